@@ -67,6 +67,21 @@ def test_what_raises_in_place_of_a_result_differs_in_nothing_else(comparer: Comp
     assert {case.aspects for case in compared.cases} == {(), ("outcome",)}
 
 
+def test_inputs_with_which_a_loop_does_not_end_are_left_out(comparer: Comparer) -> None:
+    text = """
+import torch
+def f(x):  # fullgraph: x=f32[4]
+    while True:
+        x = x / 2
+        if x.abs().max() < 1:
+            break
+    return x
+"""
+    compared = comparer.compare(text, text.replace("x / 2", "x * 0.5"), "f", seconds=SECONDS)
+    assert compared.outcome == "same", compared
+    assert "nan" not in {case.values for case in compared.cases}
+
+
 LARGE = """
 import torch
 def f(x, y):  # fullgraph: x=f32[3, 512, 512], y=f32[512, 512, 3]

@@ -520,6 +520,110 @@ WHERE = {
             return x
         """,
     ),
+    "two-breaks": (
+        """
+        def f(a, p, r, x):
+            for _ in range(8):
+                d = p @ a
+                if d.abs() < 1e-9:
+                    break
+                x = x + d * p
+                if r.norm() < 1e-6:
+                    x = x * 2
+                    break
+                p = r + p
+            return x
+        """,
+        "d.abs() < 1e-9",
+        """
+        def f(a, p, r, x):
+            done = torch.tensor(False)
+            for _ in range(8):
+                d = p @ a
+                done = done | (d.abs() < 1e-9)
+                x = torch.where(~done, x + d * p, x)
+                stops_2 = ~done & (r.norm() < 1e-6)
+                x = torch.where(stops_2, x * 2, x)
+                done = done | stops_2
+                p = torch.where(~done, r + p, p)
+            return x
+        """,
+    ),
+    "break-behind-a-continue": (
+        """
+        def f(x, layers, out):
+            for layer in layers:
+                y = layer(x)
+                if y.mean() < 0:
+                    continue
+                out = out + y
+                if out.max() > 9:
+                    break
+                x = y
+            return out
+        """,
+        "out.max() > 9",
+        """
+        def f(x, layers, out):
+            done = torch.tensor(False)
+            for layer in layers:
+                y = layer(x)
+                skipped = ~done & (y.mean() < 0)
+                out = torch.where(~(done | skipped), out + y, out)
+                stops = ~done & ~skipped & (out.max() > 9)
+                done = done | stops
+                x = torch.where(~(done | skipped), y, x)
+            return out
+        """,
+    ),
+    "break-or-enough": (
+        """
+        def f(x, z):
+            i = 0
+            # Until nothing changes.
+            while True:
+                z = torch.tanh(z + x)
+                i += 1
+                if (z - x).abs().max() < 1e-3 or i >= 20:
+                    break
+            return z
+        """,
+        "(z - x).abs().max() < 1e-3 or i >= 20",
+        """
+        def f(x, z):
+            i = 0
+            # Until nothing changes.
+            done = torch.tensor(False)
+            while True:
+                z = torch.where(~done, torch.tanh(z + x), z)
+                i += 1
+                done = done | ((z - x).abs().max() < 1e-3)
+                if i >= 20:
+                    break
+            return z
+        """,
+    ),
+    "while-of-two": (
+        """
+        def f(x, error, most):
+            step = 0
+            while error.max() > 1e-3 and step < most:
+                error = error / 2
+                step += 1
+            return error
+        """,
+        "error.max() > 1e-3 and step < most",
+        """
+        def f(x, error, most):
+            step = 0
+            done = torch.tensor(False)
+            while step < most:
+                done = done | ~(error.max() > 1e-3)
+                error = torch.where(~done, error / 2, error)
+                step += 1
+            return error
+        """,
+    ),
     "continue": (
         """
         def f(xs, total):
@@ -843,10 +947,40 @@ OTHERS = {
         "x.sum() < 10",
         """
         def f(x):
+            done = torch.tensor(False)
             for _ in range(100):
-                active = x.sum() < 10
-                x = torch.where(active, x + 1, x)
+                done = done | ~(x.sum() < 10)
+                x = torch.where(~done, x + 1, x)
             return x
+        """,
+    ),
+    "break-of-an-endless-loop": (
+        "while-loop",
+        0,
+        """
+        def f(x, z):
+            # Until nothing changes.
+            while True:
+                new = torch.tanh(z + x)
+                if (new - z).abs().max() < 1e-3:
+                    break
+                z = new
+            return z
+        """,
+        "(new - z).abs().max() < 1e-3",
+        """
+        def f(x, z):
+            # Until nothing changes.
+            done = torch.tensor(False)
+            def goes_on(done, z):
+                return ~done
+            def step(done, z):
+                new = torch.tanh(z + x)
+                done = done | ((new - z).abs().max() < 1e-3)
+                z = torch.where(~done, new, z)
+                return (done, z)
+            done, z = torch.while_loop(goes_on, step, (done, z))
+            return z
         """,
     ),
     "part-of-a-shortcut": (
@@ -1022,6 +1156,11 @@ NOT_CONVERTIBLE = {
     "    return x",
     "goes-on-in-a-loop": "for y in log:\n        if x.sum() > 0:\n            return x\n"
     "        if y:\n            break\n    return x",
+    "counts-what-it-returns": "i = 0\n    for y in log:\n        i += 1\n"
+    "        if x.sum() > 0:\n            x = y\n            break\n        if i > 3:\n"
+    "            break\n    return x, i",
+    "may-never-end": "while True:\n        x = log(x)\n        if x.sum() > 0:\n            break\n"
+    "    return x.g(x.sum() > 1)",
     "other-keys": "if x.sum() > 0:\n        return {'a': x}\n    return {'b': x}",
     "calls-for-its-effect": "if x.sum() > 0:\n        log.append(x)\n    return x",
     "none-or-tensor": "y = None\n    if x.sum() > 0:\n        y = 'big'\n    return y",

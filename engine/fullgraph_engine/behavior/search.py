@@ -19,6 +19,7 @@ from .. import tracing
 from ..protocol import Fill, Observe
 from ..protocol.packing import packed
 from ..targets import Call, ProbeError, Tracee, rng
+from ..targets.deadline import within
 from ..tracing.variations import Inputs, can_be_resized
 from .budget import Budget
 from .cases import Case, Change, Plan, is_floating
@@ -52,6 +53,16 @@ _SMALLER = (16, 4, 2)
 """By what sizes are divided then."""
 _STILL = 4
 """The least that a size becomes so."""
+
+
+_ENDLESS = 2.0
+"""Seconds after which a call does not end, where that of the probe takes a tenth of them."""
+_WAITING = 3.0
+"""How much longer it may take by the clock."""
+
+
+class _NotEnded(BaseException):
+    """Raised in a call that has taken too long."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +103,10 @@ class _Search:
         self._at_random = order.at_random
         self._no_grad = False
         """With gradients the target raises what it does not raise without."""
+        self._most = order.seconds
+        """Seconds after which a call is given up, of processor time."""
+        self._endless: set[Fill] = set()
+        """Values with which a call did not end: a loop may wait for what NaN never is."""
 
     def run(self) -> Chosen:
         began = time.process_time()
@@ -105,6 +120,7 @@ class _Search:
         if tried is None:
             return Chosen(reason="The inputs of the probe cannot be made a second time.")
         self._keep(first, tried)
+        self._most = max(_ENDLESS, 10 * tried.seconds)
         self._make_smaller(vary, tried)
         numbers = constants(self._tracee.text, self._tracee.path)
         for case in map(vary.smaller, islice(vary.at_random(numbers, _APART), self._at_random)):
@@ -174,7 +190,10 @@ class _Search:
         self._reached.sides |= tried.reached.sides & self._asked.sides
 
     def _try(self, case: Case) -> _Tried | None:
-        """Execute a case; None if it does not fit the target."""
+        """Execute a case; None if it does not fit the target, or does not end."""
+        fills = {case.fill, *(change.fill for change in case.changes)}
+        if fills & self._endless:
+            return None
         began = time.process_time()
         try:
             given = prepared(self._calls.call(), case)
@@ -184,7 +203,11 @@ class _Search:
         raised: BaseException | None = None
         with self._capture.output(), environment(case), self._coverage.noting() as reached:
             try:
-                tracing.call_eagerly(given.function, given.args, given.kwargs)
+                with within(_NotEnded, _WAITING * self._most, self._most):
+                    tracing.call_eagerly(given.function, given.args, given.kwargs)
+            except _NotEnded:
+                self._endless |= fills - {"given"}
+                return None
             except BaseException as error:
                 raised = error
         took = time.process_time() - began

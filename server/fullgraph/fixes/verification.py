@@ -35,6 +35,9 @@ Grade = Literal["safe", "unsafe", "suggestion"]
 verified. Unsafe: verified on the inputs that were tried, or it gives something up. Suggestion: to
 be adapted by hand; the break is gone with it, but it was not shown to do the same."""
 
+LOOK_SECONDS = 15.0
+"""What a trace of a changed text may take besides ten times that of the original: one that has
+become endless is no fix."""
 COMPARE_SECONDS = 10.0
 """What comparing one candidate may take."""
 QUICK_SECONDS = 1.0
@@ -425,8 +428,11 @@ class Verifier:
 
     def _asked(self, only: tuple[str, ...], parts: tuple[Part, ...], text: str) -> Analyze:
         generation = text_hash(text)
+        limits, took = self._request.limits, max((one.seconds for one in self._reports), default=0)
+        seconds = min(limits.seconds, LOOK_SECONDS + 10 * took)
         return dataclasses.replace(
             self._request,
+            limits=dataclasses.replace(limits, seconds=seconds),
             text=text,
             generation=generation,
             only=only,

@@ -32,6 +32,7 @@ from fullgraph.fixes.rewrites.if_conversion import (
     other_side,
     statements_of,
 )
+from fullgraph.fixes.rewrites.loop_exits import loop_around
 from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound, walk
 from fullgraph.fixes.rewrites.placing import in_place_of, siblings
 from fullgraph.fixes.rewrites.syntax import Syntax
@@ -339,6 +340,8 @@ def _shortcut(site: Site, node: cst.If) -> Iterator[Candidate]:
     forgets = isinstance(small[0], cst.Assign) and code_of(small[0].value) == "None"
     if not (leaves or forgets):
         return
+    if isinstance(small[0], cst.Break) and isinstance(loop_around(site, node), cst.While):
+        return  # it may never end
     condition = Conditions(site).read(node.test)
     if isinstance(condition, Either):
         plain = [part.code for part in condition.parts if isinstance(part, Plain)]

@@ -8,7 +8,7 @@ from typing import Union
 
 import libcst as cst
 
-from fullgraph.fixes.rewrites.names import code_of
+from fullgraph.fixes.rewrites.names import code_of, names_bound, walk
 from fullgraph.fixes.site import Site
 
 
@@ -185,10 +185,29 @@ class Conditions:
 
     def _is_plain(self, node: cst.BaseExpression) -> bool:
         if isinstance(node, cst.Comparison):
-            return any(isinstance(one.operator, (cst.Is, cst.IsNot)) for one in node.comparisons)
+            if any(isinstance(one.operator, (cst.Is, cst.IsNot)) for one in node.comparisons):
+                return True
+            sides = (node.left, *(one.comparator for one in node.comparisons))
+            return any(map(self._counts, sides)) and not any(map(self.is_tensor, sides))
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Name):
             return node.func.value in ("isinstance", "hasattr", "callable", "issubclass")
         return isinstance(node, cst.Attribute) and node.attr.value in _FACTS
+
+    def _counts(self, node: cst.BaseExpression) -> bool:
+        """Whether it is a variable of the function that gets nothing but whole numbers."""
+        function = self._site.function
+        if not isinstance(node, cst.Name) or function is None:
+            return False
+        bound = [
+            one
+            for one in walk(*function.children)
+            if isinstance(one, (cst.BaseSmallStatement, cst.Param, cst.For, cst.NamedExpr))
+            and node.value in names_bound(one.target if isinstance(one, cst.For) else one)
+        ]
+        return bool(bound) and all(
+            isinstance(one, (cst.Assign, cst.AugAssign)) and isinstance(one.value, cst.Integer)
+            for one in bound
+        )
 
     def is_tensor(self, node: cst.BaseExpression) -> bool:
         """Whether the value of an expression seems to be a tensor, or depend on the data of one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -11,17 +11,13 @@ from fullgraph.fixes.rewrites.branches import CHOSEN, SAID
 from fullgraph.fixes.rewrites.choices import NotConvertible
 from fullgraph.fixes.rewrites.conditions import (
     Both,
-    Condition,
     Conditions,
-    OfTensor,
-    Plain,
     argument,
     asked_by,
     operand,
 )
 from fullgraph.fixes.rewrites.if_conversion import (
     Converter,
-    Outside,
     Statement,
     above,
     all_below,
@@ -29,6 +25,7 @@ from fullgraph.fixes.rewrites.if_conversion import (
     block,
     statements_of,
 )
+from fullgraph.fixes.rewrites.loop_exits import Loop, RunningOn, leaves, loop_around, split
 from fullgraph.fixes.rewrites.names import code_of, names_bound, renamed, walk
 from fullgraph.fixes.rewrites.placing import in_place_of, siblings
 from fullgraph.fixes.site import Replacing, Site
@@ -36,15 +33,16 @@ from fullgraph.fixes.site import Replacing, Site
 _LEAVING = (cst.Return, cst.Raise, cst.Break, cst.Continue)
 _BOUND = 100
 """Iterations of a snippet that a person has to adapt."""
+_ALWAYS = f"It always runs {_BOUND} iterations, and never more: choose the bound."
 
 
 def loops(site: Site) -> Iterator[Candidate]:
     """Rewrites of the loop whose condition, or whose ``break``, broke the graph."""
     node = asked_by(site)
     rewrites = (
-        (_while_loop, _bounded)
+        (_while_loop, _running_on)
         if isinstance(node, cst.While)
-        else (_without_break, _without_return)
+        else (_running_on, _without_return)
         if isinstance(node, cst.If)
         else ()
     )
@@ -63,6 +61,94 @@ def _while_loop(site: Site, node: cst.While) -> Iterator[Candidate]:
     carried = [key for key in bound if key in before]
     if not carried or not all(key.isidentifier() for key in bound):
         raise NotConvertible("changes more than names")
+    yield from _stepped(site, node, converter, carried, code, body)
+
+
+def _parts(site: Site, node: cst.While) -> tuple[list[Statement], str]:
+    """The body of a loop, and its condition as the code of a tensor."""
+    body = statements_of(node.body)
+    if node.orelse is not None or leaves(*body):
+        raise NotConvertible("leaves the loop")
+    condition = Conditions(site).read(node.test)
+    tensors, plain = split(condition, Both)
+    if not tensors:
+        raise NotConvertible("not a condition on tensors")
+    return body, argument(" & ".join([*tensors, *plain]))
+
+
+def _running_on(site: Site, node: cst.If | cst.While) -> Iterator[Candidate]:
+    """``break`` and ``continue``: later iterations, or their rest, change nothing."""
+    asked = node if isinstance(node, cst.If) else None
+    loop = loop_around(site, node) if isinstance(node, cst.If) else node
+    if loop is None or loop.orelse is not None or siblings(site, loop) is None:
+        return
+    if asked is not None and not leaves(asked):
+        return
+    running = RunningOn(site, loop, asked)
+    converter, done = running.converter, running.done
+    first = [converter.statement(f"{key} = None") for key in running.late]
+    first.append(converter.statement(f"{done} = torch.tensor(False)"))
+    start = [above(first[0], loop.leading_lines), *first[1:]]
+    body = running.body
+    if running.tensors:
+        body = [running.noted(f"~{operand(running.tensors)}"), *body]
+    changed: Statement = loop.with_changes(body=block(body), leading_lines=[])
+    if isinstance(changed, cst.While):
+        test = cst.parse_expression(running.plain or "True")
+        changed = changed.with_changes(test=test)
+    if not running.ends:
+        made = converter.statement(f"for _ in range({_BOUND}):\n    pass\n")
+        changed = made.with_changes(body=block(body))
+    dropped = ", ".join(f"`{code}`" for code in converter.dropped)
+    removed = f"{dropped} is removed. " if dropped else ""
+    text = site.replaced(in_place_of(site, loop, [*start, changed]), imports=["torch"])
+    if not running.ends:
+        if leaves(loop.body):
+            yield from _step(site, loop, asked)
+        yield Candidate(
+            "bounded-loop",
+            "Loop a fixed number of times",
+            text,
+            gives_up=f"{removed}{_ALWAYS}",
+            suggestion=True,
+        )
+        return
+    yield Candidate(
+        "where",
+        "Run all iterations, and keep what was there at the `break`",
+        text,
+        gives_up=f"{removed}All iterations are computed, also after `{code_of(node.test)}`.",
+        loses=(*CHOSEN, *SAID) if dropped else CHOSEN,
+        computes_more=True,
+    )
+
+
+def _step(site: Site, loop: Loop, asked: cst.If | None) -> Iterator[Candidate]:
+    """A loop that only tensors end, of which no name is new behind it."""
+    try:
+        running = RunningOn(site, loop, asked, step=True)
+    except NotConvertible:
+        return
+    if running.late or not all(key.isidentifier() for key in running.carried):
+        return
+    goes_on = f"~{running.done}"
+    if running.tensors:
+        goes_on = f"{goes_on} & {operand(running.tensors)}"
+    converter, carried = running.converter, [running.done, *running.carried]
+    first = [converter.statement(f"{running.done} = torch.tensor(False)")]
+    yield from _stepped(site, loop, converter, carried, goes_on, running.body, first)
+
+
+def _stepped(
+    site: Site,
+    loop: Loop,
+    converter: Converter,
+    carried: Sequence[str],
+    condition: str,
+    body: Sequence[Statement],
+    first: Sequence[Statement] = (),
+) -> Iterator[Candidate]:
+    """A loop as a ``while_loop`` of functions."""
     listed = ", ".join(carried)
     given = f"({listed},)" if len(carried) == 1 else f"({listed})"
     goes_on, step = converter.fresh("goes_on"), converter.fresh("step")
@@ -70,146 +156,21 @@ def _while_loop(site: Site, node: cst.While) -> Iterator[Candidate]:
     assert isinstance(made, cst.FunctionDef)
     last = statements_of(made.body)[-1]
     functions: list[Statement] = [
-        converter.statement(f"def {goes_on}({listed}):\n    return {code}\n"),
+        *first,
+        converter.statement(f"def {goes_on}({listed}):\n    return {condition}\n"),
         made.with_changes(body=block([*body, last])),
     ]
     target = f"({listed},)" if len(carried) == 1 else listed
     for function in ("torch.while_loop", "torch._higher_order_ops.while_loop"):
         call = converter.statement(f"{target} = {function}({goes_on}, {step}, {given})")
-        new = [above(functions[0], node.leading_lines), *functions[1:], call]
+        new = [above(functions[0], loop.leading_lines), *functions[1:], call]
         yield Candidate(
             "while-loop",
             f"Make the loop a `{function}`",
-            site.replaced(in_place_of(site, node, new), imports=["torch"]),
+            site.replaced(in_place_of(site, loop, new), imports=["torch"]),
             gives_up="Each iteration has to keep the shapes and dtypes. Gradients need a torch "
             "whose `while_loop` has them.",
         )
-
-
-def _bounded(site: Site, node: cst.While) -> Iterator[Candidate]:
-    body, code = _parts(site, node)
-    converter = Converter(site)
-    active = converter.fresh("active")
-    outside = converter.outside(node)
-    own = Outside(read={*outside.read, *names_bound(*body)}, before=outside.before)
-    steps = converter.lower(OfTensor(active), body, [], own)
-    first = converter.statement(f"{active} = {code}")
-    made = converter.statement(f"for _ in range({_BOUND}):\n    pass\n")
-    new = below(made.with_changes(body=block([first, *steps])), node)
-    yield Candidate(
-        "bounded-loop",
-        "Loop a fixed number of times",
-        site.replaced(in_place_of(site, node, [new]), imports=["torch"]),
-        gives_up=f"It always runs {_BOUND} iterations, and never more: choose the bound.",
-        suggestion=True,
-    )
-
-
-def _parts(site: Site, node: cst.While) -> tuple[list[Statement], str]:
-    """The body of a loop, and its condition as the code of a tensor."""
-    body = statements_of(node.body)
-    if node.orelse is not None or any(isinstance(one, _LEAVING) for one in walk(*body)):
-        raise NotConvertible("leaves the loop")
-    condition = Conditions(site).read(node.test)
-    if isinstance(condition, OfTensor):
-        return body, argument(condition.code)
-    if not isinstance(condition, Both):
-        raise NotConvertible("not a condition on tensors")
-    tensors = [part.code for part in condition.parts if isinstance(part, OfTensor)]
-    plain = [operand(part.code) for part in condition.parts if isinstance(part, Plain)]
-    if len(tensors) + len(plain) != len(condition.parts):
-        raise NotConvertible("a condition of many parts")
-    return body, " & ".join([*tensors, *plain])
-
-
-def _without_break(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """``break``: the later iterations change nothing."""
-    then = statements_of(node.body)
-    loop = next((one for one in site.text.ancestors(node) if isinstance(one, _LOOPS)), None)
-    if not isinstance(loop, cst.For) or loop.orelse is not None or siblings(site, loop) is None:
-        return
-    last = then[-1].body if isinstance(then[-1], cst.SimpleStatementLine) else ()
-    if node.orelse is not None or len(last) != 1 or not isinstance(last[0], cst.Break):
-        return
-    body = statements_of(loop.body)
-    if sum(isinstance(one, _LEAVING) for one in walk(*body)) != 1:
-        return
-    converter = Converter(site)
-    condition = converter.conditions.read(node.test)
-    outside = converter.outside(loop)
-    bound = names_bound(*body)
-    late = [key for key in bound if key not in outside.before and key in outside.read]
-    if not isinstance(condition, OfTensor) or not all(key.isidentifier() for key in late):
-        return
-    # A first value is kept as it is: nothing was there before it.
-    converter.optional |= {*late, *(key for key in bound if _starts_as_none(site, key))}
-    own = Outside(read={*outside.read, *bound}, before={*outside.before, *late})
-    done = converter.fresh("done")
-    new = _stopped(converter, body, node, condition, done, own)
-    first = [converter.statement(f"{key} = None") for key in late]
-    first.append(converter.statement(f"{done} = torch.tensor(False)"))
-    changed = loop.with_changes(body=block(new), leading_lines=[])
-    start = [above(first[0], loop.leading_lines), *first[1:]]
-    dropped = ", ".join(f"`{code}`" for code in converter.dropped)
-    yield Candidate(
-        "where",
-        "Run all iterations, and keep what was there at the `break`",
-        site.replaced(in_place_of(site, loop, [*start, changed]), imports=["torch"]),
-        gives_up=(f"{dropped} is removed. " if dropped else "")
-        + f"All iterations are computed, also after `{code_of(node.test)}`.",
-        loses=(*CHOSEN, *SAID) if dropped else CHOSEN,
-        computes_more=True,
-    )
-
-
-_LOOPS = (cst.For, cst.While, cst.FunctionDef, cst.Lambda)
-
-
-def _stopped(
-    converter: Converter,
-    statements: list[Statement],
-    node: cst.If,
-    condition: OfTensor,
-    done: str,
-    own: Outside,
-) -> list[Statement]:
-    """Statements that change nothing once a tensor is true, which the condition of a ``break`` in
-    them makes so.
-
-    Raises:
-        NotConvertible: it is in something else than plain conditions.
-    """
-    going = OfTensor(f"~{done}")
-    for index, one in enumerate(statements):
-        if all(inner is not node for inner in walk(one)):
-            continue
-        if one is node:
-            last = OfTensor(f"({going.code} & {condition.code})")
-            middle = [
-                *converter.lower(last, statements_of(node.body)[:-1], [], own),
-                below(converter.statement(f"{done} = {done} | {condition.code}"), node),
-            ]
-        elif isinstance(one, cst.If) and one.orelse is None:
-            inside = _stopped(converter, statements_of(one.body), node, condition, done, own)
-            middle = [one.with_changes(body=block(inside))]
-        else:
-            raise NotConvertible("a break in a block")
-        before, after = statements[:index], statements[index + 1 :]
-        return [
-            *converter.lower(going, before, [], own),
-            *middle,
-            *converter.lower(going, after, [], own),
-        ]
-    raise NotConvertible("no break")
-
-
-def _starts_as_none(site: Site, name: str) -> bool:
-    """Whether the function around the finding assigns None to a variable."""
-    function = site.function
-    return function is not None and any(
-        isinstance(one, cst.Assign) and code_of(one.value) == "None" and name in names_bound(one)
-        for one in walk(function.body)
-    )
 
 
 def _without_return(site: Site, node: cst.If) -> Iterator[Candidate]:
@@ -234,7 +195,7 @@ def _without_return(site: Site, node: cst.If) -> Iterator[Candidate]:
         return
     converter = Converter(site)
     condition = converter.conditions.read(node.test)
-    tensors, plain = _split(condition)
+    tensors, plain = split(condition, Both)
     if not tensors:
         return
     own = list(names_bound(*then[:-1]))
@@ -285,11 +246,3 @@ def _returned(line: Statement) -> cst.BaseExpression | None:
     small = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
     value = small.value if isinstance(small, cst.Return) else None
     return None if value is None or code_of(value) == "None" else value
-
-
-def _split(condition: Condition) -> tuple[list[str], list[str]]:
-    """The tensors and the plain conditions that have to hold together; no tensors for others."""
-    parts = condition.parts if isinstance(condition, Both) else (condition,)
-    tensors = [part.code for part in parts if isinstance(part, OfTensor)]
-    plain = [operand(part.code) for part in parts if isinstance(part, Plain)]
-    return (tensors, plain) if len(tensors) + len(plain) == len(parts) else ([], [])

@@ -1,0 +1,266 @@
+"""Loops that the data of tensors end early, or of which they skip a part: all iterations are
+computed, and those behind the end change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Union
+
+import libcst as cst
+
+from fullgraph.fixes.rewrites.choices import NotConvertible
+from fullgraph.fixes.rewrites.conditions import (
+    Both,
+    Condition,
+    Either,
+    OfTensor,
+    Plain,
+    argument,
+    operand,
+)
+from fullgraph.fixes.rewrites.if_conversion import (
+    Converter,
+    Outside,
+    Statement,
+    all_below,
+    block,
+    statements_of,
+)
+from fullgraph.fixes.rewrites.names import names_bound, names_read, walk
+from fullgraph.fixes.rewrites.placing import siblings
+from fullgraph.fixes.site import Site
+
+Loop = Union[cst.For, cst.While]
+_FUNCTIONS = (cst.FunctionDef, cst.Lambda)
+_ENDING = (cst.Break, cst.Continue)
+
+
+def loop_around(site: Site, node: cst.CSTNode) -> Loop | None:
+    """The loop that a ``break`` in a node would end."""
+    kinds = (cst.For, cst.While, *_FUNCTIONS)
+    found = next((one for one in site.text.ancestors(node) if isinstance(one, kinds)), None)
+    return found if isinstance(found, (cst.For, cst.While)) else None
+
+
+def leaves(*nodes: cst.CSTNode) -> bool:
+    """Whether some of the code leaves an iteration."""
+    return any(isinstance(one, (*_ENDING, cst.Return, cst.Raise)) for one in walk(*nodes))
+
+
+def split(condition: Condition, kind: type[Both] | type[Either]) -> tuple[list[str], list[str]]:
+    """The tensors and the plain conditions of which all have to hold, or one.
+
+    Raises:
+        NotConvertible: they are joined otherwise.
+    """
+    parts = condition.parts if isinstance(condition, kind) else (condition,)
+    tensors = [part.code for part in parts if isinstance(part, OfTensor)]
+    plain = [operand(part.code) for part in parts if isinstance(part, Plain)]
+    if len(tensors) + len(plain) != len(parts):
+        raise NotConvertible("a condition of many parts")
+    return tensors, plain
+
+
+@dataclass
+class RunningOn:
+    """A loop of which no iteration is left because of the data of a tensor.
+
+    ``asked`` is the ``if`` whose condition broke the graph, None for the loop's own condition.
+    ``done`` names a tensor that is true once the original has left the loop; in a ``step`` it is
+    false when an iteration begins, and nothing but tensors may end the loop.
+
+    Raises:
+        NotConvertible: it is left by something else than ``break`` and ``continue`` in plain
+            conditions, or what ends it depends on what is computed.
+    """
+
+    site: Site
+    loop: Loop
+    asked: cst.If | None = None
+    step: bool = False
+    plain: str = field(default="", init=False)
+    """What Python decides in the condition of a ``while``."""
+    tensors: str = field(default="", init=False)
+    """What tensors decide in it."""
+    ends: bool = field(default=False, init=False)
+    """Something else than tensors ends the loop."""
+
+    def __post_init__(self) -> None:
+        self.converter = Converter(self.site)
+        statements = statements_of(self.loop.body)
+        outside, bound = self.converter.outside(self.loop), list(names_bound(*statements))
+        self.late = [key for key in bound if key not in outside.before and key in outside.read]
+        self.carried = [key for key in bound if key in outside.before]
+        if not all(key.isidentifier() for key in self.late):
+            raise NotConvertible("changes more than names")
+        # A first value is kept as it is: nothing was there before it.
+        started = (key for key in bound if _starts_as_none(self.site, key))
+        self.converter.optional |= {*self.late, *started}
+        self._own = Outside({*outside.read, *bound}, {*outside.before, *self.late})
+        self.done = self.converter.fresh("done")
+        if isinstance(self.loop, cst.While) and code_of_truth(self.loop.test) is None:
+            test = self.converter.conditions.read(self.loop.test, broke=self.asked is None)
+            tensors, plain = split(test, Both)
+            self.tensors, self.plain = (
+                " & ".join(tensors),
+                argument(" and ".join(plain)) if plain else "",
+            )
+        self.ends = isinstance(self.loop, cst.For) or bool(self.plain)
+        self._counters = self._counted(statements)
+        self.body = self._lowered(statements, "", started=not self.step)
+        if self.step and self.ends:
+            raise NotConvertible("something else ends it")
+
+    def noted(self, code: str) -> Statement:
+        """The statement after which the loop is done if a tensor is true."""
+        code = code if code.startswith("~") else operand(code)
+        return self.converter.statement(f"{self.done} = {self.done} | {code}")
+
+    def _counted(self, statements: Sequence[Statement]) -> set[str]:
+        """Names by which Python ends the loop: they go on as they do in the original."""
+        codes = [self.plain] if self.plain else []
+        for one in walk(*statements):
+            if isinstance(one, cst.If) and leaves(one):
+                condition = self._condition(one)
+                parts = condition.parts if isinstance(condition, (Both, Either)) else (condition,)
+                codes += [part.code for part in parts if isinstance(part, Plain)]
+        read = names_read(*map(cst.parse_expression, codes))
+        found = {key for key in names_bound(*statements) if key in read}
+        found -= self.converter.optional
+        if found & _read_behind(self.site, self.loop):
+            raise NotConvertible("what ends the loop is read behind it")
+        return found
+
+    def _condition(self, node: cst.If) -> Condition:
+        return self.converter.conditions.read(node.test, broke=node is self.asked)
+
+    def _counts(self, statement: Statement) -> bool:
+        names = set(names_bound(statement))
+        if not names & self._counters:
+            return False
+        if not names <= self._counters or not isinstance(statement, cst.SimpleStatementLine):
+            raise NotConvertible("what ends the loop depends on what is computed")
+        return True
+
+    def _lowered(
+        self, statements: Sequence[Statement], skipped: str, *, started: bool
+    ) -> list[Statement]:
+        """Statements of an iteration. ``skipped`` is true in the rest of one that a ``continue``
+        has ended; ``started`` says whether the loop may be done."""
+        new: list[Statement] = []
+        kept: list[Statement] = []
+
+        def flush() -> None:
+            out = [one for one in (self.done if started else "", skipped) if one]
+            if kept and out:
+                code = out[0] if len(out) == 1 else f"({' | '.join(out)})"
+                new.extend(self.converter.lower(OfTensor(f"~{code}"), list(kept), [], self._own))
+            else:
+                new.extend(kept)
+            kept.clear()
+
+        for one in statements:
+            if not leaves(one) and not self._counts(one):
+                kept.append(one)
+                continue
+            flush()
+            if not leaves(one):
+                new.append(one)
+            elif isinstance(one, cst.SimpleStatementLine):
+                self._check_plain(one, skipped)
+                new.append(one)
+            elif not isinstance(one, cst.If) or one.orelse is not None:
+                raise NotConvertible("an end in a block")
+            elif isinstance(condition := self._condition(one), Plain):
+                inside = self._lowered(statements_of(one.body), skipped, started=started)
+                new.append(one.with_changes(body=block(inside)))
+                started = True
+            else:
+                *then, end = statements_of(one.body)
+                if leaves(*then) or not isinstance(end, cst.SimpleStatementLine):
+                    raise NotConvertible("an end in a block")
+                if isinstance(end.body[0], cst.Break):
+                    new += all_below(self._stop(condition, then, skipped, started), one)
+                    started = True
+                    continue
+                if not isinstance(end.body[0], cst.Continue) or not isinstance(condition, OfTensor):
+                    raise NotConvertible("an end of another kind")
+                name = self.converter.fresh("skipped")
+                new += all_below(self._met(name, condition.code, then, skipped, started), one)
+                skipped = f"{skipped} | {name}" if skipped else name
+        flush()
+        return new
+
+    def _check_plain(self, line: cst.SimpleStatementLine, skipped: str) -> None:
+        """A ``break`` or ``continue`` that Python decides stays."""
+        (end, *rest) = line.body
+        if rest or self.step or not isinstance(end, _ENDING):
+            raise NotConvertible("an end of another kind")
+        if isinstance(end, cst.Break):
+            if skipped:
+                raise NotConvertible("an end that is skipped")
+            self.ends = True
+
+    def _stop(
+        self, condition: Condition, then: list[Statement], skipped: str, started: bool
+    ) -> list[Statement]:
+        """What stands in place of an ``if`` that ends the loop."""
+        if isinstance(condition, Either):
+            tensors, plain = split(condition, Either)
+            if then or skipped:
+                raise NotConvertible("an end that is skipped")
+            self.ends = True
+            end = self.converter.statement(f"if {argument(' or '.join(plain))}:\n    break\n")
+            return [self.noted(" | ".join(tensors)), end]
+        tensors, plain = split(condition, Both)
+        code = " & ".join(tensors)
+        name = self.converter.fresh("stops")
+        steps = self._met(name, code, then, skipped, started)
+        steps = [*steps, self.noted(name)] if len(steps) > 1 or skipped else [self.noted(code)]
+        if plain:
+            test = cst.parse_expression(argument(" and ".join(plain)))
+            return [cst.If(test=test, body=block(steps))]
+        return steps
+
+    def _met(
+        self, name: str, code: str, then: list[Statement], skipped: str, started: bool
+    ) -> list[Statement]:
+        """Whether a condition is met that nothing was left before, and what is done then."""
+        out = [f"~{operand(one)}" for one in (self.done if started else "", skipped) if one]
+        met = " & ".join([*out, operand(code)])
+        steps = self.converter.lower(OfTensor(name), then, [], self._own)
+        return [self.converter.statement(f"{name} = {argument(met)}"), *steps]
+
+
+def code_of_truth(test: cst.BaseExpression) -> str | None:
+    """``True`` or ``1`` as a condition; None for others."""
+    code = test.value if isinstance(test, (cst.Name, cst.Integer)) else ""
+    return code if code in ("True", "1") else None
+
+
+def _read_behind(site: Site, loop: Loop) -> set[str]:
+    """Names that may be read after a loop."""
+    found: set[str] = set()
+    inner: cst.CSTNode = loop
+    for one in site.text.ancestors(loop):
+        if isinstance(one, _FUNCTIONS):
+            break
+        if isinstance(one, (cst.For, cst.While)):
+            found.update(names_read(one))
+        if (place := siblings(site, inner)) is not None:
+            found.update(names_read(*place[0][place[1] + 1 :]))
+        inner = one
+    return found
+
+
+def _starts_as_none(site: Site, name: str) -> bool:
+    """Whether the function around the finding assigns None to a variable."""
+    function = site.function
+    return function is not None and any(
+        isinstance(one, cst.Assign)
+        and isinstance(one.value, cst.Name)
+        and one.value.value == "None"
+        and name in names_bound(one)
+        for one in walk(function.body)
+    )
