@@ -219,6 +219,14 @@ def test_breaks_in_lines_that_were_not_traced_are_revealed() -> None:
     assert judgment.better
 
 
+@pytest.mark.parametrize("line", [1, 2])
+def test_export_fails_where_the_graph_breaks_further_on(line: int) -> None:
+    before = traced("a\nb\nc\n", wanted := break_at(0), break_at(2))
+    failed = dataclasses.replace(break_at(line), code="export/data-dependent")
+    judgment = judged(before, traced("d\nb\nc\n", break_at(2), failed), wanted)
+    assert judgment.better == (line == 2)
+
+
 def test_a_break_that_now_skips_its_function_is_the_same() -> None:
     later = break_at(2, "Later")
     before = traced("a\nb\nc\n", wanted := break_at(1), later)

@@ -162,6 +162,19 @@ def test_constants_dtypes_and_several_results() -> None:
     assert called(*calls) == ["(x.new_empty((x.shape[0], 2), dtype=torch.bool), w.new_empty(()))"]
 
 
+def test_sizes_of_tensors_in_lists() -> None:
+    def call(*rows: int) -> OperatorCall:
+        lists = (tuple(form(one, 4) for one in rows), ())
+        return OperatorCall((None, form(3)), (form(sum(rows), 4), form(rows[-1])), True, lists)
+
+    calls = (call(6, 4), call(7, 4), call(6, 5))
+    sizes = "sum(one.shape[0] for one in x), x[0].shape[1]"
+    assert called(*calls) == [f"(x[0].new_empty(({sizes})), x[0].new_empty((x[1].shape[0],)))"]
+    # Of lists of any length only the sum is known.
+    assert called(call(6, 4), call(6, 4, 2)) == []
+    assert all("backward" not in one.text for one in kernels(DEFINED, calls))
+
+
 @pytest.mark.parametrize(
     ("calls", "text"),
     [
@@ -353,6 +366,40 @@ def test_what_the_rest_fills_is_made_in_it() -> None:
 )
 def test_what_is_left_does_more(source: str) -> None:
     assert not of_rests(source)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "call", "kind"),
+    [
+        ("xs: List[torch.Tensor]", "x", "list[torch.Tensor]"),
+        ("xs: tuple[torch.Tensor, ...]", "x", "list[torch.Tensor]"),
+        ("xs: Sequence[int]", "x", "list[int]"),
+        ("xs: Optional[torch.Tensor]", "x", "torch.Tensor | None"),
+        ("xs: torch.Tensor | None", "x", "torch.Tensor | None"),
+        ("xs", "[x, x + 1]", "list[torch.Tensor]"),
+        ("xs", "[one.sum() for one in x]", "list[torch.Tensor]"),
+        ("xs", "x.chunk(2)", "list[torch.Tensor]"),
+        ("xs", "made", "list[torch.Tensor]"),
+        ("xs", "[x, None]", "torch.Tensor"),
+    ],
+)
+def test_lists_of_tensors_are_given_to_an_operator(parameter: str, call: str, kind: str) -> None:
+    source = (
+        f"from typing import List, Optional, Sequence\n\n\ndef g(a, {parameter}):\n"
+        "    return a * «a.sum().item()»\n\n\ndef f(x):\n    made = []\n    made.append(x * 2)\n"
+        f"    return g(x, {call})\n"
+    )
+    (made,) = of_functions(source)
+    assert f"def _g(a: torch.Tensor, xs: {kind}) -> torch.Tensor:" in made.text
+
+
+@pytest.mark.parametrize("value", ["[x, y]", "found", "x.unbind()"])
+def test_an_operator_returns_a_list(value: str) -> None:
+    (made,) = of_functions(
+        "def g(x):\n    found = []\n    y = x * «x.sum().item()»\n    found.append(y)\n"
+        f"    return {value}\n"
+    )
+    assert "def _g(x: torch.Tensor) -> list[torch.Tensor]:" in made.text
 
 
 MODULE = """\

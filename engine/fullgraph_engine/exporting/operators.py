@@ -144,7 +144,12 @@ def _form(seen: _Seen) -> OperatorCall | None:
         tuple(_of_tensor(one) for one in given),
         tuple(one for one in made if one is not None),
         isinstance(seen.outputs, (tuple, list)),
+        tuple(tuple(filter(None, map(_of_tensor, _listed(one)))) for one in given),
     )
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, (tuple, list)) else ()
 
 
 def _of_tensor(value: Any) -> TensorForm | None:

@@ -177,11 +177,13 @@ class TensorForm:
 @dataclass(frozen=True)
 class OperatorCall:
     """Dtypes and sizes of one call of an operator, ``("f32", (4, 8))`` for each tensor; None for
-    other arguments. ``several``: it returned a tuple."""
+    other arguments. ``several``: it returned a tuple. ``lists`` are, of each input, the tensors in
+    it."""
 
     inputs: tuple[Union[TensorForm, None], ...]
     outputs: tuple[TensorForm, ...]
     several: bool = False
+    lists: tuple[tuple[TensorForm, ...], ...] = ()
 
 
 @dataclass(frozen=True)

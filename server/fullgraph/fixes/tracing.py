@@ -176,6 +176,7 @@ def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
     revealed: list[Finding] = []
     untraced = {line for report in before.reports for line in report.untraced}
     hides = _hides(finding)
+    broken = {one.range.start.line for one in _places(before) if _is_break(one)}
     for one in _places(after):
         line = lines.get(one.range.start.line, _CHANGED)
         key = _MODULE_FAILS if _is_of_module(one) else (one.code, _words(one), line)
@@ -185,7 +186,9 @@ def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
         opened = line != _CHANGED and (hides or line in untraced)
         # A size that is pinned by what ran in eager mode before.
         sized = one.code.startswith("guard/") and (opened or line == finding.range.start.line)
-        (revealed if sized or (opened and _is_break(one)) else appeared).append(one)
+        # What breaks the graph there is no matter of export only.
+        known = one.code.startswith("export/") and line in broken
+        (revealed if known or sized or (opened and _is_break(one)) else appeared).append(one)
     ended = tuple(one for one in _places(before) if new[_key(one, kept)] < old[_key(one, kept)])
     # Which one of equal lines is missing is a guess.
     was = before.text.split("\n")

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, Union
 
 import libcst as cst
 import libcst.matchers as m
@@ -22,7 +23,14 @@ from fullgraph.fixes.rewrites.disable import (
 )
 from fullgraph.fixes.rewrites.if_conversion import Outside, Statement
 from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound, names_read, walk
-from fullgraph.fixes.rewrites.operands import asked_for, of_locals, of_module, of_signature
+from fullgraph.fixes.rewrites.operands import (
+    asked_for,
+    kind_of,
+    of_locals,
+    of_module,
+    of_signature,
+    tensor_type,
+)
 from fullgraph.fixes.rewrites.placing import siblings
 from fullgraph.fixes.rewrites.syntax import Syntax, bound, callee, dotted, names_in, reads, targets
 from fullgraph.fixes.site import Change, Replacing, Site
@@ -37,6 +45,8 @@ _DEFINES = "torch.library.custom_op"
 _SKIPPED = "Attempted to call function marked as skipped"
 _LITERALS = (cst.BaseNumber, cst.SimpleString, cst.UnaryOperation)
 _CONSTANTS = ("True", "False", "None")
+Several = Union[int, Literal["list"]]
+"""How many tensors are returned: in a tuple, 0 for one in none, or a list of any number."""
 
 
 def wrapped(site: Site) -> Iterator[Candidate]:
@@ -85,17 +95,17 @@ def _definition(
     syntax: Syntax,
     name: str,
     parameters: Sequence[tuple[str, str]],
-    several: int | None,
+    several: Several,
     value: str,
     changed: Sequence[str] = (),
 ) -> str:
     """An operator that returns a value, with parameters by name and type. ``several``: how many
-    tensors it returns in a tuple, 0 for one that is in none, None for a list of any number. One
-    that has parameters ``changed`` returns nothing."""
+    tensors it returns. One that has parameters ``changed`` returns nothing."""
     tensor = syntax.spelled("torch.Tensor")
-    returned = f"tuple[{', '.join([tensor] * several)}]" if several else tensor
-    if several is None:
+    if several == "list":
         returned = f"list[{tensor}]"
+    else:
+        returned = f"tuple[{', '.join([tensor] * several)}]" if several else tensor
     typed = ", ".join(f"{one}: {kind}" for one, kind in parameters)
     mutated = f"({', '.join(map(_quoted, changed))}{',' * (len(changed) == 1)})"
     result = f"-> None:\n    {value}" if changed else f"-> {returned}:\n    return {value}"
@@ -134,7 +144,7 @@ def without_meta(site: Site) -> Iterator[Candidate]:
     part = syntax.text.parent(call)
     # A fake kernel says nothing of strides.
     each = f"one.contiguous() for one in {value}"
-    ways: list[tuple[cst.BaseExpression, str, int | None, str]]
+    ways: list[tuple[cst.BaseExpression, str, Several, str]]
     if isinstance(part, cst.Attribute):
         ways = [(part, f"{value}.{part.attr.value}.contiguous()", 0, again)]
     elif count := _taken_apart(syntax, call):
@@ -142,7 +152,7 @@ def without_meta(site: Site) -> Iterator[Candidate]:
     else:
         ways = [
             (call, f"{value}.contiguous()", 0, again),
-            (call, f"[{each}]", None, f"{named}({again})"),
+            (call, f"[{each}]", "list", f"{named}({again})"),
         ]
     for old, result, several, instead in ways:
         plain = f"{name}_eager"
@@ -184,7 +194,7 @@ def of_function(site: Site) -> Iterator[Candidate]:
         if found is None:
             return
         values, parameters = found, parameters[1:]
-    returned = _returned(function.body)
+    returned = _returned(syntax, function, function.body)
     in_place = _changed_in_place(function.body) if returned is None else set()
     known = all(syntax.name(callee(one.decorator)) in _DECORATORS for one in moved)
     if not (parameters or values.of_module) or not known or (returned is None and not in_place):
@@ -335,7 +345,7 @@ def _rest(
     """The text with the statements of a function from one on as an operator; None where they do
     not always return."""
     nodes = body[at:]
-    returned = _returned(*nodes)
+    returned = _returned(syntax, function, *nodes)
     inside = [each for one in nodes for each in descendants(one)]
     unmovable = (cst.FunctionDef, cst.ClassDef, *_NOT_MOVED)
     given = _given(syntax, function, nodes, [])
@@ -473,7 +483,7 @@ def _as_operator(
     syntax: Syntax,
     name: str,
     parameters: Sequence[tuple[str, str]],
-    returned: int | None,
+    returned: Several | None,
     eager: cst.FunctionDef,
     change: tuple[cst.CSTNode, cst.BaseStatement],
     mutated: Sequence[str] = (),
@@ -484,7 +494,7 @@ def _as_operator(
     given = ", ".join(one for one, _ in parameters)
     leading = getattr(top, "leading_lines", ())
     operator = cst.parse_statement(
-        _definition(syntax, name, parameters, returned, f"{name}_eager({given})", mutated)
+        _definition(syntax, name, parameters, returned or 0, f"{name}_eager({given})", mutated)
     )
     rest = changed if top is node else top.visit(Replacing([change]))
     assert isinstance(rest, cst.BaseCompoundStatement)
@@ -503,10 +513,11 @@ def _moved(function: cst.FunctionDef) -> list[cst.Decorator]:
     return [one for one in function.decorators if dotted(callee(one.decorator)) != "staticmethod"]
 
 
-def _returned(*nodes: cst.CSTNode) -> int | None:
-    """How many values every ``return`` has, 0 for one that is no tuple; None for anything else, and
-    for statements whose end may be reached without one."""
-    counts: set[int | None] = {None} if _is_passed(nodes[-1]) else set()
+def _returned(syntax: Syntax, function: cst.FunctionDef, *nodes: cst.CSTNode) -> Several | None:
+    """What every ``return`` has; None for anything else, and for statements whose end may be
+    reached without one."""
+    listed = f"list[{tensor_type(syntax)}]"
+    counts: set[Several | None] = {None} if _is_passed(nodes[-1]) else set()
     for one in walk(*nodes):
         if not isinstance(one, cst.Return):
             continue
@@ -514,8 +525,12 @@ def _returned(*nodes: cst.CSTNode) -> int | None:
         if isinstance(value, cst.Tuple):
             stars = any(isinstance(each, cst.StarredElement) for each in value.elements)
             counts.add(None if stars else len(value.elements))
+        elif value is None or code_of(value) == "None":
+            counts.add(None)
         else:
-            counts.add(None if value is None or code_of(value) == "None" else 0)
+            span = syntax.text.span(one) or (0, 0)
+            kind = kind_of(syntax, value, of_locals(syntax, function, span[0]))
+            counts.add("list" if kind == listed else 0)
     return counts.pop() if len(counts) == 1 else None
 
 
@@ -647,6 +662,8 @@ def _derivative(
     ]
     outputs = [form for one in calls for form in one.outputs]
     plain = inner in global_names(syntax) and not _without_gradient(syntax, inner)
+    if any(of for one in calls for of in one.lists):
+        return []  # what is kept for the gradient are tensors
     if not plain or not smooth or not all(map(_is_float, outputs)):
         return []
     torch = syntax.spelled("torch.Tensor").rpartition(".")[0]
@@ -790,7 +807,7 @@ def _outputs(
 
 
 def _empty(call: OperatorCall) -> bool:
-    return not any(call.inputs)
+    return not any(call.inputs) and not any(call.lists)
 
 
 def _output(
@@ -804,10 +821,17 @@ def _output(
     """A tensor like one output; ``strided`` as an input of the same sizes is."""
     outputs = [one.outputs[number] for one in calls]
     given: dict[str, list[TensorForm]] = {}
+    lists: dict[str, list[tuple[TensorForm, ...]]] = {}
     for at, name in enumerate(parameters):
         forms = [form for one in calls if (form := one.inputs[at]) is not None]
         if len(forms) == len(calls):
             given[name] = forms
+        listed = [one.lists[at] if one.lists else () for one in calls]
+        if len({len(one) for one in listed}) == 1:
+            for place in range(len(listed[0])):
+                given[f"{name}[{place}]"] = [one[place] for one in listed]
+        if all(listed):
+            lists[name] = listed
     if not given or len({len(one.sizes) for one in outputs}) != 1:
         return None
     dtypes = [one.dtype for one in outputs]
@@ -817,7 +841,11 @@ def _output(
     if strided and like and [one.sizes for one in given[like]] == [one.sizes for one in outputs]:
         return f"{syntax.spelled('torch.empty_like')}({like})"
     dtype = "" if like else f", dtype={syntax.spelled(f'torch.{dtypes[0]}')}"
-    sizes = [_size([one.sizes[dim] for one in outputs], given) for dim in range(_rank(outputs))]
+    sizes = [
+        _size(wanted, given) or _sum(wanted, lists) or _constant(wanted)
+        for dim in range(_rank(outputs))
+        if (wanted := [one.sizes[dim] for one in outputs])
+    ]
     if not all(sizes):
         return None
     comma = "," if len(sizes) == 1 else ""
@@ -829,9 +857,22 @@ def _rank(forms: Sequence[TensorForm]) -> int:
 
 
 def _size(wanted: Sequence[int], given: Mapping[str, Sequence[TensorForm]]) -> str:
-    """A size of an output in all calls, as one of an input or a number; empty where it is none."""
+    """A size of an output in all calls, as one of an input; empty where it is none."""
     for name, forms in given.items():
         for axis in range(_rank(forms)):
             if [one.sizes[axis] for one in forms] == wanted:
                 return f"{name}.shape[{axis}]"
+    return ""
+
+
+def _sum(wanted: Sequence[int], lists: Mapping[str, Sequence[Sequence[TensorForm]]]) -> str:
+    """The same as the sum of one over the tensors of a list."""
+    for name, listed in lists.items():
+        for axis in range(min(map(_rank, listed))):
+            if [sum(one.sizes[axis] for one in forms) for forms in listed] == wanted:
+                return f"sum(one.shape[{axis}] for one in {name})"
+    return ""
+
+
+def _constant(wanted: Sequence[int]) -> str:
     return str(wanted[0]) if len(set(wanted)) == 1 else ""

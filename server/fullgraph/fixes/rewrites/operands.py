@@ -18,6 +18,8 @@ PLAIN = ("int", "float", "bool", "str")
 _CONVERSIONS = {"int": "int", "len": "int", "float": "float", "bool": "bool", "str": "str"}
 _NO_TENSORS = ("device", "dtype", "finfo", "iinfo", "Size", "Generator", "compile")
 """Functions and classes of torch whose results are no tensors."""
+_APART = ("chunk", "unbind", "tensor_split")
+"""Functions and methods that make several tensors of one."""
 _NUMBERS = ("int", "float", "bool")
 _SIZES = ("size", "dim", "numel", "ndimension")
 _SCOPES = (cst.ClassDef, cst.FunctionDef)
@@ -49,13 +51,34 @@ def _of_parameter(syntax: Syntax, function: cst.FunctionDef, number: int) -> str
     one, tensor = function.params.params[number], tensor_type(syntax)
     written = one.annotation.annotation if one.annotation is not None else None
     if written is not None:
-        kind = tensor if syntax.name(written) == "torch.Tensor" else code_of(written)
-        return kind if kind == tensor or kind in PLAIN else None
+        return _of_annotation(syntax, written)
     if one.default is None:
         return _of_calls(syntax, function, number)
     if code_of(one.default) == "None":
         return f"{tensor} | None"
     return kind_of(syntax, one.default, {}) or (None if number else "")
+
+
+_LISTS = ("list", "tuple", "typing.List", "typing.Tuple", "typing.Sequence", "typing.Iterable")
+
+
+def _of_annotation(syntax: Syntax, written: cst.BaseExpression) -> str | None:
+    """The type that an annotation names; None for one that no operator has."""
+    tensor = tensor_type(syntax)
+    if isinstance(written, cst.Subscript):
+        of = [one.slice.value for one in written.slice if isinstance(one.slice, cst.Index)]
+        name = syntax.name(written.value)
+        inner = _of_annotation(syntax, of[0]) if of else None
+        if name == "typing.Optional":
+            return f"{tensor} | None" if inner == tensor else None
+        alike = len(of) == 1 or isinstance(of[1], cst.Ellipsis)
+        listed = name in _LISTS or name == "collections.abc.Sequence"
+        return f"list[{inner}]" if listed and alike and inner in (tensor, *_NUMBERS) else None
+    if isinstance(written, cst.BinaryOperation) and code_of(written.right) == "None":
+        inner = _of_annotation(syntax, written.left)
+        return f"{tensor} | None" if inner == tensor else None
+    kind = tensor if syntax.name(written) == "torch.Tensor" else code_of(written)
+    return kind if kind == tensor or kind in PLAIN else None
 
 
 def _of_calls(syntax: Syntax, function: cst.FunctionDef, number: int) -> str:
@@ -102,7 +125,8 @@ def _keyword(arg: cst.Arg) -> str:
 
 
 def kind_of(syntax: Syntax, node: cst.BaseExpression, known: Mapping[str, str]) -> str:
-    """The type of an expression of numbers, strings, lists of numbers and sizes; empty for others.
+    """The type of an expression of numbers, strings, sizes, and lists of numbers or of what is
+    taken for tensors; empty for others.
 
     ``known`` are types of variables.
     """
@@ -114,13 +138,15 @@ def kind_of(syntax: Syntax, node: cst.BaseExpression, known: Mapping[str, str]) 
         inner = kind_of(syntax, node.expression, known)
         return "bool" if inner and isinstance(node.operator, cst.Not) else inner
     if isinstance(node, (cst.Tuple, cst.List)):
-        kinds = {kind_of(syntax, one.value, known) for one in node.elements}
-        one = "float" if kinds == {"int", "float"} else next(iter(kinds), "")
-        return f"list[{one}]" if one in _NUMBERS and kinds <= {"int", one} else ""
+        if any(isinstance(one, cst.StarredElement) for one in node.elements):
+            return ""
+        return _list_of(syntax, [one.value for one in node.elements], known)
+    if isinstance(node, cst.ListComp):
+        return _list_of(syntax, [node.elt], known)
     if isinstance(node, cst.BinaryOperation):
         sides = [node.left, node.right]
         pair = {kind_of(syntax, side, known) for side in sides}
-        lists = {one for one in pair if _element(one)}
+        lists = {one for one in pair if _element(one) in _NUMBERS}
         if isinstance(node.operator, cst.Add) and any(isinstance(one, cst.List) for one in sides):
             # Of what is not known, numbers are the likeliest.
             return lists.pop() if lists else "list[int]"
@@ -136,11 +162,28 @@ def kind_of(syntax: Syntax, node: cst.BaseExpression, known: Mapping[str, str]) 
         name = syntax.called(node)
         if name.startswith("math."):
             return "float"
+        if name.rpartition(".")[2] in _APART and isinstance(node.func, cst.Attribute):
+            return f"list[{tensor_type(syntax)}]"
         if name in ("min", "max") and len(node.args) > 1:
             kinds = {kind_of(syntax, one.value, known) for one in node.args}
             return kinds.pop() if len(kinds) == 1 else ""
         return _CONVERSIONS.get(name, "")
     return ""
+
+
+def _list_of(
+    syntax: Syntax, elements: Sequence[cst.BaseExpression], known: Mapping[str, str]
+) -> str:
+    """The type of a list with these elements; empty for one that no operator has."""
+    kinds = {kind_of(syntax, one, known) for one in elements}
+    one = "float" if kinds == {"int", "float"} else next(iter(kinds), "None")
+    if kinds == {""} and all(isinstance(each, _VALUES) for each in elements):
+        none = any(code_of(each) == "None" for each in elements)
+        return "" if none else f"list[{tensor_type(syntax)}]"
+    return f"list[{one}]" if one in _NUMBERS and kinds <= {"int", one} else ""
+
+
+_VALUES = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.BinaryOperation)
 
 
 def is_size(syntax: Syntax, node: cst.BaseExpression) -> bool:
@@ -200,11 +243,23 @@ def _assigned_before(
             sizes = isinstance(target, (cst.Tuple, cst.List)) and is_shape(node.value)
             names = _each_of(target) if sizes else bound(target) or []
             kind = "int" if sizes else kind_of(syntax, node.value, found)
+            if isinstance(node.value, cst.List) and not node.value.elements:
+                kind = _list_of(syntax, _appended(function, target), found)
             for name in names:
                 found.pop(name, None)
                 if kind and (sizes or isinstance(target, cst.Name)):
                     found[name] = kind
     return found
+
+
+def _appended(function: cst.FunctionDef, target: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What a function appends to a list."""
+    method = f"{dotted(target)}.append"
+    return [
+        one.args[0].value
+        for one in walk(function.body)
+        if isinstance(one, cst.Call) and dotted(one.func) == method and len(one.args) == 1
+    ]
 
 
 def _each_of(target: cst.CSTNode) -> list[str]:
@@ -339,4 +394,6 @@ def _of_value(
         return tensor_type(syntax)
     if syntax.called(node) in ("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
         return tensor_type(syntax)
-    return kind_of(syntax, node, known)
+    kind = kind_of(syntax, node, known)
+    # Of what is no tensor by itself, layers are the likeliest in a list.
+    return "" if kind == f"list[{tensor_type(syntax)}]" else kind
