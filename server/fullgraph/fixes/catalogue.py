@@ -23,6 +23,7 @@ from fullgraph.fixes.rewrites import (
     loops,
     masks,
     packed,
+    padding,
     python,
     scalars,
     sizes,
@@ -99,6 +100,7 @@ REWRITES: tuple[Rewrite, ...] = (
     custom_operators.of_function,
     custom_operators.of_block,
     custom_operators.of_rest,
+    padding.buckets,
     disable.left_untraced,
 )
 """Those that keep most of the program's meaning come first; ways to leave code untraced last."""

@@ -15,14 +15,19 @@ from fullgraph.fixes.site import Site
 from fullgraph_engine.protocol.evidence import RecompileEvidence
 
 _LOCAL = re.compile(r"^L\['(?P<name>\w+)'\]$")
-_SIZE = re.compile(r"^`(?P<name>\w+)\.shape\[(?P<axis>\d+)\]` ")
+_SIZE = re.compile(r"^`(?P<name>\w+)\.shape\[(?P<axis>\d+)\]` was (?P<size>\d+),")
+_MARKS = {False: "torch._dynamo.mark_dynamic", True: "torch._dynamo.decorators.mark_unbacked"}
+"""By whether the first size is 0 or 1."""
+_NEEDS_CONSTANT = "Compiling raises where code needs such a size to be a constant."
+_NEEDS_TO_KNOW = "Compiling raises where code depends on such a size."
 _MOST_PLACES = 4
 """Calls of ``torch.compile``, or of the function, that are tried one by one."""
 
 
 def dynamic(site: Site) -> Iterator[Candidate]:
     """``dynamic=True`` where the file compiles a function that another size has recompiled, or
-    ``mark_dynamic`` where it calls it."""
+    ``mark_dynamic`` where it calls it; ``mark_unbacked`` for a first size of 0 or 1, which are
+    constants for Dynamo otherwise."""
     evidence = site.finding.evidence
     if not isinstance(evidence, RecompileEvidence) or not evidence.detail.startswith("size "):
         return
@@ -100,12 +105,13 @@ def _with_dynamic(node: cst.BaseExpression) -> cst.Call | None:
 
 
 def _marked(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Candidate]:
-    """``mark_dynamic`` of what the function is given, before the statement that calls it."""
-    sizes = [
-        (local["name"], size["axis"])
-        for guard in evidence.guards
-        if (local := _LOCAL.match(guard.source)) and (size := _SIZE.match(guard.words))
-    ]
+    """Mark what the function is given, before the statement that calls it."""
+    sizes: dict[tuple[str, str], bool] = {}
+    for guard in evidence.guards:
+        local, size = _LOCAL.match(guard.source), _SIZE.match(guard.words)
+        if local and size:
+            key = local["name"], size["axis"]
+            sizes[key] = size["size"] in ("0", "1") or sizes.get(key, False)
     defined = m.findall(syntax.module, m.FunctionDef(name=m.Name(evidence.function)))
     if not sizes or len(defined) != 1:
         return
@@ -119,19 +125,24 @@ def _marked(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Candidate]:
     ]
     for call in calls[:_MOST_PLACES]:
         given = _given(call, names)
-        tensors = [(given.get(name), axis) for name, axis in dict.fromkeys(sizes)]
-        if any(not isinstance(tensor, cst.Name) for tensor, _ in tensors):
+        tensors = [(given.get(name), axis, small) for (name, axis), small in sizes.items()]
+        if any(not isinstance(tensor, cst.Name) for tensor, _, _ in tensors):
             continue
-        mark = syntax.spelled("torch._dynamo.mark_dynamic")
-        codes = [f"{mark}({syntax.site.code(one)}, {axis})" for one, axis in tensors if one]
+        marks = {small: syntax.spelled(_MARKS[small]) for _, _, small in tensors}
+        codes = [
+            f"{marks[small]}({syntax.site.code(one)}, {axis})"
+            for one, axis, small in tensors
+            if one is not None
+        ]
         changes = before(syntax.site, call, [cst.Expr(syntax.expression(code)) for code in codes])
         if changes is not None:
+            imports = [one for mark in marks.values() for one in syntax.imports_for(mark)]
             yield Candidate(
-                "mark-dynamic",
+                "mark-unbacked" if True in marks else "mark-dynamic",
                 f"Mark what varies by `{codes[0]}`",
-                syntax.site.replaced(changes, imports=syntax.imports_for(mark)),
+                syntax.site.replaced(changes, imports=list(dict.fromkeys(imports))),
                 preserves=True,
-                gives_up="Compiling raises where code needs such a size to be a constant.",
+                gives_up=_NEEDS_TO_KNOW if True in marks else _NEEDS_CONSTANT,
             )
 
 
