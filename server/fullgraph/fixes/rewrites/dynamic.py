@@ -134,16 +134,21 @@ def _marked(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Candidate]:
             for one, axis, small in tensors
             if one is not None
         ]
-        changes = before(syntax.site, call, [cst.Expr(syntax.expression(code)) for code in codes])
-        if changes is not None:
-            imports = [one for mark in marks.values() for one in syntax.imports_for(mark)]
-            yield Candidate(
-                "mark-unbacked" if True in marks else "mark-dynamic",
-                f"Mark what varies by `{codes[0]}`",
-                syntax.site.replaced(changes, imports=list(dict.fromkeys(imports))),
-                preserves=True,
-                gives_up=_NEEDS_TO_KNOW if True in marks else _NEEDS_CONSTANT,
-            )
+        lines = [cst.Expr(syntax.expression(code)) for code in codes]
+        # Dynamo refuses to trace a mark, where it traces the caller as well.
+        test = syntax.expression(f"not {syntax.spelled('torch.compiler.is_compiling')}()")
+        eager = cst.If(test, cst.IndentedBlock([cst.SimpleStatementLine([one]) for one in lines]))
+        imports = [one for mark in marks.values() for one in syntax.imports_for(mark)]
+        for new in (lines, [eager]):
+            changes = before(syntax.site, call, new)
+            if changes is not None:
+                yield Candidate(
+                    "mark-unbacked" if True in marks else "mark-dynamic",
+                    f"Mark what varies by `{codes[0]}`",
+                    syntax.site.replaced(changes, imports=list(dict.fromkeys(imports))),
+                    preserves=True,
+                    gives_up=_NEEDS_TO_KNOW if True in marks else _NEEDS_CONSTANT,
+                )
 
 
 def _bound(syntax: Syntax, function: str) -> Iterator[str]:

@@ -36,7 +36,9 @@ def in_place_of(
 
 
 def before(
-    site: Site, node: cst.CSTNode, new: Sequence[cst.BaseSmallStatement]
+    site: Site,
+    node: cst.CSTNode,
+    new: Sequence[cst.BaseSmallStatement | cst.BaseCompoundStatement],
 ) -> Sequence[tuple[cst.CSTNode, Change]] | None:
     """The changes that put statements before the one that a node is in, whose comments stay with
     it; None where there is no such place, as before an ``elif``."""
@@ -46,6 +48,8 @@ def before(
             small = one
         several = isinstance(one, cst.SimpleStatementLine) and len(one.body) > 1
         if small is not None and (several or isinstance(one, cst.SimpleStatementSuite)):
+            if any(isinstance(each, cst.BaseCompoundStatement) for each in new):
+                return None
             return [(small, cst.FlattenSentinel([*new, small]))]
         if isinstance(one, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
             if isinstance(one, (cst.FunctionDef, cst.ClassDef)) or siblings(site, one) is None:
@@ -53,7 +57,12 @@ def before(
             lines = list(one.leading_lines)
             comments = (at for at, line in enumerate(lines) if line.comment is not None)
             comment = next(comments, len(lines))
-            made = [cst.SimpleStatementLine([each]) for each in new]
+            made = [
+                cst.SimpleStatementLine([each])
+                if isinstance(each, cst.BaseSmallStatement)
+                else each
+                for each in new
+            ]
             made[0] = made[0].with_changes(leading_lines=lines[:comment])
             below = one.with_changes(leading_lines=lines[comment:])
             return [(one, cst.FlattenSentinel([*made, below]))]
