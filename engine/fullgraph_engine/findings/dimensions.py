@@ -9,7 +9,7 @@ from dataclasses import replace
 from ..protocol import Finding, Range
 from ..protocol.evidence import EqualityEvidence, SpecializationEvidence
 from ..protocol.sources import in_user_words
-from ..tracing.recording import Equality, Recording, Specialization
+from ..tracing.recording import Equality, Limit, Recording, Specialization
 from .explanations import Why
 from .places import SourceText, identity, related_to
 
@@ -48,6 +48,38 @@ def of_specialization(
         related=related_to(place),
         identity=f"{identity(code, place.range)} {name}",
         evidence=SpecializationEvidence(event.symbol, event.source, event.value, tried),
+    )
+
+
+def of_limit(
+    event: Limit, recording: Recording, source: SourceText, fallback: Range, tried: bool
+) -> Finding:
+    """``tried`` as for a specialization."""
+    place = source.locate(event.stack, fallback)
+    name = in_user_words(source_of(event, recording)) or event.symbol
+    size = next(
+        one.hint
+        for one in recording.symbols
+        if (one.frame, one.name) == (event.frame, event.symbol)
+    )
+    code = "guard/limited-dimension"
+    condition = _named(event.condition, {event.symbol: name})
+    return Finding(
+        code=code,
+        message=f"`{name}` is limited to {event.low} to {event.high}: another size recompiles",
+        range=place.range,
+        explanation=f"{_ASKED[tried]} The compiled code is only for sizes for which "
+        f"`{condition}` holds.",
+        hints=(
+            "If these are all the sizes that there are, nothing is to be done.",
+            "If any size should fit, leave numbers out that are for some sizes only: `-1` in a "
+            "shape, `chunk` in place of `split`, `adaptive_avg_pool2d` in place of `avg_pool2d`.",
+        ),
+        href="https://docs.pytorch.org/docs/stable/torch.compiler_dynamic_shapes.html",
+        stack=place.stack,
+        related=related_to(place),
+        identity=f"{identity(code, place.range)} {name}",
+        evidence=SpecializationEvidence(event.symbol, event.source, str(size), tried),
     )
 
 
@@ -128,7 +160,7 @@ def explained(finding: Finding, why: Why) -> Finding:
     )
 
 
-def source_of(event: Specialization, recording: Recording) -> str:
+def source_of(event: Specialization | Limit, recording: Recording) -> str:
     """Where the symbol came from, in Dynamo's words; empty where nobody knows."""
     if event.source:
         return event.source
@@ -136,7 +168,7 @@ def source_of(event: Specialization, recording: Recording) -> str:
     return next((symbol.source for symbol in created), "")
 
 
-def is_size(event: Specialization, recording: Recording) -> bool:
+def is_size(event: Specialization | Limit, recording: Recording) -> bool:
     """Whether the symbol is the size of a dimension, as far as anybody knows.
 
     What only the data know (``u0``) is checked when the graph runs, and compiled for no number.

@@ -670,6 +670,12 @@ class _Attempt:
                 known.add((event.frame, finding.identity))
                 self.ledger.add(finding)
                 self._unexplained.setdefault(finding.identity, event)
+        constant = {(event.frame, event.symbol) for event in recording.specializations}
+        for limit in recording.limits:
+            if dimensions.is_size(limit, recording) and (limit.frame, limit.symbol) not in constant:
+                self.ledger.add(
+                    dimensions.of_limit(limit, recording, self.source, self.target.range, tried)
+                )
 
     def _explainer(self, recording: Recording) -> explanations.Explainer:
         if self._explains is None or self._explains.recording is not recording:

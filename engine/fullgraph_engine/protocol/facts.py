@@ -30,7 +30,11 @@ CODES: dict[Fact, tuple[str, ...]] = {
     "skips": ("frame-skipped/",),
     "recompiles": ("recompile/",),
     "guards": ("guard/mutated", "guard/value", "guard/global", "guard/identity"),
-    "specializations": ("guard/specialised-dimension", "guard/equal-dimensions"),
+    "specializations": (
+        "guard/specialised-dimension",
+        "guard/limited-dimension",
+        "guard/equal-dimensions",
+    ),
     "compliance": ("op/not-pt2-compliant",),
 }
 """Which codes of findings rest on a fact, by their beginnings. Without it, the absence of such a

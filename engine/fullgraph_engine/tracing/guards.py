@@ -74,6 +74,10 @@ class Guards:
         if words not in self._places:
             self._places[words] = here()
 
+    def stack_at(self, words: str) -> Stack:
+        """Where a ShapeEnv was, by how it says so; nothing where it did not."""
+        return self._places.get(words, ())
+
     def built(self, frame: int, code: types.CodeType, wrapper: Any) -> None:
         """A tree is complete."""
         recording, wishes = self._recording, self._open[-1].wishes

@@ -12,7 +12,7 @@ from typing import Any
 from ..protocol.evidence import BreakOutcome, Resolution
 from ..torch_internals import breaks, dynamo, frames, graphs
 from ..torch_internals.shapes import deferred_asserts, source_of_symbol
-from . import causes, failed_guards, guards, nodes, stacks
+from . import causes, failed_guards, guards, limits, nodes, stacks
 from .instructions import Instructions
 from .lines import Lines
 from .observer import Witness
@@ -22,6 +22,7 @@ from .recording import (
     CustomOp,
     Equality,
     Graph,
+    Limit,
     Recompile,
     Recording,
     RuntimeAssert,
@@ -246,10 +247,24 @@ class Recorder:
         if self.witness is not None:
             with undisturbed(self):
                 self.witness.captured(graph, module)
+        self._limits(shape_env)
         for item in deferred_asserts(shape_env):
             words = str(item.expr)
             stack = self._assert_stacks.get((id(shape_env), words), ())
             self.recording.asserts.append(RuntimeAssert(self.frame, words, str(item.msg), stack))
+
+    def _limits(self, shape_env: Any) -> None:
+        hints = {
+            one.name: one.hint
+            for one in self.recording.symbols
+            if one.frame == self.frame and one.hint is not None
+        }
+        for one in limits.of_guards(shape_env, hints) if hints else ():
+            source = source_of_symbol(shape_env, one.symbol)
+            stack = self.guards.stack_at(one.place)
+            self.recording.limits.append(
+                Limit(self.frame, str(one.symbol), source, one.condition, one.low, one.high, stack)
+            )
 
     def deferred(self, shape_env: Any, before: set[int]) -> None:
         """A condition was put off: only now it is known which line it comes from."""

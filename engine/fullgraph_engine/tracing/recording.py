@@ -160,6 +160,19 @@ class Specialization:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """A symbol that a condition limits to sizes from ``low`` to ``high``, both included."""
+
+    frame: int
+    symbol: str
+    source: str
+    condition: str
+    low: int
+    high: int
+    stack: Stack
+
+
+@dataclass(frozen=True)
 class Equality:
     """A symbol that came to be an expression of others, by which it was replaced."""
 
@@ -368,6 +381,7 @@ class Recording:
     symbols: list[Symbol] = field(default_factory=list)
     specializations: list[Specialization] = field(default_factory=list)
     equalities: list[Equality] = field(default_factory=list)
+    limits: list[Limit] = field(default_factory=list)
     asserts: list[RuntimeAssert] = field(default_factory=list)
     recompiles: list[Recompile] = field(default_factory=list)
     custom_ops: list[CustomOp] = field(default_factory=list)

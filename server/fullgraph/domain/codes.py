@@ -124,6 +124,15 @@ CODES: tuple[Code, ...] = (
         "on the size, or accept it and say so in the probe by writing the number.",
     ),
     Code(
+        "guard/limited-dimension",
+        Severity.INFORMATION,
+        "A dynamic dimension fits between two sizes only",
+        "A dimension that was to be dynamic can only have some sizes, because this line has a "
+        "number that is right for these: the kernel of a pooling, the length of parts, a count in "
+        "a shape. Sizes beyond recompile, or raise in eager code as well. Say the number by the "
+        "size, or leave it to torch (`-1` in a shape, `chunk`, `adaptive_avg_pool2d`).",
+    ),
+    Code(
         "guard/equal-dimensions",
         Severity.INFORMATION,
         "Two dimensions have to be equal",

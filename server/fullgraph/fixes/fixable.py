@@ -9,6 +9,7 @@ _FIXABLE = (
     "graph-break",
     "frame-skipped",
     "guard/specialised-dimension",
+    "guard/limited-dimension",
     "guard/mutated",
     "recompile",
     "trace/compile-error",

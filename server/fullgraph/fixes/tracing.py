@@ -201,7 +201,11 @@ def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
     return Judgment(gone, ended, tuple(appeared), tuple(revealed))
 
 
-_CONSTANT_SIZES = ("guard/specialised-dimension", "recompile/every-size")
+_CONSTANT_SIZES = (
+    "guard/specialised-dimension",
+    "guard/limited-dimension",
+    "recompile/every-size",
+)
 
 
 _CHANGED = -1
