@@ -79,6 +79,8 @@ class Engine:
         only: tuple[str, ...] = (),
         mode: protocol.Mode = "auto",
         examples: tuple[protocol.ExampleKind, ...] = ("main", "docstring"),
+        *,
+        search: bool = True,
     ) -> tuple[dict[str, TargetReport], list[Finding]]:
         self.requests += 1
         self.printed = ""
@@ -92,6 +94,7 @@ class Engine:
             limits=limits or Limits(),
             parts=self.parts,
             examples=examples,
+            search=search,
         )
         os.write(self.write, protocol.encode(request))
         reports: dict[str, TargetReport] = {}
@@ -403,6 +406,25 @@ def test_nothing_is_searched_for_again_by_an_edit_elsewhere(engine: Engine) -> N
         assert other[0] != before[0]
     fixed = UNFOUND.replace("raise RuntimeError(", "return (torch.ones(2), ")
     assert obstacles(fixed) == ["traced", "traced"]
+
+
+def test_a_text_that_is_only_tried_has_no_inputs_of_its_own(engine: Engine) -> None:
+    if not engine.forks:
+        pytest.skip("what is remembered has nothing to do with how processes start")
+    text = HEAD + "class Net(nn.Module):\n    def forward(self, x):\n        return x @ x.mT\n"
+    other = text.replace("x @ x.mT", "x.unflatten(0, (2, 2, 1)) + x.value")
+
+    def traced(text: str, *, search: bool = True) -> protocol.TargetReport:
+        return engine.analyze(text, path="/nowhere/tried.py", search=search)[0]["Net"]
+
+    found = traced(text)
+    assert found.status == "traced" and found.probe is not None
+    tried = traced(other, search=False)
+    assert tried.status == "no-probe"
+    assert tried.error is not None
+    assert tried.error.startswith("Net does not run with the inputs that were found before: ")
+    again = traced(text, search=False)
+    assert (again.status, again.probe) == (found.status, found.probe)
 
 
 @pytest.mark.slow

@@ -102,9 +102,13 @@ class _Searched:
         # What is tried has parameters without values, which matter where tensors have any.
         real = tensors.fake_mode() is None
         with enclosing.unwatched() if real else contextlib.nullcontext():
-            found = search.run(SECONDS, before)
+            again = before is not None and name in settled
+            found = search.again(before) if before and again else search.run(SECONDS, before)
         if not isinstance(found, Found):
-            words = f"No inputs were found under which {name} runs; the last try: {found.obstacle}."
+            words = f"No inputs were found under which {name} runs; the last try"
+            if again:
+                words = f"{name} does not run with the inputs that were found before"
+            words = f"{words}: {found.obstacle}."
             unfound[name] = FoundProbe(name, obstacle=words, rests_on=self._rests_on(search))
             raise NoProbe(words)
         unfound.pop(name, None)

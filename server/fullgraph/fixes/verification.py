@@ -440,6 +440,8 @@ class Verifier:
             documents=(),
             real=tuple(dict.fromkeys(one.name for one in self._reports if one.mode == "real")),
             forecast_rows=False,
+            # What does not fit the original's inputs does not do the same.
+            search=text == self._request.text,
         )
 
     async def _compared(
