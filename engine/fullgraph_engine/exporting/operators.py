@@ -140,11 +140,12 @@ def _form(seen: _Seen) -> OperatorCall | None:
     given = (*seen.args, *seen.kwargs.values())
     if not made or None in made:
         return None
+    lists = tuple(tuple(filter(None, map(_of_tensor, _listed(one)))) for one in given)
     return OperatorCall(
         tuple(_of_tensor(one) for one in given),
         tuple(one for one in made if one is not None),
         isinstance(seen.outputs, (tuple, list)),
-        tuple(tuple(filter(None, map(_of_tensor, _listed(one)))) for one in given),
+        lists if any(lists) else (),
     )
 
 

@@ -178,7 +178,7 @@ class TensorForm:
 class OperatorCall:
     """Dtypes and sizes of one call of an operator, ``("f32", (4, 8))`` for each tensor; None for
     other arguments. ``several``: it returned a tuple. ``lists`` are, of each input, the tensors in
-    it."""
+    it; nothing where none is a list."""
 
     inputs: tuple[Union[TensorForm, None], ...]
     outputs: tuple[TensorForm, ...]

@@ -430,6 +430,7 @@ class Verifier:
         generation = text_hash(text)
         limits, took = self._request.limits, max((one.seconds for one in self._reports), default=0)
         seconds = min(limits.seconds, LOOK_SECONDS + 10 * took)
+        real = (one.name for one in self._reports if one.mode == "real")
         return dataclasses.replace(
             self._request,
             limits=dataclasses.replace(limits, seconds=seconds),
@@ -438,7 +439,7 @@ class Verifier:
             only=only,
             parts=parts,
             documents=(),
-            real=tuple(dict.fromkeys(one.name for one in self._reports if one.mode == "real")),
+            real=tuple(dict.fromkeys((*self._request.real, *real))),
             forecast_rows=False,
             # What does not fit the original's inputs does not do the same.
             search=text == self._request.text,

@@ -98,10 +98,16 @@ class FixJobs:
         engine = self._session.engine_on_demand(unit)
         if isinstance(engine, str):
             return False
-        request = dataclasses.replace(self._session.request(unit, ()), nice=NICE)
+        # Of those the original need not be traced with fake tensors first.
+        real = tuple(one.report.name for one in unit.reports() if one.report.mode == "real")
+        request = dataclasses.replace(self._session.request(unit, ()), nice=NICE, real=real)
         known = _Tried(_basis(unit))
         self._tried[unit.document.uri] = known
-        known.task = asyncio.create_task(self._try(known, engine, request, wanted))
+        # What stands where the text was edited last is looked at next.
+        focus = unit.document.focus
+        order = sorted(wanted, key=lambda key: abs(wanted[key].finding.range.start.line - focus))
+        first = {key: wanted[key] for key in order}
+        known.task = asyncio.create_task(self._try(known, engine, request, first))
         known.task.add_done_callback(lambda _: self._turns.ended(unit))
         return True
 

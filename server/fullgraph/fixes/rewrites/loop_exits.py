@@ -99,13 +99,11 @@ class RunningOn:
         self.converter.optional |= {*self.late, *started}
         self._own = Outside({*outside.read, *bound}, {*outside.before, *self.late})
         self.done = self.converter.fresh("done")
-        if isinstance(self.loop, cst.While) and code_of_truth(self.loop.test) is None:
+        if isinstance(self.loop, cst.While) and not _is_endless(self.loop.test):
             test = self.converter.conditions.read(self.loop.test, broke=self.asked is None)
             tensors, plain = split(test, Both)
-            self.tensors, self.plain = (
-                " & ".join(tensors),
-                argument(" and ".join(plain)) if plain else "",
-            )
+            self.tensors = " & ".join(tensors)
+            self.plain = argument(" and ".join(plain)) if plain else ""
         self.ends = isinstance(self.loop, cst.For) or bool(self.plain)
         self._counters = self._counted(statements)
         self.body = self._lowered(statements, "", started=not self.step)
@@ -233,10 +231,9 @@ class RunningOn:
         return [self.converter.statement(f"{name} = {argument(met)}"), *steps]
 
 
-def code_of_truth(test: cst.BaseExpression) -> str | None:
-    """``True`` or ``1`` as a condition; None for others."""
-    code = test.value if isinstance(test, (cst.Name, cst.Integer)) else ""
-    return code if code in ("True", "1") else None
+def _is_endless(test: cst.BaseExpression) -> bool:
+    """Whether it is ``True`` or ``1``, of which no part can be decided otherwise."""
+    return isinstance(test, (cst.Name, cst.Integer)) and test.value in ("True", "1")
 
 
 def _read_behind(site: Site, loop: Loop) -> set[str]:

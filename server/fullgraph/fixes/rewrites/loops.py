@@ -115,7 +115,7 @@ def _running_on(site: Site, node: cst.If | cst.While) -> Iterator[Candidate]:
         return
     yield Candidate(
         "where",
-        "Run all iterations, and keep what was there at the `break`",
+        "Run all iterations, and keep what was there where the loop ended",
         text,
         gives_up=f"{removed}All iterations are computed, also after `{code_of(node.test)}`.",
         loses=(*CHOSEN, *SAID) if dropped else CHOSEN,
