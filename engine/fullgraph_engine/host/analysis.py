@@ -1018,7 +1018,7 @@ class Analysis:
     def _found(self) -> tuple[FoundProbe, ...]:
         """What searches have found for this text, and for what it was before it was edited."""
         found = self._host.found.of(self.request.path).values()
-        if "first" not in self.request.parts or not self.request.search:
+        if "first" not in self.request.parts:
             return tuple(replace(one, settled=True) for one in found)
         names = self._settled.values()
         return tuple(replace(one, settled=one.target in names) for one in found)
@@ -1165,8 +1165,8 @@ class Analysis:
         probe = report.probe
         if report.status == "no-probe":
             self._pending = [one for one in self._pending if one.plan.info.name != report.name]
-            if not self.request.search:
-                return  # it may be found by a search
+            if self.request.tentative:
+                return
             self._host.found.forget(self.request.path, report.name)
             if done.unfound is not None:
                 self._host.found.add(self.request.path, done.unfound.target, done.unfound)

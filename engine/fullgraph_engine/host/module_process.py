@@ -218,6 +218,7 @@ class _Module:
             text,
             command.mode,
             command.found,
+            self.analyze.tentative,
         )
         forking = self.forking if self.forks else None
         self.sandbox.refusal = None

@@ -317,8 +317,9 @@ class Analyze:
     """Targets that are found as ever, and not traced: what is known of them holds."""
     real: tuple[str, ...] = ()
     """Targets that need real tensors: with the mode "auto", fake ones are not tried."""
-    search: bool = True
-    """Where inputs were found by trying and do not fit any more, others are looked for."""
+    tentative: bool = False
+    """The text is only tried: inputs are looked for a short time, and that there are none is not
+    remembered."""
     focus: int = 0
     roots: tuple[str, ...] = ()
     open_files: tuple[OpenFile, ...] = ()

@@ -23,8 +23,8 @@ from .probes import Call, Enclosing, Namespace, NoProbe, Probe, call_of
 if TYPE_CHECKING:
     from .synthesis import Search
 
-SECONDS = 6.0
-"""Time of the processor that one search may take."""
+SECONDS, TENTATIVE = 6.0, 1.0
+"""Time of the processor that one search may take, and one for a text that is only tried."""
 
 known: dict[str, str] = {}
 """By target: what was found before, as a probe comment says it."""
@@ -34,6 +34,10 @@ settled: set[str] = set()
 
 unfound: dict[str, FoundProbe] = {}
 """By target: that nothing was found, here or before."""
+
+
+tentative = False
+"""The text is only tried."""
 
 
 def remember(found: Iterable[FoundProbe]) -> None:
@@ -102,13 +106,9 @@ class _Searched:
         # What is tried has parameters without values, which matter where tensors have any.
         real = tensors.fake_mode() is None
         with enclosing.unwatched() if real else contextlib.nullcontext():
-            again = before is not None and name in settled
-            found = search.again(before) if before and again else search.run(SECONDS, before)
+            found = search.run(TENTATIVE if tentative else SECONDS, before)
         if not isinstance(found, Found):
-            words = f"No inputs were found under which {name} runs; the last try"
-            if again:
-                words = f"{name} does not run with the inputs that were found before"
-            words = f"{words}: {found.obstacle}."
+            words = f"No inputs were found under which {name} runs; the last try: {found.obstacle}."
             unfound[name] = FoundProbe(name, obstacle=words, rests_on=self._rests_on(search))
             raise NoProbe(words)
         unfound.pop(name, None)

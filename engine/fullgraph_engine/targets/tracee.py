@@ -27,6 +27,8 @@ class Tracee:
     mode: Mode = "auto"
     found: tuple[FoundProbe, ...] = ()
     """What was found for targets of the file in other runs."""
+    tentative: bool = False
+    """The text is only tried: inputs are looked for a short time."""
     alter: Callable[[Call], Call] | None = field(default=None, repr=False)
     """What is another one in the call than its probe says."""
 
@@ -43,6 +45,7 @@ class Tracee:
             ProbeError: the probe itself does not fit, in one sentence for the user.
         """
         searched.remember(self.found)
+        searched.tentative = self.tentative
         rng.begin_again()
         call = self.probe.build(self.namespace)
         return call if self.alter is None else self.alter(call)

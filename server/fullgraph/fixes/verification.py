@@ -441,8 +441,7 @@ class Verifier:
             documents=(),
             real=tuple(dict.fromkeys((*self._request.real, *real))),
             forecast_rows=False,
-            # What does not fit the original's inputs does not do the same.
-            search=text == self._request.text,
+            tentative=text != self._request.text,
         )
 
     async def _compared(

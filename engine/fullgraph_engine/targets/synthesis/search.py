@@ -72,15 +72,7 @@ class Search:
         with uninitialized(self.trials), silent():
             return self._run(seconds, starts)
 
-    def again(self, before: Notation) -> Found | NotFound:
-        """Try nothing but what was found before."""
-        start = candidate_of(before, self.trials.positional)
-        with uninitialized(self.trials), silent():
-            return self._run(_TRY, [start], further=False)
-
-    def _run(
-        self, seconds: float, starts: list[Candidate], *, further: bool = True
-    ) -> Found | NotFound:
+    def _run(self, seconds: float, starts: list[Candidate]) -> Found | NotFound:
         began = time.process_time()
         count = itertools.count()
         queue: list[tuple[float, int, float, Candidate, _Stop | None]] = []
@@ -111,8 +103,6 @@ class Search:
                 return Found(notation, self.trials.count, spent)
             if best is None or outcome.score > best.score:
                 best = outcome
-            if not further:
-                break
             place = (*outcome.place, _dimension(outcome))
             visits[place] += 1
             stop = _stop(outcome, before)
