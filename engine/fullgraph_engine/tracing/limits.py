@@ -57,7 +57,7 @@ def of_guards(shape_env: Any, hints: Mapping[str, int]) -> Iterator[Bounds]:
             high += 1
         while low > 2 and hint - low < _MOST and holds(low - 1):
             low -= 1
-        yield Bounds(symbol, _words(condition), low, high, str(guard.sloc))
+        yield Bounds(symbol, _words(condition), low, high, str(getattr(guard, "sloc", "")))
 
 
 def _words(condition: Any) -> str:
