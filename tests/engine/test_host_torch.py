@@ -408,20 +408,21 @@ def test_nothing_is_searched_for_again_by_an_edit_elsewhere(engine: Engine) -> N
     assert obstacles(fixed) == ["traced", "traced"]
 
 
-def test_a_text_that_is_only_tried_takes_no_inputs_from_others(engine: Engine) -> None:
+def test_a_text_that_is_only_tried_leaves_the_inputs_that_were_found(engine: Engine) -> None:
     if not engine.forks:
         pytest.skip("what is remembered has nothing to do with how processes start")
-    text = HEAD + "class Net(nn.Module):\n    def forward(self, x):\n        return x @ x.mT\n"
-    other = text.replace("x @ x.mT", "x.no_such_method()")
+    text = HEAD + "class Net(nn.Module):\n    def forward(self, x):\n        return {}\n"
+    path = "/nowhere/tried.py"
 
-    def traced(text: str, *, tentative: bool = False) -> protocol.TargetReport:
-        return engine.analyze(text, path="/nowhere/tried.py", tentative=tentative)[0]["Net"]
+    def traced(value: str, *, tentative: bool = False) -> protocol.TargetReport:
+        asked = text.format(value)
+        return engine.analyze(asked, path=path, tentative=tentative)[0]["Net"]
 
-    found = traced(text)
+    found = traced("x.unflatten(-1, (5, 7))")
     assert found.status == "traced" and found.probe is not None
-    assert traced(other, tentative=True).status == "no-probe"
-    # That there are none for it is not remembered, nor forgotten what the first has.
-    again = traced(text, tentative=True)
+    assert traced("x.no_such_method()", tentative=True).status == "no-probe"
+    # A search of its own would begin with other sizes.
+    again = traced("x + 1", tentative=True)
     assert (again.status, again.probe) == (found.status, found.probe)
 
 

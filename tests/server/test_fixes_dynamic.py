@@ -83,24 +83,28 @@ def test_what_a_call_becomes(call: str, expected: str) -> None:
     [
         pytest.param(
             "def g(t):\n    # why\n    return f(t)  # how\n",
-            "def g(t):\n    torch._dynamo.mark_dynamic(t, 0)\n    # why\n    return f(t)  # how\n",
+            [
+                "def g(t):\n    torch._dynamo.mark_dynamic(t, 0)\n    # why\n"
+                "    return f(t)  # how\n",
+                "def g(t):\n    if not torch.compiler.is_compiling():\n"
+                "        torch._dynamo.mark_dynamic(t, 0)\n    # why\n    return f(t)  # how\n",
+            ],
             id="a name",
         ),
         pytest.param(
             "def g(t):\n    a = 1; f(y=a, x=t)\n",
-            "def g(t):\n    a = 1; torch._dynamo.mark_dynamic(t, 0); f(y=a, x=t)\n",
+            ["def g(t):\n    a = 1; torch._dynamo.mark_dynamic(t, 0); f(y=a, x=t)\n"],
             id="keywords, on a line with others",
         ),
-        pytest.param("def g(t):\n    return f(t + 1)\n", "", id="an expression"),
-        pytest.param("def g(t):\n    return f(*t)\n", "", id="a star"),
-        pytest.param("def g(t):\n    return h(t)\n", "", id="no call"),
+        pytest.param("def g(t):\n    return f(t + 1)\n", [], id="an expression"),
+        pytest.param("def g(t):\n    return f(*t)\n", [], id="a star"),
+        pytest.param("def g(t):\n    return h(t)\n", [], id="no call"),
     ],
 )
-def test_what_a_function_is_given_is_marked(source: str, expected: str) -> None:
+def test_what_a_function_is_given_is_marked(source: str, expected: list[str]) -> None:
     text = f"import torch\n{DEFINED}{source}"
-    assert tried(text, recompile(text))[:1] == (
-        [f"import torch\n{DEFINED}{expected}"] if expected else []
-    )
+    found = tried(text, recompile(text))
+    assert found == [f"import torch\n{DEFINED}{one}" for one in expected]
 
 
 def test_all_sizes_that_differ_are_marked_together() -> None:

@@ -61,11 +61,15 @@ class Case:
     recording: bool = True
 
     @property
+    def fills(self) -> set[Fill]:
+        """What its inputs are filled with."""
+        return {self.fill, *(change.fill for change in self.changes)}
+
+    @property
     def is_finite(self) -> bool:
         """Whether no input is made NaN or infinite. Gradients are compared only then: a side that
         is not taken has NaN where an input has, as has every function that is not linear."""
-        fills = {self.fill, *(change.fill for change in self.changes)}
-        return not fills & {"nan", "infinite"}
+        return not self.fills & {"nan", "infinite"}
 
     @property
     def conditions(self) -> str:

@@ -53,8 +53,6 @@ _SMALLER = (16, 4, 2)
 """By what sizes are divided then."""
 _STILL = 4
 """The least that a size becomes so."""
-
-
 _ENDLESS = 2.0
 """Seconds after which a call does not end, where that of the probe takes a tenth of them."""
 _WAITING = 3.0
@@ -191,8 +189,7 @@ class _Search:
 
     def _try(self, case: Case) -> _Tried | None:
         """Execute a case; None if it does not fit the target, or does not end."""
-        fills = {case.fill, *(change.fill for change in case.changes)}
-        if fills & self._endless:
+        if case.fills & self._endless:
             return None
         began = time.process_time()
         try:
@@ -206,7 +203,7 @@ class _Search:
                 with within(_NotEnded, _WAITING * self._most, self._most):
                     tracing.call_eagerly(given.function, given.args, given.kwargs)
             except _NotEnded:
-                self._endless |= fills - {"given"}
+                self._endless |= case.fills - {"given"}
                 return None
             except BaseException as error:
                 raised = error

@@ -24,6 +24,7 @@ _ASKED = {
 }
 """By whether it was only tried."""
 
+_GUIDE = "https://docs.pytorch.org/docs/stable/torch.compiler_dynamic_shapes.html"
 _INDEPENDENT = "The probe gives them as `{}` and `{}`, as if each could be any size."
 
 
@@ -43,7 +44,7 @@ def of_specialization(
             "If the size really is fixed, write the number in the probe and this goes away.",
             "If it should vary, avoid comparing it with constants or converting it here.",
         ),
-        href="https://docs.pytorch.org/docs/stable/torch.compiler_dynamic_shapes.html",
+        href=_GUIDE,
         stack=place.stack,
         related=related_to(place),
         identity=f"{identity(code, place.range)} {name}",
@@ -57,11 +58,6 @@ def of_limit(
     """``tried`` as for a specialization."""
     place = source.locate(event.stack, fallback)
     name = in_user_words(source_of(event, recording)) or event.symbol
-    size = next(
-        one.hint
-        for one in recording.symbols
-        if (one.frame, one.name) == (event.frame, event.symbol)
-    )
     code = "guard/limited-dimension"
     condition = _named(event.condition, {event.symbol: name})
     return Finding(
@@ -75,11 +71,11 @@ def of_limit(
             "If any size should fit, leave numbers out that are for some sizes only: `-1` in a "
             "shape, `chunk` in place of `split`, `adaptive_avg_pool2d` in place of `avg_pool2d`.",
         ),
-        href="https://docs.pytorch.org/docs/stable/torch.compiler_dynamic_shapes.html",
+        href=_GUIDE,
         stack=place.stack,
         related=related_to(place),
         identity=f"{identity(code, place.range)} {name}",
-        evidence=SpecializationEvidence(event.symbol, event.source, str(size), tried),
+        evidence=SpecializationEvidence(event.symbol, event.source, str(event.size), tried),
     )
 
 

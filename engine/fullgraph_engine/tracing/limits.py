@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import sympy  # type: ignore[import-untyped]
+
+from ..torch_internals.shapes import hints_of
 
 _FURTHER = (2, 3, 4)
 """Multiples of a size that a condition does not hold for, if it limits the size."""
@@ -17,47 +19,56 @@ _MOST = 256
 
 @dataclass(frozen=True)
 class Bounds:
-    """From ``low`` to ``high``, both included, a guard of a ShapeEnv holds for a symbol. ``place``
-    says where the ShapeEnv was."""
+    """From ``low`` to ``high``, both included, a guard of a ShapeEnv holds for a symbol, which was
+    ``size``. ``place`` says where the ShapeEnv was."""
 
     symbol: Any
     condition: str
+    size: int
     low: int
     high: int
     place: str
 
 
-def of_guards(shape_env: Any, hints: Mapping[str, int]) -> Iterator[Bounds]:
-    """The bounds of each symbol with a hint, by the first guard that limits it.
+def of_guards(shape_env: Any) -> Iterator[Bounds]:
+    """The bounds of each symbol that had a value, by the first guard that limits it.
 
     Only an equation of an expression of one symbol with a number is looked at, such as
     ``Eq(s0//6, 1)``: what is not solved for the symbol has a floor in it, as pooling, windows and
     parts of a fixed size have.
     """
-    told: set[Any] = set()
+    tried: set[Any] = set()
+    limited: set[Any] = set()
     for guard in getattr(shape_env, "guards", ()):
         condition = guard.expr
         symbols = condition.free_symbols
         if not condition.is_Equality or len(symbols) != 1 or not condition.rhs.is_number:
             continue
         (symbol,) = symbols
-        hint = hints.get(str(symbol))
-        if hint is None or hint < 2 or condition in told or symbol in told:
+        if condition in tried or symbol in limited:
             continue
-        told.add(condition)
+        tried.add(condition)
+        size = int(hints_of(shape_env).get(symbol, 0))
+        if size >= 2 and (bounds := _bounds(condition, symbol, size)) is not None:
+            limited.add(symbol)
+            place = str(getattr(guard, "sloc", ""))
+            yield Bounds(symbol, _words(condition), size, *bounds, place)
 
-        def holds(size: int, condition: Any = condition, symbol: Any = symbol) -> bool:
-            return condition.xreplace({symbol: sympy.Integer(size)}) is sympy.true
 
-        if not holds(hint) or any(holds(factor * hint) for factor in _FURTHER):
-            continue
-        told.add(symbol)
-        low = high = hint
-        while high - hint < _MOST and holds(high + 1):
-            high += 1
-        while low > 2 and hint - low < _MOST and holds(low - 1):
-            low -= 1
-        yield Bounds(symbol, _words(condition), low, high, str(getattr(guard, "sloc", "")))
+def _bounds(condition: Any, symbol: Any, size: int) -> tuple[int, int] | None:
+    """Between which sizes a condition holds; None where it limits none."""
+
+    def holds(value: int) -> bool:
+        return condition.xreplace({symbol: sympy.Integer(value)}) is sympy.true
+
+    if not holds(size) or any(holds(factor * size) for factor in _FURTHER):
+        return None
+    low = high = size
+    while high - size < _MOST and holds(high + 1):
+        high += 1
+    while low > 2 and size - low < _MOST and holds(low - 1):
+        low -= 1
+    return low, high
 
 
 def _words(condition: Any) -> str:

@@ -254,16 +254,11 @@ class Recorder:
             self.recording.asserts.append(RuntimeAssert(self.frame, words, str(item.msg), stack))
 
     def _limits(self, shape_env: Any) -> None:
-        hints = {
-            one.name: one.hint
-            for one in self.recording.symbols
-            if one.frame == self.frame and one.hint is not None
-        }
-        for one in limits.of_guards(shape_env, hints) if hints else ():
-            source = source_of_symbol(shape_env, one.symbol)
+        for one in limits.of_guards(shape_env):
+            symbol, source = str(one.symbol), source_of_symbol(shape_env, one.symbol)
             stack = self.guards.stack_at(one.place)
             self.recording.limits.append(
-                Limit(self.frame, str(one.symbol), source, one.condition, one.low, one.high, stack)
+                Limit(self.frame, symbol, source, one.condition, one.size, one.low, one.high, stack)
             )
 
     def deferred(self, shape_env: Any, before: set[int]) -> None:

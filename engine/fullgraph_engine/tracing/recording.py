@@ -161,12 +161,14 @@ class Specialization:
 
 @dataclass(frozen=True)
 class Limit:
-    """A symbol that a condition limits to sizes from ``low`` to ``high``, both included."""
+    """A symbol, ``size`` in this run, that a condition limits to sizes from ``low`` to ``high``,
+    both included."""
 
     frame: int
     symbol: str
     source: str
     condition: str
+    size: int
     low: int
     high: int
     stack: Stack

@@ -232,12 +232,12 @@ class RunTensorMode(FakeTensorMode):
                 out = func(*real_args, **real_kwargs)
             except Exception:  # whatever the kernel dislikes about the data: no answer
                 return _NO_ANSWER
-        if type(out) in (bool, int, float):
+        plain = type(out) in (bool, int, float)
+        if plain:
             out = self._chosen(out)
         self._answers += 1
         if self.on_chosen is not None and not initializing:
             stack = stacks.above(None)
-            plain = type(out) in (bool, int, float)
             if plain and self.answer is not None:
                 out = self.answer(stacks.innermost(stack), out)
             shown = out if not isinstance(out, torch.Tensor) else f"{out.numel()} elements"
@@ -255,7 +255,8 @@ class RunTensorMode(FakeTensorMode):
     def _chosen(self, out: float) -> float:
         """The truth or number that a place gets which has asked for it, computed on stand-in data:
         after very many the other truth, or a small and a large number in turn."""
-        place = _asking()
+        frame = _asking()
+        place = (frame.f_code, frame.f_lasti) if frame is not None else None
         self._asked[place] += 1
         often = max(0, self._asked[place] - _OFTEN)
         if type(out) is not bool:
@@ -304,12 +305,12 @@ def _schema_name(func: Any) -> str:
     return getattr(getattr(func, "_schema", None), "name", "")
 
 
-def _asking() -> tuple[types.CodeType, int] | None:
-    """The code that asks for a value, and its instruction."""
-    frame: types.FrameType | None = sys._getframe(3)
+def _asking() -> types.FrameType | None:
+    """The innermost frame that asks for a value, behind the tracer and us."""
+    frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and stacks.is_machinery(frame.f_code.co_filename):
         frame = frame.f_back
-    return None if frame is None else (frame.f_code, frame.f_lasti)
+    return frame
 
 
 _OFTEN = 100
@@ -332,9 +333,7 @@ def _called_from_init() -> bool:
 
 def _called_from_loader() -> bool:
     """Whether a data loader asks, for a seed or an order: which samples come matters to no one."""
-    frame: types.FrameType | None = sys._getframe(2)
-    while frame is not None and stacks.is_machinery(frame.f_code.co_filename):
-        frame = frame.f_back
+    frame = _asking()
     return frame is not None and frame.f_code.co_filename.endswith(_LOADERS)
 
 

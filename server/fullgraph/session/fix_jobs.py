@@ -106,8 +106,8 @@ class FixJobs:
         # What stands where the text was edited last is looked at next.
         focus = unit.document.focus
         order = sorted(wanted, key=lambda key: abs(wanted[key].finding.range.start.line - focus))
-        first = {key: wanted[key] for key in order}
-        known.task = asyncio.create_task(self._try(known, engine, request, first))
+        nearest = {key: wanted[key] for key in order}
+        known.task = asyncio.create_task(self._try(known, engine, request, nearest))
         known.task.add_done_callback(lambda _: self._turns.ended(unit))
         return True
 

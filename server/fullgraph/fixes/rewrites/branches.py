@@ -32,7 +32,7 @@ from fullgraph.fixes.rewrites.if_conversion import (
     other_side,
     statements_of,
 )
-from fullgraph.fixes.rewrites.loop_exits import loop_around
+from fullgraph.fixes.rewrites.loop_exits import LEAVING, leaves, loop_around
 from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound, walk
 from fullgraph.fixes.rewrites.placing import in_place_of, siblings
 from fullgraph.fixes.rewrites.syntax import Syntax
@@ -40,7 +40,6 @@ from fullgraph.fixes.site import Site
 from fullgraph_engine.protocol.behavior import Aspect
 
 _REPAIRS = re.compile("nan_to_num|clamp|clip|clamp_min|clamp_max|masked_fill|where|relu")
-_LEAVING = (cst.Return, cst.Raise, cst.Break, cst.Continue)
 CHOSEN: tuple[Aspect, ...] = ("random", "aliasing")
 """A side that is not taken may draw random numbers, so that those that follow are others, and what
 is chosen is a tensor of its own."""
@@ -253,7 +252,7 @@ def _always(site: Site, node: cst.If) -> Iterator[Candidate]:
     """A branch whose work changes nothing where its condition is false: it puts in order what the
     condition asks for (``nan_to_num``, ``clamp``, elements under a mask)."""
     then = statements_of(node.body)
-    if node.orelse is not None or any(isinstance(one, _LEAVING) for one in walk(*then)):
+    if node.orelse is not None or leaves(*then):
         return
     works = [one for line in then for one in _small(line)]
     if not works or not all(_repairs(one) for one in works[-1:]):
@@ -385,7 +384,7 @@ def _cond(site: Site, node: cst.If) -> Iterator[Candidate]:
     outside = converter.outside(top)
     then = converter.inner(statements_of(top.body), outside)
     other = converter.inner(other_side(top), outside)
-    if any(isinstance(one, (*_LEAVING, cst.AugAssign)) for one in walk(*then, *other)):
+    if any(isinstance(one, (*LEAVING, cst.AugAssign)) for one in walk(*then, *other)):
         raise NotConvertible
     keys = converter.kept(top, then, other)
     if not keys or not all(key.isidentifier() for key in keys):

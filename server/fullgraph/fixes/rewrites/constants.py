@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,6 +12,9 @@ import libcst.matchers as m
 from fullgraph.fixes.rewrites.names import descendants
 from fullgraph.fixes.rewrites.syntax import reads, targets
 from fullgraph.fixes.site import Site
+
+SIZE = re.compile(r"(?P<name>\w+)\.shape\[(?P<axis>\d+)\]")
+"""The size of an input, as evidence names it."""
 
 
 @dataclass(frozen=True)

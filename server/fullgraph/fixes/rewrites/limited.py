@@ -15,9 +15,6 @@ from fullgraph.fixes.site import Site
 from fullgraph_engine.protocol.evidence import SpecializationEvidence
 
 _POOL = re.compile(r"(?P<kind>avg|max)_pool(?P<rank>[123])d|(?P<class>Avg|Max)Pool(?P<dims>[123])d")
-_OTHERS_RAISE = (
-    "Sizes for which the original raises, or returns another number of parts, are computed."
-)
 
 
 def limited(site: Site) -> Iterator[Candidate]:
@@ -45,11 +42,7 @@ def _split(syntax: Syntax) -> Iterator[Candidate]:
         return
     if size is None or isinstance(size, (cst.Tuple, cst.List)):
         return
-    args = list(call.args)
-    args[first] = args[first].with_changes(
-        value=cst.Integer(str(len(names[0]))), keyword=None, equal=cst.MaybeSentinel.DEFAULT
-    )
-    new = call.with_changes(func=call.func.with_changes(attr=cst.Name("chunk")), args=args)
+    new = as_chunk(call, call.func, first, len(names[0]))
     yield Candidate(
         "chunk",
         "Split into equal parts with `chunk`",
@@ -57,6 +50,19 @@ def _split(syntax: Syntax) -> Iterator[Candidate]:
         gives_up="Sizes for which the original raises are computed.",
         extends=True,
     )
+
+
+def as_chunk(call: cst.Call, func: cst.Attribute, place: int, count: int) -> cst.Call:
+    """The call of ``split``, with its sizes at a place, that gives so many equal parts."""
+    args = list(call.args)
+    args[place] = _plain(args[place], count)
+    return call.with_changes(func=func.with_changes(attr=cst.Name("chunk")), args=args)
+
+
+def _plain(arg: cst.Arg, number: int) -> cst.Arg:
+    """A number in place of an argument, without its keyword."""
+    value = cst.Integer(str(number))
+    return arg.with_changes(value=value, keyword=None, equal=cst.MaybeSentinel.DEFAULT)
 
 
 def _pooled(syntax: Syntax, size: int) -> Iterator[Candidate]:
@@ -78,7 +84,7 @@ def _pooled(syntax: Syntax, size: int) -> Iterator[Candidate]:
 def _adaptive(
     site: Site, call: cst.Call, name: re.Match[str], window: cst.BaseExpression, size: int
 ) -> Iterator[Candidate]:
-    """The call with the size of its result; the window goes on behind itself."""
+    """The call with the size of its result in place of its window."""
     try:
         count = size // int(code_of(window))
     except (ValueError, ZeroDivisionError):
@@ -91,10 +97,7 @@ def _adaptive(
     )
     func = cst.Attribute(of, cst.Name(adaptive)) if of is not None else cst.Name(adaptive)
     *others, last = call.args
-    result = last.with_changes(
-        value=cst.Integer(str(count)), keyword=None, equal=cst.MaybeSentinel.DEFAULT
-    )
-    new = call.with_changes(func=func, args=[*others, result])
+    new = call.with_changes(func=func, args=[*others, _plain(last, count)])
     title = f"Pool to {count} with `{adaptive}`, whatever the size is"
     yield Candidate(
         "adaptive-pooling",

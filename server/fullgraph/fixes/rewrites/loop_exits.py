@@ -34,6 +34,8 @@ from fullgraph.fixes.site import Site
 Loop = Union[cst.For, cst.While]
 _FUNCTIONS = (cst.FunctionDef, cst.Lambda)
 _ENDING = (cst.Break, cst.Continue)
+LEAVING = (*_ENDING, cst.Return, cst.Raise)
+"""What leaves an iteration."""
 
 
 def loop_around(site: Site, node: cst.CSTNode) -> Loop | None:
@@ -45,7 +47,7 @@ def loop_around(site: Site, node: cst.CSTNode) -> Loop | None:
 
 def leaves(*nodes: cst.CSTNode) -> bool:
     """Whether some of the code leaves an iteration."""
-    return any(isinstance(one, (*_ENDING, cst.Return, cst.Raise)) for one in walk(*nodes))
+    return any(isinstance(one, LEAVING) for one in walk(*nodes))
 
 
 def split(condition: Condition, kind: type[Both] | type[Either]) -> tuple[list[str], list[str]]:
@@ -110,6 +112,12 @@ class RunningOn:
         if self.step and self.ends:
             raise NotConvertible("something else ends it")
 
+    @property
+    def first(self) -> list[Statement]:
+        """What stands before the loop."""
+        codes = [*(f"{key} = None" for key in self.late), f"{self.done} = torch.tensor(False)"]
+        return [self.converter.statement(code) for code in codes]
+
     def noted(self, code: str) -> Statement:
         """The statement after which the loop is done if a tensor is true."""
         code = code if code.startswith("~") else operand(code)
@@ -159,11 +167,12 @@ class RunningOn:
             kept.clear()
 
         for one in statements:
-            if not leaves(one) and not self._counts(one):
+            ends = leaves(one)
+            if not ends and not self._counts(one):
                 kept.append(one)
                 continue
             flush()
-            if not leaves(one):
+            if not ends:
                 new.append(one)
             elif isinstance(one, cst.SimpleStatementLine):
                 self._check_plain(one, skipped)

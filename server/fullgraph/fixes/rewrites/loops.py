@@ -25,12 +25,18 @@ from fullgraph.fixes.rewrites.if_conversion import (
     block,
     statements_of,
 )
-from fullgraph.fixes.rewrites.loop_exits import Loop, RunningOn, leaves, loop_around, split
+from fullgraph.fixes.rewrites.loop_exits import (
+    LEAVING,
+    Loop,
+    RunningOn,
+    leaves,
+    loop_around,
+    split,
+)
 from fullgraph.fixes.rewrites.names import code_of, names_bound, renamed, walk
 from fullgraph.fixes.rewrites.placing import in_place_of, siblings
 from fullgraph.fixes.site import Replacing, Site
 
-_LEAVING = (cst.Return, cst.Raise, cst.Break, cst.Continue)
 _BOUND = 100
 """Iterations of a snippet that a person has to adapt."""
 _ALWAYS = f"It always runs {_BOUND} iterations, and never more: choose the bound."
@@ -85,10 +91,8 @@ def _running_on(site: Site, node: cst.If | cst.While) -> Iterator[Candidate]:
     if asked is not None and not leaves(asked):
         return
     running = RunningOn(site, loop, asked)
-    converter, done = running.converter, running.done
-    first = [converter.statement(f"{key} = None") for key in running.late]
-    first.append(converter.statement(f"{done} = torch.tensor(False)"))
-    start = [above(first[0], loop.leading_lines), *first[1:]]
+    converter, (first, *others) = running.converter, running.first
+    start = [above(first, loop.leading_lines), *others]
     body = running.body
     if running.tensors:
         body = [running.noted(f"~{operand(running.tensors)}"), *body]
@@ -135,8 +139,7 @@ def _step(site: Site, loop: Loop, asked: cst.If | None) -> Iterator[Candidate]:
     if running.tensors:
         goes_on = f"{goes_on} & {operand(running.tensors)}"
     converter, carried = running.converter, [running.done, *running.carried]
-    first = [converter.statement(f"{running.done} = torch.tensor(False)")]
-    yield from _stepped(site, loop, converter, carried, goes_on, running.body, first)
+    yield from _stepped(site, loop, converter, carried, goes_on, running.body, running.first)
 
 
 def _stepped(
@@ -191,7 +194,7 @@ def _without_return(site: Site, node: cst.If) -> Iterator[Candidate]:
     last = _returned(rest[-1]) if rest else None
     if first is None or last is None:
         return
-    if sum(isinstance(one, _LEAVING) for one in walk(loop, *rest)) != 2:
+    if sum(isinstance(one, LEAVING) for one in walk(loop, *rest)) != 2:
         return
     converter = Converter(site)
     condition = converter.conditions.read(node.test)

@@ -59,7 +59,10 @@ def _of_parameter(syntax: Syntax, function: cst.FunctionDef, number: int) -> str
     return kind_of(syntax, one.default, {}) or (None if number else "")
 
 
-_LISTS = ("list", "tuple", "typing.List", "typing.Tuple", "typing.Sequence", "typing.Iterable")
+_LISTS = (
+    *("list", "tuple", "typing.List", "typing.Tuple", "typing.Sequence", "typing.Iterable"),
+    "collections.abc.Sequence",
+)
 
 
 def _of_annotation(syntax: Syntax, written: cst.BaseExpression) -> str | None:
@@ -72,8 +75,9 @@ def _of_annotation(syntax: Syntax, written: cst.BaseExpression) -> str | None:
         if name == "typing.Optional":
             return f"{tensor} | None" if inner == tensor else None
         alike = len(of) == 1 or isinstance(of[1], cst.Ellipsis)
-        listed = name in _LISTS or name == "collections.abc.Sequence"
-        return f"list[{inner}]" if listed and alike and inner in (tensor, *_NUMBERS) else None
+        return (
+            f"list[{inner}]" if name in _LISTS and alike and inner in (tensor, *_NUMBERS) else None
+        )
     if isinstance(written, cst.BinaryOperation) and code_of(written.right) == "None":
         inner = _of_annotation(syntax, written.left)
         return f"{tensor} | None" if inner == tensor else None

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.constants import SIZE
 from fullgraph.fixes.rewrites.syntax import Syntax
 from fullgraph.fixes.site import Site
 from fullgraph_engine.protocol.evidence import ForecastEvidence
 
-_SIZE = re.compile(r"(?P<name>\w+)\.shape\[(?P<axis>\d+)\]")
 _MULTIPLE = 32
 """Of which padded sizes are multiples; whoever takes the snippet chooses another one."""
 
@@ -22,7 +21,7 @@ def buckets(site: Site) -> Iterator[Candidate]:
     evidence = site.finding.evidence
     if site.finding.code != "recompile/every-size" or not isinstance(evidence, ForecastEvidence):
         return
-    sizes = [_SIZE.fullmatch(one) for one in evidence.changed]
+    sizes = [SIZE.fullmatch(one) for one in evidence.changed]
     function = _function(site.module, site.finding.target)
     if function is None or not isinstance(function.body, cst.IndentedBlock) or not all(sizes):
         return

@@ -11,7 +11,8 @@ import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.conditions import operand
-from fullgraph.fixes.rewrites.constants import Size, constants
+from fullgraph.fixes.rewrites.constants import SIZE, Size, constants
+from fullgraph.fixes.rewrites.limited import as_chunk
 from fullgraph.fixes.rewrites.names import code_of, descendants
 from fullgraph.fixes.rewrites.rows import rows
 from fullgraph.fixes.rewrites.syntax import Syntax, names_in
@@ -19,7 +20,6 @@ from fullgraph.fixes.site import Change, Site
 from fullgraph_engine.protocol.evidence import ForecastEvidence, SpecializationEvidence
 
 _SIZE = re.compile(r"^L\['(?P<name>\w+)'\]\.size\(\)\[(?P<axis>\d+)\]$")
-_CHANGED = re.compile(r"^(?P<name>\w+)\.shape\[(?P<axis>\d+)\]$")
 _MOST_PLACES = 6
 """Constants of one function that are tried one by one."""
 _RESHAPES = ("view", "reshape", "expand", "unflatten", "broadcast_to")
@@ -57,7 +57,7 @@ def _size(site: Site) -> Size | None:
             return Size(found["name"], int(found["axis"]), int(evidence.value))
     if isinstance(evidence, ForecastEvidence):
         for changed in evidence.changed:
-            found = _CHANGED.match(changed)
+            found = SIZE.fullmatch(changed)
             if found is not None and evidence.first.isdigit():
                 return Size(found["name"], int(found["axis"]), int(evidence.first))
     return None
@@ -398,9 +398,7 @@ def _parts(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Candid
             continue
         codes = [site.code(element.value) for element in given.elements]
         if len(set(codes)) == 1:
-            args = list(call.args)
-            args[first] = args[first].with_changes(value=cst.Integer(str(len(codes))))
-            new = call.with_changes(func=func.with_changes(attr=cst.Name("chunk")), args=args)
+            new = as_chunk(call, func, first, len(codes))
             yield _candidate(site, "Split into equal parts with `chunk`", [(call, new)], "chunk")
             continue
         known = {id(node): value for node, value in constants(site, function)}
