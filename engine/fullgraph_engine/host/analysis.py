@@ -1400,12 +1400,8 @@ class Analysis:
             self._host.send(last)
         else:
             self._host.send(Analyzed(request.request, request.generation, seconds, cancelled))
-        # Nobody waits for what they may have left behind any more.
-        processes.kill(pids)
-        self._host.kill_strangers(processes.snapshot().parents)
         self._host.finished(request.request)
-        if not self._host.backend.keeps(self.scratch):
-            self._host.remove(self.scratch)
+        self._host.clean_up(pids, self.scratch)
 
     def _close(self) -> None:
         if self._process is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import math
 import os
 import platform
 import selectors
@@ -66,6 +67,9 @@ from .speculation import ExpectedPaths
 from .wire import Order
 
 _TICK = 0.25
+_REST = 0.03
+"""Seconds after the end of an analysis, in which the kernel takes back the memory of its processes:
+to look then for what these left behind would make that slower."""
 _LEAST_AT_ONCE = 2
 """Analyses: one text that hangs keeps no other waiting."""
 _MOST_WAITING = 8 << 20
@@ -226,6 +230,15 @@ def _remove_abandoned() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+@dataclass(frozen=True)
+class _Left:
+    """What an analysis leaves behind."""
+
+    pids: frozenset[int]
+    """Its processes, which were killed."""
+    scratch: str
+
+
 class Host:
     """The selector loop. Never executes user code, never blocks on a child."""
 
@@ -253,6 +266,8 @@ class Host:
         self._analyses: dict[int, Analysis | Reproduction | Comparison] = {}
         self._queue: list[tuple[Analyze, float]] = []
         """Requests that wait for others to end, and when they came."""
+        self._left: list[_Left] = []
+        self._clean_at = math.inf
         self.found = FoundProbes()
         self.expected_paths = ExpectedPaths()
         self._children: dict[int, Callable[[int | None], None]] = {}
@@ -321,6 +336,22 @@ class Host:
     def finished(self, request: int) -> None:
         self._analyses.pop(request, None)
 
+    def clean_up(self, ended: Sequence[int], scratch: str) -> None:
+        self._left.append(_Left(frozenset(ended), scratch))
+        self._clean_at = min(self._clean_at, time.monotonic() + _REST)
+
+    def _clean(self) -> None:
+        if time.monotonic() < self._clean_at:
+            return
+        parents = processes.snapshot().parents
+        self.kill_strangers(parents)
+        waits = [one for one in self._left if not one.pids.isdisjoint(parents)]
+        for one in self._left:
+            if one not in waits and not self.backend.keeps(one.scratch):
+                self.remove(one.scratch)
+        self._left = waits
+        self._clean_at = time.monotonic() + _REST if waits else math.inf
+
     def remove(self, scratch: str) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -347,11 +378,12 @@ class Host:
 
     def _pause(self) -> float | None:
         survey = self._inventory.due(bool(self._analyses))
-        if not self._analyses:
-            return survey
-        now = time.monotonic()
-        nearest = min(analysis.next_deadline() for analysis in self._analyses.values())
-        return min(max(nearest - now, 0.0), _TICK, _TICK if survey is None else survey)
+        due = [self._clean_at, *(one.next_deadline() for one in self._analyses.values())]
+        pauses = [max(min(due) - time.monotonic(), 0.0)]
+        pauses += [_TICK] if self._analyses else []
+        pauses += [survey] if survey is not None else []
+        nearest = min(pauses)
+        return nearest if nearest < math.inf else None
 
     def _tick(self) -> None:
         self._begin_next()
@@ -360,6 +392,7 @@ class Host:
         self.backend.prepare(sum(waiting) if waiting else None)
         for analysis in list(self._analyses.values()):
             analysis.tick(time.monotonic())
+        self._clean()
 
     def _end(self) -> None:
         parents = processes.snapshot().parents

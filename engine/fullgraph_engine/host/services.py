@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn, Protocol
 
 from ..protocol import Event
@@ -68,6 +68,10 @@ class Services(Protocol):
 
     def kill_strangers(self, parents: dict[int, int]) -> None:
         """End what user code has left behind. ``parents``: of each process, its parent."""
+
+    def clean_up(self, ended: Sequence[int], scratch: str) -> None:
+        """Once these processes are gone, end what they have left behind, and remove a folder if
+        nothing is kept there."""
 
     def remove(self, scratch: str) -> None:
         """Remove a folder, as far as that is possible."""

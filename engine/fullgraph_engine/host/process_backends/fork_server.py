@@ -18,6 +18,9 @@ from .channels import ProcessEnds
 _fork, _waitpid, _exit, _poll = os.fork, os.waitpid, os._exit, select.poll
 _getpid, _setsid = os.getpid, os.setsid
 _WITHOUT_PIDFD = 20
+_REST = 100
+"""Milliseconds after which there is nothing else to do: what has just ended has its memory taken
+back, and the next text may be on its way."""
 _LEAST_ENDS = 4
 """Of a ``ProcessEnds``; fewer come where there is no room for more."""
 _pidfd_open = getattr(os, "pidfd_open", None)
@@ -63,6 +66,7 @@ class ForkServer:
         asked for: what it does keeps nobody waiting, but is done before the end of a child is told.
         """
         followed = False
+        rested = False
         repeating: list[Iterator[None]] = []
         while True:
             poll = _poll()
@@ -74,7 +78,8 @@ class ForkServer:
             blind = any(child.ended < 0 for child in children)
             now = aside is not None and followed
             idle = bool(repeating) and all(child.gives_way for child in children)
-            timeout = 0 if now or idle else _WITHOUT_PIDFD if blind else None
+            rest = (0 if rested else _REST) if idle else _WITHOUT_PIDFD if blind else None
+            timeout = 0 if now else rest
             try:
                 ready = {found for found, _ in poll.poll(timeout)}
             except OSError as error:  # fewer may be open than are
@@ -83,8 +88,9 @@ class ForkServer:
                 aside()
                 aside = None
             self._reap()
+            rested = idle and not ready
             if self._control.fileno() not in ready:
-                if idle and next(repeating[0], self) is self:
+                if rested and next(repeating[0], self) is self:
                     del repeating[0]
                 continue
             packet = packets.receive(self._control)
