@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -507,6 +508,10 @@ def test_scratch_files_may_be_written_and_are_removed(engine: Engine, tmp_path: 
     )
     scratch = Path(eval(result.value("f"))).parent
     assert engine.analyze("def f():  # target\n    pass\n").status("f") == "traced"
+    # A moment after the end, when its processes are gone.
+    until = time.monotonic() + 20
+    while scratch.exists() and time.monotonic() < until:
+        time.sleep(0.01)
     assert not scratch.exists()
 
 
