@@ -3,8 +3,9 @@
     python bench.py [--repetitions N] [--requests N] [--only-requests | --only-checks]
 
 (a) From an edit (change and save, through a real LSP session) to the first and to the last finding,
-    against the same target traced warm in one process (``warm.py``, which has nothing of
-    fullgraph), and against a cold ``TORCH_LOGS=graph_breaks,guards`` run.
+    and to the end of the analysis, against the same target traced warm in one process
+    (``warm.py``, which has nothing of fullgraph), and against a cold
+    ``TORCH_LOGS=graph_breaks,guards`` run.
 (b) From starting the server process to its answer to ``initialize``.
 (c) Memory of the server, the engine host, and a run: proportional set size, in MiB.
 (d) From a request to its answer while a trace is running, against the same server at rest: hover,
@@ -12,8 +13,9 @@
     text that it is about. Memory of the server before and after it has the operator index.
 (e) What recording adds to a trace, part by part (``recording.py``).
 (f) In a file of twenty targets: from a comment to the diagnostics of the new text; from an edit of
-    one target to the end of the analysis, against the same target traced warm in one process. From
-    an edit while a text is traced to the end of the processes that do it.
+    one target to its finding, to the end of its trace (with ``try-paths`` off), and to the end of
+    the analysis, which traces a further path beside it, against the same target traced warm in one
+    process. From an edit while a text is traced to the end of the processes that do it.
 (g) ``fullgraph check`` of a file, and of a tree of them, for the first and for the second time.
 (i) With ``--models``: (a) for each file that has ``Model``, ``get_init_inputs`` and ``get_inputs``,
     as those of KernelBench have; and when the last finding came, and the target's own trace was
@@ -48,6 +50,7 @@ from client import Client
 
 HERE = Path(__file__).resolve().parent
 FIXTURES = HERE.parent / "fixtures" / "bench"
+WARM, COLD = HERE / "warm.py", HERE / "cold.py"
 CASES = (("breaks.py", "Net", "4x16"), ("encoder.py", "Encoder", "4x32x128"))
 SERVER = [sys.executable, "-m", "fullgraph", "server"]
 ENVIRONMENT = {**os.environ, "PYTHONWARNINGS": "ignore", "FULLGRAPH_ENGINE_KEEP": "0"}
@@ -216,13 +219,14 @@ def case(name: str, model: str, shape: str, repetitions: int) -> None:
     source = FIXTURES / name
     first: list[float] = []
     last: list[float] = []
+    end: list[float] = []
     warm: list[float] = []
     symbolic: list[float] = []
     cold: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         editor = Editor(source, Path(folder))
         yardstick = subprocess.Popen(
-            [sys.executable, HERE / "warm.py", source, model, shape, "1000000"],
+            [sys.executable, WARM, source, model, shape, "1000000"],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=ENVIRONMENT,
@@ -249,16 +253,12 @@ def case(name: str, model: str, shape: str, repetitions: int) -> None:
                 values.append(seconds)
             process.suspend()
             first.append(editor.edit()[0])  # adds a break
-            last.append(editor.edit()[1])  # the text that the others trace
+            last.append(editor.last)
+            end.append(editor.edit()[1])  # the text that the others trace
         for _ in range(max(3, repetitions // 4)):
-            started = time.perf_counter()
-            subprocess.run(
-                [sys.executable, HERE / "cold.py", source, model, shape],
-                env={**ENVIRONMENT, "TORCH_LOGS": "graph_breaks,guards"},
-                capture_output=True,
-                check=True,
-            )
-            cold.append(time.perf_counter() - started)
+            ran = _cold_run(source, model, shape)
+            assert ran is not None
+            cold.append(ran)
         process.resume()
         yardstick.kill()
         yardstick.wait()
@@ -268,15 +268,17 @@ def case(name: str, model: str, shape: str, repetitions: int) -> None:
         peak.done.set()
         server, host = editor.processes()[:2]
         print(f"\n{name}")
-        row("edit to last finding", last, "s")
         row("edit to first finding", first, "s")
+        row("edit to last finding", last, "s")
+        row("edit to end of analysis", end, "s")
         row("warm trace in one process", warm, "s")
         row("the same, sizes kept symbolic", symbolic, "s")
         row("cold TORCH_LOGS run", cold, "s")
-        middle = statistics.median(last)
-        ratio("last finding / warm trace", middle / statistics.median(warm), "aim: at most 1.3")
-        ratio("last finding / symbolic one", middle / statistics.median(symbolic), "")
-        ratio("cold run / last finding", statistics.median(cold) / middle, "aim: at least 6")
+        for name, seconds, aim in (("last finding", last, "aim: at least 10"), ("end", end, "")):
+            middle = statistics.median(seconds)
+            ratio(f"{name} / warm trace", middle / statistics.median(warm), "")
+            ratio(f"{name} / symbolic one", middle / statistics.median(symbolic), "")
+            ratio(f"cold run / {name}", statistics.median(cold) / middle, aim)
         print(
             f"  memory: server {megabytes(server):.0f} MiB, engine host {megabytes(host):.0f} MiB, "
             f"largest of module and run {peak.value:.0f} MiB"
@@ -287,6 +289,7 @@ def case(name: str, model: str, shape: str, repetitions: int) -> None:
 def models(paths: list[Path], repetitions: int) -> None:
     """(i): each file for itself, as ratios to its own trace in a warm process."""
     ratios: dict[str, list[float]] = {"first": [], "last": [], "end": []}
+    cold: list[float] = []
     for path in paths:
         warm: list[float] = []
         taken: dict[str, list[float]] = {name: [] for name in ratios}
@@ -296,7 +299,7 @@ def models(paths: list[Path], repetitions: int) -> None:
             same.write_text(text := _with_break(source, "0"))
             line = text[: text.index('print("0")')].count("\n")
             yardstick = subprocess.Popen(
-                [sys.executable, HERE / "warm.py", same, "Model", "-", "1000000"],
+                [sys.executable, WARM, same, "Model", "-", "1000000"],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env=ENVIRONMENT,
@@ -324,18 +327,45 @@ def models(paths: list[Path], repetitions: int) -> None:
             yardstick.kill()
             yardstick.wait()
             editor.client.close()
+            ran = _cold_run(same, "Model", "-")
         middle = statistics.median(warm)
         for name, values in taken.items():
             ratios[name].append(statistics.median(values) / middle)
+        if ran is not None:
+            cold.append(ran / statistics.median(taken["last"]))
         shown = "  ".join(
             f"{name} {values[-1]:5.2f} ({statistics.median(values):.2f})"
             for name, values in ratios.items()
         )
+        if ran is not None:
+            shown += f"  cold / last {cold[-1]:5.1f} ({statistics.median(cold):.1f})"
         print(f"  {path.name:<34}warm {middle:6.3f} s   {shown}", flush=True)
     print(f"\n{len(ratios['end'])} models, against the same traced warm in one process")
     for name, aim in (("first", 0.5), ("last", 1.1), ("end", None)):
         row(f"save to {name}", ratios[name], "x")
         print(f"    (aim: at most {aim})" if aim else "    (of all that is traced besides)")
+    row("cold run / save to last", cold, "x")
+    print("    (aim: at least 10)")
+
+
+COLD_SECONDS = 120.0
+
+
+def _cold_run(source: Path, model: str, shape: str) -> float | None:
+    """Seconds of a run on real tensors in a new process, ended after ``COLD_SECONDS``; None if it
+    fails."""
+    started = time.perf_counter()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        ran = subprocess.run(
+            [sys.executable, COLD, source, model, shape],
+            env={**ENVIRONMENT, "TORCH_LOGS": "graph_breaks,guards"},
+            capture_output=True,
+            check=False,
+            timeout=COLD_SECONDS,
+        )
+        if ran.returncode:
+            return None
+    return time.perf_counter() - started
 
 
 PLACES = {
@@ -618,44 +648,75 @@ def reuse(repetitions: int) -> None:
     """(f): an edit of one target, and one of none."""
     source = (FIXTURES / "encoder.py").read_text()
     head, probe, body = source.partition("# fullgraph:")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        path = folder / "twenty.py"
-        classes = [
-            f"{probe}{body}".replace("class Encoder(", f"class Encoder{number}(")
-            for number in range(TARGETS)
-        ]
-        path.write_text(head + "\n\n".join(classes))
-        one = folder / "one.py"
-        one.write_text(source)
-        editor = Editor(path, folder)
-        comments: list[float] = []
-        edits: list[float] = []
-        rested: list[float] = []
-        for number in range(repetitions):
-            comments.append(1000 * editor.publish(f"# note {number}\n{path.read_text()}"))
-            edits.append(editor.retrace(2 * number))
-            time.sleep(PAUSE)
-            rested.append(editor.retrace(2 * number + 1))
-        editor.client.close()
+    classes = [
+        f"{probe}{body}".replace("class Encoder(", f"class Encoder{number}(")
+        for number in range(TARGETS)
+    ]
+    text = head + "\n\n".join(classes)
+    taken: dict[str, list[float]] = {name: [] for name in ("last", "end", "rested", "alone")}
+    comments: list[float] = []
+    warm: list[float] = []
+
+    def repeat_warm() -> None:
+        """Beside nothing else, before and after what is compared with it."""
         ran = subprocess.run(
-            [sys.executable, HERE / "warm.py", one, "Encoder", "4x32x128", str(repetitions)],
+            [sys.executable, WARM, FIXTURES / "encoder.py", "Encoder", "4x32x128", "6"],
             env=ENVIRONMENT,
             capture_output=True,
             text=True,
             check=True,
         )
-    lines = [line.split() for line in ran.stdout.splitlines() if line.startswith("SECONDS")]
-    warm = [float(words[1]) for words in lines[1:]]
+        lines = [line.split() for line in ran.stdout.splitlines() if line.startswith("SECONDS")]
+        warm.extend(float(words[1]) for words in lines[1:])
+
+    repeat_warm()
+    with _editor_of(text, "") as editor:
+        for number in range(repetitions):
+            comments.append(1000 * editor.publish(f"# note {number}\n{editor.path.read_text()}"))
+            taken["end"].append(editor.retrace(2 * number))
+            time.sleep(PAUSE)
+            taken["rested"].append(editor.retrace(2 * number + 1))
+            with_break, line = _with_break_in_the_middle(text)
+            editor.become(with_break, line)
+            taken["last"].append(editor.last)
+            editor.become(text, -1)
+    repeat_warm()
+    with _editor_of(text, "[tool.fullgraph]\ntry-paths = false\n") as editor:
+        editor.retrace(-1)
+        for number in range(repetitions):
+            taken["alone"].append(editor.retrace(number))
+    repeat_warm()
     print(f"\n{TARGETS} encoders in a file")
     row("comment to diagnostics", comments, "ms")
     print("    (aim: at most 20)")
-    row("edit of one to last finding", edits, "s")
-    row(f"the same {PAUSE:g} s after another", rested, "s")
+    row("break in one to its finding", taken["last"], "s")
+    row("edit of one to its trace's end", taken["alone"], "s")
+    row("to the end of other paths too", taken["end"], "s")
+    row(f"the same {PAUSE:g} s after another", taken["rested"], "s")
     row("warm trace of one", warm, "s")
     middle = statistics.median(warm)
-    ratio("edit of one / warm trace", statistics.median(edits) / middle, "aim: at most 1.2")
-    ratio(f"{PAUSE:g} s after another", statistics.median(rested) / middle, "")
+    for name, aim in (("last", "aim: at most 1.2"), ("alone", "aim: at most 1.2"), ("end", "")):
+        ratio(f"{name} / warm trace", statistics.median(taken[name]) / middle, aim)
+
+
+@contextlib.contextmanager
+def _editor_of(text: str, settings: str) -> Iterator[Editor]:
+    with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory() as other:
+        source = Path(other) / "twenty.py"
+        source.write_text(text)
+        (Path(name) / "pyproject.toml").write_text(settings)
+        editor = Editor(source, Path(name))
+        yield editor
+        editor.client.close()
+
+
+def _with_break_in_the_middle(text: str) -> tuple[str, int]:
+    """A text whose middle target calls ``print``, and the line of that, from 0."""
+    head = "def forward(self, x):\n"
+    parts = text.split(head)
+    parts[TARGETS // 2] = f'        print("here")\n{parts[TARGETS // 2]}'
+    changed = head.join(parts)
+    return changed, changed[: changed.index('print("here")')].count("\n")
 
 
 def kept(trees: list[Path]) -> None:
