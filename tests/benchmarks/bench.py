@@ -129,20 +129,8 @@ class Editor:
 
     def retrace(self, number: int) -> float:
         """Seconds from an edit of the middle target, and a save, to the end of the analysis."""
-        head = "def forward(self, x):\n"
-        parts = self.source.split(head)
-        parts[TARGETS // 2] = f"        number = {number}\n{parts[TARGETS // 2]}"
-        text = head.join(parts)
-        self.version += 1
-        document = {"uri": self.uri, "version": self.version}
-        self.path.write_text(text)
-        started = time.perf_counter()
-        self.client.notify(
-            "textDocument/didChange",
-            {"textDocument": document, "contentChanges": [{"text": text}]},
-        )
-        self.client.notify("textDocument/didSave", {"textDocument": {"uri": self.uri}})
-        return self.wait(started)[1]
+        text, _ = _in_the_middle(self.source, f"number = {number}")
+        return self.become(text, -1)[1]
 
     def begin(self) -> None:
         """Another text and a save, whose run is not waited for."""
@@ -676,8 +664,7 @@ def reuse(repetitions: int) -> None:
             taken["end"].append(editor.retrace(2 * number))
             time.sleep(PAUSE)
             taken["rested"].append(editor.retrace(2 * number + 1))
-            with_break, line = _with_break_in_the_middle(text)
-            editor.become(with_break, line)
+            editor.become(*_in_the_middle(text, 'print("here")'))
             taken["last"].append(editor.last)
             editor.become(text, -1)
     repeat_warm()
@@ -710,13 +697,13 @@ def _editor_of(text: str, settings: str) -> Iterator[Editor]:
         editor.client.close()
 
 
-def _with_break_in_the_middle(text: str) -> tuple[str, int]:
-    """A text whose middle target calls ``print``, and the line of that, from 0."""
+def _in_the_middle(text: str, statement: str) -> tuple[str, int]:
+    """A text whose middle target begins with a statement, and the line of that, from 0."""
     head = "def forward(self, x):\n"
     parts = text.split(head)
-    parts[TARGETS // 2] = f'        print("here")\n{parts[TARGETS // 2]}'
-    changed = head.join(parts)
-    return changed, changed[: changed.index('print("here")')].count("\n")
+    before = head.join(parts[: TARGETS // 2]) + head
+    rest = head.join(parts[TARGETS // 2 :])
+    return f"{before}        {statement}\n{rest}", before.count("\n")
 
 
 def kept(trees: list[Path]) -> None:
