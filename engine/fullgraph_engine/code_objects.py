@@ -19,6 +19,7 @@ HAS_COLUMNS = sys.version_info >= (3, 11)
 
 _METHOD_FLAG = sys.version_info >= (3, 12)
 _TRUTH = dis.opmap.get("TO_BOOL")
+_NONE_JUMPS = {number for name, number in dis.opmap.items() if name.endswith("_NONE")}
 
 
 class Position(NamedTuple):
@@ -58,6 +59,23 @@ def entries(code: types.CodeType) -> Iterator[_Entry]:
     if sys.version_info >= (3, 11):
         return code.co_positions()
     return ((line, line, None, None) for _, _, line in code.co_lines())
+
+
+def compared_nones(code: types.CodeType) -> set[int]:
+    """Which of its entries stand for the ``None`` of a comparison that a jump makes by itself. They
+    are there only if it has a line of its own."""
+    if not HAS_COLUMNS:
+        return set()
+    units = code.co_code[::2]
+    found = set()
+    for at, unit in enumerate(units):
+        if unit in _NONE_JUMPS:
+            before = at - 1
+            while units[before] == dis.EXTENDED_ARG:
+                before -= 1
+            if units[before] == dis.opmap["NOP"]:
+                found.add(before)
+    return found
 
 
 def _position(entry: _Entry | None) -> Position | None:

@@ -10,6 +10,8 @@ import pytest
 from fullgraph_engine.code_objects import (
     HAS_COLUMNS,
     Position,
+    compared_nones,
+    entries,
     exception_entries,
     label,
     line_begun,
@@ -48,6 +50,21 @@ def test_an_instruction_has_the_position_of_its_expression() -> None:
         assert position(code, call.offset) == expected and expected in positions(code)
     else:
         assert position(code, call.offset) is None and list(positions(code)) == []
+
+
+@pytest.mark.parametrize("body", ["    pass", "    x.y(1)\n" * 300])
+def test_the_none_of_a_comparison_is_known_where_it_has_its_own_line(body: str) -> None:
+    split = "def f(x):\n  if (\n    x\n    is not None\n  ):\n" + body
+    code = code_of(split)
+    own = [
+        at
+        for at, entry in enumerate(entries(code))
+        if (entry[0], entry[1], entry[2], entry[3]) == (4, 4, 11, 15)
+    ]
+    assert compared_nones(code) == (set(own) if HAS_COLUMNS else set())
+    assert bool(own) == HAS_COLUMNS
+    joined = code_of("def f(x):\n  if x is not None:\n" + body)
+    assert compared_nones(joined) == set()
 
 
 def test_code_that_has_not_begun_is_nowhere() -> None:

@@ -6,7 +6,7 @@ import dis
 import types
 from typing import Any
 
-from ..code_objects import entries
+from ..code_objects import compared_nones, entries
 from ..protocol import Position, Range
 from ..torch_internals.frames import original_name
 from .instructions import Instructions
@@ -38,10 +38,7 @@ class Lines:
             self._reads_mode = mentions(code, "training")
         # A resume function has the code of its function, and other.
         if code.co_filename == self._file and original_name(code.co_name) == code.co_name:
-            own = places_of(code)
-            self._entered |= own
-            if {line for line, *_ in own} == {code.co_firstlineno}:
-                self._traced |= own
+            self._entered |= places_of(code)
 
     def _reached(self, _translator: Any, instruction: Any) -> None:
         positions = instruction.positions
@@ -67,13 +64,19 @@ _Place = tuple[int, int, int, int]
 
 
 def places_of(code: types.CodeType) -> set[_Place]:
-    """Where the instructions of a function come from, without those of functions inside of it; what
-    is on its first line only where there is no other."""
-    first = code.co_firstlineno
-    found = {_place(line, *rest) for line, *rest in entries(code) if line}
+    """Where the instructions of a function come from, without those of functions inside of it, and
+    without what only begins it, which has no columns or no width. The same in any layout."""
+    nones = compared_nones(code)
+    found = {
+        _place(line, *rest)
+        for at, (line, *rest) in enumerate(entries(code))
+        if line and at not in nones
+    }
     with_columns = {line for line, _, column, _ in found if column >= 0}
-    found = {one for one in found if one[2] >= 0 or one[0] not in with_columns}
-    return {one for one in found if one[0] != first} or found
+    if not with_columns:
+        return {one for one in found if one[0] != code.co_firstlineno} or found
+    wide = {one for one in found if one[2] >= 0 and (one[0], one[2]) != (one[1], one[3])}
+    return wide | {one for one in found if one[0] not in with_columns}
 
 
 def last_place(code: types.CodeType) -> Range:
