@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import types
+from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ..torch_internals import frames
@@ -50,6 +51,7 @@ class Guards:
         self._recording = recording
         self._open: list[_Open] = []
         self._places: dict[str, Stack] = {}
+        self._numbers: dict[str, dict[Stack, int]] = defaultdict(dict)
         self._stacks: dict[tuple[Any, ...], Stack] = {}
 
     @contextlib.contextmanager
@@ -68,11 +70,16 @@ class Guards:
                 (said, (part, guard)) for part, said in zip(parts, words, strict=False)
             )
 
-    def placed(self, place: Any, here: Callable[[], Stack]) -> None:
-        """A ShapeEnv has noted where it is, for what it is about to write down."""
-        words = str(place)
-        if words not in self._places:
-            self._places[words] = here()
+    def placed(self, place: Any, here: Stack) -> Any:
+        """A ShapeEnv has noted where it is, for what it is about to write down. It says so by lines;
+        what is returned is the same, with a number where it stands for another place as well."""
+        known = self._numbers[str(place)]
+        number = known.setdefault(here, len(known))
+        if number:
+            line = str(replace(place, maybe_user_loc=None))[1:-1]
+            place = replace(place, framework_loc=f"{line}, {number}")
+        self._places[str(place)] = here
+        return place
 
     def stack_at(self, words: str) -> Stack:
         """Where a ShapeEnv was, by how it says so; nothing where it did not."""
@@ -115,8 +122,11 @@ class Guards:
     def _of_sizes(self, words: tuple[str, ...]) -> Stack:
         """Of what a ShapeEnv guards only the place is told, behind the expression."""
         for part in words:
-            for place, stack in self._places.items() if _COMMENT in part else ():
-                if place in part:
+            place = part.partition(_COMMENT)[2]
+            if place in self._places:
+                return self._places[place]
+            for one, stack in self._places.items() if place else ():
+                if one in place:  # of two bounds each has its own
                     return stack
         return ()
 

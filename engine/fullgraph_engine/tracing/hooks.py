@@ -261,8 +261,11 @@ def _spoke(
     recorder.guards.spoken(code_parts, guard, words)
 
 
-def _placed(recorder: Recorder, place: Any, *_args: Any, **_kwargs: Any) -> None:
-    recorder.guards.placed(place, recorder.here)
+def _place(recorder: Recorder, original: Any, *args: Any, **kwargs: Any) -> Any:
+    place = original(*args, **kwargs)
+    with undisturbed(recorder):
+        place = recorder.guards.placed(place, recorder.here())
+    return place
 
 
 # -- sizes ------------------------------------------------------------------------------------
@@ -343,7 +346,7 @@ _HOOKS: tuple[tuple[Internal, tuple[Around, ...]], ...] = (
     (graphs.CALL_COMPILER, (_with(_call_compiler),)),
     (guards.BUILD, (_with(_build_guards),)),
     (guards.WORDS, (_behind(_spoke),)),
-    (shapes.PLACE, (_behind(_placed),)),
+    (shapes.PLACE, (_with(_place),)),
     (shapes.REPLACEMENT, (_with(_set_replacement),)),
     (shapes.CREATE_SYMBOL, (_behind(_created_symbol),)),
     (shapes.CREATE_UNBACKED, (_behind(_created_unbacked),)),

@@ -37,7 +37,8 @@ class GuardsByTarget:
 
     def joined(self, other: GuardsByTarget) -> GuardsByTarget:
         """With those of another probe, of the same text."""
-        return GuardsByTarget((*self._told, *other._told), self._moves)
+        both = sorted((*self._told, *other._told), key=lambda event: event.probe_number)
+        return GuardsByTarget(tuple(both), self._moves)
 
     def moved(self, edit: Edit) -> GuardsByTarget:
         """After an edit: of what it touched the line is not known any more."""

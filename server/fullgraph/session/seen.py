@@ -46,10 +46,10 @@ class SeenByTarget:
         """What either saw, as runs with two probes of a target do."""
         short = dict(self.short)
         for line, spans in other.short.items():
-            short[line] = tuple(dict.fromkeys((*short.get(line, ()), *spans)))
+            short[line] = tuple(sorted({*short.get(line, ()), *spans}))
         return SeenByTarget(
             short,
-            tuple(dict.fromkeys((*self.long, *other.long))),
+            tuple(sorted({*self.long, *other.long})),
             self.locals | other.locals,
             self.functions | other.functions,
         )

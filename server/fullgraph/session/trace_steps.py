@@ -19,8 +19,8 @@ class TraceStepsByTarget:
     left_out: int = 0
 
     def joined(self, other: TraceStepsByTarget) -> TraceStepsByTarget:
-        by_probe = {**self.by_probe, **other.by_probe}
-        return TraceStepsByTarget(by_probe, self.left_out + other.left_out)
+        both = {**self.by_probe, **other.by_probe}
+        return TraceStepsByTarget(dict(sorted(both.items())), self.left_out + other.left_out)
 
     def moved(self, edit: Edit) -> TraceStepsByTarget:
         """After an edit: lines that it touched are not known any more."""
