@@ -195,6 +195,7 @@ def test_probes_from_an_enclosing_run(engine: Engine) -> None:
     assert (reports["Spare"].status, reports["Spare"].probe) == ("no-probe", None)
     without = "Net ran, and did not call Spare. No inputs were found"
     assert (reports["Spare"].error or "").startswith(without)
+    assert (reports["Spare"].uncalled, part.uncalled) == (True, False)
     assert places(findings) == {("probe/missing", 8)}
 
 

@@ -157,6 +157,22 @@ def test_a_program_that_ends_before_the_call_says_how(line: str, words: str) -> 
 def test_a_program_that_does_not_call_it_says_so() -> None:
     refused = main("Net(Config())").refusal("Net")
     assert str(refused) == "__main__ ran, and did not call Net."
+    assert refused.uncalled
+
+
+def test_what_is_found_behind_a_program_that_does_not_call_it_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(searched, "can_be_searched", lambda target, _: target.name == "Plain")
+    plain = "class Plain(nn.Module):\n    def forward(self, x): return x + 1\n"
+    none = "class Plain(nn.Module):\n    def forward(self, x): return self.missing\n"
+    for before, uncalled in (("", False), (f"{MAIN}    Plain()\n", True)):
+        loaded = Loaded(HEAD + plain + before)
+        assert loaded.plan("Plain")[0].build(loaded.namespace).uncalled == uncalled
+        searched.known.clear()
+        loaded = Loaded(HEAD + none + before)
+        assert loaded.refusal("Plain").uncalled == uncalled
+        searched.unfound.clear()
 
 
 @pytest.mark.parametrize(

@@ -225,6 +225,21 @@ def test_inputs_by_convention_follow_from_functions_that_do_not_name_the_target(
     assert left(changed, inputs="convention", text=alone) == ["Inner", "Outer"]
 
 
+def test_what_nothing_calls_may_come_to_be_called() -> None:
+    user = "\n\ndef user(x):\n    return late(Other()(x))\n\n\ndef late(x):\n    return x\n"
+    inputs = "\n\ndef get_inputs():\n    return [torch.ones(4)]\n"
+    text = TEXT + user + inputs
+    change = text.replace("def late(x):\n    return x", "def late(x):\n    return x + 1")
+    assert left(change, inputs="found", text=text) == ["Inner", "Other", "Outer"]
+    assert "Other" not in left(change, inputs="uncalled", text=text)
+    change = text.replace("ones(4)", "ones(5)")
+    assert left(change, inputs="given", text=text) == ["Inner", "Other", "Outer"]
+    assert left(change, inputs="uncalled", text=text) == []
+    before, after = ParsedText(text), ParsedText(change)
+    targets = [KnownTarget("Inner", "given"), KnownTarget("Other", "uncalled")]
+    assert unaffected(before, after, aligned(before, after), targets) == {"Inner"}
+
+
 def test_what_others_give_may_follow_from_their_inputs_by_convention() -> None:
     text = TEXT + "\n\ndef get_inputs():\n    return [torch.ones(4)]\n"
     before, after = ParsedText(text), ParsedText(text.replace("ones(4)", "ones(5)"))

@@ -248,10 +248,11 @@ def untraced(told: _Told) -> _Told:
     return dataclasses.replace(told, mode="fake") if none else told
 
 
-def searched(told: dict[Any, Any]) -> list[Any]:
-    """The inputs of a target that were found by trying."""
+def searched(told: dict[Any, Any]) -> list[Any] | None:
+    """The inputs of a target that were found by trying; None where it has others."""
     probes = [one[0].probe for key, one in told.items() if type(key) is int]
-    return [probe for probe in probes if probe and probe.origin == "synthesis"]
+    found = [probe for probe in probes if probe]
+    return found if all(probe.origin == "synthesis" for probe in found) else None
 
 
 def differences(one: Any, other: Any, where: str = "") -> Iterator[str]:
@@ -334,7 +335,8 @@ async def soak(
         ours, theirs = traced.told(), anew.told()
         for name in ours.keys() & theirs.keys():
             # What was found by trying may be something else when it is tried again.
-            if searched(ours[name]) != searched(theirs[name]):
+            tried = searched(ours[name]), searched(theirs[name])
+            if None not in tried and tried[0] != tried[1]:
                 others += 1
                 del ours[name], theirs[name]
             elif searched(ours[name]):

@@ -272,6 +272,8 @@ class _Attempt:
         self.finished = False
         self.without_probe = False
         """The probe turned out to be none."""
+        self.uncalled = False
+        """What uses the target led to no call of it."""
         self.writer: Writer | None = None
         self.lines: TracedLines | None = None
         self.paths = TracedPaths()
@@ -308,6 +310,7 @@ class _Attempt:
                 call = built
                 if mode is not None and call.comment:
                     mode.begin(turned)  # what was asked while it was looked for is no matter
+                self.uncalled = call.uncalled
                 # The call may change it.
                 training = bool(getattr(call.function, "training", False))
                 self._doubtful = call.is_doubtful
@@ -349,6 +352,7 @@ class _Attempt:
         """Another call, or none: then the target is left without a probe."""
         self.ledger.begin()
         dynamo.reset()
+        self.uncalled = True
         words = f"{self.target.name}, {call.source}, raises {_one_line(wrong)}."
         try:
             if call.otherwise is not None:
@@ -600,6 +604,7 @@ class _Attempt:
                 self.auto_failure = texts.message(error)
                 return
         self.without_probe = True
+        self.uncalled |= error.uncalled
         self.error = texts.message(error)
         self.ledger.add(missing_probe(self.target, self.tracee.text, self.error))
 
@@ -785,6 +790,7 @@ class _Attempt:
             chosen=len(recording.chosen) if recording else 0,
             coverage=self._coverage,
             paths=self.paths.reports,
+            uncalled=self.uncalled,
         )
 
     @property

@@ -250,6 +250,8 @@ class TargetReport:
     """The other paths that were tried."""
     called: GivenCall | None = None
     """What others call it with; None where that is not known, or nobody wants to know."""
+    uncalled: bool = False
+    """What uses it was run, and led to no call of it."""
 
     @property
     def lines(self) -> int | None:

@@ -51,6 +51,8 @@ class NotCalled(NoProbe):
     was one.
     """
 
+    uncalled = True
+
     def __init__(self, words: str, cut_short: Call | None = None, *, unbuilt: bool = False) -> None:
         super().__init__(words)
         self.cut_short = cut_short

@@ -30,7 +30,12 @@ _SITES = 4
 
 
 class NoProbe(ProbeError):
-    """What was planned as a probe turned out to be none: the target is left without one."""
+    """What was planned as a probe turned out to be none: the target is left without one.
+
+    ``uncalled``: what uses the target was run, and led to no call of it.
+    """
+
+    uncalled = False
 
 
 @dataclass
@@ -42,6 +47,7 @@ class Call:
     What a doubtful one raises may be no fault of the program: perhaps there is one ``otherwise``.
     ``same_as`` is the target whose own call it is, if it was seen there.
     ``iterated`` are parameters whose arguments were taken apart, and the types that these have.
+    An ``uncalled`` target has its call from elsewhere, as what uses it led to none.
     """
 
     function: Callable[..., Any]
@@ -55,6 +61,7 @@ class Call:
     is_doubtful: bool = False
     otherwise: Callable[[], Call] | None = field(default=None, repr=False)
     iterated: Mapping[str, type] = field(default_factory=dict)
+    uncalled: bool = False
 
     @property
     def inputs(self) -> str:

@@ -143,11 +143,11 @@ class _Otherwise:
 
     def __call__(self, namespace: Namespace) -> Call:
         if self.name in settled:
-            return self.search.build(namespace)
+            return _uncalled(self.search, namespace)
         try:
             call = self.first.build(namespace)
             if call.is_doubtful:
-                call.otherwise = lambda: self.search.build(namespace)
+                call.otherwise = lambda: _uncalled(self.search, namespace)
             return call
         except NotCalled as error:
             cut_short = error.unbuilt or error.cut_short is not None
@@ -155,10 +155,19 @@ class _Otherwise:
             if cut_short and mode is not None and getattr(mode, "real_follows", True):
                 raise  # tensors with data may lead further
             before = error
-        try:
-            return self.search.build(namespace)
-        except NoProbe as error:
-            raise NoProbe(f"{before} {error}") from None
+        return _uncalled(self.search, namespace, f"{before} ")
+
+
+def _uncalled(search: Probe, namespace: Namespace, before: str = "") -> Call:
+    """What a search finds behind what uses the target; ``before`` is what that came to."""
+    try:
+        call = search.build(namespace)
+    except NoProbe as error:
+        unfound_too = NoProbe(f"{before}{error}")
+        unfound_too.uncalled = True
+        raise unfound_too from None
+    call.uncalled = True
+    return call
 
 
 @dataclass(frozen=True)
@@ -179,4 +188,4 @@ class _Either:
                 return enclosing.probes(self.target, found)[0].build(namespace)
             except NotCalled:
                 pass
-        return _Searched(self.target)(namespace)
+        return _uncalled(_probe(self.target), namespace)

@@ -71,8 +71,8 @@ class Guards:
             )
 
     def placed(self, place: Any, here: Stack) -> Any:
-        """A ShapeEnv has noted where it is, for what it is about to write down. It says so by lines;
-        what is returned is the same, with a number where it stands for another place as well."""
+        """A ShapeEnv has noted where it is, for what it is about to write down. It says so by
+        lines: returned is the same, with a number where it stands for another place as well."""
         known = self._numbers[str(place)]
         number = known.setdefault(here, len(known))
         if number:

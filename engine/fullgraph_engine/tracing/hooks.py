@@ -263,9 +263,10 @@ def _spoke(
 
 def _place(recorder: Recorder, original: Any, *args: Any, **kwargs: Any) -> Any:
     place = original(*args, **kwargs)
+    placed = None
     with undisturbed(recorder):
-        place = recorder.guards.placed(place, recorder.here())
-    return place
+        placed = recorder.guards.placed(place, recorder.here())
+    return place if placed is None else placed
 
 
 # -- sizes ------------------------------------------------------------------------------------

@@ -11,11 +11,11 @@ from fullgraph.incremental.alignment import Alignment
 from fullgraph.incremental.statements import ParsedText, Statement
 from fullgraph_engine.protocol import GivenCalls
 
-Inputs = Literal["written", "found", "given", "convention"]
+Inputs = Literal["written", "found", "given", "uncalled", "convention"]
 """Where the inputs of a target come from: they are written at it, so that nothing else of the text
 has a part in them; they were found by trying, and are tried first again, unless what uses the
-target is changed; they are what something else calls it with; or functions and variables of usual
-names have them, and need not mention the target."""
+target is changed; they are what something else calls it with; that led to no call; or functions and
+variables of usual names have them, and need not mention the target."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class _Side:
             number
             for number, statement in enumerate(text.statements)
             if not text.closed([number]).isdisjoint(own)
-            or (target.inputs == "convention" and not _is_class(statement))
+            or (target.inputs in ("uncalled", "convention") and not _is_class(statement))
         }
         return not changed.isdisjoint(users if target.inputs == "found" else text.closed(users))
 

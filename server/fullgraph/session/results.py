@@ -49,7 +49,7 @@ _ORIGINS: dict[ProbeOrigin, Inputs] = {
     "synthesis": "found",
     "convention": "convention",
 }
-_INPUTS: tuple[Inputs, ...] = ("written", "found", "given", "convention")
+_INPUTS: tuple[Inputs, ...] = ("written", "found", "given", "uncalled", "convention")
 
 SYNTAX_ERROR = "trace/syntax-error"
 
@@ -432,6 +432,8 @@ def _lines(part: _Part) -> Iterator[int]:
 
 
 def _inputs(report: TargetReport) -> Inputs:
+    if report.uncalled:
+        return "uncalled"
     # What nobody has found yet is looked for in the same places.
     return _ORIGINS.get(report.probe.origin, "given") if report.probe is not None else "found"
 
