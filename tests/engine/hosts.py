@@ -9,6 +9,7 @@ import resource
 import select
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,11 @@ class Engine:
 
     def reproduce(self, order: str, **options: Any) -> Result:
         return self.until_end(self.begin_repro(order, **options))
+
+    def scratch_folders(self) -> set[Path]:
+        """Where what it does now may write."""
+        (own,) = Path(tempfile.gettempdir()).glob(f"fullgraph-engine-{self.process.pid}-*")
+        return set(own.iterdir())
 
     def close(self) -> int:
         with contextlib.suppress(OSError):

@@ -328,11 +328,16 @@ def test_a_repro_that_is_cancelled_ends_at_once_and_frees_its_processes(engine: 
     number = engine.begin_repro("return 'hang'")
     while not isinstance(engine.event(), ReproFound):
         pass
+    folders = engine.scratch_folders()
     engine.send(Cancel(number))
     end = engine.until_end(number).end
     assert isinstance(end, Reproduced)
     assert end.cancelled
     assert engine.reproduce("return 'go'").scripts[0] == "first of auto go"
+    until = time.monotonic() + 20
+    while engine.scratch_folders() & folders and time.monotonic() < until:
+        time.sleep(0.01)
+    assert folders and not engine.scratch_folders() & folders
 
 
 def test_a_repro_can_be_cancelled_while_the_finding_is_looked_for(engine: Engine) -> None:

@@ -283,7 +283,7 @@ class Comparison:
         self._host.send(replace(last, request=self.request.request, seconds=seconds))
         self._comparer.kill()
         self._host.finished(self.request.request)
-        self._host.remove(self.scratch)
+        self._host.clean_up([self._comparer.pid], self.scratch)
 
 
 def differing(before: str, after: str) -> tuple[tuple[int, ...], tuple[int, ...]]:

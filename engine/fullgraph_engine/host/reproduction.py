@@ -223,4 +223,4 @@ class Reproduction:
         self._host.send(last)
         self._reducer.kill()
         self._host.finished(self.request.request)
-        self._host.remove(self.scratch)
+        self._host.clean_up([self._reducer.pid], self.scratch)
