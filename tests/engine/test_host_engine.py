@@ -22,13 +22,18 @@ from tests.engine.hosts import (
     started_engine,
 )
 
-from fullgraph_engine.host import import_hook
+from fullgraph_engine.host import frames, import_hook
 from fullgraph_engine.protocol import (
     Cancel,
     Event,
     Failed,
+    Finding,
+    Frame,
     Log,
+    Position,
+    Range,
     Ready,
+    Related,
     Reproduced,
     ReproFound,
     ReproProgress,
@@ -377,3 +382,20 @@ def test_a_module_has_the_loader_that_python_would_give_it() -> None:
     loader = module.__loader__
     assert type(loader) is SourceFileLoader
     assert loader.get_source("model") == "A = 1\n"
+
+
+def test_files_that_are_gone_with_the_run_have_a_name_and_no_path() -> None:
+    place = Range(Position(0, 0), Position(0, 1))
+    written, read = "/tmp/scratch/run/layer_propagate.py", "/tmp/scratching/model.py"
+    finding = Finding(
+        code="graph-break/GB0059",
+        message="Graph break",
+        range=place,
+        target="Net",
+        stack=(Frame(read, "forward", 3), Frame(written, "propagate", 7)),
+        related=(Related(written, place, "reached from here"), Related(read, place, "here too")),
+    )
+    told = frames.lasting(finding, "/tmp/scratch")
+    assert [frame.path for frame in told.stack] == [read, "<layer_propagate.py>"]
+    assert [one.path for one in told.related] == [read]
+    assert frames.lasting(told, "/tmp/scratch") is told

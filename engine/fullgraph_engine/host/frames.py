@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .. import texts
 from ..code_objects import position
-from ..protocol import Frame, Position, Range
+from ..protocol import Finding, Frame, Position, Range
 
 _ENGINE = str(Path(__file__).resolve().parent.parent)
 _getframe, _getline = sys._getframe, linecache.getline
@@ -35,6 +35,25 @@ def of_stack(frame: types.FrameType | None) -> tuple[Frame, ...]:
             frames.append(_frame(frame.f_code, frame.f_lineno, frame.f_lasti))
         frame = frame.f_back
     return texts.shortened(tuple(reversed(frames)))
+
+
+def lasting(finding: Finding, scratch: str) -> Finding:
+    """Without paths that lead below a folder which is gone with the run: libraries write code there
+    and import it. Of such frames the name of the file is left, of other places nothing."""
+    below = str(Path(scratch, "_"))[:-1]
+
+    def named(path: str) -> str:
+        return f"<{Path(path).name}>" if path.startswith(below) else path
+
+    paths = (*(frame.path for frame in finding.stack), *(one.path for one in finding.related))
+    if not any(path.startswith(below) for path in paths):
+        return finding
+    return replace(
+        finding,
+        stack=tuple(replace(frame, path=named(frame.path)) for frame in finding.stack),
+        related=tuple(one for one in finding.related if not one.path.startswith(below)),
+        causes=tuple(replace(cause, path=named(cause.path)) for cause in finding.causes),
+    )
 
 
 def innermost(stack: tuple[Frame, ...], path: str) -> Frame | None:

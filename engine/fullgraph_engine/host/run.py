@@ -178,6 +178,7 @@ class Run:
         self.tell(told)
 
     def emit(self, finding: Finding) -> None:
+        finding = frames.lasting(finding, self.refusals.root)
         emitted = self.emitted
         if emitted.get(finding.identity) == finding and finding.identity:
             return
