@@ -129,6 +129,11 @@ class _Basis:
     settings: object
     open_files: tuple[OpenFile, ...]
 
+    @cached_property
+    def parsed(self) -> ParsedText | None:
+        """The text; None where it cannot be parsed here."""
+        return _parsed(self.text)
+
 
 @dataclass(frozen=True)
 class RunTimings:
@@ -155,10 +160,6 @@ class _Complete:
     def _imported(self, basis: _Basis) -> dict[str, str]:
         reads = self.recorder.reads or ()
         return {file.path: file.text for file in basis.open_files if file.path in reads}
-
-    @cached_property
-    def parsed(self) -> ParsedText | None:
-        return _parsed(self.basis.text)
 
 
 @dataclass(frozen=True)
@@ -467,9 +468,9 @@ class Unit:
         now, lines = self._basis(run.only), self.document.positions.lines
         if dataclasses.replace(run.basis, text=now.text) != now:
             return False
-        if not may_be_same_code(run.lines, lines) or run.parsed is None:
+        if not may_be_same_code(run.lines, lines) or run.basis.parsed is None:
             return False
-        moves = same_code(run.parsed, lines)
+        moves = same_code(run.basis.parsed, lines)
         if moves is None:
             return False
         told = self._moving.told if self._moving is not None else self._results
@@ -492,10 +493,11 @@ class Unit:
             return None
         if complete.basis.text == now.text:
             return complete.results.snapshot()
-        if complete.parsed is None:
+        before = complete.basis.parsed
+        if before is None:
             return None
         lines = self.document.positions.lines
-        moves = same_code(complete.parsed, lines)
+        moves = same_code(before, lines)
         if moves is None:
             return None
         results = complete.results.relocated(moves, self.document.name, lines)
@@ -508,14 +510,14 @@ class Unit:
         self._tell(Ending(self.document.generation, True))
         self.want_forecast()
 
-    def _reused(self) -> _Reused | None:
+    def _reused(self, now: _Basis) -> _Reused | None:
         """What the last complete run has found that what was edited since cannot affect."""
-        complete, now = self._complete, self._basis(())
+        complete = self._complete
         if complete is None or complete.results.note or not complete.follows_from(now):
             return None
         if not complete.recorder.holds():
             return None
-        before, after = complete.parsed, _parsed(now.text)
+        before, after = complete.basis.parsed, now.parsed
         if before is None or after is None:
             return None
         try:
@@ -572,19 +574,21 @@ class Unit:
             # What another torch did is not what this one does.
             self._forget()
         self._engine = engine
+        # First: what changes from here on is not of this run.
+        basis = self._basis(due.only)
         # While typing, a text that does not parse is on its way to one that does. When it is
         # opened or saved so, the engine says where it is broken, as ``check`` does.
-        self.unparsed = due.reason is Reason.CHANGED and not _parses(
-            self.document.text, engine.status.python
+        self.unparsed = (
+            due.reason is Reason.CHANGED
+            and basis.parsed is None
+            and not _parses(basis.text, engine.status.python)
         )
         if self.unparsed:
             self._report(ResultsChanged(final=True))
             self._tell(Ending(self.document.generation, False, "The text has a syntax error."))
             return
         self.importable = self.document.text
-        # First: what changes from here on is not of this run.
-        basis = self._basis(due.only)
-        before, reused = self._complete, self._reused() if not due.only else None
+        before, reused = self._complete, self._reused(basis) if not due.only else None
         if before is None or reused is None:
             kept, recorder = frozenset[str](), Recorder()
         elif reused.all:
@@ -852,10 +856,6 @@ class _Run:
     @cached_property
     def lines(self) -> Sequence[str]:
         return TextPositions(self.basis.text).lines
-
-    @cached_property
-    def parsed(self) -> ParsedText | None:
-        return _parsed(self.basis.text)
 
     def cancel(self) -> None:
         if not self.obsolete:
