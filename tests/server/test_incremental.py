@@ -352,7 +352,7 @@ def test_what_is_told_moves_with_its_lines() -> None:
             "graph-break/x",
             f"As line {line} says, a.py, line {line}, not line 4 of b.py, nor other.py, line 4.",
             call,
-            context=f'File "{file}", line {line}, in f',
+            context=f'File "{file}", line {line}, in f (p/a.py:{line} in f, p/b.py:5 in f)',
             stack=(Frame(file, "f", line - 1, 4, line, text="    g(x,"), Frame("/p/b.py", "f", 4)),
             related=(Related("/p/b.py", Range(Position(4, 0), Position(4, 1)), "There."),),
             identity=f"x@{call.start.line}:4-{call.end.line}:8",
@@ -365,7 +365,7 @@ def test_what_is_told_moves_with_its_lines() -> None:
     assert moved.identity == "x@5:4-7:8"
     words = "As line 6 says, a.py, line 6, not line 4 of b.py, nor other.py, line 4."
     assert moved.message == words
-    assert moved.context == 'File "/p/a.py", line 6, in f'
+    assert moved.context == 'File "/p/a.py", line 6, in f (p/a.py:6 in f, p/b.py:5 in f)'
     assert (moved.stack[0].line, moved.stack[0].text) == (5, "    g(x,  # one")
     assert (moved.stack[1], moved.related) == (before.stack[1], before.related)
     assert [cause.line for cause in moved.causes] == [0, 1]

@@ -25,6 +25,9 @@ _T = TypeVar("_T")
 
 _LINES = frozenset({"line", "end_line", "first_line", "last_line"})
 """Fields that hold a zero-based line of the file that their object's ``path`` names."""
+_PLACE = re.compile(r"(?P<name>[\w.-]+\.py):(?P<number>\d+)(?= in )")
+"""As torch names the line that a guard comes from."""
+
 _WORDS = re.compile(
     r'(?P<file>File "[^"\n]+", |(?P<name>[\w.-]+\.py), )?'
     r"\b(?P<before>line )(?P<number>\d+)\b(?P<other> (?:of|in) [\w.-]+\.py)?"
@@ -119,6 +122,8 @@ class Relocation:
             raise LineLost
         if "\n" in value and not self._lines_gone.isdisjoint(map(_code, value.split("\n"))):
             raise LineLost
+        if f"{self._name}:" in value:
+            value = _PLACE.sub(self._short_place, value)
         return _WORDS.sub(self._word, value) if "line " in value else value
 
     def _kind(self, finding: Finding) -> Kind:
@@ -160,6 +165,10 @@ class Relocation:
             end_byte=place.end.byte,
             text=self._lines[line] if frame.text else "",
         )
+
+    def _short_place(self, match: re.Match[str]) -> str:
+        name, number = match["name"], int(match["number"])
+        return f"{name}:{self.line(number - 1) + 1}" if name == self._name else match[0]
 
     def _word(self, match: re.Match[str]) -> str:
         file, name = match["file"] or "", match["name"] or ""
