@@ -228,16 +228,6 @@ def timeless(value: _T) -> _T:
     return dataclasses.replace(value, **changed)  # type: ignore[type-var]
 
 
-def with_fake(told: dict[Any, Any]) -> dict[Any, Any]:
-    """What is told of a target, all of it as if from fake tensors."""
-    return {
-        key: [dataclasses.replace(one, mode="fake") for one in value]
-        if key == "findings" or type(key) is int
-        else value
-        for key, value in told.items()
-    }
-
-
 def untraced(told: _Told) -> _Told:
     """Of a target without inputs, what they were tried with says nothing of it."""
     none = (
@@ -339,9 +329,6 @@ async def soak(
             if None not in tried and tried[0] != tried[1]:
                 others += 1
                 del ours[name], theirs[name]
-            elif searched(ours[name]):
-                # Real tensors were tried for what encloses it, or that was not run again.
-                ours[name], theirs[name] = with_fake(ours[name]), with_fake(theirs[name])
         found = list(differences(ours, theirs))
         if found:
             failures += 1
