@@ -56,12 +56,8 @@ def test_an_instruction_has_the_position_of_its_expression() -> None:
 def test_the_none_of_a_comparison_is_known_where_it_has_its_own_line(body: str) -> None:
     split = "def f(x):\n  if (\n    x\n    is not None\n  ):\n" + body
     code = code_of(split)
-    own = [
-        at
-        for at, entry in enumerate(entries(code))
-        if (entry[0], entry[1], entry[2], entry[3]) == (4, 4, 11, 15)
-    ]
-    assert compared_nones(code) == (set(own) if HAS_COLUMNS else set())
+    own = {at for at, entry in enumerate(entries(code)) if entry == (4, 4, 11, 15)}
+    assert compared_nones(code) == own
     assert bool(own) == HAS_COLUMNS
     joined = code_of("def f(x):\n  if x is not None:\n" + body)
     assert compared_nones(joined) == set()

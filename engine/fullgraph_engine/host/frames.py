@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import linecache
+import os
 import sys
 import types
 from dataclasses import replace
@@ -40,7 +41,7 @@ def of_stack(frame: types.FrameType | None) -> tuple[Frame, ...]:
 def lasting(finding: Finding, scratch: str) -> Finding:
     """Without paths that lead below a folder which is gone with the run: libraries write code there
     and import it. Of such frames the name of the file is left, of other places nothing."""
-    below = str(Path(scratch, "_"))[:-1]
+    below = f"{scratch}{os.sep}"
 
     def named(path: str) -> str:
         return f"<{Path(path).name}>" if path.startswith(below) else path

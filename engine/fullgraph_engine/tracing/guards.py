@@ -73,12 +73,14 @@ class Guards:
     def placed(self, place: Any, here: Stack) -> Any:
         """A ShapeEnv has noted where it is, for what it is about to write down. It says so by
         lines: returned is the same, with a number where it stands for another place as well."""
-        known = self._numbers[str(place)]
+        words = str(place)
+        known = self._numbers[words]
         number = known.setdefault(here, len(known))
         if number:
             line = str(replace(place, maybe_user_loc=None))[1:-1]
             place = replace(place, framework_loc=f"{line}, {number}")
-        self._places[str(place)] = here
+            words = str(place)
+        self._places[words] = here
         return place
 
     def stack_at(self, words: str) -> Stack:
