@@ -14,6 +14,7 @@ Speaks the protocol of the real one, so that the server can be tested in millise
 ``# allow: KIND VALUE``     the finding on the line before is of something that this would allow
 ``# slow: SECONDS``         the run stops there for a while
 ``# until: FILE``           the run stops there until there is this file
+``# stub: files NAMES``      the text reads these files, which stand beside it
 ``# stub: too-many``      there were more values than are told
 ``# seen: ROLE CODE: VALUES``  what the first such code of the line was; between distinct values
                           stands `` | ``; one in brackets, as ``(16)``, is a constant
@@ -52,6 +53,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
 from stub_repros import reproduce
 
 from fullgraph_engine import protocol as p
+from fullgraph_engine.protocol.files import OPEN, FileState, state
 from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame
 from fullgraph_engine.protocol.operators import Operator, Overload
 from fullgraph_engine.protocol.sandbox import AllowanceKind, SandboxLayer
@@ -194,8 +196,8 @@ class Stub:
             for row, match in targets
         ]
         self.say(p.TargetsFound(number, tuple(names)))
-        if request.files and "# stub: files" in request.text:
-            self.say(p.FilesRead.of(number, ()))
+        if request.files and (read := re.search(r"# stub: files(.*)", request.text)):
+            self.say(p.FilesRead.of(number, self.files_read(request, read[1].split())))
         ends = [row for row, _ in targets[1:]] + [len(lines)] * bool(targets)
         self.scan(request, lines, 0, targets[0][0] if targets else len(lines), "")
         for info, (row, match), end in zip(names, targets, ends, strict=True):
@@ -346,6 +348,12 @@ class Stub:
                 guard = FoundGuard("EQUALS_MATCH", source, (f"{source} == 3",), "int", 0)
                 place = p.Range(p.Position(last, 0), p.Position(last, 0))
                 yield GuardedFrame("forward", "", first, place, "0/0", 1, (cause,), (guard,))
+
+    def files_read(self, request: p.Analyze, names: list[str]) -> Iterator[FileState]:
+        edited = {file.path for file in request.open_files}
+        for name in names:
+            path = str(Path(request.path).with_name(name))
+            yield FileState(path, OPEN, OPEN) if path in edited else state(path)
 
     def scan(self, request: p.Analyze, lines: list[str], first: int, last: int, name: str) -> int:
         number = request.request

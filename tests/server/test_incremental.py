@@ -670,6 +670,39 @@ async def test_only_what_an_edit_affects_is_traced(editor: Any, counter: Any) ->
     assert last_analyzed(counter).endswith(" -B")
 
 
+async def test_an_imported_file_counts_once_it_is_another_one(editor: Any, counter: Any) -> None:
+    blocks = "x = 1\n"
+    editor.root.joinpath("blocks.py").write_text(blocks)
+    uri = editor.open("model.py", f"# stub: files blocks.py\nimport blocks\n{PAIR}")
+    await editor.until_seen(uri, IN_A, IN_B)
+    await editor.until_rest()
+    # Somebody looks at it, and an edit is as cheap as before.
+    imported = editor.open("blocks.py", blocks)
+    await editor.until_rest()
+    assert counter.analyzed == 1
+    editor.edit(uri, "        second()", "        x = 2\n        second()")
+    await editor.until(lambda: counter.analyzed == 2)
+    await editor.until_rest()
+    assert last_analyzed(counter).endswith(" -A")
+    # What is typed there counts before it is saved, and no second time when it is.
+    editor.edit(imported, "x = 1", "x = 2")
+    await editor.until(lambda: counter.analyzed == 3)
+    editor.root.joinpath("blocks.py").write_text(editor.texts[imported])
+    editor.save(imported)
+    editor.close(imported)
+    await editor.until_rest()
+    assert counter.analyzed == 3
+    # What is closed without having been saved is gone.
+    imported = editor.open("blocks.py", "x = 2\n")
+    editor.edit(imported, "x = 2", "x = 3")
+    await editor.until(lambda: counter.analyzed == 4)
+    await editor.until_rest()
+    editor.close(imported)
+    await editor.until(lambda: counter.analyzed == 5)
+    await editor.until_rest()
+    assert await editor.seen(uri) == [IN_A, IN_B]
+
+
 async def test_what_was_found_before_is_shown_until_the_text_is_traced(
     open_editor: Any, counter: Any, tmp_path: Path
 ) -> None:

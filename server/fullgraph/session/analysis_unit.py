@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from fullgraph.domain.causes import by_cause
 from fullgraph.domain.findings import FileFinding
@@ -27,7 +28,7 @@ from fullgraph.incremental import (
 )
 from fullgraph.kept import KeptResults, Recorder
 from fullgraph.operators import Seen
-from fullgraph.session.documents import Change, Document
+from fullgraph.session.documents import Change, Document, is_on_disk
 from fullgraph.session.edit_tracking import Edit
 from fullgraph.session.findings import merge
 from fullgraph.session.forecasts import Forecast
@@ -78,6 +79,7 @@ from fullgraph_engine.protocol import (
     TargetStarted,
     Timings,
 )
+from fullgraph_engine.protocol.files import FileState, state
 from fullgraph_engine.protocol.shapes import PlaceShapes
 
 LONGEST_TRACED = 1_000_000
@@ -114,7 +116,7 @@ class TraceInputs:
     recorded: tuple[RecordedClass, ...]
     """What a recording says of the text's classes."""
     open_files: tuple[OpenFile, ...] = ()
-    """Other texts that are open."""
+    """Other texts that are open and not on disk as they are."""
     folder: str = ""
     """What paths in findings are relative to."""
 
@@ -154,12 +156,16 @@ class _Complete:
 
     def follows_from(self, now: _Basis) -> bool:
         """Whether a run of another text would be the same, as far as that is the same."""
-        before = self.basis
-        return before.settings == now.settings and self._imported(before) == self._imported(now)
+        return self.basis.settings == now.settings and self._imports_same(now)
 
-    def _imported(self, basis: _Basis) -> dict[str, str]:
+    def _imports_same(self, now: _Basis) -> bool:
+        """Of files that are on disk as they were, ``recorder`` knows whether they still are."""
         reads = self.recorder.reads or ()
-        return {file.path: file.text for file in basis.open_files if file.path in reads}
+        old = {file.path: file.text for file in self.basis.open_files if file.path in reads}
+        new = {file.path: file.text for file in now.open_files if file.path in reads}
+        return new.items() <= old.items() and all(
+            is_on_disk(Path(path), text) for path, text in old.items() - new.items()
+        )
 
 
 @dataclass(frozen=True)
@@ -237,6 +243,8 @@ class Unit:
         """The text has a syntax error, so nothing was traced after the last edit or save."""
         self.importable = document.text
         """As others import it: the last text that had no syntax error when its turn came."""
+        self._on_disk: tuple[tuple[FileState, str], bool] | None = None
+        """Whether a file had the text that others import, when both were last looked at."""
 
     @property
     def results(self) -> Results:
@@ -270,6 +278,17 @@ class Unit:
         self._edited = asyncio.get_running_loop().time()
         self._end_forecast()
         self._want(Reason.CHANGED, edits)
+
+    @property
+    def unsaved(self) -> OpenFile | None:
+        """What others import that is not on disk; None where that has the same text."""
+        path = self.document.path
+        if path is None:
+            return None
+        compared = state(str(path)), self.importable
+        if self._on_disk is None or self._on_disk[0] != compared:
+            self._on_disk = compared, is_on_disk(path, self.importable)
+        return None if self._on_disk[1] else OpenFile(self.document.name, self.importable)
 
     @property
     def reads(self) -> frozenset[str] | None:

@@ -154,6 +154,18 @@ _LONGEST_NAME, _LONGEST_PATH = 255, 4096
 """Bytes that Linux and macOS take, with which any question about a longer one is an error."""
 
 
+def is_on_disk(path: Path, text: str) -> bool:
+    """Whether a file has this text, in UTF-8."""
+    encoded = text.encode("utf-8", "surrogatepass")
+    try:
+        return path.stat().st_size == len(encoded) and (
+            # What has no bytes may be a pipe, which nobody may read from.
+            not encoded or path.read_bytes() == encoded
+        )
+    except OSError:
+        return False
+
+
 def path_of(uri: str) -> Path | None:
     """The path of a ``file:`` URI; None for one that no file system can hold."""
     parts = urlsplit(uri)

@@ -307,6 +307,7 @@ class Session:
         if unit is not None:
             unit.close()
             self._listener.unit_closed(unit)
+            self._imported(unit)
 
     def documents(self) -> dict[str, Document]:
         """The open texts by URI."""
@@ -321,12 +322,10 @@ class Session:
         return TraceInputs(settings, recording.classes, self._open_files(document), folder)
 
     def _open_files(self, document: Document) -> tuple[OpenFile, ...]:
-        """The other files that are open, as somebody may import them."""
-        return tuple(
-            OpenFile(unit.document.name, unit.importable)
-            for unit in self.units.values()
-            if unit.document.path is not None and unit.document.uri != document.uri
-        )
+        """The other files that are open and not on disk as they are: who imports them gets these
+        texts."""
+        others = (unit for unit in self.units.values() if unit.document.uri != document.uri)
+        return tuple(file for unit in others if (file := unit.unsaved) is not None)
 
     def _imported(self, unit: Unit) -> None:
         """A text may be another one for those that import it."""
