@@ -700,6 +700,28 @@ async def test_an_imported_file_counts_once_it_is_another_one(editor: Any, count
     editor.close(imported)
     await editor.until(lambda: counter.analyzed == 5)
     await editor.until_rest()
+
+
+async def test_lines_of_an_imported_file_that_moved_are_found_when_it_is_saved(
+    editor: Any, counter: Any
+) -> None:
+    blocks = editor.root / "blocks.py"
+    blocks.write_text(NET)
+    uri = editor.open("model.py", f"# stub: files blocks.py\nimport blocks\n{PAIR}")
+    imported = editor.open("blocks.py", NET)
+    await editor.until_seen(uri, IN_A, IN_B)
+    await editor.until_seen(imported, BREAK)
+    await editor.until_rest()
+    assert counter.analyzed == 2
+    editor.edit(imported, "\nclass Net", "\n# a note\nclass Net")
+    await editor.until_seen(imported, BREAK)
+    await editor.until_rest()
+    assert counter.analyzed == 2
+    blocks.write_text(editor.texts[imported])
+    editor.save(imported)
+    await editor.until(lambda: counter.analyzed == 3)
+    await editor.until_rest()
+    assert counter.analyzed == 3
     assert await editor.seen(uri) == [IN_A, IN_B]
 
 

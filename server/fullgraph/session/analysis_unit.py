@@ -136,6 +136,22 @@ class _Basis:
         """The text; None where it cannot be parsed here."""
         return _parsed(self.text)
 
+    def is_as(self, now: _Basis) -> bool:
+        """Whether the same follows from a later one."""
+        other = dataclasses.replace(self, open_files=now.open_files)
+        return other == now and self.imports_as(now)
+
+    def imports_as(self, now: _Basis, reads: frozenset[str] | None = None) -> bool:
+        """Whether open files, those that are read where that is known, are as they were, on disk if
+        they are open no more. Nothing is said of files that were not open."""
+        old, new = (
+            {one.path: one.text for one in basis.open_files if reads is None or one.path in reads}
+            for basis in (self, now)
+        )
+        return new.items() <= old.items() and all(
+            is_on_disk(Path(path), text) for path, text in old.items() - new.items()
+        )
+
 
 @dataclass(frozen=True)
 class RunTimings:
@@ -156,16 +172,8 @@ class _Complete:
 
     def follows_from(self, now: _Basis) -> bool:
         """Whether a run of another text would be the same, as far as that is the same."""
-        return self.basis.settings == now.settings and self._imports_same(now)
-
-    def _imports_same(self, now: _Basis) -> bool:
-        """Of files that are on disk as they were, ``recorder`` knows whether they still are."""
-        reads = self.recorder.reads or ()
-        old = {file.path: file.text for file in self.basis.open_files if file.path in reads}
-        new = {file.path: file.text for file in now.open_files if file.path in reads}
-        return new.items() <= old.items() and all(
-            is_on_disk(Path(path), text) for path, text in old.items() - new.items()
-        )
+        reads = self.recorder.reads or frozenset()
+        return self.basis.settings == now.settings and self.basis.imports_as(now, reads)
 
 
 @dataclass(frozen=True)
@@ -296,9 +304,7 @@ class Unit:
         return self._complete.recorder.reads if self._complete is not None else None
 
     def save(self) -> None:
-        if self._complete is not None and not self._complete.recorder.holds():
-            # Somebody has changed what nobody here has open.
-            self._complete = None
+        self._look_at_disk()
         self._want(Reason.SAVED)
         complete = self._complete
         if complete is not None and complete.basis.text != self.document.text and self._remember():
@@ -312,9 +318,15 @@ class Unit:
 
     def reconsider(self) -> None:
         """Something that the results may depend on has changed."""
+        self._look_at_disk()
         if self._known() is None:
             self._end_forecast()
             self._want(Reason.OPENED)
+
+    def _look_at_disk(self) -> None:
+        """Somebody may have changed what nobody here has open."""
+        if self._complete is not None and not self._complete.recorder.holds():
+            self._complete = None
 
     def analyze(self, only: tuple[str, ...] = ()) -> asyncio.Future[Ending]:
         """Trace now, whatever is known; the future says how the run ended.
@@ -485,7 +497,7 @@ class Unit:
         if run is None or run.obsolete or self.schedule.pending:
             return False
         now, lines = self._basis(run.only), self.document.positions.lines
-        if dataclasses.replace(run.basis, text=now.text) != now:
+        if not dataclasses.replace(run.basis, text=now.text).is_as(now):
             return False
         if not may_be_same_code(run.lines, lines) or run.basis.parsed is None:
             return False
@@ -497,6 +509,7 @@ class Unit:
         if not moving.is_whole:
             return False
         self._moving, run.now = moving, now
+        self.importable = now.text
         return True
 
     def _basis(self, only: tuple[str, ...] | None = None) -> _Basis:
@@ -524,6 +537,7 @@ class Unit:
 
     def _restore(self, known: Results) -> None:
         self.results = known
+        self.importable = self.document.text
         self.unparsed = False
         self._report(ResultsChanged(final=True))
         self._tell(Ending(self.document.generation, True))
@@ -870,7 +884,7 @@ class _Run:
         return bool(self.only) or self.reused is not None
 
     def covers(self, basis: _Basis) -> bool:
-        return not self.obsolete and self.now == basis
+        return not self.obsolete and self.now.is_as(basis)
 
     @cached_property
     def lines(self) -> Sequence[str]:
