@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import py_compile
 import signal
 import time
 from pathlib import Path
@@ -17,7 +18,9 @@ from fullgraph_engine.protocol import (
     FilesRead,
     Limits,
     Log,
+    OpenFile,
 )
+from fullgraph_engine.protocol.files import OPEN
 
 SLOW = "import time\ntime.sleep(0.1)\nprint('slow is imported', flush=True)\nvalue = 1\n"
 
@@ -154,6 +157,25 @@ def test_what_imports_and_runs_have_read_is_told(engine: Engine, slow: Path) -> 
         told = [event for event in result.events if isinstance(event, FilesRead)]
         read = {Path(file.path).name for event in told for file in event.files()}
         assert {"slow.py", "later.py"} <= read
+
+
+@pytest.mark.parametrize("opened", [True, False])
+def test_what_failed_on_import_was_read(engine: Engine, tmp_path: Path, opened: bool) -> None:
+    """From its bytecode, or from the text that an editor has of it: neither opens the file."""
+    broken = tmp_path / "broken.py"
+    broken.write_text("1 / 0\n")
+    py_compile.compile(str(broken))
+    files = (OpenFile(str(broken), "2 / 0\n"),) if opened else ()
+    text = (
+        "try:\n    import broken\nexcept ArithmeticError:\n    pass\n"
+        "{} = 1\ndef f():  # target\n    return 1\n"
+    )
+    for name in ("x", "y"):
+        path = str(tmp_path / "model.py")
+        result = engine.analyze(text.format(name), path=path, files=True, open_files=files)
+        told = [event for event in result.events if isinstance(event, FilesRead)]
+        states = {Path(file.path).name: file for event in told for file in event.files()}
+        assert (states["broken.py"].modified == OPEN) is opened
 
 
 def test_a_generation_that_misbehaves_leaves_the_preamble(

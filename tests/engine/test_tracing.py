@@ -202,6 +202,24 @@ def test_guards_have_a_kind_an_expression_a_source_and_a_stack() -> None:
     assert any(g.kind == "TENSOR_MATCH" for g in tensor)
 
 
+def test_what_is_guarded_twice_is_of_the_first_place() -> None:
+    """As where both are on one line, which torch does not tell apart."""
+    layer = torch.nn.LayerNorm(4)
+
+    def both(x: torch.Tensor) -> torch.Tensor:
+        y = layer(x)  # guards its eps
+        return y + layer(x)
+
+    guards = trace(both, torch.ones(3, 4)).guards
+    lines = {
+        frame.line
+        for guard in guards
+        for frame in guard.stack
+        if guard.source.endswith(".eps") and frame.path == HERE
+    }
+    assert lines == {line_of("# guards its eps")}
+
+
 def test_shape_guards_have_the_line_that_made_them() -> None:
     def long(x: torch.Tensor) -> torch.Tensor:
         if x.shape[0] > 2:  # asks for the length

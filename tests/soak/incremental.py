@@ -1,8 +1,10 @@
 """Edits files at random, and compares what is known after each edit, most of it from before, with a
 trace of the whole text.
 
-``python tests/soak/incremental.py [--steps N] [--seed N] [FILES]`` prints each difference, and how
-many runs the edits needed of those that a trace of everything is. Status 1 if anything differs.
+``python tests/soak/incremental.py [--steps N] [--seed N] [--imported] [--fresh] [FILES]`` prints
+each difference, and how many runs the edits needed of those that a trace of everything is. Status 1
+if anything differs. ``--imported`` moves definitions to a module that the file imports, which is
+edited as well, in its editor or on disk; ``--fresh`` compares with an engine that was just started.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import argparse
 import ast
 import asyncio
+import contextlib
 import dataclasses
 import random
 import re
@@ -17,7 +20,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,11 +35,11 @@ from fullgraph.domain.positions import Encoding
 from fullgraph.engines import Engine, EngineListener
 from fullgraph.kept import SETTLED
 from fullgraph.session.analysis_unit import TraceInputs, Unit
-from fullgraph.session.documents import Change, Document
+from fullgraph.session.documents import Change, Document, is_on_disk
 from fullgraph.session.request import analyze_request
 from fullgraph.session.settings import Settings
 from fullgraph.session.unit_events import ResultsChanged, RunBegan, TraceDue, UnitEvent
-from fullgraph_engine.protocol import Finding, Log, TargetReport, TargetStarted
+from fullgraph_engine.protocol import Finding, Log, OpenFile, TargetReport, TargetStarted
 
 FIXTURES = ROOT / "tests" / "fixtures"
 FILES = (FIXTURES / "demo" / "tiny_gpt.py", FIXTURES / "bench" / "breaks.py")
@@ -157,15 +161,87 @@ EDITS: tuple[Callable[[random.Random, str], str], ...] = (
 )
 
 
+def divided(text: str, module: str) -> tuple[str, str] | None:
+    """A text that imports the first of its definitions, and the module that has them; None where
+    there are too few."""
+    lines, body = text.split("\n"), ast.parse(text).body
+    last = max((n for n, node in enumerate(body) if isinstance(node, ast.ClassDef)), default=0)
+    imports = (ast.Import, ast.ImportFrom)
+    header = next((n for n, node in enumerate(body) if isinstance(node, _DEFINES)), last)
+    moved = [node for node in body[header:last] if not isinstance(node, imports)]
+    names = dict.fromkeys(
+        name
+        for node in moved
+        for name in (
+            [node.name]
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef))
+            else [one.id for one in ast.walk(node) if isinstance(one, ast.Name) and _is_set(one)]
+        )
+    )
+    if not names:
+        return None
+    start, end = _first_line(body[header]), _first_line(body[last])
+    shared = [node for node in body[header:last] if isinstance(node, imports)]
+    above = [*lines[: start - 1], *(line for node in shared for line in _lines(lines, node))]
+    taken = f"from {module} import {', '.join(names)}"
+    return "\n".join([*above, taken, "", *lines[end - 1 :]]), "\n".join(lines[: end - 1])
+
+
+_DEFINES = (ast.ClassDef, ast.FunctionDef, ast.Assign, ast.AnnAssign)
+
+
+def _is_set(name: ast.Name) -> bool:
+    return isinstance(name.ctx, ast.Store)
+
+
+def _first_line(node: ast.stmt) -> int:
+    return min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
+
+
+def _lines(lines: list[str], node: ast.stmt) -> list[str]:
+    return lines[node.lineno - 1 : node.end_lineno]
+
+
+class Imported:
+    """A module that the file imports."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path, self.original, self.text = path, text, text
+        path.write_text(text)
+
+    @property
+    def open_files(self) -> tuple[OpenFile, ...]:
+        if is_on_disk(self.path, self.text):
+            return ()
+        return (OpenFile(str(self.path), self.text),)
+
+    def edit(self, chance: random.Random) -> str:
+        """What was done: the text is edited or taken back, and saved or not."""
+        if chance.random() < 0.2:
+            self.text, what = self.original, "undo"
+        else:
+            self.text, what = edited(chance, self.text)
+        saved = chance.random() < 0.5
+        if saved:
+            self.path.write_text(self.text)
+        return f"{what} of what is imported, {'saved' if saved else 'not saved'}"
+
+
 class Traced:
     """One file in a unit, of which each run is counted."""
 
-    def __init__(self, engine: Engine, path: Path, text: str, settings: Settings) -> None:
-        self.engine, self.settings = engine, settings
+    def __init__(
+        self, engine: Engine, path: Path, text: str, settings: Settings, imported: Imported | None
+    ) -> None:
+        self.engine, self.settings, self.imported = engine, settings, imported
         self.targets = 0
         self.began = False
         document = Document(path.as_uri(), text, 1, "python", Encoding.UTF8)
-        self.unit = Unit(document, TraceInputs(settings, ()), self._heard)
+        self.unit = Unit(document, self.inputs, self._heard)
+
+    @property
+    def inputs(self) -> TraceInputs:
+        return TraceInputs(self.settings, (), self.imported.open_files if self.imported else ())
 
     def _heard(self, unit: Unit, event: UnitEvent) -> None:
         if isinstance(event, TraceDue):
@@ -178,6 +254,7 @@ class Traced:
                 project=Path(document.name).parent,
                 focus=document.focus,
                 only=event.only,
+                open_files=self.unit.inputs.open_files,
             )
             unit.trace(event, self.engine, request)
         elif isinstance(event, RunBegan):
@@ -288,97 +365,167 @@ def edited(chance: random.Random, text: str) -> tuple[str, str]:
     return text, "nothing"
 
 
+class Engines:
+    """The one that hears of all edits, and one of which the same is asked anew."""
+
+    def __init__(self, python: Path, *, fresh: bool) -> None:
+        self._python, self._fresh = python, fresh
+        self._next: asyncio.Task[Engine] | None = None
+
+    async def start(self) -> Engine:
+        def log(event: Log) -> None:
+            if event.stream == "engine":
+                print(event.text, file=sys.stderr, end="")
+
+        engine = Engine(self._python, EngineListener(log=log), processes="auto")
+        await engine.start()
+        await engine.ready()
+        return engine
+
+    @contextlib.asynccontextmanager
+    async def other(self, first: Engine) -> AsyncIterator[Engine]:
+        """The first, or one that has traced nothing; the next is started meanwhile."""
+        if not self._fresh:
+            yield first
+            return
+        engine = await (self._next or self.start())
+        self._next = asyncio.create_task(self.start())
+        try:
+            yield engine
+        finally:
+            await engine.close()
+
+    async def close(self) -> None:
+        if self._next is not None:
+            await (await self._next).close()
+
+
+@dataclass
+class Tally:
+    """Edits, differences, runs, targets that were traced, those of traces of everything, targets of
+    which other inputs were found, changes of the layout, and those of them that needed a run."""
+
+    edits: int = 0
+    differences: int = 0
+    runs: int = 0
+    targets: int = 0
+    whole: int = 0
+    others: int = 0
+    layouts: int = 0
+    layout_runs: int = 0
+
+
 async def soak(
-    engine: Engine, path: Path, steps: int, chance: random.Random, *, verbose: bool
-) -> tuple[int, ...]:
-    """Differences, runs, targets that were traced, those of traces of everything, targets of which
-    other inputs were found, changes of the layout, and those of them that needed a run."""
+    engine: Engine,
+    engines: Engines,
+    path: Path,
+    steps: int,
+    chance: random.Random,
+    *,
+    imported: bool,
+    verbose: bool,
+) -> Tally:
     # What further parts find follows from the same: they take most of the time.
     settings = Settings(
         trace_on="change", forecast=False, try_paths=False, try_dynamic=False, timeout=120.0
     )
-    original = text = path.read_text()
-    traced = Traced(engine, path, text, settings)
+    original, module = path.read_text(), None
+    if imported:
+        name = f"parts_of_{re.sub(r'[^0-9A-Za-z]', '_', path.stem)}"
+        parts = divided(original, name)
+        if parts is None:
+            return Tally()
+        original, module = parts[0], Imported(path.with_name(f"{name}.py"), parts[1])
+    text = original
+    path.write_text(text)
+    traced = Traced(engine, path, text, settings, module)
     traced.unit.open()
     await traced.settled()
-    failures = runs = targets = whole = others = layouts = layout_runs = 0
+    tally = Tally(steps)
     history = [text]
     for step in range(steps):
-        if len(history) > FURTHEST or (len(history) > 1 and chance.random() < 0.1):
-            history = history[:-1] if chance.random() < 0.5 else [original]
-            text, what = history[-1], "undo"
-        else:
-            text, what = edited(chance, text)
-            history.append(text)
         traced.began, traced.targets = False, 0
-        traced.unit.change([Change(text)], step + 2)
+        if module is not None and chance.random() < 0.4:
+            what = module.edit(chance)
+            traced.unit.inputs = traced.inputs
+            traced.unit.reconsider()
+        else:
+            if len(history) > FURTHEST or (len(history) > 1 and chance.random() < 0.1):
+                history = history[:-1] if chance.random() < 0.5 else [original]
+                text, what = history[-1], "undo"
+            else:
+                text, what = edited(chance, text)
+                history.append(text)
+            traced.unit.change([Change(text)], step + 2)
         await traced.settled()
-        anew = Traced(engine, path, text, settings)
-        anew.unit.open()
-        await anew.settled()
-        runs, targets = runs + traced.began, targets + traced.targets
-        layouts, layout_runs = (
-            layouts + (what == "layout"),
-            layout_runs + (what == "layout" and traced.began),
-        )
-        whole += anew.targets
-        ours, theirs = traced.told(), anew.told()
+        async with engines.other(engine) as second:
+            anew = Traced(second, path, text, settings, module)
+            anew.unit.open()
+            await anew.settled()
+            ours, theirs = traced.told(), anew.told()
+            anew.unit.close()
+        tally.runs, tally.targets = tally.runs + traced.began, tally.targets + traced.targets
+        tally.layouts += what == "layout"
+        tally.layout_runs += what == "layout" and traced.began
+        tally.whole += anew.targets
         for name in ours.keys() & theirs.keys():
             # What was found by trying may be something else when it is tried again.
             tried = searched(ours[name]), searched(theirs[name])
             if None not in tried and tried[0] != tried[1]:
-                others += 1
+                tally.others += 1
                 del ours[name], theirs[name]
         found = list(differences(ours, theirs))
         if found:
-            failures += 1
+            tally.differences += 1
             shown = [line[:300] for line in found[:3]]
             print(f"{path.name}, step {step} ({what}):", *shown, sep="\n  ", flush=True)
             kept = Path(tempfile.gettempdir()) / f"incremental-{path.stem}-{step}"
             kept.with_suffix(".before.py").write_text(history[-2] if len(history) > 1 else original)
             kept.with_suffix(".after.py").write_text(text)
-        anew.unit.close()
+            if module is not None:
+                kept.with_suffix(".imported.py").write_text(module.text)
         if verbose:
             print(f"  {step}: {what}, {traced.targets} of {anew.targets} targets", flush=True)
     traced.unit.close()
-    return failures, runs, targets, whole, others, layouts, layout_runs
+    return tally
 
 
 async def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--imported", action="store_true")
+    parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("files", nargs="*", type=Path, default=FILES)
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="fullgraph-incremental-"))
-
-    def log(event: Log) -> None:
-        if event.stream == "engine":
-            print(event.text, file=sys.stderr, end="")
-
-    engine = Engine(Path(options.python), EngineListener(log=log), processes="auto")
-    await engine.start()
-    await engine.ready()
+    engines = Engines(Path(options.python), fresh=options.fresh)
+    engine = await engines.start()
     failures = steps = 0
     try:
         for number, file in enumerate(options.files):
-            path = Path(shutil.copy(file, folder))
-            chance = random.Random(options.seed + number)
-            wrong, runs, targets, whole, others, layouts, layout_runs = await soak(
-                engine, path, options.steps, chance, verbose=options.verbose
+            tally = await soak(
+                engine,
+                engines,
+                Path(shutil.copy(file, folder)),
+                options.steps,
+                random.Random(options.seed + number),
+                imported=options.imported,
+                verbose=options.verbose,
             )
-            failures, steps = failures + wrong, steps + options.steps
+            failures, steps = failures + tally.differences, steps + tally.edits
             print(
-                f"{file.name}: {options.steps} edits, {wrong} differences; {runs} needed a run, "
-                f"{targets} targets were traced, {whole} without reuse; "
-                f"other inputs were found {others} times; "
-                f"{layout_runs} of {layouts} changes of the layout needed a run",
+                f"{file.name}: {tally.edits} edits, {tally.differences} differences; "
+                f"{tally.runs} needed a run, {tally.targets} targets were traced, "
+                f"{tally.whole} without reuse; other inputs were found {tally.others} times; "
+                f"{tally.layout_runs} of {tally.layouts} changes of the layout needed a run",
                 flush=True,
             )
     finally:
         await engine.close()
+        await engines.close()
         shutil.rmtree(folder, ignore_errors=True)
     print(f"{steps} edits, {failures} differences")
     return 1 if failures else 0

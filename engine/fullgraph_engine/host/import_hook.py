@@ -221,6 +221,8 @@ class OpenTexts(importlib.abc.MetaPathFinder):
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
+        self.loaded: set[str] = set()
+        """Paths of those that were imported, whether that failed or not."""
         self._names: frozenset[str] = frozenset()
 
     def replace(self, files: Iterable[OpenFile]) -> None:
@@ -240,6 +242,7 @@ class OpenTexts(importlib.abc.MetaPathFinder):
         text = self.texts.get(spec.origin or "") if spec is not None else None
         if spec is None or text is None or not isinstance(spec.loader, SourceFileLoader):
             return None
+        self.loaded.add(str(spec.origin))
         spec.loader = _OpenTextLoader(fullname, str(spec.origin), text)
         return spec
 

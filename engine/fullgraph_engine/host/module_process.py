@@ -396,7 +396,7 @@ class _Module:
             self.reads = Reads(path, self.user_path, scratch)
             self.reads.open_files = self.open_texts.texts.keys()
             sys.meta_path.append(self.reads.unfound)
-            self.sandbox.noted = self.reads.opened
+            self.sandbox.noted = self.open_texts.loaded = self.reads.opened
         with self.pipeline.untraced():
             self.load(place)
         self.progress.silent = True  # what is imported from here on belongs to a run

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.abc
 import os
 import sys
 import sysconfig
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib.machinery import ModuleSpec
+from importlib.util import source_from_cache
 
 from ..protocol.files import OPEN, FileState, state
 from .import_hook import INSTALLED
@@ -49,7 +51,7 @@ class Reads:
         self._last = next(reversed(sys.modules.items()))
         self.unfound = Unfound()
         self.opened: set[str] = set()
-        """Also folders whose entries were listed."""
+        """Also folders whose entries were listed, and what has an editor's text."""
         self._told: set[str] = set()
 
     def states(self) -> tuple[FileState, ...]:
@@ -71,7 +73,7 @@ class Reads:
         installed = [entry for entry in self._user_path if entry.endswith(INSTALLED)]
         beneath = (*installed, _STANDARD)
         # Others that user code opens may be gone by then, and threads may open some meanwhile.
-        files = {_abspath(name) for name in list(self.opened) if not name.endswith(".pyc")}
+        files = {_abspath(_source(name)) for name in list(self.opened)}
         files.update(_files(loaded))
         files.discard(self._path)
         around = next(
@@ -106,6 +108,15 @@ class Reads:
 def _package(path: str, folder: str) -> str:
     """The folder of the outermost package of a path below ``folder``."""
     return f"{folder}/{path[len(folder) :].strip('/').partition('/')[0]}/"
+
+
+@functools.cache
+def _source(name: str) -> str:
+    """What bytecode was compiled from; a module that failed is known by that alone."""
+    try:
+        return source_from_cache(name) if name.endswith(".pyc") else name
+    except ValueError:  # it stands in place of the source
+        return name
 
 
 def _files(modules: Iterable[object]) -> Iterator[str]:

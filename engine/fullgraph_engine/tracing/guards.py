@@ -66,9 +66,9 @@ class Guards:
         """Dynamo has put expressions into words, for a leaf of the tree."""
         if self._open and guard is not None:
             parts = code_parts if isinstance(code_parts, list) else [code_parts]
-            self._open[-1].wishes.update(
-                (said, (part, guard)) for part, said in zip(parts, words, strict=False)
-            )
+            for part, said in zip(parts, words, strict=False):
+                # Two that one leaf checks are one for Dynamo where they are asked for on one line.
+                self._open[-1].wishes.setdefault(said, (part, guard))
 
     def placed(self, place: Any, here: Stack) -> Any:
         """A ShapeEnv has noted where it is, for what it is about to write down. It says so by
