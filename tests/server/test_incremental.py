@@ -13,6 +13,7 @@ from types import CodeType
 from typing import Any
 
 import pytest
+from lsprotocol import types
 
 from fullgraph.domain.positions import TextPositions
 from fullgraph.incremental import (
@@ -723,6 +724,39 @@ async def test_lines_of_an_imported_file_that_moved_are_found_when_it_is_saved(
     await editor.until_rest()
     assert counter.analyzed == 3
     assert await editor.seen(uri) == [IN_A, IN_B]
+
+
+async def test_a_file_that_changes_on_disk_counts(
+    editor: Any, counter: Any, tmp_path: Path
+) -> None:
+    """As by a checkout: nobody edits or saves what imports it."""
+    go = tmp_path / "go"
+    blocks = editor.root / "blocks.py"
+    uri = editor.open(
+        "model.py", f"# stub: files blocks.py\n{PAIR}        third()  # until: {go}\n"
+    )
+    await editor.until_seen(uri, IN_A, IN_B)
+    # While a run goes on that has looked for it.
+    blocks.write_text("x = 1\n")
+    await changed_on_disk(editor, blocks)
+    await editor.until(lambda: counter.analyzed == 2)
+    go.touch()
+    await editor.until_rest()
+    await changed_on_disk(editor, blocks)
+    await changed_on_disk(editor, editor.root / "other.py")
+    await editor.until_rest()
+    assert counter.analyzed == 2
+    blocks.unlink()
+    await changed_on_disk(editor, blocks)
+    await editor.until(lambda: counter.analyzed == 3)
+    await editor.until_rest()
+    assert await editor.seen(uri) == [IN_A, IN_B]
+
+
+async def changed_on_disk(editor: Any, path: Path) -> None:
+    event = types.FileEvent(path.as_uri(), types.FileChangeType.Changed)
+    editor.client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([event]))
+    await editor.command("fullgraph.server.debugInformation")
 
 
 async def test_what_was_found_before_is_shown_until_the_text_is_traced(

@@ -7,7 +7,7 @@ import asyncio
 import dataclasses
 import logging
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -302,6 +302,11 @@ class Unit:
     def reads(self) -> frozenset[str] | None:
         """Paths of files that the last complete run depends on; None where that is not known."""
         return self._complete.recorder.reads if self._complete is not None else None
+
+    def depends_on(self, paths: Set[str]) -> bool:
+        """Whether the last complete run, or the one that goes on, has read or looked for a file."""
+        runs = (one.recorder for one in (self._complete, self._run) if one is not None)
+        return any(not paths.isdisjoint(recorder.reads or ()) for recorder in runs)
 
     def save(self) -> None:
         self._look_at_disk()
@@ -884,7 +889,7 @@ class _Run:
         return bool(self.only) or self.reused is not None
 
     def covers(self, basis: _Basis) -> bool:
-        return not self.obsolete and self.now.is_as(basis)
+        return not self.obsolete and self.now.is_as(basis) and self.recorder.holds()
 
     @cached_property
     def lines(self) -> Sequence[str]:

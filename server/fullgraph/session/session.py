@@ -208,6 +208,14 @@ class Session:
         for unit in self._informed():
             unit.reconsider()
 
+    def files_changed(self, uris: Iterable[str]) -> None:
+        """Others are on disk, have come, or are gone: trace again what has read them, or has looked
+        for them. Of files that are open, their editor says so."""
+        paths = {str(path) for uri in uris if uri not in self.units and (path := path_of(uri))}
+        for unit in self.units.values():
+            if unit.depends_on(paths):
+                self._inform(unit).reconsider()
+
     def _check_trust(self) -> None:
         if not self._workspace.trusted:
             self._report(

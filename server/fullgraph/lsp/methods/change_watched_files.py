@@ -1,4 +1,4 @@
-"""``workspace/didChangeWatchedFiles``: manifests and recordings are watched."""
+"""``workspace/didChangeWatchedFiles``: manifests, recordings and Python files are watched."""
 
 from __future__ import annotations
 
@@ -15,3 +15,4 @@ def handle(context: Context, params: types.DidChangeWatchedFilesParams) -> None:
         context.session.manifest_changed()
     if any(change.uri.endswith(f"/{FILE}") for change in params.changes):
         context.session.recording_changed()
+    context.session.files_changed([c.uri for c in params.changes if c.uri.endswith(".py")])

@@ -11,6 +11,7 @@ from fullgraph_engine.protocol.recorded import FILE
 METHOD = types.INITIALIZED
 
 _WATCH = "fullgraph/files"
+_WATCHED = ("pyproject.toml", FILE, "*.py")
 _CONFIGURATION = "fullgraph/configuration"
 _CONTENT = "fullgraph/content"
 
@@ -31,7 +32,7 @@ def handle(context: Context, params: types.InitializedParams) -> None:
             types.Registration(
                 _WATCH,
                 types.WORKSPACE_DID_CHANGE_WATCHED_FILES,
-                {"watchers": [{"globPattern": f"**/{name}"} for name in ("pyproject.toml", FILE)]},
+                {"watchers": [{"globPattern": f"**/{name}"} for name in _WATCHED]},
             )
         )
     if client.text_document_content:
