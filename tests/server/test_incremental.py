@@ -654,6 +654,18 @@ async def test_blanks_cost_no_run(editor: Any, counter: Any) -> None:
     assert counter.analyzed == 1
 
 
+async def test_what_is_of_no_target_is_found_again_where_it_has_no_place(
+    editor: Any, counter: Any
+) -> None:
+    text = f'import torch\ntorch.call(\n    "a",  # file: some/code Words\n)\n{PAIR}'
+    uri = editor.open("model.py", text)
+    await editor.until_seen(uri, ("Words", '"a",'), IN_A, IN_B)
+    await editor.until_rest()
+    editor.replace(uri, text.replace('\n    "a",  #', '"a"  #'))
+    await editor.until_seen(uri, ("Words", 'torch.call("a"'), IN_A, IN_B)
+    assert last_analyzed(counter).endswith(" -A,-B")
+
+
 async def test_only_what_an_edit_affects_is_traced(editor: Any, counter: Any) -> None:
     uri = editor.open("model.py", PAIR)
     await editor.until_seen(uri, IN_A, IN_B)

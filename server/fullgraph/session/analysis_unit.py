@@ -569,13 +569,13 @@ class Unit:
             return None
         lines = after.lines
         results = complete.results.relocated(change.moves, self.document.name, lines, called)
-        every = change.is_same and targets | {""} >= complete.results.placed
+        # What is told of the file may have no place any more, either.
+        every = change.is_same and targets | {""} >= complete.results.placed <= results.placed
         given = tuple(
             one.calls
             for one in known
             if one.calls is not None and one.name in called & results.placed
         )
-        every = every and targets <= results.placed
         return _Reused(results, targets & results.placed, given, every)
 
     def _begin(self) -> _Run | None:
