@@ -14,7 +14,8 @@ Speaks the protocol of the real one, so that the server can be tested in millise
 ``# allow: KIND VALUE``     the finding on the line before is of something that this would allow
 ``# slow: SECONDS``         the run stops there for a while
 ``# until: FILE``           the run stops there until there is this file
-``# stub: files NAMES``      the text reads these files, which stand beside it
+``# stub: files NAMES``      the text reads these files, which stand beside it; ``files-late``: says
+                          so after what is above the first target
 ``# stub: too-many``      there were more values than are told
 ``# seen: ROLE CODE: VALUES``  what the first such code of the line was; between distinct values
                           stands `` | ``; one in brackets, as ``(16)``, is a constant
@@ -196,10 +197,14 @@ class Stub:
             for row, match in targets
         ]
         self.say(p.TargetsFound(number, tuple(names)))
-        if request.files and (read := re.search(r"# stub: files(.*)", request.text)):
-            self.say(p.FilesRead.of(number, self.files_read(request, read[1].split())))
+        read = re.search(r"# stub: files(-late)?(.*)", request.text) if request.files else None
+        files = tuple(self.files_read(request, read[2].split())) if read else ()
+        if read and not read[1]:
+            self.say(p.FilesRead.of(number, files))
         ends = [row for row, _ in targets[1:]] + [len(lines)] * bool(targets)
         self.scan(request, lines, 0, targets[0][0] if targets else len(lines), "")
+        if read and read[1]:
+            self.say(p.FilesRead.of(number, files))
         for info, (row, match), end in zip(names, targets, ends, strict=True):
             others = request.only and info.name not in request.only
             if others or info.name in request.without:

@@ -715,6 +715,32 @@ async def test_an_imported_file_counts_once_it_is_another_one(editor: Any, count
     await editor.until_rest()
 
 
+@pytest.mark.parametrize("files", ["files", "files-late"])
+async def test_an_imported_file_that_is_edited_during_a_run_counts(
+    editor: Any, counter: Any, tmp_path: Path, files: str
+) -> None:
+    """Also where the run has not said yet that it has read the file."""
+    editor.root.joinpath("blocks.py").write_text("x = 1\n")
+    go = tmp_path / "go"
+    imported = editor.open("blocks.py", "x = 2\n")
+    text = f"# stub: {files} blocks.py\nimport blocks  # file: some/code Words\n1  # until: {go}\n"
+    uri = editor.open("model.py", f"{text}{PAIR}")
+    words = "Words", "import blocks"
+    await editor.until_seen(uri, words)
+    editor.edit(imported, "x = 2", "x = 3")
+
+    async def settled() -> bool:
+        facts = await editor.command("fullgraph.server.debugInformation")
+        return not any(file["waiting"] for file in facts["files"])
+
+    await editor.until(settled)
+    go.touch()
+    await editor.until(lambda: counter.analyzed == 2)
+    await editor.until_rest()
+    assert await editor.seen(uri) == [words, IN_A, IN_B]
+    assert counter.analyzed == 2
+
+
 async def test_lines_of_an_imported_file_that_moved_are_found_when_it_is_saved(
     editor: Any, counter: Any
 ) -> None:

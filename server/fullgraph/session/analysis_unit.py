@@ -328,6 +328,12 @@ class Unit:
             self._end_forecast()
             self._want(Reason.OPENED)
 
+    def compare_imports(self) -> None:
+        """A run has ended: what it imports may have been edited since it did so."""
+        complete, now = self._complete, self._basis()
+        if complete is not None and not complete.follows_from(now):
+            self._want(Reason.OPENED)
+
     def _look_at_disk(self) -> None:
         """Somebody may have changed what nobody here has open."""
         if self._complete is not None and not self._complete.recorder.holds():

@@ -338,7 +338,7 @@ class Session:
     def _imported(self, unit: Unit) -> None:
         """A text may be another one for those that import it."""
         for other in self.units.values():
-            if other is not unit and unit.document.name in (other.reads or ()):
+            if other is not unit and other.depends_on({unit.document.name}):
                 self._inform(other).reconsider()
 
     def _inform(self, unit: Unit) -> Unit:
@@ -417,6 +417,7 @@ class Session:
         self._listener.run_ended(unit)
         self._refresh_status(unit)
         self._imported(unit)
+        self._inform(unit).compare_imports()
         self._turns.next()
         if failure is None:
             return
