@@ -371,8 +371,12 @@ class Engines:
     def __init__(self, python: Path, *, fresh: bool) -> None:
         self._python, self._fresh = python, fresh
         self._next: asyncio.Task[Engine] | None = None
+        self.first: Engine
 
-    async def start(self) -> Engine:
+    async def start(self) -> None:
+        self.first = await self._started()
+
+    async def _started(self) -> Engine:
         def log(event: Log) -> None:
             if event.stream == "engine":
                 print(event.text, file=sys.stderr, end="")
@@ -383,19 +387,20 @@ class Engines:
         return engine
 
     @contextlib.asynccontextmanager
-    async def other(self, first: Engine) -> AsyncIterator[Engine]:
+    async def other(self) -> AsyncIterator[Engine]:
         """The first, or one that has traced nothing; the next is started meanwhile."""
         if not self._fresh:
-            yield first
+            yield self.first
             return
-        engine = await (self._next or self.start())
-        self._next = asyncio.create_task(self.start())
+        engine = await (self._next or self._started())
+        self._next = asyncio.create_task(self._started())
         try:
             yield engine
         finally:
             await engine.close()
 
     async def close(self) -> None:
+        await self.first.close()
         if self._next is not None:
             await (await self._next).close()
 
@@ -416,7 +421,6 @@ class Tally:
 
 
 async def soak(
-    engine: Engine,
     engines: Engines,
     path: Path,
     steps: int,
@@ -438,7 +442,7 @@ async def soak(
         original, module = parts[0], Imported(path.with_name(f"{name}.py"), parts[1])
     text = original
     path.write_text(text)
-    traced = Traced(engine, path, text, settings, module)
+    traced = Traced(engines.first, path, text, settings, module)
     traced.unit.open()
     await traced.settled()
     tally = Tally(steps)
@@ -458,7 +462,7 @@ async def soak(
                 history.append(text)
             traced.unit.change([Change(text)], step + 2)
         await traced.settled()
-        async with engines.other(engine) as second:
+        async with engines.other() as second:
             anew = Traced(second, path, text, settings, module)
             anew.unit.open()
             await anew.settled()
@@ -502,12 +506,11 @@ async def main() -> int:
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="fullgraph-incremental-"))
     engines = Engines(Path(options.python), fresh=options.fresh)
-    engine = await engines.start()
+    await engines.start()
     failures = steps = 0
     try:
         for number, file in enumerate(options.files):
             tally = await soak(
-                engine,
                 engines,
                 Path(shutil.copy(file, folder)),
                 options.steps,
@@ -524,7 +527,6 @@ async def main() -> int:
                 flush=True,
             )
     finally:
-        await engine.close()
         await engines.close()
         shutil.rmtree(folder, ignore_errors=True)
     print(f"{steps} edits, {failures} differences")

@@ -138,17 +138,17 @@ class _Basis:
 
     def is_as(self, now: _Basis) -> bool:
         """Whether the same follows from a later one."""
-        other = dataclasses.replace(self, open_files=now.open_files)
-        return other == now and self.imports_as(now)
+        return (self.text, self.only) == (now.text, now.only) and self.is_as_but_for_text(now)
 
-    def imports_as(self, now: _Basis, reads: frozenset[str] | None = None) -> bool:
-        """Whether open files, those that are read where that is known, are as they were, on disk if
-        they are open no more. Nothing is said of files that were not open."""
+    def is_as_but_for_text(self, now: _Basis, reads: frozenset[str] | None = None) -> bool:
+        """Whether settings, and open files, those that are read where that is known, are as they
+        were, on disk if they are open no more. Nothing is said of files that were not open."""
         old, new = (
             {one.path: one.text for one in basis.open_files if reads is None or one.path in reads}
             for basis in (self, now)
         )
-        return new.items() <= old.items() and all(
+        same = self.settings == now.settings and new.items() <= old.items()
+        return same and all(
             is_on_disk(Path(path), text) for path, text in old.items() - new.items()
         )
 
@@ -172,8 +172,7 @@ class _Complete:
 
     def follows_from(self, now: _Basis) -> bool:
         """Whether a run of another text would be the same, as far as that is the same."""
-        reads = self.recorder.reads or frozenset()
-        return self.basis.settings == now.settings and self.basis.imports_as(now, reads)
+        return self.basis.is_as_but_for_text(now, self.recorder.reads or frozenset())
 
 
 @dataclass(frozen=True)
@@ -508,7 +507,7 @@ class Unit:
         if run is None or run.obsolete or self.schedule.pending:
             return False
         now, lines = self._basis(run.only), self.document.positions.lines
-        if not dataclasses.replace(run.basis, text=now.text).is_as(now):
+        if not run.basis.is_as_but_for_text(now):
             return False
         if not may_be_same_code(run.lines, lines) or run.basis.parsed is None:
             return False

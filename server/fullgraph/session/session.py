@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -212,9 +212,7 @@ class Session:
         """Others are on disk, have come, or are gone: trace again what has read them, or has looked
         for them. Of files that are open, their editor says so."""
         paths = {str(path) for uri in uris if uri not in self.units and (path := path_of(uri))}
-        for unit in self.units.values():
-            if unit.depends_on(paths):
-                self._inform(unit).reconsider()
+        self._reconsider_readers(paths)
 
     def _check_trust(self) -> None:
         if not self._workspace.trusted:
@@ -337,9 +335,12 @@ class Session:
 
     def _imported(self, unit: Unit) -> None:
         """A text may be another one for those that import it."""
-        for other in self.units.values():
-            if other is not unit and other.depends_on({unit.document.name}):
-                self._inform(other).reconsider()
+        self._reconsider_readers({unit.document.name})
+
+    def _reconsider_readers(self, paths: Set[str]) -> None:
+        for unit in self.units.values():
+            if unit.depends_on(paths - {unit.document.name}):
+                self._inform(unit).reconsider()
 
     def _inform(self, unit: Unit) -> Unit:
         """Let a unit know of the settings and the recording as they are now."""
