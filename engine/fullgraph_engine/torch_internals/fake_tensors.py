@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+import torch._higher_order_ops.utils
 import torch._ops
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
@@ -73,6 +76,14 @@ def does_without_device() -> bool:
     Since torch 2.10, in builds with CUDA.
     """
     return torch.backends.cuda.is_built() and hasattr(torch._C, "_ensureCUDADeviceGuardSet")
+
+
+def has_fake_function(operator: Any) -> bool:
+    """Whether a higher-order operator has a function for fake tensors, which the mode itself calls.
+
+    ``torch._higher_order_ops.utils.register_fake``; others have a rule for the mode.
+    """
+    return operator in getattr(torch._higher_order_ops.utils, "registered_hop_fake_fns", ())
 
 
 def find_higher_order_rules(mode: type[FakeTensorMode]) -> None:

@@ -99,7 +99,7 @@ class RunTensorMode(FakeTensorMode):
     """
 
     # Their rules are registered for FakeTensorMode itself and not found for a subclass; so they
-    # come to dispatch(), which looks them up.
+    # come to dispatch(), which looks them up. A rule may be to have the mode dispatch it, though.
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
@@ -159,7 +159,7 @@ class RunTensorMode(FakeTensorMode):
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if isinstance(func, HigherOrderOperator):
+        if isinstance(func, HigherOrderOperator) and not fake_tensors.has_fake_function(func):
             return func.python_key_table[FakeTensorMode](self, *args, **kwargs)
         name = _schema_name(func)
         try:
