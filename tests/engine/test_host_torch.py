@@ -505,6 +505,46 @@ class Net(nn.Module):
     assert reports["Net"].graphs == 1
 
 
+def test_statements_that_need_a_gpu_are_no_mistakes(engine: Engine) -> None:
+    reports, findings = engine.analyze(
+        HEAD
+        + """\
+assert torch.cuda.is_available(), "this needs a GPU"
+name = torch.cuda.get_device_name()
+if torch.cuda.device_count() == 0:
+    raise SystemError("none found")
+class Net(nn.Module):
+    # fullgraph: f32[4, 4]@cuda
+    def forward(self, x):
+        return x + 1
+# fullgraph: f32[4, 4]@cuda
+def measured(x):
+    return x + torch.cuda.mem_get_info()[0]
+"""
+    )
+    assert places(findings) == {("trace/sandboxed", line) for line in (2, 3, 5, 12)}
+    assert all(one.message.startswith("Code runs here without a GPU") for one in findings)
+    assert reports["Net"].status == "traced"
+    assert reports["measured"].status == "failed"
+
+
+def test_no_gpu_is_found_whatever_the_file_says(engine: Engine) -> None:
+    engine.analyze(
+        HEAD
+        + """\
+import os
+print(os.environ["CUDA_VISIBLE_DEVICES"])
+os.environ["CUDA_VISIBLE_DEVICES"] = "0"
+print(torch.cuda._cached_device_count)
+class Net(nn.Module):
+    # fullgraph: f32[4]
+    def forward(self, x):
+        return x
+"""
+    )
+    assert engine.printed == "-1\n0\n"
+
+
 def test_module_level_compile_does_not_trace(engine: Engine) -> None:
     reports, findings = engine.analyze(
         HEAD

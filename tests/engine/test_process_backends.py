@@ -49,21 +49,20 @@ def python(code: str) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.parametrize(
-    ("system", "wanted", "in_use", "chosen"),
+    ("system", "wanted", "chosen"),
     [
-        ("linux", "auto", False, "fork"),
-        ("linux", "auto", True, "spawn"),
-        ("linux", "fork", True, "fork"),
-        ("linux", "spawn", False, "spawn"),
-        ("darwin", "auto", False, "spawn"),
-        ("darwin", "fork", False, "spawn"),
+        ("linux", "auto", "fork"),
+        ("linux", "fork", "fork"),
+        ("linux", "spawn", "spawn"),
+        ("darwin", "auto", "spawn"),
+        ("darwin", "fork", "spawn"),
     ],
 )
 def test_the_back_end_that_is_chosen(
-    monkeypatch: pytest.MonkeyPatch, system: str, wanted: str, in_use: bool, chosen: str
+    monkeypatch: pytest.MonkeyPatch, system: str, wanted: str, chosen: str
 ) -> None:
     monkeypatch.setattr(sys, "platform", system)
-    assert process_backends.chosen(wanted, device_in_use=in_use) == chosen
+    assert process_backends.chosen(wanted) == chosen
 
 
 # -- descriptors --------------------------------------------------------------------------------

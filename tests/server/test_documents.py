@@ -138,7 +138,7 @@ async def test_targets_are_measured_as_they_are_and_with_the_fixes(editor: Any) 
     assert text.splitlines()[:5] == [
         "How long targets of model.py take: one call, the median of many.",
         "",
-        "Net (f32[4, 16]), forward, on the CPU with 2 threads; there is no GPU",
+        "Net (f32[4, 16]), forward, on the CPU with 2 threads; nothing is measured on a GPU",
         "  eager                 2 ms",
         "  compiled              1 ms  2.00 times as fast as eager, 1 graph, compiled in 3 s",
     ]

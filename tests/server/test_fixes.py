@@ -906,7 +906,7 @@ def test_times_are_said_with_the_device_and_what_there_is_not() -> None:
     fix = Candidate("out", "Take it out", "")
     fixes = (Fix(fix, "safe", (), (), Judgment(True)),)
     assert measured_text([Timed("f", "f32[4]", plain, refused, fixes)]) == (
-        "f (f32[4]), forward, on the CPU with 2 threads; there is no GPU\n"
+        "f (f32[4]), forward, on the CPU with 2 threads; nothing is measured on a GPU\n"
         "  eager                 2 ms\n"
         "  compiled            500 µs  4.00 times as fast as eager, 3 graphs, compiled in 12 s\n"
         "  with the fix    not measured: Inductor needs a C++ compiler."

@@ -30,16 +30,12 @@ def measure(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Meas
         plain, fast = tracee.call(), tracee.call()
     except ProbeError as error:
         return Measurement(reason=str(error))
-    kinds = tracing.devices([plain.function, plain.args, plain.kwargs])
-    where = "cuda" if "cuda" in kinds else "cpu"
-    name = torch.cuda.get_device_name() if where == "cuda" else where
-    begun = Measurement(name, torch.get_num_threads(), gpu=torch.cuda.is_available())
+    begun = Measurement("cpu", torch.get_num_threads())
 
     def eager() -> Any:
         return tracing.call_eagerly(plain.function, plain.args, plain.kwargs)
 
-    timer = _Timer(where)
-    eager_only = [timer.seconds(eager) for _ in range(_WARM + _LEAST)][_WARM:]
+    eager_only = [_seconds(eager) for _ in range(_WARM + _LEAST)][_WARM:]
     begun = replace(begun, eager=statistics.median(eager_only))
     refused = backend.prepare_inductor(let_start)
     if refused:
@@ -60,40 +56,31 @@ def measure(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Meas
     with real_backends():
         function: Any = torch.compile(fast.function, backend=counted)
         try:
-            first = timer.seconds(compiled)
+            first = _seconds(compiled)
         except Exception as error:
             return replace(begun, reason=f"Compiled, it raises {texts.described(error)}.")
-        times = list(_by_turns(timer, (eager, compiled)))
+        times = list(_by_turns((eager, compiled)))
     slow, quick = (statistics.median(one) for one in zip(*times, strict=True))
     return replace(
         begun, eager=slow, compiled=quick, compiling=max(0.0, first - quick), graphs=graphs
     )
 
 
-def _by_turns(timer: _Timer, ways: tuple[Callable[[], Any], ...]) -> Iterator[tuple[float, ...]]:
+def _by_turns(ways: tuple[Callable[[], Any], ...]) -> Iterator[tuple[float, ...]]:
     """Seconds of each way, turn by turn."""
     for _ in range(_WARM):
         for way in ways:
-            timer.seconds(way)
+            _seconds(way)
     until = time.perf_counter() + _SECONDS
     for turn in range(_MOST):
         if turn >= _LEAST and time.perf_counter() > until:
             break
-        yield tuple(timer.seconds(way) for way in ways)
+        yield tuple(_seconds(way) for way in ways)
 
 
-class _Timer:
-    """Wall time of a call, until the device has done its work."""
-
-    def __init__(self, device: str) -> None:
-        self._wait = torch.cuda.synchronize if device == "cuda" else None
-
-    def seconds(self, call: Callable[[], Any]) -> float:
-        rng.begin_again()
-        if self._wait is not None:
-            self._wait()
-        began = time.perf_counter()
-        call()
-        if self._wait is not None:
-            self._wait()
-        return time.perf_counter() - began
+def _seconds(call: Callable[[], Any]) -> float:
+    """Wall time of a call."""
+    rng.begin_again()
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .. import devices
 from ..protocol import Finding, Range
 from ..protocol.evidence import FailureEvidence
 from ..tracing.recording import Failure
@@ -80,7 +81,11 @@ def of_failure(
     first_line = failure.message.split("\n")[0].strip()
     words = f"{failure.kind}: {first_line}" if first_line else failure.kind
     hints = _hints(failure)
-    if fake and (chosen or needs_data(failure)):
+    if devices.are_missed(failure.message):
+        code = "trace/sandboxed"
+        message = f"Code runs here without a GPU, and raises: {words}"
+        hints = ()
+    elif fake and (chosen or needs_data(failure)):
         code = "trace/needs-real-tensors"
         message = f"The trace ends here, because fake tensors have no data: {words}"
         if not needs_data(failure):

@@ -13,26 +13,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import texts
+from .. import devices, texts
 from ..placeholder import Placeholder, Unavailable, describe, origin
 from ..protocol import Finding, Frame, Position, Range, place_words
 from . import blackbox, frames, import_failures, import_hook, sandbox, syntax
 from .import_failures import TIME_USED_UP, TimeIsUp, elsewhere, reason
 
-_CUDA_MISSING = (
-    "Torch not compiled with CUDA enabled",
-    "PyTorch is not linked with support for cuda",
-    "Found no NVIDIA driver",
-    "No CUDA GPUs are available",
-    "no CUDA-capable device is detected",
-    "Cannot initialize CUDA",
-    # In a fork of a process that has asked the driver, and got none.
-    "Cannot re-initialize CUDA in forked subprocess",
-    "with arguments from the 'CUDA' backend",
-    "CUDA driver initialization failed",
-    "CUDA driver version is insufficient",
-    "Attempting to deserialize object on a CUDA device",
-)
 _MEMORY = ("can't allocate memory", "not enough memory", "CUDA out of memory")
 
 
@@ -254,6 +240,9 @@ class Execution:
         elif self._is_refusal(error):
             code = "trace/sandboxed"
             message = f"Refused while the module was executed: {why}"
+        elif _wants_gpu(error) or _asks_for_gpu(node):
+            code = "trace/sandboxed"
+            message = f"Code runs here without a GPU, and this statement fails: {why}"
         elif _is_out_of_memory(error):
             message = f"Out of memory while the module was executed: {why}"
         else:
@@ -372,12 +361,20 @@ def _is_deeper(node: ast.stmt) -> bool:
 
 
 def _wants_fake(error: BaseException) -> bool:
-    if _is_out_of_memory(error):
-        return True
-    if not isinstance(error, (RuntimeError, AssertionError, NotImplementedError)):
-        return False
-    text = texts.message(error)
-    return any(part in text for part in _CUDA_MISSING)
+    return _is_out_of_memory(error) or _wants_gpu(error)
+
+
+def _wants_gpu(error: BaseException) -> bool:
+    """Whether torch raised it as it saw no GPU, or was built for none."""
+    kinds = (RuntimeError, AssertionError, NotImplementedError)
+    return isinstance(error, kinds) and devices.are_missed(texts.message(error))
+
+
+def _asks_for_gpu(node: ast.stmt) -> bool:
+    """``assert torch.cuda.is_available()``, or ``if``: what such a statement raises follows."""
+    test = node.test if isinstance(node, (ast.Assert, ast.If)) else None
+    asked = ("cuda.is_available(", "cuda.device_count(")
+    return test is not None and any(name in ast.unparse(test) for name in asked)
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from .. import protocol
+from .. import devices, protocol
 from ..protocol import (
     Allowed,
     Analyze,
@@ -99,6 +99,7 @@ def serve(
     descriptors.fill_standard()
     limits.ignore_interrupts()
     read, write = descriptors.raised(read), descriptors.raised(write)
+    devices.hide()
     # Pools of threads do not survive a fork; numpy's is started when torch imports it.
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"
@@ -151,7 +152,7 @@ def _serve(read: int, write: int, start: Starting, scratch: str) -> int:
     forks = process_backends.can_fork() and start.processes != "spawn"
     try:
         stages = chosen(start.pipeline)
-        if process_backends.chosen(start.processes, device_in_use=False) == "spawn":
+        if process_backends.chosen(start.processes) == "spawn":
             spares.add()  # it imports torch while this process does
         if start.yaml is not None:
             inventory.begin(stages.operators(start.yaml), start.yaml, fork=forks)
@@ -283,8 +284,7 @@ class Host:
         self.watch(read, self._read_requests)
 
     def _backend(self, start: Starting) -> ProcessBackend:
-        in_use = self.pipeline.device_in_use()
-        if process_backends.chosen(start.processes, device_in_use=in_use) == "fork":
+        if process_backends.chosen(start.processes) == "fork":
             return Forking(self)
         return Spawning(self, self._spares)
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Protocol
 
-from .. import devices
 from ..protocol import (
     BehaviorOutcome,
     ExampleKind,
@@ -197,9 +196,6 @@ class Pipeline(Protocol):
 
     def warm(self) -> None: ...
 
-    def device_in_use(self) -> bool:
-        """Whether this process holds what does not survive a fork, such as a CUDA context."""
-
     def self_check(self) -> tuple[Hook, ...]:
         """Which private names of torch there are."""
 
@@ -371,9 +367,6 @@ class RealPipeline:
         tracing.warm()
         _read_own_lines()
         registered.take_baseline()
-
-    def device_in_use(self) -> bool:
-        return devices.in_use()
 
     def self_check(self) -> tuple[Hook, ...]:
         from ..torch_internals import census

@@ -72,7 +72,7 @@ class Snapshots:
     def stay(self) -> bool:
         """Fork: True in the process that stays, False in the one that goes on, and in one that
         cannot be forked without harm."""
-        if processes.threads() > 1 or self._pipeline.device_in_use():
+        if processes.threads() > 1:
             return False
         given = self._given
         try:

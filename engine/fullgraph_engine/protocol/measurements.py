@@ -10,7 +10,7 @@ from typing import Union
 class Measurement:
     """How long one call of a target takes, forward only, in seconds: the median of many calls.
 
-    ``device`` is "cpu", or the name of a GPU; ``threads`` are those that torch uses on the CPU.
+    ``device`` is "cpu"; ``threads`` are those that torch uses on it.
     ``compiled`` is that of the call compiled by Inductor, once it is compiled, which took
     ``compiling`` seconds and gave ``graphs`` graphs. ``reason`` says in a sentence why there is no
     such figure, or none at all.
@@ -23,5 +23,3 @@ class Measurement:
     compiling: Union[float, None] = None
     graphs: int = 0
     reason: str = ""
-    gpu: bool = False
-    """Whether torch sees a GPU, be it the device or not."""

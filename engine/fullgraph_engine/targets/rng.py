@@ -7,16 +7,14 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from .. import devices
-
 
 def begin_again(seed: int = 0) -> None:
     """Start every generator of random numbers that this process has from the same number."""
     import torch  # what can be traced is discovered without it
 
-    # For each kind of device that is not in use, ``torch.manual_seed`` notes the whole stack: that
-    # takes milliseconds. Their generators begin with a number that is always the same.
-    if devices.in_use() or torch.backends.mps.is_available():
+    # For each kind of device that is not there, ``torch.manual_seed`` notes the whole stack: that
+    # takes milliseconds.
+    if torch.backends.mps.is_available():
         torch.manual_seed(seed)
     else:
         torch.default_generator.manual_seed(seed)

@@ -229,7 +229,7 @@ def _fills(device: torch.device) -> bool:
         return True
     if fake_mode() is None:
         raise ProbeError(
-            f"The probe asks for the device {device}, which this machine does not have; "
+            f"The probe asks for the device {device}, and code runs here without one; "
             "trace in fake mode, or write another device."
         )
     return False

@@ -15,10 +15,7 @@ destructors and ``type``, ``exchangeDevice``, ``getDevice``. Instead of trusting
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,47 +23,15 @@ _CUDA, _META = 1, 14
 _SLOTS = 48
 _REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
 _ANSWER_TYPE = ctypes.CFUNCTYPE(ctypes.c_int8, ctypes.c_void_p)
-_DEVICE_FILES = ("nvidia[0-9]*", "dxg", "kfd")
-"""Of NVIDIA's driver, of Windows below Linux, and of AMD's driver."""
 _keep: list[Any] = []
 _wanted = False
 
 
-_VISIBLE, _WITHOUT_DRIVER = "CUDA_VISIBLE_DEVICES", "PYTORCH_NVML_BASED_CUDA_CHECK"
-
-
-@contextlib.contextmanager
-def unasked() -> Iterator[None]:
-    """Let torch find no devices without asking the driver.
-
-    A process that has asked it, if only whether there are any, leaves its forks without CUDA.
-    From then on torch asks the driver only where its management library is missing.
-    """
-    visible = os.environ.get(_VISIBLE)
-    os.environ[_VISIBLE] = ""
-    os.environ.setdefault(_WITHOUT_DRIVER, "1")
-    try:
-        yield
-    finally:
-        if visible is None:
-            del os.environ[_VISIBLE]
-        else:
-            os.environ[_VISIBLE] = visible
-
-
-def is_certain() -> bool:
-    """Whether this machine has no device, as far as its files tell: the driver is not asked."""
-    devices = Path("/dev")
-    return not any(any(devices.glob(name)) for name in _DEVICE_FILES)
-
-
 def is_needed() -> bool:
     """Whether fake CUDA tensors would not work here as they are."""
-    import torch
-
     from ..torch_internals import fake_tensors
 
-    return not (fake_tensors.does_without_device() or torch.cuda.is_available())
+    return not fake_tensors.does_without_device()
 
 
 def want_for(text: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from .. import texts
-from ..torch_internals import backends, breaks, dynamo, fake_tensors, guards
+from ..torch_internals import backends, breaks, dynamo, fake_tensors, guards, without_gpu
 from ..torch_internals.binding import Internal
 from ..torch_internals.exceptions import (
     ConstraintViolationError,
@@ -312,6 +312,8 @@ def _start_autograd() -> None:
     then on autograd would start a thread for each device that it could be: in every run that calls
     ``backward``, which then cannot fork, and may abort when several of them find that the pool of
     threads that a fork has lost is not yet replaced (``caffe2::pthreadpool``).
+
+    C++ keeps the count of CUDA's, ``c10::cuda::device_count``, so it stays at none in all forks.
     """
     torch.ones((), requires_grad=True).backward()
 
@@ -352,17 +354,16 @@ def warm() -> None:
 
     mode = RunTensorMode()
     backend = NoBackend()
-    if absent_cuda.is_certain():
-        _start_autograd()
+    _start_autograd()
+    without_gpu.never_ask()
     # What sympy has worked out about symbols it knows in every fork.
     backend.marks_outputs = mode.keeps_dynamic = True
-    with absent_cuda.unasked():
-        with mode, contextlib.suppress(Exception):
-            x = torch.randn(4, 3, 8)
-            recorder_only = recorder.Recorder(BOTTOM)
-            dynamo.mark_dynamic(x, 0)
-            with recorder_only.listen():
-                _call(torch.compile(Model(), backend=backend), (x,), {})
-        dynamo.reset()
+    with mode, contextlib.suppress(Exception):
+        x = torch.randn(4, 3, 8)
+        recorder_only = recorder.Recorder(BOTTOM)
+        dynamo.mark_dynamic(x, 0)
+        with recorder_only.listen():
+            _call(torch.compile(Model(), backend=backend), (x,), {})
+    dynamo.reset()
     dynamo.counters.clear()
     breaks.registry()

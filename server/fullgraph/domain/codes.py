@@ -404,7 +404,11 @@ CODES: tuple[Code, ...] = (
         "`PermissionError`, or `KeyError` for a variable. Guard such code with "
         '`if __name__ == "__main__":`, where a refusal is no finding; or allow it with the entry '
         "of the setting `sandbox.allow` that the finding names. Only settings of your own and the "
-        "command line can allow something.",
+        "command line can allow something.\n\nCode also runs without a GPU, on a machine that has "
+        "one too: what is traced takes none of its memory. `torch.cuda.is_available()` is False; a "
+        'tensor on `"cuda"` is a fake one, as is one of a probe (`f32[4, 16]@cuda`). Statements '
+        "that need a real one (`torch.cuda.get_device_name()`) fail, and what they define is "
+        "missing.",
         'Leave it to code that is not traced, such as that below `if __name__ == "__main__":`.',
     ),
     Code(

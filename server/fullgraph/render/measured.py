@@ -47,11 +47,9 @@ def _lines(one: Timed, paint: Paint) -> list[str]:
 
 
 def _where(measurement: Measurement) -> str:
-    """On what it was measured, and that nothing is known of a GPU if none is there."""
-    if measurement.device != "cpu":
-        return f"on {measurement.device}"
+    """On what it was measured, and that nothing is known of a GPU."""
     threads = amount(measurement.threads, "thread")
-    return f"on the CPU with {threads}" + ("" if measurement.gpu else "; there is no GPU")
+    return f"on the CPU with {threads}; nothing is measured on a GPU"
 
 
 def _compiled(name: str, one: Measurement, plain: Measurement) -> str:
@@ -71,7 +69,6 @@ def measured_json(one: Timed) -> dict[str, Any]:
         "inputs": one.inputs,
         "device": one.plain.device,
         "threads": one.plain.threads,
-        "gpu": one.plain.gpu,
         "eager": one.plain.eager,
         "compiled": _figures(one.plain),
         "fixed": _figures(one.fixed) if one.fixed is not None else None,

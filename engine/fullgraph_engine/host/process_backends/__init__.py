@@ -144,17 +144,12 @@ class ProcessBackend(Protocol):
         """Whether a process goes on using a scratch folder, and removes it at its end."""
 
 
-def chosen(wanted: str, *, device_in_use: bool) -> BackendName:
+def chosen(wanted: str) -> BackendName:
     """``wanted`` is "fork", "spawn" or "auto".
 
-    macOS has ``fork``, but its system libraries may crash in the child (bpo-33725); a CUDA context
-    does not survive one.
+    macOS has ``fork``, but its system libraries may crash in the child (bpo-33725).
     """
-    if not can_fork():
-        return "spawn"
-    if wanted == "auto":
-        return "spawn" if device_in_use else "fork"
-    return "fork" if wanted == "fork" else "spawn"
+    return "fork" if wanted != "spawn" and can_fork() else "spawn"
 
 
 def can_fork() -> bool:

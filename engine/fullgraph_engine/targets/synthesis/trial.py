@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ... import texts
+from ... import devices, texts
 from ...torch_internals.fake_tensors import unset_fake_temporarily
 from .. import rng
 from ..deadline import within
@@ -230,7 +230,9 @@ def _wants_fake(error: BaseException | None) -> bool:
     if not isinstance(error, (RuntimeError, AssertionError, NotImplementedError)):
         return False
     text = texts.message(error)
-    return any(word in text for word in ("allocate memory", "not enough memory", "CUDA", "NVIDIA"))
+    return devices.are_missed(text) or any(
+        word in text for word in ("allocate memory", "not enough memory", "CUDA", "NVIDIA")
+    )
 
 
 def _leads_to(error: BaseException | None, cause: BaseException | None) -> bool:
