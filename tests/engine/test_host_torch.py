@@ -36,6 +36,7 @@ from markers import torch_version
 from reproducing import Host
 
 BOOT = Path(__file__).resolve().parents[2] / "engine" / "fullgraph_engine" / "boot.py"
+KERNELS = Path(__file__).resolve().parents[1] / "fixtures" / "triton" / "kernels.py"
 PATIENCE = 120.0
 
 pytestmark = pytest.mark.timeout(300)
@@ -543,6 +544,15 @@ class Net(nn.Module):
 """
     )
     assert engine.printed == "-1\n0\n"
+
+
+def test_kernels_of_triton_are_traced_and_not_launched(engine: Engine) -> None:
+    reports, findings = engine.analyze(KERNELS.read_text(), str(KERNELS))
+    breaks = [one for one in findings if one.code.startswith("graph-break/")]
+    assert {one.stack[-1].function for one in breaks} == {"twice"}
+    assert not [one for one in findings if one.code.startswith("trace/")]
+    kinds = {name: (one.status, one.graphs, one.breaks) for name, one in reports.items()}
+    assert kinds == {"launches": ("traced", 1, 0), "twice": ("traced", 1, 1)}
 
 
 def test_module_level_compile_does_not_trace(engine: Engine) -> None:

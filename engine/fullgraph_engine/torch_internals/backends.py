@@ -20,6 +20,10 @@ REGISTERED = internal(
 
 INTERNALS = (GET_COMPILER, INDUCTOR_WRAPPER, BACKEND_WRAPPER, REGISTERED)
 
+# Not among them: it is where there is Triton.
+HAS_TRITON = internal(
+    "backends", "kernels of Triton in graphs", "torch.utils._triton", "has_triton"
+)
 # Not among them: looking it up would import Inductor.
 HEADER_FOLDERS = tuple(
     internal("speed", "compiled headers that repros share", "torch._inductor.codecache", name)

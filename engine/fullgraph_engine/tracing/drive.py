@@ -18,7 +18,16 @@ from ..torch_internals.exceptions import (
     TorchRuntimeError,
     UncapturedHigherOrderOpError,
 )
-from . import absent_cuda, causes, hooks, operator_calls, recorder, recurrent, stacks
+from . import (
+    absent_cuda,
+    causes,
+    hooks,
+    operator_calls,
+    recorder,
+    recurrent,
+    stacks,
+    triton_kernels,
+)
 from .observer import Witness
 from .recording import Break, Cause, ChosenValue, Failure, Recording
 from .scalars import readable_scalars
@@ -51,6 +60,7 @@ def tensor_mode(fake: bool) -> Iterator[RunTensorMode | None]:
     if absent_cuda.is_wanted():
         absent_cuda.pretend()
     mode = fake_mode()
+    triton_kernels.launch_nothing()
     fake_tensors.find_higher_order_rules(RunTensorMode)
     recurrent.shorten(mode)
     with (
@@ -271,6 +281,7 @@ def install() -> None:
         # For debug logs it reads and tokenizes each file that a traced function is in, torch's own
         # as well.
         guards.FUNCTION_NAME.wrap(lambda _original: lambda *_args: None)
+        triton_kernels.install()
         _installed = True
 
 
