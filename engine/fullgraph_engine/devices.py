@@ -21,7 +21,7 @@ _MISSED = (
     "PyTorch is not linked with support for cuda",
     "Found no NVIDIA driver",
     "No CUDA GPUs are available",
-    "no CUDA-capable device is detected",
+    "CUDA error: ",
     "Cannot initialize CUDA",
     # In a fork of a process that has asked the driver, and got none.
     "Cannot re-initialize CUDA in forked subprocess",
@@ -39,7 +39,7 @@ _MISSED = (
 
 
 def hide() -> None:
-    """Have this process, and those that it starts, find no GPU. Before torch is imported."""
+    """Have this process, and those that it starts, find no GPU. Before torch looks for one."""
     os.environ.update(_NONE)
 
 

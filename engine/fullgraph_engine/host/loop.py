@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from .. import devices, protocol
+from .. import protocol
 from ..protocol import (
     Allowed,
     Analyze,
@@ -99,7 +99,6 @@ def serve(
     descriptors.fill_standard()
     limits.ignore_interrupts()
     read, write = descriptors.raised(read), descriptors.raised(write)
-    devices.hide()
     # Pools of threads do not survive a fork; numpy's is started when torch imports it.
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 
-from .. import texts
+from .. import devices, texts
 from ..torch_internals import backends, breaks, dynamo, fake_tensors, guards, without_gpu
 from ..torch_internals.binding import Internal
 from ..torch_internals.exceptions import (
@@ -326,7 +327,9 @@ def _start_autograd() -> None:
 
     C++ keeps the count of CUDA's, ``c10::cuda::device_count``, so it stays at none in all forks.
     """
-    torch.ones((), requires_grad=True).backward()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a driver may say why it finds none
+        torch.ones((), requires_grad=True).backward()
 
 
 def warm() -> None:
@@ -365,6 +368,7 @@ def warm() -> None:
 
     mode = RunTensorMode()
     backend = NoBackend()
+    devices.hide()
     _start_autograd()
     without_gpu.never_ask()
     # What sympy has worked out about symbols it knows in every fork.
