@@ -18,11 +18,18 @@ GUIDE = "https://docs.pytorch.org/docs/stable/compile/programming_model.recompil
 
 
 def of_recording(recording: Recording, source: SourceText, fallback: Range) -> Iterator[Finding]:
-    """One finding for each guard that failed, again for each time that it failed."""
+    """One finding for each guard that failed, again for each time that it failed.
+
+    Guards of one family at one place are told in the finding of the first: where a library's layer
+    is called there is one for each of its weights.
+    """
     for recompile in recording.recompiles:
         told = [failed for failed in of_latest(recompile) if _is_of_note(failed)]
+        found: dict[tuple[str, Range], Finding] = {}
         for failed in told[:MOST]:
-            yield of_guard(failed, recompile, source, fallback)
+            finding = of_guard(failed, recompile, source, fallback)
+            found.setdefault((finding.code, finding.range), finding)
+        yield from found.values()
         if recompile.limit:
             yield of_limit(recompile, source, fallback)
 
