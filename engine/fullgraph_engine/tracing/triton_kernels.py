@@ -35,7 +35,7 @@ def launch_nothing() -> None:
 _changed = set[Any]()
 
 
-def _is_imported() -> bool:
+def _is_imported(*_args: Any, **_kwargs: Any) -> bool:
     return hasattr(sys.modules.get("triton"), "jit")
 
 
