@@ -549,10 +549,16 @@ class Net(nn.Module):
 def test_kernels_of_triton_are_traced_and_not_launched(engine: Engine) -> None:
     reports, findings = engine.analyze(KERNELS.read_text(), str(KERNELS))
     breaks = [one for one in findings if one.code.startswith("graph-break/")]
-    assert {one.stack[-1].function for one in breaks} == {"twice"}
-    assert not [one for one in findings if one.code.startswith("trace/")]
-    kinds = {name: (one.status, one.graphs, one.breaks) for name, one in reports.items()}
-    assert kinds == {"launches": ("traced", 1, 0), "twice": ("traced", 1, 1)}
+    assert {one.stack[-1].function for one in breaks} == {"twice", "counted", "forward"}
+    told = {one.identity: one for one in findings if one.code.startswith("trace/")}
+    assert not [one for one in told.values() if one.count]
+    kinds = {name: (one.status, one.breaks, one.mode) for name, one in reports.items()}
+    assert kinds == {
+        "launches": ("traced", 0, "fake"),
+        "twice": ("traced", 1, "fake"),
+        "counted": ("traced", 2, "fake"),
+        "Layer": ("traced", 2, "fake"),
+    }
 
 
 def test_module_level_compile_does_not_trace(engine: Engine) -> None:

@@ -627,8 +627,10 @@ class _Attempt:
 
     def _could_be_real(self, call: Call) -> bool:
         things = [call.function, getattr(call.function, "__self__", None), call.args, call.kwargs]
-        return tracing.storage_bytes(things) <= REAL_BYTES and all(
-            tracing.has_device(kind) for kind in tracing.devices(things)
+        return (
+            tracing.storage_bytes(things) <= REAL_BYTES
+            and not tracing.were_launched()
+            and all(tracing.has_device(kind) for kind in tracing.devices(things))
         )
 
     # -- what they say ------------------------------------------------------------------------

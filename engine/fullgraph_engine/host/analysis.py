@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from .. import devices
 from ..protocol import (
     Analyze,
     Analyzed,
@@ -886,11 +887,13 @@ class Analysis:
             why = why if watched.cause is not None else cause or why
         else:
             why = done.report.error or "it reported nothing"
-        if done is not None and done.needs_real and attempt.mode == "auto":
+        onward = None if done is None else self._mode_after(attempt, done)
+        if done is not None and onward is not None:
             if part == "first":
                 self._given_up[attempt.plan.at] = launched
-                self._remember(done)
-            self._pending.insert(0, Attempt(plan, "real", part, known=attempt.known))
+                if onward == "real":
+                    self._remember(done)
+            self._pending.insert(0, Attempt(plan, onward, part, known=attempt.known))
             return
         if part in ("first", "candidates"):
             self._settled[plan.target] = plan.info.name
@@ -930,7 +933,8 @@ class Analysis:
                 self._firsts[attempt.plan.at] = launched
                 # With real tensors where fake ones raise; values that they lack are chosen.
                 raised = before is not None and before.done is not None and before.done.raised
-                mode: Mode = "real" if raised else self.request.mode
+                mode: Mode = "fake" if attempt.mode == "fake" else self.request.mode
+                mode = "real" if raised else mode
                 self._plan_paths(Attempt(plan, mode, "paths", known=done.known))
                 return
         if part == "first":
@@ -1200,6 +1204,17 @@ class Analysis:
         if first is not None and first.done is not None:
             paths = (PathReport("along other paths", status, reason),)
             self._report(replace(_numbered(first, first.done), paths=paths))
+
+    def _mode_after(self, attempt: Attempt, done: RunDone) -> Mode | None:
+        """The mode in which a run is made again.
+
+        Real tensors have the values that fake ones lack; where they need a GPU, values are chosen.
+        """
+        if done.needs_real and attempt.mode == "auto":
+            return "real"
+        asked_for = attempt.mode == self.request.mode
+        missed = devices.are_missed(done.report.error or "")
+        return "fake" if attempt.mode == "real" and missed and not asked_for else None
 
     def _retract(self, before: LaunchedRun, launched: LaunchedRun) -> None:
         """What an attempt with fake tensors had found, and the one with real tensors has not."""

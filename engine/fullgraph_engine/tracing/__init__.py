@@ -9,6 +9,7 @@ from .describe import describe_value
 from .drive import call_eagerly, failure_of, fake_mode, tensor_mode, trace, warm
 from .recording import Recording
 from .tensors import ValueNeeded, devices, has_device, storage_bytes
+from .triton_kernels import were_launched
 
 __all__ = [
     "Recording",
@@ -24,4 +25,5 @@ __all__ = [
     "trace",
     "want_cuda_for",
     "warm",
+    "were_launched",
 ]

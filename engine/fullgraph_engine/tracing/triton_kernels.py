@@ -32,7 +32,13 @@ def launch_nothing() -> None:
             kind.run = _unless_fake(kind.run)
 
 
+def were_launched() -> bool:
+    """Whether code of this process has launched one, in vain: with real tensors it would fail."""
+    return _launched
+
+
 _changed = set[Any]()
+_launched = False
 
 
 def _is_imported(*_args: Any, **_kwargs: Any) -> bool:
@@ -42,6 +48,8 @@ def _is_imported(*_args: Any, **_kwargs: Any) -> bool:
 def _unless_fake(run: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(run)
     def launch(*args: Any, **kwargs: Any) -> Any:
+        global _launched
+        _launched = True
         if any(isinstance(mode, FakeTensorMode) for mode in active_modes()):
             return None
         return run(*args, **kwargs)
