@@ -12,13 +12,15 @@ from __future__ import annotations
 import re
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fullgraph_engine import shapes, targets, tracing
-from fullgraph_engine.shapes import explanation
+from fullgraph_engine.protocol import Frame
+from fullgraph_engine.shapes import explanation, words
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("fresh_tracer")]
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "shapes"
@@ -67,6 +69,16 @@ def told(tape: shapes.Tape) -> set[tuple[str, int, str]]:
 def line(step: shapes.Step) -> int:
     assert step.frame is not None
     return step.frame.line + 1
+
+
+def test_an_expression_over_lines_is_told_in_one(tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    path.write_text("def f(x, y):\n    return stack(\n        [x,\n         y],\n    )\n")
+    whole = Frame(str(path), "f", 1, byte=11, end_line=4, end_byte=5)
+    assert words.source_text(whole) == "stack([x, y])"
+    assert words.source_text(replace(whole, end_line=1, end_byte=16)) == "stack"
+    statement = replace(whole, byte=4)
+    assert words.source_text(statement) == "return stack("
 
 
 @pytest.mark.parametrize("path", sorted(FIXTURES.glob("*.py")), ids=lambda path: path.stem)

@@ -469,6 +469,17 @@ def test_what_quotes_one_of_the_lines_of_an_expression_is_not_moved(before: str)
         )
 
 
+def test_a_line_between_backticks_is_one_of_the_file() -> None:
+    old, new = "x = f([\n    1,\n    2,\n])\n", ["x = f([1, 2])", ""]
+    moves = same_code(ParsedText(old), new)
+    assert moves is not None
+    place = Range(Position(0, 0), Position(0, 1))
+    move = Relocation("/a.py", moves, new)
+    assert move.of(Finding("x", "Of `f` at line 1.", place)).message == "Of `f` at line 1."
+    with pytest.raises(LineLost):
+        move.of(Finding("x", "It had to hold in `x = f([` (f of 1).", place))
+
+
 LAYOUTS = [
     ("x = f(a, b)", "x = f(\n    a,\n    b,\n)"),
     ("x = a + b", "x = (\n    a\n    + b\n)"),

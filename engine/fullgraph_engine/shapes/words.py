@@ -55,13 +55,28 @@ def _named(text: str, names: Mapping[str, str]) -> str:
 
 
 def source_text(frame: Frame | None) -> str:
-    """The code that a frame is at: the expression if its columns are known, else the line."""
+    """The code that a frame is at: the expression if its columns are known, else the line.
+
+    One over several lines is told in one, as it would be written there.
+    """
     if frame is None:
         return ""
-    line = linecache.getline(frame.path, frame.line + 1)
-    if frame.end_byte >= 0 and frame.end_line == frame.line:
-        return line.encode()[frame.byte : frame.end_byte].decode(errors="replace").strip()
-    return line.strip()
+    lines = [
+        linecache.getline(frame.path, number + 1).encode()
+        for number in range(frame.line, max(frame.line, frame.end_line) + 1)
+    ]
+    whole = lines[0].decode(errors="replace").strip()
+    if frame.end_byte < 0:
+        return whole
+    lines[-1] = lines[-1][: frame.end_byte]
+    lines[0] = lines[0][frame.byte :]
+    code = b"".join(lines).decode(errors="replace").strip()
+    if len(lines) == 1:
+        return code
+    try:
+        return ast.unparse(ast.parse(f"({code})", mode="eval"))
+    except (SyntaxError, ValueError):
+        return whole
 
 
 def operator_in_words(operator: Operator | None, values: Mapping[str, str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any, TypeVar
 
@@ -120,7 +120,7 @@ class Relocation:
             raise LineLost
         if self._joined and any(text in "".join(value.split()) for text in self._joined):
             raise LineLost
-        if "\n" in value and not self._lines_gone.isdisjoint(map(_code, value.split("\n"))):
+        if self._lines_gone and not self._lines_gone.isdisjoint(_quoted(value)):
             raise LineLost
         if f"{self._name}:" in value:
             value = _PLACE.sub(self._short_place, value)
@@ -180,9 +180,12 @@ class Relocation:
         return f"{file}{match['before']}{number}"
 
 
-def _code(line: str) -> str:
-    """A line without its indentation, and without what torch says before one that it quotes."""
-    return line.rpartition(", code: ")[2].strip()
+def _quoted(value: str) -> Iterator[str]:
+    """What may be a line of the file: lines, without their indentation and what torch says before
+    one that it quotes, and what stands between backticks."""
+    if "\n" in value:
+        yield from (line.rpartition(", code: ")[2].strip() for line in value.split("\n"))
+    yield from value.split("`")[1::2]
 
 
 def _place(frame: Frame) -> Range:
