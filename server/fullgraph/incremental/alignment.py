@@ -48,7 +48,9 @@ def aligned(before: ParsedText, after: ParsedText) -> Alignment:
     ]
     same = [(one, other) for one, other in same if _execute_alike(old[one], new[other])]
     documented = frozenset(
-        one for one, other in same if old[one].docstrings != new[other].docstrings
+        one
+        for one, other in same
+        if old[one].lines != new[other].lines and old[one].docstrings != new[other].docstrings
     )
     imported = before.imported
     moves = Moves([_moved(old[one], new[other], imported) for one, other in same])

@@ -304,10 +304,13 @@ def _first_line(node: ast.stmt) -> int:
 
 def _docstrings(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
     """Those of definitions, also of what is inside them."""
-    for top in nodes:
-        for node in ast.walk(top):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                yield from filter(_is_text, node.body[:1])
+    left = list(nodes)
+    while left:
+        node = left.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield from filter(_is_text, node.body[:1])
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            left += getattr(node, name, ())
 
 
 def _layout_free(text: str) -> str:
