@@ -390,6 +390,35 @@ class Other(nn.Module):
 )
 
 
+def test_inputs_are_searched_for_again_where_what_is_imported_has_changed(
+    engine: Engine, tmp_path: Path
+) -> None:
+    model, parts = tmp_path / "model.py", tmp_path / "parts_of_it.py"
+    text = (
+        HEAD
+        + """\
+from parts_of_it import scale
+class Net(nn.Module):
+    def forward(self, x: torch.Tensor):
+        return scale(x)
+"""
+    )
+    said = []
+    for changed in (
+        "def scale(x):\n    raise ValueError('today not')\n",
+        "def scale(x):\n    raise ValueError('nor tomorrow')\n",
+        "def scales(x):\n    return x\n",
+        "def scale(x):\n    return x * 2\n",
+    ):
+        parts.write_text(changed)
+        reports, _ = engine.analyze(text, path=str(model))
+        said.append(reports["Net"].error or reports["Net"].status)
+    assert "today not" in said[0]
+    assert "nor tomorrow" in said[1]
+    assert "`scale` is not available" in said[2]
+    assert said[3] == "traced"
+
+
 def test_nothing_is_searched_for_again_by_an_edit_elsewhere(engine: Engine) -> None:
     if not engine.forks:
         pytest.skip("what is remembered has nothing to do with how processes start")

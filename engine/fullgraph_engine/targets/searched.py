@@ -9,10 +9,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import linecache
-from collections.abc import Iterable, Sequence
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .. import placeholder
 from ..protocol import FoundProbe, ProbeInfo
 from . import enclosing, notation, source, tensors
 from .discovery import Target
@@ -109,7 +113,8 @@ class _Searched:
             found = search.run(TENTATIVE if tentative else SECONDS, before)
         if not isinstance(found, Found):
             words = f"No inputs were found under which {name} runs; the last try: {found.obstacle}."
-            unfound[name] = FoundProbe(name, obstacle=words, rests_on=self._rests_on(search))
+            if not placeholder.behind(words):  # else another text may have what is missing
+                unfound[name] = FoundProbe(name, obstacle=words, rests_on=self._rests_on(search))
             raise NoProbe(words)
         unfound.pop(name, None)
         comment = known[name] = notation.show(found.notation)
@@ -119,12 +124,35 @@ class _Searched:
 
     def _rests_on(self, search: Search) -> str:
         """A digest of all that decides whether something is found."""
-        lines = linecache.getlines(str(search.guesses.namespace.get("__file__", "")))
+        path = str(search.guesses.namespace.get("__file__", ""))
         try:
-            own = source.read("".join(lines)).rests_on(self.target.subject)
+            own = source.read("".join(linecache.getlines(path))).rests_on(self.target.subject)
         except (SyntaxError, ValueError):
             return ""
-        return f"{own} {hashlib.sha256(repr(search.constructed).encode()).hexdigest()}"
+        others = hashlib.sha256(repr(search.constructed).encode())
+        for imported in _imported():
+            if imported != path:
+                others.update("".join(linecache.getlines(imported)).encode(errors="replace"))
+        return f"{own} {others.hexdigest()}"
+
+
+def _imported() -> Iterator[str]:
+    """The files of modules that were imported and are not installed, in order."""
+    files = set[str]()
+    for module in list(sys.modules.values()):
+        try:
+            # Not getattr: lazy modules import more when they are asked.
+            file = object.__getattribute__(module, "__dict__").get("__file__")
+        except AttributeError:
+            continue
+        if isinstance(file, str) and not file.startswith(_FIXED):
+            files.add(file)
+    packages = "site-packages", "dist-packages"
+    yield from sorted(one for one in files if not any(folder in one for folder in packages))
+
+
+_FIXED = sysconfig.get_path("stdlib"), str(Path(__file__).parents[1])
+"""What stays as it is while this process does: the standard library, and the engine."""
 
 
 def otherwise(target: Target, first: Sequence[Probe], search: Sequence[Probe]) -> list[Probe]:
