@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from fullgraph_engine import devices
+
 # OpenMP's threads do not survive a fork, which then waits for them. Read once, by torch's import.
 os.environ["OMP_NUM_THREADS"] = "1"
 
 # No GPU: in forks, which the tests trace in, CUDA does not work once its driver was asked.
-os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+devices.hide()
 
 # No engine outlives a test, but where that is what is tested.
 os.environ["FULLGRAPH_ENGINE_KEEP"] = "0"

@@ -22,6 +22,7 @@ _MISSED = (
     "Found no NVIDIA driver",
     "No CUDA GPUs are available",
     "CUDA error: ",
+    "no CUDA-capable device is detected",
     "Cannot initialize CUDA",
     # In a fork of a process that has asked the driver, and got none.
     "Cannot re-initialize CUDA in forked subprocess",

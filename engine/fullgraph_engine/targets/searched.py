@@ -10,10 +10,8 @@ import contextlib
 import hashlib
 import linecache
 import sys
-import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import placeholder
@@ -138,6 +136,8 @@ class _Searched:
 
 def _imported() -> Iterator[str]:
     """The files of modules that were imported and are not installed, in order."""
+    from ..tracing import stacks
+
     files = set[str]()
     for module in list(sys.modules.values()):
         try:
@@ -145,14 +145,11 @@ def _imported() -> Iterator[str]:
             file = object.__getattribute__(module, "__dict__").get("__file__")
         except AttributeError:
             continue
-        if isinstance(file, str) and not file.startswith(_FIXED):
+        if isinstance(file, str):
             files.add(file)
-    packages = "site-packages", "dist-packages"
-    yield from sorted(one for one in files if not any(folder in one for folder in packages))
-
-
-_FIXED = sysconfig.get_path("stdlib"), str(Path(__file__).parents[1])
-"""What stays as it is while this process does: the standard library, and the engine."""
+    yield from sorted(
+        one for one in files if not (stacks.is_library(one) or stacks.is_machinery(one))
+    )
 
 
 def otherwise(target: Target, first: Sequence[Probe], search: Sequence[Probe]) -> list[Probe]:
