@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from .. import exporting, texts, tracing
+from .. import devices, exporting, texts, tracing
 from ..documents import Commission
 from ..documents.writer import Writer
 from ..protocol import (
@@ -711,7 +711,8 @@ class _Attempt:
 
     def _report_failure(self, failure: Failure, call: Call | None) -> None:
         self.error = _one_line(failure)
-        if self.auto and (call is None or self._could_be_real(call)):
+        could_be_real = call is None or self._could_be_real(call)
+        if self.auto and could_be_real and not devices.are_missed(failure.message):
             # Whether the program or only its fake tensors failed, the real ones will tell.
             self.auto_failure = f"the fake run ended with {self.error}"
             return
