@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import platform
+import re
 import signal
 import socket
 import subprocess
@@ -325,6 +327,31 @@ class _Started:
         ours, given = channels.opened()
         given.close()
         return Spare(10_000_000 + self.count, ours, -1)
+
+
+def _collapses() -> bool:
+    """Whether this kernel moves memory into huge pages on request."""
+    size = Path("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
+    release = [int(part) for part in re.findall(r"\d+", platform.release())[:2]]
+    return release >= [6, 1] and size.exists() and int(size.read_text()) == 2 << 20
+
+
+@pytest.mark.skipif(not _collapses(), reason="this kernel moves nothing into huge pages")
+def test_what_was_allocated_is_moved_into_huge_pages() -> None:
+    program = python("""
+        import re
+        from fullgraph_engine.host.process_backends import huge_pages
+
+        content = bytes(range(256)) * (16 << 12)
+        huge_pages.gather()
+        rollup = open("/proc/self/smaps_rollup").read()
+        print(re.findall(r"AnonHugePages: +(\\d+) kB", rollup)[0])
+        print(content == bytes(range(256)) * (16 << 12))
+    """)
+    huge, intact = program.communicate()[0].split()
+    assert int(huge) >= 14 << 10
+    assert intact == b"True"
+
 
 
 def test_the_oldest_spare_is_taken_first(leaves_none_open: None) -> None:

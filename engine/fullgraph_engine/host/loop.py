@@ -54,6 +54,7 @@ from .process_backends import (
     ProcessBackend,
     confinement,
     descriptors,
+    huge_pages,
     limits,
     processes,
 )
@@ -180,6 +181,8 @@ def _serve(read: int, write: int, start: Starting, scratch: str) -> int:
     host.send(Ready(version, seconds, degraded, untested, start.confinement.level))
     gc.freeze()
     gc.enable()
+    if forks:
+        huge_pages.gather()
     return host.run()
 
 
