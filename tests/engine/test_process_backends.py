@@ -353,7 +353,6 @@ def test_what_was_allocated_is_moved_into_huge_pages() -> None:
     assert intact == b"True"
 
 
-
 def test_the_oldest_spare_is_taken_first(leaves_none_open: None) -> None:
     spares = Spares(_Started())  # type: ignore[arg-type]
     first, second = spares.add(), spares.add()

@@ -197,3 +197,6 @@ def test_names_of_resume_functions_are_those_of_what_they_go_on_with() -> None:
     inner = "torch_dynamo_resume_in_torch_dynamo_resume_in_step_at_12_at_30"
     words = f"line 31, in {inner}, code: x = torch_dynamo_resume_in_look_at_me_at_9(y)"
     assert frames.with_original_names(words) == "line 31, in step, code: x = look_at_me(y)"
+    assert frames.with_original_names("in __comprehension_step_at_8_9:") == "in step:"
+    assert frames.original_name("torch_dynamo_resume_in_<lambda>_at_3") == "<lambda>"
+    assert frames.original_name("look_at_me") == "look_at_me"

@@ -104,6 +104,15 @@ def test_sources_in_user_words(source: str, words: str) -> None:
     [
         ("___check_type_id(L['l'], 139857569870656), type=<class 'list'>", "type(l) is list"),
         ("___check_obj_id(L['f'], 13985), type=<class 'm.F'>", "f is the same object (m.F)"),
+        (
+            "___check_obj_id(L['f'].__code__, 13985), "
+            'type=<code object f at 0x7f4c, file "/m.py", line 3>',
+            "f.__code__ is the same object (code object f)",
+        ),
+        (
+            "___check_obj_id(L['m'], 13985), type=Sequential(\n  (0): ReLU()\n)",
+            "m is the same object (Sequential( (0): ReLU() ))",
+        ),
         ("not ___dict_contains('a', L['s'].__dict__)", "'a' not in s.__dict__"),
         ("len(L['l']) == 2", "len(l) == 2"),
         (

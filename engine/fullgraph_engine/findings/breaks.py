@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 
 from ..protocol import Finding, Range
 from ..protocol.evidence import BreakEvidence, SkipEvidence
+from ..protocol.sources import without_addresses
 from ..torch_internals.breaks import slug
 from ..torch_internals.frames import does_nothing, with_original_names
 from ..tracing.recording import Break, Cause, Skip, Stack
@@ -132,7 +133,7 @@ def notes_on(causes: tuple[Cause, ...], operator: str) -> tuple[str, ...]:
 def _steady(words: str) -> str:
     """Without memory addresses, comments of quoted lines, and the lines in names of resume
     functions: the same program gives the same words."""
-    words = _COMMENT.sub(r"\1", re.sub(r" at 0x[0-9a-f]+", "", words))
+    words = _COMMENT.sub(r"\1", without_addresses(words))
     return with_original_names(words)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from ..protocol import Range
 from ..protocol.guards import FoundGuard, GuardedFrame
+from ..protocol.sources import without_addresses
 from ..torch_internals.frames import original_name
 from ..tracing.recording import Guard, GuardedCode, Recording, Stack, TracedFrame
 from .places import SourceText
@@ -72,9 +73,8 @@ def _frame(
     for guard in guards:
         range_, deep = causes.of(guard.stack)
         cause = -1 if range_ is None else ranges.setdefault(range_, len(ranges))
-        found.append(
-            FoundGuard(guard.kind, guard.source, guard.expressions, guard.type, cause, deep)
-        )
+        expressions = tuple(map(without_addresses, guard.expressions))
+        found.append(FoundGuard(guard.kind, guard.source, expressions, guard.type, cause, deep))
     return GuardedFrame(
         original_name(frame.function),
         "" if frame.path == causes.path else frame.path,

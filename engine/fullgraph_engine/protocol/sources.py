@@ -18,7 +18,10 @@ _STACK = re.compile(r"\b___stack\d+(?:\[\d+\])*")
 _MODULE_ID = re.compile(r"_\d+_c\d+$")
 
 _TYPE = re.compile(r"^___check_type_id\((?P<of>.*), \d+\)(?:, type=<class '(?P<type>.*)'>)?$")
-_IDENTITY = re.compile(r"^___check_obj_id\((?P<of>.*), \d+\)(?:, type=<class '(?P<type>.*)'>)?$")
+_IDENTITY = re.compile(r"^___check_obj_id\((?P<of>.*?), \d+\)(?:, type=(?P<value>.*))?$", re.DOTALL)
+_CLASS = re.compile(r"<class '(.*)'>|<(.*)>")
+_ADDRESS = re.compile(r' at 0x[0-9a-fA-F]+(?:, file "[^"]*", line \d+)?')
+_LONGEST_VALUE = 60
 _KEY = re.compile(r"^(?P<no>not )?___dict_contains\((?P<key>'.*?'|\w+), (?P<of>.*)\)$")
 _TENSOR = re.compile(
     r"^check_tensor\((?P<of>.*?), (?P<type>\w+), DispatchKeySet\(.*?\), "
@@ -48,11 +51,12 @@ def _member(match: re.Match[str]) -> str:
 
 def condition_in_user_words(expression: str) -> str:
     """What a guard checks, without numbers that mean something to one process only."""
+    expression = without_addresses(expression)
     if (match := _TYPE.match(expression)) is not None:
         return f"type({in_user_words(match['of'])}) is {match['type'] or 'the same'}"
     if (match := _IDENTITY.match(expression)) is not None:
-        kind = f" ({match['type']})" if match["type"] else ""
-        return f"{in_user_words(match['of'])} is the same object{kind}"
+        value = f" ({_value(match['value'])})" if match["value"] else ""
+        return f"{in_user_words(match['of'])} is the same object{value}"
     if (match := _KEY.match(expression)) is not None:
         relation = "not in" if match["no"] else "in"
         return f"{match['key']} {relation} {in_user_words(match['of'])}"
@@ -64,6 +68,19 @@ def condition_in_user_words(expression: str) -> str:
             f"stride {strides}, requires_grad={match['grad']}, device index {match['device']}"
         )
     return in_user_words(expression)
+
+
+def _value(words: str) -> str:
+    """The type of a value, or up to torch 2.11 the value, in a few words."""
+    words = " ".join(words.split())
+    if (match := _CLASS.fullmatch(words)) is not None:
+        words = match[1] or match[2]
+    return words if len(words) <= _LONGEST_VALUE else words[: _LONGEST_VALUE - 1] + "…"
+
+
+def without_addresses(words: str) -> str:
+    """A text without where the objects in it are: ``<function f>``, ``<code object f>``."""
+    return _ADDRESS.sub("", words)
 
 
 def root_of(source: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ..protocol.sources import without_addresses
 from ..torch_internals.shapes import Source, name_of_source
 from . import upstream
 from .replay import ReplayError, advance, playing
@@ -145,11 +146,7 @@ def _argument(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(_argument(item) for item in value)}]"
     expr = upstream.expression_of(value)
-    return _no_address(str(value)) if expr is None else str(expr)
-
-
-def _no_address(text: str) -> str:
-    return re.sub(r" at 0x[0-9a-f]+", "", text)
+    return without_addresses(str(value)) if expr is None else str(expr)
 
 
 @dataclass(frozen=True)

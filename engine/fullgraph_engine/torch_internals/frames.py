@@ -80,8 +80,14 @@ _NO_OPS = ("No ops traced", "no content in function call")
 """Since torch 2.11, and before: somewhere in the reason, whose beginning differs too."""
 _BREAK_IN_LOOP = "Skipping frame because there is a graph break in a for/while loop"
 
-_RESUME = "torch_dynamo_resume_in_"
-_RESUME_NAME = re.compile(rf"\b{_RESUME}\w+_at_\d+\b")
+_PARTS = (
+    r"torch_dynamo_resume_in_(?P<resumed>[\w<>]+)_at_\d+",
+    # Where a comprehension that is executed in its function breaks the graph: since torch 2.11, in
+    # Python 3.12 and later.
+    r"__comprehension_(?P<comprehension>[\w<>]+)_at_\d+_\d+",
+)
+_PART = re.compile("|".join(_PARTS))
+_PART_IN_WORDS = re.compile(rf"\b(?:{_PART.pattern})\b")
 
 
 def counting_lines_once(original: Callable[[int], Any]) -> Callable[[int], Any]:
@@ -117,15 +123,15 @@ def translator() -> Any:
 
 
 def original_name(name: str) -> str:
-    """The function that a resume function (``torch_dynamo_resume_in_f_at_12``) continues."""
-    while name.startswith(_RESUME):
-        name = name[len(_RESUME) :].rpartition("_at_")[0] or name[len(_RESUME) :]
+    """The function that one of Dynamo's is a part of (``torch_dynamo_resume_in_f_at_12``)."""
+    while (part := _PART.fullmatch(name)) is not None:
+        name = part["resumed"] or part["comprehension"]
     return name
 
 
 def with_original_names(words: str) -> str:
-    """A text that names functions of the user in place of resume functions."""
-    return _RESUME_NAME.sub(lambda found: original_name(found[0]), words)
+    """A text that names functions of the user in place of parts of them."""
+    return _PART_IN_WORDS.sub(lambda found: original_name(found[0]), words)
 
 
 def enters_tracer(code: CodeType) -> bool:
