@@ -9,7 +9,8 @@ class Unavailable(ImportError):
     """A name was used that the module could not bind. ``line`` is zero-based."""
 
     def __init__(self, name: str, line: int, reason: str) -> None:
-        super().__init__(f"`{name}` is not available: line {line + 1} failed ({reason})")
+        self.beginning = f"`{name}` is not available: line {line + 1} failed"
+        super().__init__(f"{self.beginning} ({reason})")
         self.missing = name
         self.line = line
         self.reason = reason
@@ -78,8 +79,9 @@ touched: list[Unavailable] = []
 
 
 def behind(message: str) -> Unavailable | None:
-    """The missing name that an error message, perhaps a longer one, comes from."""
-    return next((error for error in touched if str(error) in message), None)
+    """The missing name that an error message comes from, perhaps a longer one, or one whose end
+    was cut off."""
+    return next((error for error in touched if error.beginning in message), None)
 
 
 def unavailable(placeholder: Placeholder) -> Unavailable:

@@ -408,6 +408,8 @@ class Net(nn.Module):
         "def scale(x):\n    raise ValueError('today not')\n",
         "def scale(x):\n    raise ValueError('nor tomorrow')\n",
         "def scales(x):\n    return x\n",
+        "raise RuntimeError('on and ' * 100)\n",
+        "raise RuntimeError('no more')\n",
         "def scale(x):\n    return x * 2\n",
     ):
         parts.write_text(changed)
@@ -416,7 +418,9 @@ class Net(nn.Module):
     assert "today not" in said[0]
     assert "nor tomorrow" in said[1]
     assert "`scale` is not available" in said[2]
-    assert said[3] == "traced"
+    assert "on and" in said[3]
+    assert "no more" in said[4]
+    assert said[5] == "traced"
 
 
 def test_nothing_is_searched_for_again_by_an_edit_elsewhere(engine: Engine) -> None:

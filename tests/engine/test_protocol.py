@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fullgraph_engine.protocol import (
+    Coverage,
     Finding,
     FindingFound,
     Position,
@@ -77,3 +78,9 @@ def test_evidence_of_an_unknown_kind_is_refused() -> None:
     raw["finding"]["evidence"]["kind"] = "guess"
     with pytest.raises(ProtocolError, match="there is no 'guess'"):
         decode(json.dumps(raw))
+
+
+def test_a_place_was_traced_once_or_not_at_all() -> None:
+    first, second = (Range(Position(0, at), Position(0, at + 1)) for at in range(2))
+    covered = Coverage.of((first, first), (first, second, second))
+    assert covered.places() == ((first,), (second,))

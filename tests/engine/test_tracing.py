@@ -220,6 +220,28 @@ def test_what_is_guarded_twice_is_of_the_first_place() -> None:
     assert lines == {line_of("# guards its eps")}
 
 
+@pytest.mark.skipif(not COLUMNS, reason="bytecode has no columns")
+def test_expressions_that_begin_and_end_in_the_same_columns_are_told_apart() -> None:
+    layers = torch.nn.ModuleList([torch.nn.ReLU()])
+
+    # fmt: off
+    def chosen(x: torch.Tensor) -> torch.Tensor:
+        return layers[  # the choice
+            0
+        ](
+            x.sin()
+        )  # the end of the call
+    # fmt: on
+
+    ends = {
+        guard.stack[-1].end_line
+        for guard in trace(chosen, torch.ones(3)).guards
+        if guard.stack and guard.stack[-1].line == line_of("# the choice")
+    }
+    call = line_of("# the end of the call")
+    assert {call, call - 2} <= ends
+
+
 def test_shape_guards_have_the_line_that_made_them() -> None:
     def long(x: torch.Tensor) -> torch.Tensor:
         if x.shape[0] > 2:  # asks for the length

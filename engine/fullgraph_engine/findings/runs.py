@@ -800,8 +800,7 @@ class _Attempt:
     def _coverage(self) -> Coverage | None:
         if self.lines is None:
             return None
-        traced, entered = self.lines.traced, self.lines.entered
-        return Coverage.of(traced, entered - traced)
+        return Coverage.of(self.lines.traced, self.lines.entered)
 
 
 def _nothing() -> None:

@@ -23,6 +23,8 @@ class Coverage:
 
     @classmethod
     def of(cls, traced: Iterable[Range], others: Iterable[Range]) -> Coverage:
+        """``others`` may have places of ``traced`` as well, and any may be told several times."""
+        went = set(traced)
         numbers = [
             [
                 number
@@ -32,7 +34,7 @@ class Coverage:
                     *(place.end.line, place.end.byte),
                 )
             ]
-            for places in (traced, others)
+            for places in (went, set(others) - went)
         ]
         return cls(_dumps(numbers, separators=(",", ":")))
 

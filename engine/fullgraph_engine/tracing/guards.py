@@ -114,7 +114,7 @@ class Guards:
     def _stack(self, summary: Any) -> Stack:
         """Hundreds of guards come from one place, each with a summary of its own."""
         key = tuple(
-            (entry.filename, entry.name, entry.lineno, *_columns(entry)) for entry in summary
+            (entry.filename, entry.name, entry.lineno, *_extent(entry)) for entry in summary
         )
         stack = self._stacks.get(key)
         if stack is None:
@@ -191,8 +191,8 @@ def _type_name(kind: Any) -> str:
     return str(name) if module == "builtins" else f"{module}.{name}"
 
 
-def _columns(entry: Any) -> tuple[Any, Any]:
-    return getattr(entry, "colno", None), getattr(entry, "end_colno", None)
+def _extent(entry: Any) -> tuple[Any, ...]:
+    return tuple(getattr(entry, name, None) for name in ("colno", "end_lineno", "end_colno"))
 
 
 def _writes(frame: int, output: Any) -> Iterator[Write]:
