@@ -20,7 +20,7 @@
 (i) With ``--models``: (a) for each file that has ``Model``, ``get_init_inputs`` and ``get_inputs``,
     as those of KernelBench have; and when the last finding came, and the target's own trace was
     through. Each file is printed when it is measured, with the medians of those so far.
-(j) Memory that ten open files take of their own, beside that of the engine host alone.
+(j) Memory that each of ten further open files takes in the engine's processes.
 (k) A file that imports a large library: edits of a body, against the same file without it.
 (h) ``fullgraph check`` of twenty lines: the first call, later ones with the engine that it left,
     and calls that leave none.
@@ -539,26 +539,16 @@ def files_open() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         editors = _Opened(folder, [f"open{number}.py" for number in range(FILES)], text)
-        alone = _private(editors.host())
+        editors.come_to_rest()
+        alone = sum(map(megabytes, editors.processes()[1:]))
         editors.edit_all()
         editors.come_to_rest()
-        host, *others = [editors.host(), *editors.host().children(recursive=True)]
-        held = sum(map(_private, others))
-        print(f"\n{FILES} open files")
-        print(f"  private memory of the host   {alone:.0f} MiB before, {_private(host):.0f} after")
-        print(f"  of {len(others)} other processes       {held:.0f} MiB")
-        grown = held + _private(host) - alone
-        ratio("MiB for each file", grown / FILES, "aim: at most 60")
+        engine = editors.processes()[1:]
+        held = sum(map(megabytes, engine))
+        print(f"\n{FILES} further open files, {len(engine)} processes of the engine")
+        print(f"  their memory                 {alone:.0f} MiB before, {held:.0f} after")
+        ratio("MiB for each file", (held - alone) / FILES, "aim: at most 60")
         editors.client.close()
-
-
-def _private(process: psutil.Process) -> float:
-    """MiB that nobody shares with a process."""
-    try:
-        lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
-    except OSError:  # it has ended
-        return 0.0
-    return sum(int(line.split()[1]) for line in lines if line.startswith("Private_")) / 1024
 
 
 class _Opened(Editor):
@@ -569,9 +559,6 @@ class _Opened(Editor):
         super().__init__(folder / "first.py", folder)
         self.uris = [(folder / one).as_uri() for one in names]
         self.others = folder, names, text
-
-    def host(self) -> psutil.Process:
-        return self.processes()[1]
 
     def come_to_rest(self) -> None:
         """Wait until nothing is started or ended any more."""
