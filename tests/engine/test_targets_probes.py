@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fractions
 import gc
 import random
@@ -19,6 +20,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from fullgraph_engine import tracing
+from fullgraph_engine.placeholder import Placeholder
 from fullgraph_engine.protocol.recorded import RecordedCall, RecordedClass
 from fullgraph_engine.targets import (
     Call,
@@ -411,6 +413,20 @@ def test_describe() -> None:
         "f32[2, 3], [1, …], Linear, '" + "x" * 39 + "…', range(…), torch.float32, "
         "many=[0, 1, 2, 3, 4, 5, …], meta=f32[1]@meta"
     )
+
+
+def test_of_a_dataclass_what_is_not_its_default_is_described() -> None:
+    fields = [(f"f{number}", int, dataclasses.field(default=number)) for number in range(9)]
+    made = dataclasses.make_dataclass("Config", [("name", str), *fields])
+    assert describe((made("a"), made("b", f3=8)), {}) == "Config(name='a'), Config(name='b', f3=8)"
+    assert describe((made("a", *range(1, 10)),), {}) == (
+        "Config(name='a', f0=1, f1=2, f2=3, f3=4, f4=5, …)"
+    )
+
+
+def test_a_name_that_is_not_available_is_described_by_itself() -> None:
+    batch = Placeholder("batch", 3, "no such file")
+    assert describe((batch, [batch]), {"mask": None}) == "batch, [batch], mask=None"
 
 
 # -- recorded programs ------------------------------------------------------------------------

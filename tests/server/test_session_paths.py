@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from fullgraph.domain.positions import TextPositions
-from fullgraph.render.summary import lens_tooltip, target_line
+from fullgraph.render.summary import lens_title, lens_tooltip, target_line
 from fullgraph.session.edit_tracking import Edit, move_report
 from fullgraph.session.findings import merge
 from fullgraph.session.results import Results
@@ -18,6 +18,7 @@ from fullgraph_engine.protocol import (
     FindingFound,
     PathReport,
     Position,
+    ProbeInfo,
     Range,
     RunId,
     TargetDone,
@@ -146,3 +147,17 @@ def test_the_tooltip_says_what_was_traced() -> None:
     )
     assert lens_tooltip(report(coverage=None)) == ""
     assert "lines traced 3 of 5" in target_line(report())
+
+
+def test_a_title_has_room_for_short_inputs() -> None:
+    def shown(inputs: str, init: str = "") -> tuple[str, str]:
+        made = report(coverage=None, probe=ProbeInfo("example", inputs, init, "line 3"))
+        return lens_title(made).partition(" breaks · ")[2], lens_tooltip(made)
+
+    many = ", ".join(f"i64[{size}]" for size in range(20))
+    assert shown("f32[2]", "dim=16") == ("init(dim=16) f32[2] from line 3", "")
+    assert shown("f32[2]", many) == ("init(…) f32[2] from line 3", f"init({many}) f32[2]")
+    assert shown(many) == (
+        "i64[0], i64[1], i64[2], i64[3], i64[4], i64[5], i64[6], i64[7] … from line 3",
+        many,
+    )

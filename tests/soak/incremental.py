@@ -5,6 +5,7 @@ trace of the whole text.
 each difference, and how many runs the edits needed of those that a trace of everything is. Status 1
 if anything differs. ``--imported`` moves definitions to a module that the file imports, which is
 edited as well, in its editor or on disk; ``--fresh`` compares with an engine that was just started.
+Of folders, ``--draw`` says how many files are edited.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any, TypeVar
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from soak.drawn import drawn
 from soak.edits import comment, insert, remove
 from soak.window import ROOT
 
@@ -187,6 +189,13 @@ def divided(text: str, module: str) -> tuple[str, str] | None:
     above = [*lines[: start - 1], *(line for node in shared for line in _lines(lines, node))]
     taken = f"from {module} import {', '.join(names)}"
     return "\n".join([*above, taken, "", *lines[end - 1 :]]), "\n".join(lines[: end - 1])
+
+
+def _is_divisible(text: str) -> bool:
+    try:
+        return divided(text, "parts") is not None
+    except SyntaxError:
+        return False
 
 
 _DEFINES = (ast.ClassDef, ast.FunctionDef, ast.Assign, ast.AnnAssign)
@@ -503,15 +512,20 @@ async def main() -> int:
     parser.add_argument("--imported", action="store_true")
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--draw", type=int, default=50)
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("files", nargs="*", type=Path, default=FILES)
     options = parser.parse_args()
+    folders = [path for path in options.files if path.is_dir()]
+    files = [path for path in options.files if path not in folders]
+    usable = _is_divisible if options.imported else bool
+    files += drawn(random.Random(options.seed), folders, options.draw, usable)
     folder = Path(tempfile.mkdtemp(prefix="fullgraph-incremental-"))
     engines = Engines(Path(options.python), fresh=options.fresh)
     await engines.start()
     failures = steps = 0
     try:
-        for number, file in enumerate(options.files):
+        for number, file in enumerate(files):
             tally = await soak(
                 engines,
                 Path(shutil.copy(file, folder)),

@@ -15,6 +15,7 @@ from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .. import placeholder
 from . import notation
 from .notation import (
     Arguments,
@@ -275,6 +276,8 @@ def _show(value: Any, names: dict[tuple[int, int], str], seen: set[int]) -> str:
         return repr(value if len(value) <= 40 else value[:39] + "…")
     if isinstance(value, (torch.dtype, torch.device)):
         return str(value)
+    if type(value) is placeholder.Placeholder:
+        return placeholder.describe(value).missing
     if isinstance(value, type) or callable(value):
         return getattr(value, "__name__", type(value).__name__)
     if id(value) in seen:
@@ -302,12 +305,21 @@ def _show_container(value: Any, names: dict[tuple[int, int], str], seen: set[int
         name = type(value).__name__ if type(value) is not tuple else ""
         return f"{name}({text})"
     if dataclasses.is_dataclass(value):
-        fields = [
-            f"{field.name}={_show(getattr(value, field.name, None), names, seen)}"
-            for field in dataclasses.fields(value)[:_ITEMS]
+        given = [
+            (field.name, item)
+            for field in dataclasses.fields(value)
+            if not _is_plainly(item := getattr(value, field.name, None), field.default)
         ]
+        fields = [f"{name}={_show(item, names, seen)}" for name, item in given[:_ITEMS]]
+        fields += ["…"] * (len(given) > _ITEMS)
         return f"{type(value).__name__}({', '.join(fields)})"
     return f"{type(value).__name__}(…)"
+
+
+def _is_plainly(value: Any, other: Any) -> bool:
+    """Whether two values are the same, without a call of code that is not Python's own."""
+    plain = (bool, int, float, str, type(None))
+    return type(value) is type(other) and type(value) in plain and value == other
 
 
 def _show_tensor(tensor: torch.Tensor, names: dict[tuple[int, int], str]) -> str:

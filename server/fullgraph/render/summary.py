@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from fullgraph.domain.phrases import SEPARATOR, amount, seconds
 from fullgraph_engine.protocol import ProbeInfo, TargetReport
 
 MOST_CLAUSE = 48
 """Characters of an error in the title of a lens."""
+MOST_INPUTS = 64
+"""Characters of the inputs there."""
 
 
 def target_line(report: TargetReport) -> str:
@@ -43,14 +46,24 @@ def lens_title(report: TargetReport, *, with_probe: bool = True) -> str:
     facts = [_clause(words) for words in _outcome(report)]
     if report.status == "traced":
         facts += [amount(report.graphs, "graph"), *_breaks(report)]
-    return SEPARATOR.join([*facts, *(_inputs(report.probe) if with_probe else ())])
+    if with_probe and report.probe is not None:
+        facts.append(_with_source(report.probe, _brief_inputs(report.probe)))
+    return SEPARATOR.join(facts)
 
 
-def _clause(words: str) -> str:
+def _clause(words: str, most: int = MOST_CLAUSE) -> str:
     """The beginning of a message, as far as a title has room for it."""
-    if len(words) <= MOST_CLAUSE:
+    if len(words) <= most:
         return words
-    return words[:MOST_CLAUSE].rpartition(" ")[0].rstrip(",;:") + " …"
+    return words[:most].rpartition(" ")[0].rstrip(",;:") + " …"
+
+
+def _brief_inputs(probe: ProbeInfo) -> str:
+    """Inputs as far as a title has room for them; rather without a constructor's."""
+    inputs = probe_inputs(probe)
+    if len(inputs) > MOST_INPUTS and probe.init:
+        inputs = probe_inputs(replace(probe, init="…"))
+    return _clause(inputs, MOST_INPUTS)
 
 
 def lines_words(report: TargetReport) -> str:
@@ -61,23 +74,31 @@ def lines_words(report: TargetReport) -> str:
 
 
 def lens_tooltip(report: TargetReport) -> str:
-    """What a title leaves out of an error, how much of the code was traced, on which paths."""
+    """What a title leaves out of an error and of inputs, how much of the code was traced, on which
+    paths."""
     found = [words for words in _outcome(report) if _clause(words) != words]
+    if (probe := report.probe) is not None and _brief_inputs(probe) != probe_inputs(probe):
+        found.append(probe_inputs(probe))
     found += [lines_words(report)] if report.lines else []
+    return "\n".join([*found, *paths_words(report)])
+
+
+def paths_words(report: TargetReport) -> list[str]:
+    """``also in eval mode``, and what was not traced with the reason."""
     traced = [path.words for path in report.paths if path.status == "traced"]
-    if traced:
-        found.append(f"also {'; '.join(traced)}")
-    found += [
-        f"not {path.words}: {path.reason}" for path in report.paths if path.status != "traced"
-    ]
-    return "\n".join(found)
+    left = [f"not {path.words}: {path.reason}" for path in report.paths if path.status != "traced"]
+    return [f"also {'; '.join(traced)}", *left] if traced else left
 
 
 def probe_words(probe: ProbeInfo) -> str:
     """``f32[4, 16] from get_inputs``, with constructor arguments before it."""
+    return _with_source(probe, probe_inputs(probe))
+
+
+def _with_source(probe: ProbeInfo, inputs: str) -> str:
     if probe.origin == "harvest":  # its source says that it happened, not where it stands
-        return f"{probe_inputs(probe)} {probe.source}"
-    return f"{probe_inputs(probe)} from {probe.source or probe.origin}"
+        return f"{inputs} {probe.source}"
+    return f"{inputs} from {probe.source or probe.origin}"
 
 
 def probe_inputs(probe: ProbeInfo) -> str:

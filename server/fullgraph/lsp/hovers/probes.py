@@ -7,7 +7,7 @@ from fullgraph.lsp.hovers.section import Section
 from fullgraph.probes import ProbeComment, comment_on, scope_at, tokens
 from fullgraph.probes.meaning import meaning
 from fullgraph.render import shapes
-from fullgraph.render.summary import lens_tooltip, target_line
+from fullgraph.render.summary import paths_words, target_line
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.probe_runs import run_of_comment
 
@@ -40,5 +40,4 @@ def _traced(unit: Unit, comment: ProbeComment) -> str:
         return "Nothing was traced with this probe yet."
     old = "" if shown.current else " (before the last edit)"
     words = f"**{shown.report.name}**{old}: {target_line(shown.report)}"
-    more = lens_tooltip(shown.report)
-    return "\n\n".join(filter(None, (words, more.replace("\n", "\n\n"))))
+    return "\n\n".join([words, *paths_words(shown.report)])
