@@ -26,7 +26,7 @@ from fullgraph.incremental import (
     unaffected,
     unless_called_otherwise,
 )
-from fullgraph.kept import KeptResults, Recorder
+from fullgraph.kept import SETTLED, KeptResults, Recorder
 from fullgraph.operators import Seen
 from fullgraph.session.documents import Change, Document, is_on_disk
 from fullgraph.session.edit_tracking import Edit
@@ -91,6 +91,9 @@ LONGEST_PARSE = 100_000
 logger = logging.getLogger(__name__)
 
 _REPORT = "Edit the file to trace it again, and report this with the log of the language server."
+
+_EARLIER = 5
+"""Complete runs before the last that are known, should what was edited since be taken back."""
 
 _KEEP = 1.0
 """Seconds between two times that what a run has told is kept; they double with its length."""
@@ -174,6 +177,20 @@ class _Complete:
         """Whether a run of another text would be the same, as far as that is the same."""
         return self.basis.is_as_but_for_text(now, self.recorder.reads or frozenset())
 
+    def is_of(self, now: _Basis) -> bool:
+        """Whether a run of this text would be the same, as far as files on disk tell."""
+        return (
+            self.basis.text == now.text
+            and not now.only
+            and self.follows_from(now)
+            and self.recorder.holds()
+        )
+
+    @property
+    def is_settled(self) -> bool:
+        """Every run has ended as it would once more."""
+        return all(shown.report.status in SETTLED for shown in self.results.reports())
+
 
 @dataclass(frozen=True)
 class _Reused:
@@ -236,6 +253,8 @@ class Unit:
         """The run that goes on or is due is wanted by requests alone."""
         self.timings = RunTimings()
         self._complete: _Complete | None = None
+        self._earlier: list[_Complete] = []
+        """Those before it, the latest first."""
         self._seen: _SeenNow | None = None
         self._shapes: _ShapesNow | None = None
         self._waiters: list[asyncio.Future[Ending]] = []
@@ -316,7 +335,7 @@ class Unit:
 
     def refresh(self) -> None:
         """Something that the results depend on has changed, though not this text."""
-        self._complete = None
+        self._distrust()
         self._end_forecast()
         self._want(Reason.OPENED)
 
@@ -345,7 +364,7 @@ class Unit:
         """
         ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self._waiters.append(ending)
-        self._complete = None
+        self._distrust()
         ahead = self._ahead
         if ahead is None:
             self._asked, self._only = True, only
@@ -479,6 +498,8 @@ class Unit:
                 self.schedule.withdraw()
                 self._restore(known)
                 return
+            if self._recalled():
+                return
             if self._goes_on():
                 self._report(ResultsChanged(final=False))
                 return
@@ -493,6 +514,8 @@ class Unit:
         elif due:
             if (known := self._known()) is not None:
                 self._restore(known)
+            elif self._recalled():
+                pass
             elif self._run is not None and self._run.covers(self._basis()):
                 self._only = ()
                 if reason is Reason.ASKED:
@@ -544,6 +567,28 @@ class Unit:
             return None
         results = complete.results.relocated(moves, self.document.name, lines)
         return results if results.placed == complete.results.placed else None
+
+    def _recalled(self) -> bool:
+        """Whether the text is one that was traced before the last: then its results are shown."""
+        now = self._basis()
+        found = next((one for one in self._earlier if one.is_of(now)), None)
+        if found is None:
+            return False
+        self._replace_complete(found)
+        self.schedule.withdraw()
+        self._restore(found.results.snapshot())
+        self._settle()
+        return True
+
+    def _replace_complete(self, new: _Complete) -> None:
+        """The one until now is an earlier one, unless it follows from the same."""
+        known = [self._complete, *self._earlier] if self._complete is not None else self._earlier
+        earlier = [one for one in known if one.basis != new.basis and one.is_settled]
+        self._complete, self._earlier = new, earlier[:_EARLIER]
+
+    def _distrust(self) -> None:
+        """Whatever is known may be wrong."""
+        self._complete, self._earlier = None, []
 
     def _restore(self, known: Results) -> None:
         self.results = known
@@ -668,7 +713,8 @@ class Unit:
 
     def _forget(self) -> None:
         """Show nothing of what is known."""
-        self._engine, self._complete = None, None
+        self._engine = None
+        self._distrust()
         if not self.results.empty:
             self.results = Results()
             self._report(ResultsChanged(final=True))
@@ -727,7 +773,7 @@ class Unit:
         results = self._results if moving is None else moving.told
         results.complete()
         if not run.only:
-            self._complete = _Complete(run.basis, results.snapshot(), run.recorder)
+            self._replace_complete(_Complete(run.basis, results.snapshot(), run.recorder))
         if moving is not None:
             moving = moving.again()
             self.results = moving.results
