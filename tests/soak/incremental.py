@@ -341,9 +341,9 @@ def differences(one: Any, other: Any, where: str = "") -> Iterator[str]:
         for field in dataclasses.fields(one):
             ours, theirs = getattr(one, field.name), getattr(other, field.name)
             yield from differences(ours, theirs, f"{where}.{field.name}")
-    elif isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
-        for key in one:
-            yield from differences(one[key], other[key], f"{where}[{key!r}]")
+    elif isinstance(one, dict) and isinstance(other, dict):
+        for key in {**one, **other}:
+            yield from differences(one.get(key), other.get(key), f"{where}[{key!r}]")
     elif isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)):
         if len(one) == len(other):
             for number, (ours, theirs) in enumerate(zip(one, other, strict=True)):
