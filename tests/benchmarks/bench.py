@@ -92,11 +92,12 @@ class Editor:
         """Seconds to the first new finding (0 if none is to come), and to the end of the analysis.
 
         Every other edit adds a graph break to the top of the last ``forward``, the ones between
-        remove it.
+        put a number in its place. No text comes twice: its results would be known.
         """
         self.edits += 1
         adds = self.edits % 2 == 1
-        text = _with_break(self.source, "extra") if adds else self.source
+        statement = f'print("{self.edits}")' if adds else f"number = {self.edits}"
+        text = _with_statement(self.source, statement)
         return self.become(text, text[: text.index("print")].count("\n") if adds else -1)
 
     def become(self, text: str, line: int) -> tuple[float, float]:
@@ -172,8 +173,8 @@ def megabytes(process: psutil.Process) -> float:
     return float(process.memory_full_info().pss) / (1 << 20)
 
 
-def _with_break(source: str, said: str) -> str:
-    """The text with a call of ``print`` before the first statement of the last ``forward``."""
+def _with_statement(source: str, added: str) -> str:
+    """The text with a statement before the first one of the last ``forward``."""
     method = [
         node
         for node in ast.walk(ast.parse(source))
@@ -183,7 +184,7 @@ def _with_break(source: str, said: str) -> str:
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
         statement = method.body[1]
     lines = source.splitlines(keepends=True)
-    lines.insert(statement.lineno - 1, f'{statement.col_offset * " "}print("{said}")\n')
+    lines.insert(statement.lineno - 1, f'{statement.col_offset * " "}{added}\n')
     return "".join(lines)
 
 
@@ -284,7 +285,7 @@ def models(paths: list[Path], repetitions: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
             source = path.read_text()
             same = Path(folder) / "same.py"
-            same.write_text(text := _with_break(source, "0"))
+            same.write_text(text := _with_statement(source, 'print("0")'))
             line = text[: text.index('print("0")')].count("\n")
             yardstick = subprocess.Popen(
                 [sys.executable, WARM, same, "Model", "-", "1000000"],
@@ -306,7 +307,7 @@ def models(paths: list[Path], repetitions: int) -> None:
                 next(measured)  # the one that was interrupted
                 words = next(measured).split()
                 process.suspend()
-                first, end = editor.become(_with_break(source, str(number)), line)
+                first, end = editor.become(_with_statement(source, f'print("{number}")'), line)
                 if number >= 0:
                     warm.append(float(words[1]))
                     for name, seconds in zip(taken, (first, editor.last, end), strict=True):
@@ -651,9 +652,8 @@ def reuse(repetitions: int) -> None:
             taken["end"].append(editor.retrace(2 * number))
             time.sleep(PAUSE)
             taken["rested"].append(editor.retrace(2 * number + 1))
-            editor.become(*_in_the_middle(text, 'print("here")'))
+            editor.become(*_in_the_middle(text, f'print("{number}")'))
             taken["last"].append(editor.last)
-            editor.become(text, -1)
     repeat_warm()
     with _editor_of(text, "[tool.fullgraph]\ntry-paths = false\n") as editor:
         editor.retrace(-1)
