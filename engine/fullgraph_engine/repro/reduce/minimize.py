@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import time
@@ -139,11 +140,11 @@ class Minimizer:
     def first(
         self, wish: Requirement, seconds: float, among: Collection[int] = ()
     ) -> tuple[Candidate, Shown] | None:
-        """From small to large; once two thirds of the time are gone, the largest ones first, as
-        they are the most likely to show it. ``seconds`` is what one may take; with ``among`` only
-        candidates of these numbers are tried."""
+        """From small to large; once two thirds of the time are gone, from both ends in turns: the
+        largest are the most likely to show it, and the smallest take the least time. ``seconds`` is
+        what one may take; with ``among`` only candidates of these numbers are tried."""
         trials, until = self.trials(wish, seconds), self.deadline()
-        late = (self.started + 2 * until) / 3
+        late, ends = (self.started + 2 * until) / 3, itertools.cycle((-1, 0))
         numbered = enumerate(self.candidates.programs)
         waiting = [(index, one) for index, one in numbered if not among or index in among]
         running: dict[int, int] = {}
@@ -155,7 +156,7 @@ class Minimizer:
                 and not found
                 and (now := _monotonic()) < until
             ):
-                index, candidate = waiting.pop(0 if now < late else -1)
+                index, candidate = waiting.pop(0 if now < late else next(ends))
                 running[trials.submit(candidate.text)] = index
             # A smaller candidate may still be running.
             if not any(not found or index < min(found) for index in running.values()):
