@@ -178,7 +178,10 @@ def test_another_method_than_forward() -> None:
         ("f32[2]", "cannot be constructed: missing a required argument: 'd'"),
         ("init(1, 2) f32[2]", "too many positional arguments; give its arguments as init"),
         ("init(1) forward()", "does not fit the signature of Net.forward: missing"),
-        ("init(1) forward(f32[2], msk=f32[2])", "unexpected keyword argument 'msk'"),
+        (
+            "init(1) forward(f32[2], msk=f32[2])",
+            "unexpected keyword argument 'msk'; it takes (x, mask=None).",
+        ),
         ("init(1) sample(f32[2])", "calls sample(…), but Net has no such method"),
         ("init(1) f32[2], n", "names n, which is neither"),
         ("init(1) f32[2], 2*n", "no tensor of the probe has a dimension n"),

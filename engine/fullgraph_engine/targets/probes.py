@@ -323,7 +323,9 @@ def _check(target: Target, function: Any, built: Built) -> None:
     reason = _misfit(called, built.args, built.kwargs)
     if reason:
         name = f"{target.name}.forward" if _is_module(function) else target.name
-        raise ProbeError(f"The probe does not fit the signature of {name}: {reason}.")
+        raise ProbeError(
+            f"The probe does not fit the signature of {name}: {reason}{_parameters(called)}."
+        )
 
 
 def _misfit(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -339,6 +341,18 @@ def _misfit(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str
         hint = "" if signature.parameters else f"; it takes none, write `{name}()`"
         return f"{error}{hint}"
     return ""
+
+
+def _parameters(function: Any) -> str:
+    """``; it takes (x, mask=None)`` with the defaults that fit; empty if it takes none."""
+    words = []
+    for parameter in inspect.signature(function).parameters.values():
+        plain = parameter.replace(annotation=parameter.empty)
+        default = parameter.default
+        if default is not parameter.empty and not isinstance(default, (bool, int, float, str)):
+            plain = plain.replace(default=None if default is None else ...)
+        words.append(str(plain).replace("Ellipsis", "…"))
+    return f"; it takes ({', '.join(words)})" if words else ""
 
 
 def _called(function: Any) -> Any:
