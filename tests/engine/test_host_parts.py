@@ -18,6 +18,7 @@ from fullgraph_engine.protocol import (
     GivenCalls,
     Limits,
     Log,
+    Position,
     RunId,
     SelfCheck,
     SelfChecked,
@@ -430,6 +431,16 @@ def test_syntax_error(engine: Engine) -> None:
     finding = result.trouble()
     assert finding.code == "trace/syntax-error"
     assert finding.range == spot(1, 14, 15)  # bytes, not characters
+
+
+def test_what_parses_and_does_not_compile(engine: Engine) -> None:
+    text = "def f():  # target\n    pass\nclass A:\n    x = 'ü'; return (\n        x)\ny = f\n"
+    finding = engine.analyze(text).trouble()
+    assert (finding.code, finding.message) == (
+        "trace/eager-error",
+        "The module fails here: SyntaxError: 'return' outside function",
+    )
+    assert (finding.range.start, finding.range.end) == (Position(3, 14), Position(4, 10))
 
 
 def test_null_byte_in_the_text(engine: Engine) -> None:

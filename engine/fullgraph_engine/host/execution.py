@@ -222,8 +222,12 @@ class Execution:
         here = frames.innermost(stack, self.path)
         line = here.line if here is not None else node.lineno - 1
         where = syntax.head_of(node, self.lines)
-        if here is not None and not isinstance(error, SyntaxError):
+        if here is not None:
             where = frames.range_of(here, self.lines)
+        elif isinstance(error, SyntaxError) and error.filename == self.path:
+            # It parses, and does not compile.
+            where, why = _place_of(error, self.lines), f"SyntaxError: {error.msg}"
+            line = where.start.line
         self._bind(node, namespace, line, why)
         if here is not None and here is not stack[-1] and self._is_refused(here, node):
             return
@@ -335,6 +339,18 @@ class Execution:
             stand_in = Placeholder(name, line, reason)
             namespace[name] = stand_in
             self.unavailable[name] = describe(stand_in)
+
+
+def _place_of(error: SyntaxError, lines: list[str]) -> Range:
+    """Where the compiler refuses a tree; in bytes, unlike what the parser says."""
+    line = (error.lineno or 1) - 1
+    whole = frames.line_range(line, lines)
+    if not error.offset:
+        return whole
+    end = whole.end
+    if error.end_lineno and error.end_offset:
+        end = Position(error.end_lineno - 1, error.end_offset - 1)
+    return Range(Position(line, error.offset - 1), end)
 
 
 _LAZY_ANNOTATIONS = __future__.annotations.compiler_flag
