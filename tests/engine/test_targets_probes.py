@@ -101,6 +101,48 @@ def test_a_comment_makes_the_module_and_its_inputs(fake: bool) -> None:
     assert call.dynamic[0].tensor is call.args[0]
 
 
+STACK = HEAD + (
+    "class Stack(nn.Module):\n"
+    "    def __init__(self, depth, width=4):\n"
+    "        super().__init__()\n"
+    "        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))\n"
+    "    def forward(self, x):\n"
+    "        for layer in self.layers:\n"
+    "            x = layer(x)\n"
+    "        return x\n"
+    "class User(nn.Module):\n"
+    "    def __init__(self):\n"
+    "        super().__init__()\n"
+    "        self.stack = Stack(1)\n"
+    "    def forward(self, x): return self.stack(x)\n"
+)
+
+
+def test_what_a_comment_constructs_is_called_with_what_is_found() -> None:
+    searched.known.clear()
+    loaded = Loaded(STACK.replace("class Stack", "# fullgraph: init(3, width=5)\nclass Stack"))
+    targets = list(loaded.targets.values())
+    (probe,) = plan(loaded.target(), loaded.namespace, targets)
+    with mode(True):
+        call = probe.build(loaded.namespace)
+    assert (len(model(call).layers), call.init, call.source) == (3, "3, width=5", "synthesis")
+    assert call.args[0].shape[-1] == 5
+    assert call.comment == f"init(3, width=5) forward({call.inputs})"
+    # What was found for other arguments is of no use.
+    searched.known["Stack"] = "init(3, width=4) forward(f32[4])"
+    with mode(True):
+        assert probe.build(loaded.namespace).args[0].shape[-1] == 5
+    searched.known.clear()
+
+
+def test_what_a_comment_cannot_construct_is_said_of_the_comment() -> None:
+    loaded = Loaded(STACK.replace("class Stack", "# fullgraph: init(n)\nclass Stack"))
+    (probe,) = loaded.plan()
+    assert probe.info.source == "line 3"
+    with pytest.raises(ProbeError, match="names n, which is neither"):
+        loaded.build()
+
+
 def test_several_comments_are_several_probes() -> None:
     comments = "# fullgraph: init(1) f32[1]\n# fullgraph: init(2) f32[2]\nclass"
     probes = Loaded(NET.replace("class", comments)).plan()

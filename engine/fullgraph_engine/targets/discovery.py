@@ -12,7 +12,7 @@ from . import examples, notation, pairs, sites
 from .annotations import Parameter, parameters
 from .comments import Comment, Comments
 from .examples import Example
-from .notation import Notation, NotationError
+from .notation import Arguments, Notation, NotationError
 from .pairs import Pair
 from .sites import Site
 from .source import (
@@ -73,6 +73,14 @@ class Target:
     """Name of the function or class of the file behind it, empty for other things."""
     examples: tuple[Example, ...] = ()
     """Code beside the definitions that mentions it, its own docstring first."""
+
+    @property
+    def constructed_with(self) -> Arguments | None:
+        """What a comment gives the constructor, where none says what the target is called with."""
+        said = [one.notation for one in self.written]
+        if any(one.inputs is not None for one in said):
+            return None
+        return next((one.init for one in said if one.init is not None), None)
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,15 @@ def plan(
     kinds: Sequence[ExampleKind] = ("main", "docstring"),
 ) -> list[Probe]:
     """The probes of a target: those that the file gives it, else what is recorded of it, else what
-    its users or the file's examples call it with, else what a search finds.
+    a search finds for a constructor that a comment calls, else what its users or the file's
+    examples call it with, else what a search finds.
 
     ``others`` are the targets of the file, which may use it. ``kinds`` are those of the examples
     that may be executed.
     """
     return (
         _own(target, namespace, recording)
+        or (_searched(target, namespace, ()) if target.constructed_with is not None else [])
         or _called(target, namespace, others, recording, kinds)
         or _stale(target, recording)
         or _searched(target, namespace, others)
@@ -82,7 +84,7 @@ def _called(
 
 
 def _searched(target: Target, namespace: Namespace, others: Sequence[Target]) -> list[Probe]:
-    if target.written:
+    if target.written and target.constructed_with is None:
         return []
     return searched.probes(target, namespace, _outermost(target, namespace, others))
 
@@ -93,7 +95,7 @@ def _outermost(target: Target, namespace: Namespace, others: Sequence[Target]) -
         other
         for other in others
         if other.name in target.used_by
-        and not other.written
+        and (not other.written or other.constructed_with is not None)
         and not set(other.used_by) - {other.name}
         and probes.confirm(other, namespace)
     ]

@@ -67,7 +67,8 @@ def can_be_searched(target: Target, namespace: Namespace) -> bool:
 
 
 def probes(target: Target, namespace: Namespace, users: Sequence[Target]) -> list[Probe]:
-    """The probe of a target: as those of its users call it that are found, else found itself.
+    """The probe of a target: as those of its users call it that are found, else found itself; as
+    its comment constructs it, if that says no more.
 
     ``users`` have no probe either.
     """
@@ -76,7 +77,7 @@ def probes(target: Target, namespace: Namespace, users: Sequence[Target]) -> lis
     above = tuple(
         Enclosing(user.name, _probe(user)) for user in users if can_be_searched(user, namespace)
     )
-    if not above:
+    if not above or target.constructed_with is not None:
         return [_probe(target)]
     names = tuple(one.name for one in above)
     either = _Either(target, above)
@@ -87,7 +88,9 @@ _INFO = ProbeInfo("synthesis", inputs="")
 
 
 def _probe(target: Target) -> Probe:
-    return Probe(_INFO, _Searched(target))
+    said = next((one for one in target.written if one.notation.init is not None), None)
+    info = _INFO if said is None else replace(_INFO, source=f"line {said.line + 1}")
+    return Probe(info, _Searched(target))
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,10 @@ class _Searched:
         from .synthesis import Found, Search
 
         name = self.target.name
-        search = Search(namespace[self.target.subject], namespace)
+        init = self.target.constructed_with
+        if init is not None:  # what cannot be built is to be said of the comment
+            tensors.build(init, notation.choose_sizes(init, notation.Arguments()), namespace)
+        search = Search(namespace[self.target.subject], namespace, init)
         failed = unfound.get(name)
         if failed is not None and failed.rests_on and failed.rests_on == self._rests_on(search):
             raise NoProbe(failed.obstacle)
@@ -131,7 +137,9 @@ class _Searched:
         for imported in _imported():
             if imported != path:
                 others.update("".join(linecache.getlines(imported)).encode(errors="replace"))
-        return f"{own} {others.hexdigest()}"
+        init = self.target.constructed_with
+        given = "" if init is None else f" {notation.show_arguments(init)}"
+        return f"{own} {others.hexdigest()}{given}"
 
 
 def _imported() -> Iterator[str]:

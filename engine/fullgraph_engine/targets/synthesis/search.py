@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-from ..notation import Constant, Notation, Value
+from ..notation import Arguments, Constant, Notation, Value
 from ..silence import silent
 from .candidate import Candidate, candidate_of, notation_of
 from .guesses import Guesses, Namespace, Parameter, is_depth, parameters_of
@@ -55,20 +55,27 @@ class NotFound:
 class Search:
     """For one class of a file, under the tensor mode of the caller."""
 
-    def __init__(self, subject: Any, namespace: Namespace) -> None:
+    def __init__(
+        self, subject: Any, namespace: Namespace, constructed_with: Arguments | None = None
+    ) -> None:
+        """``constructed_with``: what the constructor gets, where that is not to be searched for."""
         self.guesses = Guesses(subject, namespace)
         self.subject = subject
         self.init = _constructor(subject)
         self.inputs, self.more, _ = parameters_of(subject.forward)
         self.trials = Trials(subject, namespace, self.guesses, self.inputs)
         self.repairs = Repairs(self.guesses, self.init, self.inputs)
+        said = None if constructed_with is None else Notation(constructed_with)
+        self.given = None if said is None else candidate_of(said, self.trials.positional).init
+        """The constructor's side of each candidate, where it is not searched for."""
 
     def run(self, seconds: float, before: Notation | None = None) -> Found | NotFound:
         """Search for so long at most, counted in seconds of the processor; ``before`` is tried
         first."""
         starts = list(self.starts())
-        if before is not None:
-            starts.insert(0, candidate_of(before, self.trials.positional))
+        known = None if before is None else candidate_of(before, self.trials.positional)
+        if known is not None and self.given in (None, known.init):
+            starts.insert(0, known)
         with uninitialized(self.trials), silent():
             return self._run(seconds, starts)
 
@@ -112,6 +119,8 @@ class Search:
                 found += self.repairs.between(before.gap, stop.gap)
             steps = sorted(found, key=lambda step: step[0])
             known.add(outcome.candidate)
+            if self.given is not None:
+                steps = [one for one in steps if one[1].init == self.given]
             for step, changed in steps[:_MOST_STEPS]:
                 push(_PAST * cost + step - reached, cost + step, changed, stop)
         spent = time.process_time() - began
@@ -144,8 +153,9 @@ class Search:
         }
         guessed = [{**given, **small}, given]
         seen = [{**given, **small, **known} for known in self.constructed]
-        for arguments in [*seen, *guessed] if given else [*guessed, *seen]:
-            init = tuple(arguments.items())
+        arguments = [*seen, *guessed] if given else [*guessed, *seen]
+        sides = [tuple(one.items()) for one in arguments] if self.given is None else [self.given]
+        for init in sides:
             candidate = Candidate(init)
             inputs = [
                 (one.name, self.repairs.input(one, candidate)[0])
