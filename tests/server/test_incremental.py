@@ -38,7 +38,9 @@ from fullgraph_engine.protocol import (
     Position,
     Range,
     Related,
+    TracePath,
 )
+from fullgraph_engine.protocol.evidence import GuardFailure, GuardFrame, RecompileEvidence
 
 TEXT = '''\
 """A module."""
@@ -370,6 +372,30 @@ def test_what_is_told_moves_with_its_lines() -> None:
     assert (moved.stack[0].line, moved.stack[0].text) == (5, "    g(x,  # one")
     assert (moved.stack[1], moved.related) == (before.stack[1], before.related)
     assert [cause.line for cause in moved.causes] == [0, 1]
+
+
+def test_what_is_told_of_other_files_moves_where_it_comes_to_this_one() -> None:
+    text = "def f(x):\n    g(x)\n"
+    new = "# note\n" + text
+    moves = same_code(ParsedText(text), new.split("\n"))
+    assert moves is not None
+    stack = GuardFrame("/p/a.py", 1, "f"), GuardFrame("/p/b.py", 1, "g")
+    failure = GuardFailure("0/0", "x", "x", "x", "line 2", stack=stack)
+    reasons = ("as line 2 of it says  # a.py:2 in f, b.py:2 in g",)
+    told = Finding(
+        "recompile/x",
+        "It says line 2.",
+        Range(Position(1, 4), Position(1, 8)),
+        evidence=RecompileEvidence("g", "/p/b.py", 1, (failure,), reasons=reasons),
+        path=TracePath(training=True),
+    )
+    moved = Relocation("/p/a.py", moves, new.split("\n")).of(told)
+    assert (moved.range.start, moved.message) == (Position(2, 4), "It says line 3.")
+    evidence = moved.evidence
+    assert isinstance(evidence, RecompileEvidence)
+    assert (evidence.line, evidence.guards[0].words) == (1, "line 2")
+    assert [frame.line for frame in evidence.guards[0].stack] == [2, 1]
+    assert evidence.reasons == ("as line 2 of it says  # a.py:3 in f, b.py:2 in g",)
 
 
 def test_what_is_told_of_a_line_that_is_gone_is_not_moved() -> None:

@@ -5,6 +5,7 @@ trace of the whole text.
 each difference, and how many runs the edits needed of those that a trace of everything is. Status 1
 if anything differs. ``--imported`` moves definitions to a module that the file imports, which is
 edited as well, in its editor or on disk; ``--fresh`` compares with an engine that was just started.
+``--parts`` traces what else follows from the same as well, other paths and sizes, and takes longer.
 Of folders, ``--draw`` says how many files are edited.
 """
 
@@ -438,19 +439,19 @@ async def soak(
     chance: random.Random,
     *,
     imported: bool,
+    parts: bool,
     verbose: bool,
 ) -> Tally:
-    # What further parts find follows from the same: they take most of the time.
     settings = Settings(
-        trace_on="change", forecast=False, try_paths=False, try_dynamic=False, timeout=120.0
+        trace_on="change", forecast=False, try_paths=parts, try_dynamic=parts, timeout=120.0
     )
     original, module = path.read_text(), None
     if imported:
         name = f"parts_of_{re.sub(r'[^0-9A-Za-z]', '_', path.stem)}"
-        parts = divided(original, name)
-        if parts is None:
+        both = divided(original, name)
+        if both is None:
             return Tally()
-        original, module = parts[0], Imported(path.with_name(f"{name}.py"), parts[1])
+        original, module = both[0], Imported(path.with_name(f"{name}.py"), both[1])
     text = original
     path.write_text(text)
     traced = Traced(engines.first, path, text, settings, module)
@@ -511,6 +512,7 @@ async def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--imported", action="store_true")
     parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--parts", action="store_true")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--draw", type=int, default=50)
     parser.add_argument("--python", default=sys.executable)
@@ -532,6 +534,7 @@ async def main() -> int:
                 options.steps,
                 random.Random(options.seed + number),
                 imported=options.imported,
+                parts=options.parts,
                 verbose=options.verbose,
             )
             failures, steps = failures + tally.differences, steps + tally.edits

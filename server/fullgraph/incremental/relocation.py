@@ -76,14 +76,15 @@ class Relocation:
         moved: _T = self._moved(told)
         return moved
 
-    def _moved(self, value: Any) -> Any:
+    def _moved(self, value: Any, *, here: bool = True) -> Any:
+        """``here``: what has no path of its own is about this file."""
         kind: Any = type(value)
         if kind is str:
-            return self._text(value)
+            return self._text(value, here=here)
         if kind is tuple:
-            return tuple(self._moved(item) for item in value)
+            return tuple(self._moved(item, here=here) for item in value)
         if kind is Range:
-            return self.range(value)
+            return self.range(value) if here else value
         if kind is Frame:
             return self._frame(value)
         if kind is BreakCause and not value.path:
@@ -93,18 +94,21 @@ class Relocation:
         if kind is Coverage:
             return self._coverage(value)
         fields = _fields(kind)
-        if not fields or getattr(value, "path", "") not in ("", self._path, None):
+        if not fields:
             return value
+        path = getattr(value, "path", "")
+        if path and isinstance(path, str):  # that of a finding is one of its target's
+            here = path == self._path
         changed: dict[str, Any] = {}
         for name in fields:
             old = getattr(value, name)
             new: Any
             if name in _LINES:
-                new = self.line(old)
+                new = self.line(old) if here else old
             elif name == "range" and kind is Finding:
                 new = self.range(old, self._kind(value))
             else:
-                new = self._moved(old)
+                new = self._moved(old, here=here)
             if new is not old and new != old:
                 changed[name] = new
         if not changed:
@@ -115,16 +119,19 @@ class Relocation:
             moved = dataclasses.replace(moved, identity=moved.identity.replace(*places))
         return moved
 
-    def _text(self, value: str) -> str:
+    def _text(self, value: str, *, here: bool) -> str:
+        has_places = f"{self._name}:" in value
+        if not (here or has_places):
+            return value
         if any(text in value for text in self._rewritten):
             raise LineLost
         if self._joined and any(text in "".join(value.split()) for text in self._joined):
             raise LineLost
         if self._lines_gone and not self._lines_gone.isdisjoint(_quoted(value)):
             raise LineLost
-        if f"{self._name}:" in value:
+        if has_places:
             value = _PLACE.sub(self._short_place, value)
-        return _WORDS.sub(self._word, value) if "line " in value else value
+        return _WORDS.sub(self._word, value) if here and "line " in value else value
 
     def _kind(self, finding: Finding) -> Kind:
         """Where a frame of its stack is, its range is that of an instruction."""
