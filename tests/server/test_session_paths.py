@@ -151,7 +151,7 @@ def test_the_tooltip_says_what_was_traced() -> None:
 
 def test_a_title_has_room_for_short_inputs() -> None:
     def shown(inputs: str, init: str = "") -> tuple[str, str]:
-        made = report(coverage=None, probe=ProbeInfo("example", inputs, init, "line 3"))
+        made = report(coverage=None, probe=ProbeInfo("convention", inputs, init, "line 3"))
         return lens_title(made).partition(" breaks · ")[2], lens_tooltip(made)
 
     many = ", ".join(f"i64[{size}]" for size in range(20))
