@@ -622,6 +622,12 @@ BREAK = ("A break", "call()")
 IN_A, IN_B = ("in A", "first()"), ("in B", "second()")
 
 
+async def until_run(editor: Any, counter: Any, number: int) -> None:
+    """Until so many runs were asked for, and the last has ended."""
+    await editor.until(lambda: counter.analyzed == number)
+    await editor.until_rest()
+
+
 def last_analyzed(counter: Any) -> str:
     """What the engine was asked last, behind the number of the text."""
     return str([line for line in counter.lines if line.startswith("analyze")][-1])
@@ -708,14 +714,12 @@ async def test_only_what_an_edit_affects_is_traced(editor: Any, counter: Any) ->
     await editor.until_seen(uri, IN_A, IN_B)
     await editor.until_state("ready")
     editor.edit(uri, "        second()", "        # a note\n        x = 2\n        second()")
-    await editor.until(lambda: counter.analyzed == 2)
-    await editor.until_rest()
+    await until_run(editor, counter, 2)
     assert await editor.seen(uri) == [IN_A, IN_B]
     assert last_analyzed(counter).endswith(" -A")
     # What is known of both is as good as ever for the next edit.
     editor.edit(uri, "        first()", "        x = 1\n        first()")
-    await editor.until(lambda: counter.analyzed == 3)
-    await editor.until_rest()
+    await until_run(editor, counter, 3)
     assert await editor.seen(uri) == [IN_A, IN_B]
     assert last_analyzed(counter).endswith(" -B")
 
@@ -731,8 +735,7 @@ async def test_an_imported_file_counts_once_it_is_another_one(editor: Any, count
     await editor.until_rest()
     assert counter.analyzed == 1
     editor.edit(uri, "        second()", "        x = 2\n        second()")
-    await editor.until(lambda: counter.analyzed == 2)
-    await editor.until_rest()
+    await until_run(editor, counter, 2)
     assert last_analyzed(counter).endswith(" -A")
     # What is typed there counts before it is saved, and no second time when it is.
     editor.edit(imported, "x = 1", "x = 2")
@@ -745,8 +748,7 @@ async def test_an_imported_file_counts_once_it_is_another_one(editor: Any, count
     # What is closed without having been saved is gone.
     imported = editor.open("blocks.py", "x = 2\n")
     editor.edit(imported, "x = 2", "x = 3")
-    await editor.until(lambda: counter.analyzed == 4)
-    await editor.until_rest()
+    await until_run(editor, counter, 4)
     editor.close(imported)
     await editor.until_rest()
     assert await editor.seen(uri) == [IN_A, IN_B]
@@ -773,8 +775,7 @@ async def test_an_imported_file_that_is_edited_during_a_run_counts(
 
     await editor.until(settled)
     go.touch()
-    await editor.until(lambda: counter.analyzed == 2)
-    await editor.until_rest()
+    await until_run(editor, counter, 2)
     assert await editor.seen(uri) == [words, IN_A, IN_B]
     assert counter.analyzed == 2
 
@@ -796,8 +797,7 @@ async def test_lines_of_an_imported_file_that_moved_are_found_when_it_is_saved(
     assert counter.analyzed == 2
     blocks.write_text(editor.texts[imported])
     editor.save(imported)
-    await editor.until(lambda: counter.analyzed == 3)
-    await editor.until_rest()
+    await until_run(editor, counter, 3)
     assert counter.analyzed == 3
     assert await editor.seen(uri) == [IN_A, IN_B]
 
@@ -824,8 +824,7 @@ async def test_a_file_that_changes_on_disk_counts(
     assert counter.analyzed == 2
     blocks.unlink()
     await changed_on_disk(editor, blocks)
-    await editor.until(lambda: counter.analyzed == 3)
-    await editor.until_rest()
+    await until_run(editor, counter, 3)
     assert await editor.seen(uri) == [IN_A, IN_B]
 
 
@@ -900,8 +899,7 @@ async def test_what_is_taken_back_after_its_run_costs_no_run(editor: Any, counte
     assert counter.analyzed == 3
     # What holds of it is good for the next edit.
     editor.edit(uri, "third()", "fifth()")
-    await editor.until(lambda: counter.analyzed == 4)
-    await editor.until_rest()
+    await until_run(editor, counter, 4)
     assert last_analyzed(counter).endswith(" -A")
 
 
@@ -914,12 +912,10 @@ async def test_what_is_taken_back_is_traced_where_what_it_read_has_changed(
     await editor.until_seen(uri, IN_A, IN_B)
     await editor.until_rest()
     editor.edit(uri, "second()", "third()")
-    await editor.until(lambda: counter.analyzed == 2)
-    await editor.until_rest()
+    await until_run(editor, counter, 2)
     blocks.write_text("x = 20\n")
     editor.edit(uri, "third()", "second()")
-    await editor.until(lambda: counter.analyzed == 3)
-    await editor.until_rest()
+    await until_run(editor, counter, 3)
     assert await editor.seen(uri) == [IN_A, IN_B]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 KINDS = {
@@ -27,7 +27,12 @@ def drawn(
     chance: random.Random, folders: Iterable[Path], count: int, usable: Callable[[str], object]
 ) -> list[Path]:
     """So many of the files below the folders, each once; fewer where there are no more."""
-    texts = {file: file.read_text(errors="replace") for file in _files(folders)}
+    texts = {
+        file: text
+        for folder in folders
+        for file in sorted(folder.rglob("*.py"))
+        if (text := file.read_text(errors="replace")).count("\n") in LINES
+    }
     by_kind = []
     for pattern in KINDS.values():
         files = [file for file, text in texts.items() if re.search(pattern, text)]
@@ -35,10 +40,3 @@ def drawn(
     in_turns = itertools.chain.from_iterable(itertools.zip_longest(*by_kind))
     once = (file for file in dict.fromkeys(in_turns) if file is not None)
     return list(itertools.islice((file for file in once if usable(texts[file])), count))
-
-
-def _files(folders: Iterable[Path]) -> Iterator[Path]:
-    for folder in folders:
-        for file in sorted(folder.rglob("*.py")):
-            if file.read_bytes().count(b"\n") in LINES:
-                yield file

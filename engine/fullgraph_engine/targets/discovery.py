@@ -12,7 +12,7 @@ from . import examples, notation, pairs, sites
 from .annotations import Parameter, parameters
 from .comments import Comment, Comments
 from .examples import Example
-from .notation import Arguments, Notation, NotationError
+from .notation import Notation, NotationError
 from .pairs import Pair
 from .sites import Site
 from .source import (
@@ -75,12 +75,11 @@ class Target:
     """Code beside the definitions that mentions it, its own docstring first."""
 
     @property
-    def constructed_with(self) -> Arguments | None:
-        """What a comment gives the constructor, where none says what the target is called with."""
-        said = [one.notation for one in self.written]
-        if any(one.inputs is not None for one in said):
+    def constructed_by(self) -> WrittenProbe | None:
+        """A comment that calls the constructor, where none says what the target is called with."""
+        if any(one.notation.inputs is not None for one in self.written):
             return None
-        return next((one.init for one in said if one.init is not None), None)
+        return next((one for one in self.written if one.notation.init is not None), None)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ def plan(
     """
     return (
         _own(target, namespace, recording)
-        or (_searched(target, namespace, ()) if target.constructed_with is not None else [])
+        or (searched.probes(target, namespace, ()) if target.constructed_by is not None else [])
         or _called(target, namespace, others, recording, kinds)
         or _stale(target, recording)
         or _searched(target, namespace, others)
@@ -84,7 +84,7 @@ def _called(
 
 
 def _searched(target: Target, namespace: Namespace, others: Sequence[Target]) -> list[Probe]:
-    if target.written and target.constructed_with is None:
+    if target.written:
         return []
     return searched.probes(target, namespace, _outermost(target, namespace, others))
 
@@ -95,7 +95,7 @@ def _outermost(target: Target, namespace: Namespace, others: Sequence[Target]) -
         other
         for other in others
         if other.name in target.used_by
-        and (not other.written or other.constructed_with is not None)
+        and (not other.written or other.constructed_by is not None)
         and not set(other.used_by) - {other.name}
         and probes.confirm(other, namespace)
     ]

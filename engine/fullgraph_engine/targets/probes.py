@@ -349,8 +349,9 @@ def _parameters(function: Any) -> str:
     for parameter in inspect.signature(function).parameters.values():
         plain = parameter.replace(annotation=parameter.empty)
         default = parameter.default
-        if default is not parameter.empty and not isinstance(default, (bool, int, float, str)):
-            plain = plain.replace(default=None if default is None else ...)
+        short = (int, float, str, type(None))
+        if default is not parameter.empty and not isinstance(default, short):
+            plain = plain.replace(default=...)
         words.append(str(plain).replace("Ellipsis", "…"))
     return f"; it takes ({', '.join(words)})" if words else ""
 

@@ -67,8 +67,7 @@ def can_be_searched(target: Target, namespace: Namespace) -> bool:
 
 
 def probes(target: Target, namespace: Namespace, users: Sequence[Target]) -> list[Probe]:
-    """The probe of a target: as those of its users call it that are found, else found itself; as
-    its comment constructs it, if that says no more.
+    """The probe of a target: as those of its users call it that are found, else found itself.
 
     ``users`` have no probe either.
     """
@@ -77,7 +76,7 @@ def probes(target: Target, namespace: Namespace, users: Sequence[Target]) -> lis
     above = tuple(
         Enclosing(user.name, _probe(user)) for user in users if can_be_searched(user, namespace)
     )
-    if not above or target.constructed_with is not None:
+    if not above:
         return [_probe(target)]
     names = tuple(one.name for one in above)
     either = _Either(target, above)
@@ -88,23 +87,28 @@ _INFO = ProbeInfo("synthesis", inputs="")
 
 
 def _probe(target: Target) -> Probe:
-    said = next((one for one in target.written if one.notation.init is not None), None)
-    info = _INFO if said is None else replace(_INFO, source=f"line {said.line + 1}")
-    return Probe(info, _Searched(target))
+    said = target.constructed_by
+    if said is None:
+        return Probe(_INFO, _Searched(target))
+    info = replace(_INFO, source=f"line {said.line + 1}")
+    return Probe(info, _Searched(target, said.notation.init))
 
 
 @dataclass(frozen=True)
 class _Searched:
+    """``init``: what the constructor gets, where a comment says it."""
+
     target: Target
+    init: notation.Arguments | None = None
 
     def __call__(self, namespace: Namespace) -> Call:
         from .synthesis import Found, Search
 
         name = self.target.name
-        init = self.target.constructed_with
-        if init is not None:  # what cannot be built is to be said of the comment
-            tensors.build(init, notation.choose_sizes(init, notation.Arguments()), namespace)
-        search = Search(namespace[self.target.subject], namespace, init)
+        if self.init is not None:  # what cannot be built is to be said of the comment
+            sizes = notation.choose_sizes(self.init, notation.Arguments())
+            tensors.build(self.init, sizes, namespace)
+        search = Search(namespace[self.target.subject], namespace, self.init)
         failed = unfound.get(name)
         if failed is not None and failed.rests_on and failed.rests_on == self._rests_on(search):
             raise NoProbe(failed.obstacle)
@@ -137,8 +141,7 @@ class _Searched:
         for imported in _imported():
             if imported != path:
                 others.update("".join(linecache.getlines(imported)).encode(errors="replace"))
-        init = self.target.constructed_with
-        given = "" if init is None else f" {notation.show_arguments(init)}"
+        given = "" if self.init is None else f" {notation.show_arguments(self.init)}"
         return f"{own} {others.hexdigest()}{given}"
 
 
