@@ -43,6 +43,7 @@ class Relocation:
     def __init__(self, path: str, moves: Moves, lines: Sequence[str]) -> None:
         self._path, self._moves, self._lines = path, moves, lines
         self._name = PurePath(path).name
+        self._mention = f"{self._name}:"
         parts = moves.rewritten
         formatted = [part for part in parts if part.is_formatted]
         self.is_formatted = bool(formatted)
@@ -120,7 +121,7 @@ class Relocation:
         return moved
 
     def _text(self, value: str, *, here: bool) -> str:
-        has_places = f"{self._name}:" in value
+        has_places = self._mention in value
         if not (here or has_places):
             return value
         if any(text in value for text in self._rewritten):
