@@ -332,6 +332,18 @@ class Editor:
             found.append(one)
         return found
 
+    def edits(self, uri: str, action: types.CodeAction) -> list[types.TextEdit]:
+        """What an action changes in a document, which is the only one that it changes."""
+        assert action.edit is not None
+        if not action.edit.document_changes:
+            (edits,) = (action.edit.changes or {}).items()
+            assert edits[0] == uri
+            return list(edits[1])
+        (change,) = action.edit.document_changes
+        assert isinstance(change, types.TextDocumentEdit)
+        assert change.text_document.uri == uri
+        return [edit for edit in change.edits if isinstance(edit, types.TextEdit)]
+
     async def command(self, name: str, *arguments: Any) -> Any:
         return await self.client.workspace_execute_command_async(
             types.ExecuteCommandParams(name, list(arguments))

@@ -124,14 +124,23 @@ async def test_a_probe_that_was_found_can_be_written_above_its_target(editor: An
     actions = await editor.actions(uri, "Net")
     (action,) = [one for one in actions if one.title == "Write the probe: f32[4, 16]"]
     assert action.kind == types.CodeActionKind.RefactorRewrite
-    (edit,) = (
-        action.edit.document_changes[0].edits
-        if action.edit.document_changes
-        else action.edit.changes[uri]
-    )
+    (edit,) = editor.edits(uri, action)
     assert edit.new_text == "# fullgraph: f32[4, 16]\n"
     assert edit.range.start == edit.range.end == types.Position(2, 0)
     assert not [one for one in await editor.actions(uri, "pass") if "probe" in one.title]
+
+
+async def test_a_probe_that_was_found_completes_the_comment_that_only_constructs(
+    editor: Any,
+) -> None:
+    head = "# fullgraph: init(4)\n"
+    uri = editor.open("model.py", f"{head}@final\nclass Net(nn.Module):  # stub: found\n    pass\n")
+    await editor.until_state("ready")
+    actions = await editor.actions(uri, "Net")
+    (action,) = [one for one in actions if one.title == "Write the probe: f32[4, 16]"]
+    (edit,) = editor.edits(uri, action)
+    assert edit.new_text == "f32[4, 16]"
+    assert edit.range == types.Range(types.Position(0, 13), types.Position(0, len(head) - 1))
 
 
 async def test_a_lens_says_when_it_is_of_the_text_before(editor: Any) -> None:
@@ -211,8 +220,7 @@ async def test_a_finding_is_ignored_by_a_comment(editor: Any, counter: Any) -> N
         for action in await editor.actions(uri, "call(1)")
         if action.title == "Ignore graph-break/GB0059 on this line"
     ]
-    edits = action.edit.document_changes or action.edit.changes[uri]
-    (edit,) = edits[0].edits if action.edit.document_changes else edits
+    (edit,) = editor.edits(uri, action)
     assert edit.range.start == edit.range.end
     assert editor.at(uri, types.Range(types.Position(1, 0), edit.range.start)).endswith("First")
     assert edit.new_text == "  # fullgraph: ignore[graph-break/GB0059]"

@@ -90,12 +90,7 @@ async def test_a_probe_that_was_found_can_be_written(editor: Any) -> None:
     assert "probe/missing" not in [code for code, _ in found]
     actions = await editor.actions(uri, "Net")
     (action,) = [one for one in actions if one.title.startswith("Write the probe: ")]
-    edits = (
-        action.edit.document_changes[0].edits
-        if action.edit.document_changes
-        else action.edit.changes[uri]
-    )
-    (edit,) = edits
+    (edit,) = editor.edits(uri, action)
     lines = text.split("\n")
     before = "\n".join(lines[: edit.range.start.line])
     offset = len(before) + 1 + edit.range.start.character if edit.range.start.line else 0

@@ -8,27 +8,43 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from fullgraph.lsp.places import range_in
+from fullgraph.probes.comments import comments_of
 from fullgraph_engine.protocol import Fix, Position, Range, TextEdit
 
 if TYPE_CHECKING:
     from fullgraph.session.analysis_unit import Unit
+    from fullgraph.session.documents import Document
 
 
 def found_probes(unit: Unit, params: types.CodeActionParams) -> Iterator[Fix]:
-    """On the line of a target's name: write its probe above it."""
+    """On the line of a target's name: write its probe above it, or complete the comment there."""
     for shown in unit.reports():
         probe, range_ = shown.report.probe, shown.report.range
         line = range_in(unit.document, range_).start.line
         if probe is None or not probe.comment or line != params.range.start.line:
             continue
-        positions = unit.document.positions
-        first = range_.start.line
-        while positions.line(first - 1).lstrip().startswith("@"):
-            first -= 1
-        head = positions.line(first)
-        indent = head[: len(head) - len(head.lstrip())]
-        behind = positions.start(first + 1)
-        newline = "\r\n" if unit.document.text[:behind].endswith("\r\n") else "\n"
-        start = Position(first, 0)
-        text = f"{indent}# fullgraph: {probe.comment}{newline}"
-        yield Fix(f"Write the probe: {probe.comment}", (TextEdit(Range(start, start), text),))
+        edit = _completed(unit.document, line, probe.comment)
+        if edit is None:
+            edit = _above(unit.document, line, probe.comment)
+        yield Fix(f"Write the probe: {probe.comment}", (edit,))
+
+
+def _completed(document: Document, line: int, probe: str) -> TextEdit | None:
+    """In the comment that says how the target on a line is constructed, and no more."""
+    for comment in comments_of(document.positions, line):
+        if comment.text.startswith("init(") and "#" not in comment.text:
+            return TextEdit(comment.range(document.positions), probe)
+    return None
+
+
+def _above(document: Document, line: int, probe: str) -> TextEdit:
+    """As a comment above the definition on a line, and above its decorators."""
+    positions = document.positions
+    first = line
+    while positions.line(first - 1).lstrip().startswith("@"):
+        first -= 1
+    head = positions.line(first)
+    indent = head[: len(head) - len(head.lstrip())]
+    newline = "\r\n" if document.text[: positions.start(first + 1)].endswith("\r\n") else "\n"
+    start = Position(first, 0)
+    return TextEdit(Range(start, start), f"{indent}# fullgraph: {probe}{newline}")
