@@ -26,6 +26,16 @@ def place(text: str, words: str) -> Range:
     return next(extent(node) for node in nodes if ast.get_source_segment(text, node) == words)
 
 
+def segment(text: str, range_: Range | None) -> str:
+    """What stands in a range; ASCII only."""
+    if range_ is None:
+        return ""
+    lines = text.splitlines(keepends=True)[range_.start.line : range_.end.line + 1]
+    lines[-1] = lines[-1][: range_.end.byte]
+    lines[0] = lines[0][range_.start.byte :]
+    return "".join(lines)
+
+
 def sides(text: str, words: str) -> dict[tuple[str, bool], Side]:
     """The sides that depend on a value, by the text of their condition."""
     source = SourceText(PATH, text)
@@ -47,17 +57,19 @@ def f(x):
     return x
 """
     found = sides(text, "x.any()")
-    assert found["x.any()", True].begins == {4, 5}
-    assert found["x.any()", True].block == {2, 3, 4, 5}
-    assert found["x.any()", False].begins == {6}
+    taken, other = found["x.any()", True], found["x.any()", False]
+    assert segment(text, taken.begins) == "y = g(\n            x)"
+    assert segment(text, taken.block).startswith('"a comment"\n')
+    assert segment(text, taken.block).endswith("x)")
+    assert segment(text, other.begins) == "elif x.all():\n        "
     inner = sides(text, "x.all()")
-    assert inner["x.all()", True].begins == {7}
+    assert segment(text, inner["x.all()", True].begins) == "for z in x:\n            "
     assert ("x.all()", False) not in inner
 
 
 def test_what_follows_a_block_that_leaves_is_the_other_side() -> None:
     text = "def f(x):\n    if x.any():\n        return 1\n    g(x)\n"
-    assert sides(text, "x.any()")["x.any()", False].begins == {3}
+    assert segment(text, sides(text, "x.any()")["x.any()", False].begins) == "g(x)"
 
 
 def test_a_block_that_raises_is_no_side() -> None:
@@ -118,8 +130,12 @@ def test_the_answer_leads_to_the_side(
         f"def f(x):\n    a = x.item()\n    if {condition}:\n        g()\n    else:\n        h()\n"
     )
     asked = place(text, "x.item()")
-    begins = {3} if truth else {5}
-    found = [side for side in Conditions(ast.parse(text)).on_value(asked) if side.begins == begins]
+    begins = "g()" if truth else "h()"
+    found = [
+        side
+        for side in Conditions(ast.parse(text)).on_value(asked)
+        if segment(text, side.begins) == begins
+    ]
     assert next(conditions.answers(found[0], asked, given)) == answer
 
 

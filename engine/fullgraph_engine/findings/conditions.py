@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
 
-from ..protocol import Position, Range
+from ..protocol import Range
 from ..targets.source import PerStatement
 from .places import extent
 
@@ -29,21 +29,17 @@ LARGE, _MANY = 1e3, 3
 class Side:
     """Where a condition leads if it is ``truth``.
 
-    ``begins`` are the lines of its first statement, zero-based, empty where these are no others
-    than those of the condition. ``block`` are all its lines.
+    ``begins`` is where its first statement is, of a compound one its head, or what is chosen of an
+    expression; None where no code of its own is known. ``block`` is all of it.
     """
 
     test: Range
     truth: bool
-    begins: frozenset[int]
-    block: frozenset[int]
+    begins: Range | None
+    block: Range | None
     loop: bool = False
     """The condition is what a ``for`` goes through: whether it is empty."""
     expression: ast.expr = field(compare=False, repr=False, default=ast.Constant(None))
-
-    @property
-    def line(self) -> int:
-        return self.test.start.line
 
 
 @dataclass
@@ -171,7 +167,7 @@ class Conditions:
                     code.sides += _choices(operand, (goes_on, following))
             elif isinstance(node, ast.comprehension):
                 for test in node.ifs:
-                    code.sides.append(_side(test, True, frozenset(), frozenset()))
+                    code.sides.append(_side(test, True, None, None))
             elif isinstance(node, ast.NamedExpr):
                 code.flows.append((node.value, frozenset({node.target.id})))
 
@@ -238,27 +234,23 @@ def _sides(
     for truth, block in ((True, taken), (False, other)):
         begins = _beginning(block)
         # Behind an exception nothing is told.
-        if begins and not isinstance(block[-1], ast.Raise):
-            lines = frozenset(
-                line for each in block for line in range(each.lineno - 1, each.end_lineno or 0)
-            )
-            yield _side(test, truth, begins, lines, loop=loop)
+        if begins is not None and not isinstance(block[-1], ast.Raise):
+            whole = Range(extent(block[0]).start, extent(block[-1]).end)
+            yield _side(test, truth, begins, whole, loop=loop)
 
 
 def _choices(test: ast.expr, *choices: tuple[bool, ast.expr]) -> Iterator[Side]:
     """Of an expression: those that call something. Operators of tensors are traced alike."""
-    own = frozenset(_lines(test))
     for truth, chosen in choices:
         if any(isinstance(node, ast.Call) for node in ast.walk(chosen)):
-            lines = frozenset(_lines(chosen)) - own
-            yield _side(test, truth, lines, lines)
+            yield _side(test, truth, extent(chosen), extent(chosen))
 
 
 def _side(
     test: ast.expr,
     truth: bool,
-    begins: frozenset[int],
-    block: frozenset[int],
+    begins: Range | None,
+    block: Range | None,
     *,
     loop: bool = False,
 ) -> Side:
@@ -267,16 +259,16 @@ def _side(
     return Side(extent(test), truth, begins, block, loop, test)
 
 
-def _beginning(block: Sequence[ast.stmt]) -> frozenset[int]:
-    """Lines of the first statement that does something, of a compound one only the first."""
+def _beginning(block: Sequence[ast.stmt]) -> Range | None:
+    """Of the first statement that does something, of a compound one only its head."""
     for node in block:
         if isinstance(node, (ast.Pass, ast.Global, ast.Nonlocal)):
             continue
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue
-        compound = isinstance(getattr(node, "body", None), list)
-        return frozenset({node.lineno - 1} if compound else _lines(node))
-    return frozenset()
+        whole, body = extent(node), getattr(node, "body", None)
+        return Range(whole.start, extent(body[0]).start) if isinstance(body, list) else whole
+    return None
 
 
 def _behind(body: Sequence[ast.stmt], rest: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
@@ -342,12 +334,4 @@ def _parameters(node: Function | ast.Module) -> frozenset[str]:
 
 def within(inner: Range, outer: Range) -> bool:
     """Whether one range is a part of another one, or the same."""
-    return _key(outer.start) <= _key(inner.start) and _key(inner.end) <= _key(outer.end)
-
-
-def _key(position: Position) -> tuple[int, int]:
-    return position.line, position.byte
-
-
-def _lines(node: ast.stmt | ast.expr) -> range:
-    return range(node.lineno - 1, node.end_lineno or node.lineno)
+    return outer.start <= inner.start and inner.end <= outer.end

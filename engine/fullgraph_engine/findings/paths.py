@@ -9,6 +9,7 @@ to code that none has come to yet.
 from __future__ import annotations
 
 import base64
+import bisect
 import dataclasses
 import functools
 import time
@@ -17,7 +18,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
-from ..protocol import Finding, Frame, PathReport, Range, TracedPaths, TracePath
+from ..protocol import Finding, Frame, PathReport, Position, Range, TracedPaths, TracePath
 from ..protocol.packing import packed, unpacked
 from ..protocol.paths import PathAnswer, PathValue
 from ..targets import Call
@@ -150,8 +151,21 @@ class _Next:
     given: str = ""
 
 
-def _lines(places: Iterable[Range]) -> set[int]:
-    return {place.start.line for place in places}
+class _Places:
+    """Where code of a file comes from, in the order of the text."""
+
+    def __init__(self, places: Iterable[Range], source: SourceText) -> None:
+        places = list(places)
+        self.exact = any(one.start != one.end for one in places)
+        """There are columns."""
+        self._starts = sorted(
+            one.start if one.start != one.end else source.header(one.start.line).start
+            for one in places
+        )
+
+    def any_in(self, part: Range) -> bool:
+        at = bisect.bisect_left(self._starts, part.start)
+        return at < len(self._starts) and self._starts[at] < part.end
 
 
 class Explorer:
@@ -183,7 +197,8 @@ class Explorer:
     def _took(self, lines: TracedLines) -> None:
         self.lines = lines
         """Those that some path came to."""
-        self._lines, self._entered = _lines(lines.traced), _lines(lines.entered)
+        self._traced = _Places(lines.traced, self._source)
+        self._entered = _Places(lines.entered, self._source)
 
     def could_answer(self, recording: Recording) -> bool:
         """Whether other answers than those of a run of which none is known may lead elsewhere.
@@ -259,7 +274,7 @@ class Explorer:
         if traveled is None:
             self._report(PathReport(words, "late" if answer.late else "failed", answer.lost))
             return
-        before = set(self._lines)
+        before = self._traced
         self._took(
             TracedLines(
                 self.lines.traced | traveled.lines.traced,
@@ -299,7 +314,7 @@ class Explorer:
         self,
         path: TracePath,
         traveled: Traveled,
-        before: set[int],
+        before: _Places,
         emit: Callable[[Finding], None],
     ) -> None:
         found = {f.identity: f for f in traveled.findings if f.code.startswith(TOLD)}
@@ -325,21 +340,25 @@ class Explorer:
                 self.traced, narrowed=tuple(sorted(lacking)), mode=training
             )
 
-    def _chosen(self, traveled: Traveled, before: set[int]) -> list[tuple[PathAnswer, Side]]:
+    def _chosen(self, traveled: Traveled, before: _Places) -> list[tuple[PathAnswer, Side]]:
         """What may have led a path with the usual answers to code that is new."""
         found: list[tuple[PathAnswer, Side]] = []
         for asked in traveled.asked:
             for side in self._conditions.on_value(asked.place):
-                new = bool(side.begins & self._lines) and not side.begins & before
-                if new or not side.begins:
+                begins = self._begins(side)
+                if begins is None or (self._traced.any_in(begins) and not before.any_in(begins)):
                     found.append((self._answer(asked.place, asked.answer, side), side))
         return found
 
     def _way_to(self, finding: Finding, chosen: list[tuple[PathAnswer, Side]]) -> TracePath:
-        lines = {frame.line for frame in finding.stack if frame.path == self._source.path}
-        lines.add(finding.range.start.line)
-        near = [answer for answer, side in chosen if lines & (side.block or {side.line})]
-        far = [answer for answer, side in chosen if side.begins]
+        frames = (frame for frame in finding.stack if frame.path == self._source.path)
+        places = _Places((finding.range, *map(self._source.range_of, frames)), self._source)
+        near = [
+            answer
+            for answer, side in chosen
+            if places.any_in(self._part((self._begins(side) and side.block) or side.test))
+        ]
+        far = [answer for answer, side in chosen if self._begins(side) is not None]
         return TracePath(answers=tuple(dict.fromkeys(near or far)))
 
     # -- which ones ---------------------------------------------------------------------------
@@ -357,13 +376,26 @@ class Explorer:
 
     def _may_open(self, side: Side) -> bool:
         """Whether its condition was traced and the side was not, as far as lines can tell."""
-        if side.line not in self._lines:
-            return False
-        return not side.begins or self._is_open(side)
+        return self._traced.any_in(self._part(side.test)) and self._is_open(side)
 
     def _is_open(self, side: Side) -> bool:
-        begins = side.begins & self._entered
-        return not side.begins or (bool(begins) and not begins & self._lines)
+        begins = self._begins(side)
+        if begins is None:
+            return True
+        return self._entered.any_in(begins) and not self._traced.any_in(begins)
+
+    def _begins(self, side: Side) -> Range | None:
+        """Where a side begins; None where that cannot be told from its condition."""
+        if side.begins is None or self._entered.exact:
+            return side.begins
+        apart = side.begins.start.line > side.test.end.line
+        return self._part(side.begins) if apart else None
+
+    def _part(self, range_: Range) -> Range:
+        """Whole lines where nothing more is known of code."""
+        if self._entered.exact:
+            return range_
+        return Range(Position(range_.start.line, 0), Position(range_.end.line + 1, 0))
 
     def _vary_answers(self, path: TracePath, all_asked: Sequence[Asked]) -> None:
         given = {answer.range for answer in path.answers}
@@ -378,13 +410,14 @@ class Explorer:
                 if not self._may_open(side) or (indirect and not direct):
                     continue
                 for value in conditions.answers(side, asked.place, asked.answer):
-                    if (not side.begins or side.test == asked.place) and (
+                    begins = self._begins(side)
+                    if (begins is None or side.test == asked.place) and (
                         (asked.place, value) in self._answered
                     ):
                         continue
                     answer = self._answer(asked.place, value, side)
                     changed = dataclasses.replace(path, answers=(*path.answers, answer))
-                    self._plan(changed, side if side.begins else None)
+                    self._plan(changed, side if begins is not None else None)
 
     def _vary_flags(self, path: TracePath) -> None:
         given = {value.name for value in path.values}
@@ -395,7 +428,7 @@ class Explorer:
                 if not self._may_open(side) or (flag, side) in self._flagged:
                     continue
                 self._flagged.add((flag, side))
-                goal = side if side.begins else None
+                goal = side if self._begins(side) is not None else None
                 if flag.absent:
                     self._plan(path, goal, flag.name)
                     continue
