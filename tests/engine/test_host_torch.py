@@ -633,6 +633,29 @@ class Net(nn.Module):
     assert findings[0].range.start.line in (5, 6)
 
 
+def test_what_would_fit_is_told_where_a_comment_does_not(engine: Engine) -> None:
+    reports, findings = engine.analyze(
+        HEAD
+        + """\
+# fullgraph: f32[4, 5]
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(4, 8)
+    def forward(self, x):
+        return self.up(x)
+# fullgraph: f32[4, 4]
+class Broken(Net):
+    def forward(self, x):
+        return self.up(self.up(x))
+"""
+    )
+    given = {name: report.probe and report.probe.comment for name, report in reports.items()}
+    assert given == {"Net": "f32[4, 4]", "Broken": ""}
+    assert {report.status for report in reports.values()} == {"failed"}
+    assert {finding.code for finding in findings} == {"trace/eager-error"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("deed", "status", "code"),

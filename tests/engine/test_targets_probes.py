@@ -34,11 +34,14 @@ from fullgraph_engine.targets import (
     describe,
     discover,
     enclosing,
+    notation,
+    parse,
     plan,
     rng,
     searched,
     unwrap,
 )
+from fullgraph_engine.targets.probes import call_of
 
 HEAD = "import torch\nfrom torch import nn\n"
 NET = HEAD + (
@@ -135,6 +138,36 @@ def test_what_a_comment_constructs_is_called_with_what_is_found() -> None:
     searched.known.clear()
 
 
+@pytest.mark.parametrize(
+    ("said", "built", "fits"),
+    [
+        ("init(3, width=5) f32[b=2, 4]", True, "init(3, width=5) forward(f32[2, 5])"),
+        ("init(3, width=5) f32[b=2, 4]", False, "init(3, width=5) forward(f32[2, 5])"),
+        ("init(3, width='5') f32[2, 4]", True, ""),
+        ("init(3) parameters(f32[2])", True, ""),
+    ],
+)
+def test_what_fits_in_place_of_a_comment_is_much_like_it(
+    said: str, built: bool, fits: str
+) -> None:
+    loaded = Loaded(STACK)
+    with mode(True):
+        found = searched.instead(loaded.target(), parse(said), loaded.namespace, built)
+    assert found == fits
+
+
+def test_a_constructor_that_raises_gets_other_arguments() -> None:
+    check = "        assert width % depth == 0\n"
+    loaded = Loaded(STACK.replace("        super", check + "        super", 1))
+    said = parse("init(3, width=4) f32[2, 4]")
+    with mode(True):
+        found = searched.instead(loaded.target(), said, loaded.namespace, built=False)
+    assert found != notation.show(said)
+    with mode(True):
+        call = call_of(loaded.target(), parse(found), loaded.namespace)
+        call.function(*call.args)
+
+
 def test_what_a_comment_cannot_construct_is_said_of_the_comment() -> None:
     loaded = Loaded(STACK.replace("class Stack", "# fullgraph: init(n)\nclass Stack"))
     (probe,) = loaded.plan()
@@ -218,7 +251,7 @@ def test_another_method_than_forward() -> None:
     ("comment", "words"),
     [
         ("f32[2]", "cannot be constructed: missing a required argument: 'd'"),
-        ("init(1, 2) f32[2]", "too many positional arguments; give its arguments as init"),
+        ("init(1, 2) f32[2]", "Net cannot be constructed: too many positional arguments; it takes (d)."),
         ("init(1) forward()", "does not fit the signature of Net.forward: missing"),
         (
             "init(1) forward(f32[2], msk=f32[2])",

@@ -9,6 +9,8 @@ from ..tracing.recording import Failure
 from .breaks import notes_on
 from .places import SourceText, identity, related_to
 
+RAISES = "trace/eager-error"
+
 # How torch says that a fake tensor has no data: the kinds, and parts of the messages.
 _FAKE_KINDS = (
     "DataDependentOutputException",
@@ -102,7 +104,7 @@ def of_failure(
         code = "trace/compile-error"
         message = f"torch.compile fails here, and the same code runs without it: {words}"
     else:
-        code = "trace/eager-error"
+        code = RAISES
         message = f"The code raises here, with or without torch.compile: {words}"
     return Finding(
         code=code,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -152,6 +153,7 @@ def run_target(
                 attempt.leave_disabled()
         elif part == "first":
             attempt.first()
+            attempt.look_for_inputs()
         elif part == "second":
             attempt.second()
         elif part == "export":
@@ -286,6 +288,8 @@ class _Attempt:
         """Of all traces."""
         self._truths: list[int] = []
         self._doubtful = False
+        self._raises = False
+        """The code does, without Dynamo as well, or its inputs do not fit."""
         self.names_sizes = explanations.may_apply(tracee.text)
         self._tapes: Sequence[Tape] = ()
         self._explains: explanations.Explainer | None = None
@@ -341,6 +345,17 @@ class _Attempt:
             else:
                 self._report_failure(recording.failure, call)
             self._amend(recording)
+
+    def look_for_inputs(self) -> None:
+        """Other ones than a comment says, where the code raises with these."""
+        if not self._raises:
+            return
+        with tracing.tensor_mode(self.fake) as mode, self.watch.within("inputs"):
+            if mode is not None:
+                mode.begin()
+                mode.prefer_real = False
+            comment = self.tracee.instead(built=self._call is not None)
+        self.info = dataclasses.replace(self.info, comment=comment)
 
     def _misleads(self, call: Call) -> Failure | None:
         """What a doubtful call raises also without Dynamo: it may be the call that is wrong."""
@@ -590,7 +605,8 @@ class _Attempt:
             return None
         except ProbeError as error:
             self.error = texts.message(error)
-            self.ledger.add(failures.of_probe(self.error, self._probe_range()))
+            self.ledger.add(failures.of_probe(self.error, self._place_in_probe(error.about)))
+            self._raises = True
             return None
         except BaseException as error:
             self._report_failure(tracing.failure_of(error), None)
@@ -618,12 +634,14 @@ class _Attempt:
                 mode.prefer_real = False
             return self.tracee.probe.further(self.tracee.namespace)
 
-    def _probe_range(self) -> Range:
-        """The line of the probe comment in use; the name of the target if there is none."""
-        for written in self.target.written:
-            if self.info.source == f"line {written.line + 1}":
-                return self.source.line_range(written.line)
-        return self.target.range
+    def _place_in_probe(self, word: str) -> Range:
+        """Where the probe comment in use says something, last; all that it says if no word is
+        given; the name of the target if there is no comment."""
+        written = self.tracee.probe.written
+        if written is None:
+            return self.target.range
+        *_, last = [None, *re.finditer(rf"\b{re.escape(word)}\b", written.comment.text)]
+        return written.comment.span(*last.span()) if word and last else written.comment.range
 
     def _could_be_real(self, call: Call) -> bool:
         things = [call.function, getattr(call.function, "__self__", None), call.args, call.kwargs]
@@ -730,6 +748,7 @@ class _Attempt:
         if self.recording is not None and self._tapes:
             finding = self._explainer(self.recording).amended(finding)
         self.ledger.add(finding)
+        self._raises = finding.code == failures.RAISES
 
     @staticmethod
     def _eager_failure(call: Call) -> Failure | None:

@@ -188,7 +188,8 @@ class ProbeInfo:
     source: str = ""
     """Where it came from in words: ``get_inputs``, ``line 12``, ``example_input_array``."""
     comment: str = ""
-    """What to write behind ``# fullgraph:`` to keep a probe that was found by trying."""
+    """What to write behind ``# fullgraph:`` to keep a probe that was found by trying; where a
+    comment says one with which the code raises, another one with which it does not."""
     same_as: str = ""
     """The target whose own call this is: of the same module, with the same inputs."""
 

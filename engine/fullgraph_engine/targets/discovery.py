@@ -31,11 +31,14 @@ _TEXT_LIMIT = 60
 
 @dataclass(frozen=True)
 class WrittenProbe:
-    """A probe comment: what it says and on which zero-based line."""
+    """A probe comment, and what it says."""
 
     notation: Notation
-    line: int
-    text: str
+    comment: Comment
+
+    @property
+    def line(self) -> int:
+        return self.comment.line
 
 
 @dataclass(frozen=True)
@@ -408,7 +411,7 @@ class _Finder:
                 continue
             if method and not probe.method and probe.inputs is not None:
                 probe = replace(probe, method=method)
-            written.append(WrittenProbe(probe, comment.line, comment.text))
+            written.append(WrittenProbe(probe, comment))
         return written
 
     def hiding_nothing(self) -> None:

@@ -14,7 +14,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NoReturn, Union
 
 if TYPE_CHECKING:
@@ -679,6 +679,33 @@ def choose_sizes(*parts: Arguments | None) -> dict[str, int]:
         chosen[symbol.name] = size
         taken.add(size)
     return chosen
+
+
+def with_numbers(said: Notation) -> Notation:
+    """The same with a number for every symbolic size."""
+    sizes = choose_sizes(said.init, said.inputs)
+
+    def known(size: Size) -> bool:
+        return all(symbol.name in sizes for symbol in symbols_of_size(size))
+
+    def value(given: Value) -> Value:
+        if isinstance(given, TensorText):
+            return replace(given, sizes=tuple(Fixed(evaluate(one, sizes)) for one in given.sizes))
+        if isinstance(given, SizeText) and known(given.size):
+            return Constant(evaluate(given.size, sizes))
+        return with_parts(given, tuple(map(value, parts(given))))
+
+    def arguments(given: Arguments) -> Arguments:
+        return Arguments(
+            tuple(map(value, given.positional)),
+            tuple((name, value(one)) for name, one in given.named),
+        )
+
+    return replace(
+        said,
+        init=said.init and arguments(said.init),
+        inputs=said.inputs and arguments(said.inputs),
+    )
 
 
 def evaluate(size: Size, sizes: dict[str, int]) -> int:

@@ -17,6 +17,7 @@ from . import notation, tensors
 from .annotations import Parameter
 from .discovery import Target, WrittenProbe
 from .notation import Arguments, Notation, Value
+from .signatures import misfit
 from .sites import Site
 from .tensors import Built, Dynamic, ProbeError
 
@@ -84,6 +85,8 @@ class Probe:
     waits: bool = False
     after: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
+    written: WrittenProbe | None = None
+    """The comment that says all of it."""
     _enclosing: Callable[[], Sequence[Enclosing]] | None = field(default=None, repr=False)
 
     def build(self, namespace: Namespace) -> Call:
@@ -208,7 +211,7 @@ def _from_comments(target: Target, namespace: Namespace) -> list[Probe]:
             source=f"line {written.line + 1}",
         )
         if inputs is not None:
-            probes.append(Probe(info, _Written(target, said, inputs)))
+            probes.append(Probe(info, _Written(target, said, inputs), written=written))
             continue
         # Only ``init(…)``: the inputs come from elsewhere.
         for other in _from_conventions(target, namespace, init=said.init) or []:
@@ -313,47 +316,19 @@ class _Written:
 def _method(target: Target, function: Any, method: str) -> Callable[..., Any]:
     found = getattr(function, method, None)
     if not callable(found):
-        raise ProbeError(f"The probe calls {method}(…), but {target.name} has no such method.")
+        words = f"The probe calls {method}(…), but {target.name} has no such method."
+        raise ProbeError(words, method)
     return unwrap(found)  # type: ignore[no-any-return]
 
 
 def _check(target: Target, function: Any, built: Built) -> None:
     """Say it in words when the inputs do not fit the signature."""
     called = _called(function)
-    reason = _misfit(called, built.args, built.kwargs)
-    if reason:
+    found = misfit(called, built.args, built.kwargs)
+    if found is not None:
         name = f"{target.name}.forward" if _is_module(function) else target.name
-        raise ProbeError(
-            f"The probe does not fit the signature of {name}: {reason}{_parameters(called)}."
-        )
-
-
-def _misfit(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Why a call would not bind, empty if it would or if nobody can tell."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return ""
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError as error:
-        name = "init" if isinstance(function, type) else getattr(function, "__name__", "forward")
-        hint = "" if signature.parameters else f"; it takes none, write `{name}()`"
-        return f"{error}{hint}"
-    return ""
-
-
-def _parameters(function: Any) -> str:
-    """``; it takes (x, mask=None)`` with the defaults that fit; empty if it takes none."""
-    words = []
-    for parameter in inspect.signature(function).parameters.values():
-        plain = parameter.replace(annotation=parameter.empty)
-        default = parameter.default
-        short = (int, float, str, type(None))
-        if default is not parameter.empty and not isinstance(default, short):
-            plain = plain.replace(default=...)
-        words.append(str(plain).replace("Ellipsis", "…"))
-    return f"; it takes ({', '.join(words)})" if words else ""
+        words = f"The probe does not fit the signature of {name}: {found.reason}."
+        raise ProbeError(words, found.keyword)
 
 
 def _called(function: Any) -> Any:
@@ -389,7 +364,8 @@ def _subject(
     found = _named(target, namespace, target.subject)
     if not isinstance(found, type):
         if init is not None:
-            raise ProbeError(f"{target.name} is no class, so it has no constructor for init(…).")
+            words = f"{target.name} is no class, so it has no constructor for init(…)."
+            raise ProbeError(words, "init")
         return unwrap(found), ""
     if init is not None:
         built = tensors.build(init, sizes or {}, namespace)
@@ -401,19 +377,18 @@ def _subject(
         made = _configuration(found, namespace) or {}
         args, kwargs = (), {name: kind() for name, kind in made.items()}
         shown = ", ".join(f"{name}={kind.__name__}()" for name, kind in made.items())
-    reason = _misfit(found, args, kwargs)
-    if reason:
-        raise ProbeError(
-            f"{target.name} cannot be constructed: {reason}; "
-            "give its arguments as init(…) in a probe comment."
-        )
+    wrong = misfit(found, args, kwargs)
+    if wrong is not None:
+        way_out = "" if init is not None else "; give its arguments as init(…) in a probe comment"
+        words = f"{target.name} cannot be constructed: {wrong.reason}{way_out}."
+        raise ProbeError(words, wrong.keyword if init is not None else "")
     return unwrap(found(*args, **kwargs)), shown
 
 
 def _init_arguments(constructor: Any, value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """What ``get_init_inputs`` means: a list, a dictionary, or ``[[…], {…}]``."""
     if isinstance(value, dict):
-        if not _misfit(constructor, (), value):
+        if not misfit(constructor, (), value):
             return (), value
         return (value,), {}
     if not isinstance(value, (list, tuple)):
@@ -424,10 +399,10 @@ def _init_arguments(constructor: Any, value: Any) -> tuple[tuple[Any, ...], dict
         if (
             len(args) == 2
             and isinstance(args[0], (list, tuple))
-            and not _misfit(constructor, tuple(args[0]), last)
+            and not misfit(constructor, tuple(args[0]), last)
         ):
             return tuple(args[0]), last
-        if _misfit(constructor, args, {}) and not _misfit(constructor, args[:-1], last):
+        if misfit(constructor, args, {}) and not misfit(constructor, args[:-1], last):
             return args[:-1], last
     return args, {}
 
@@ -436,7 +411,7 @@ def fit(function: Any, value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """What a value means as the inputs of ``function``: one argument, several, or keywords."""
     called = _called(function)
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return ((), dict(value)) if not _misfit(called, (), value) else ((value,), {})
+        return ((), dict(value)) if not misfit(called, (), value) else ((value,), {})
     if type(value) in (list, tuple):
         args = tuple(value)
         last = args[-1] if args else None
@@ -445,13 +420,13 @@ def fit(function: Any, value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
             if (
                 len(args) == 2
                 and type(args[0]) in (list, tuple)
-                and _misfit(called, args, {})
-                and not _misfit(called, tuple(args[0]), last)
+                and misfit(called, args, {})
+                and not misfit(called, tuple(args[0]), last)
             ):
                 return tuple(args[0]), last
-            if _misfit(called, args, {}) and not _misfit(called, args[:-1], last):
+            if misfit(called, args, {}) and not misfit(called, args[:-1], last):
                 return args[:-1], last
-        if _misfit(called, args, {}) and not _misfit(called, (value,), {}):
+        if misfit(called, args, {}) and not misfit(called, (value,), {}):
             return (value,), {}
         return args, {}
     return (value,), {}
@@ -796,7 +771,7 @@ def _onnx(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         inputs = (inputs,) if inputs is not None else ()
     if inputs and isinstance(inputs[-1], dict) and not named:
         called = _called(function)
-        if not _misfit(called, inputs[:-1], inputs[-1]):
+        if not misfit(called, inputs[:-1], inputs[-1]):
             inputs, named = inputs[:-1], inputs[-1]
     return Call(function, inputs, named)
 

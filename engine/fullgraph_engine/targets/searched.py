@@ -91,7 +91,7 @@ def _probe(target: Target) -> Probe:
     if said is None:
         return Probe(_INFO, _Searched(target))
     info = replace(_INFO, source=f"line {said.line + 1}")
-    return Probe(info, _Searched(target, said.notation.init))
+    return Probe(info, _Searched(target, said.notation.init), written=said)
 
 
 @dataclass(frozen=True)
@@ -161,6 +161,22 @@ def _imported() -> Iterator[str]:
     yield from sorted(
         one for one in files if not (stacks.is_library(one) or stacks.is_machinery(one))
     )
+
+
+def instead(target: Target, said: notation.Notation, namespace: Namespace, built: bool) -> str:
+    """A comment under which a target runs that does not run as one says, much like that; empty if
+    none is found. Runs user code. ``built``: that comes through its constructor."""
+    if said.method not in ("", target.method) or not can_be_searched(target, namespace):
+        return ""
+    from .synthesis import Found, Search
+
+    said = notation.with_numbers(said)
+    for init in (said.init or notation.Arguments(), None)[: 1 if built else 2]:
+        with enclosing.unwatched():
+            found = Search(namespace[target.subject], namespace, init).run(TENTATIVE, said)
+        if isinstance(found, Found):
+            return notation.show(replace(found.notation, method=said.method))
+    return ""
 
 
 def otherwise(target: Target, first: Sequence[Probe], search: Sequence[Probe]) -> list[Probe]:

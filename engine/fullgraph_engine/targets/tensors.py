@@ -31,13 +31,21 @@ from .notation import (
     show_size,
     symbols_of_size,
 )
+from .signatures import misfit
 
 if TYPE_CHECKING:
     import torch
 
 
 class ProbeError(Exception):
-    """A probe that cannot be built, in one sentence for the user."""
+    """A probe that cannot be built, in one sentence for the user.
+
+    ``about`` is the word of its text that is wrong; empty where it is no single one.
+    """
+
+    def __init__(self, message: str, about: str = "") -> None:
+        super().__init__(message)
+        self.about = about
 
 
 @dataclass
@@ -111,7 +119,8 @@ class _Builder:
             return look_up(size.name, self.namespace)
         raise ProbeError(
             f"The probe uses {unknown[0]} in {show_size(size)}, but no tensor of the probe has "
-            f"a dimension {unknown[0]}; write the number."
+            f"a dimension {unknown[0]}; write the number.",
+            unknown[0],
         )
 
     def reference(self, reference: Reference, path: str) -> Any:
@@ -124,6 +133,10 @@ class _Builder:
         kwargs = {
             name: self.value(value, f"{path}({name})") for name, value in reference.call.named
         }
+        wrong = misfit(found, tuple(args), kwargs)
+        if wrong is not None:
+            words = f"{reference.name}(…) of the probe cannot be made: {wrong.reason}."
+            raise ProbeError(words, wrong.keyword or reference.name)
         return found(*args, **kwargs)
 
     def tensor(self, text: TensorText, path: str) -> torch.Tensor:
@@ -159,13 +172,15 @@ def look_up(name: str, namespace: AnyMapping[str, Any]) -> Any:
     else:
         raise ProbeError(
             f"The probe names {root}, which is neither a dimension of its tensors "
-            "nor a name of this file."
+            "nor a name of this file.",
+            root,
         )
     for part in rest:
         try:
             found = getattr(found, part)
         except AttributeError:
-            raise ProbeError(f"The probe names {name}, but {root} has no {part}.") from None
+            words = f"The probe names {name}, but {root} has no {part}."
+            raise ProbeError(words, part) from None
     return found
 
 
@@ -215,7 +230,7 @@ def dtype_of(name: str) -> torch.dtype:
     for dtype, known in notation.abbreviations().items():
         if known == name:
             return dtype
-    raise ProbeError(f"torch {torch.__version__} has no dtype {name}.")
+    raise ProbeError(f"torch {torch.__version__} has no dtype {name}.", name)
 
 
 def _fills(device: torch.device) -> bool:

@@ -49,3 +49,11 @@ class Tracee:
         rng.begin_again()
         call = self.probe.build(self.namespace)
         return call if self.alter is None else self.alter(call)
+
+    def instead(self, *, built: bool) -> str:
+        """What the comment could say under which the target runs, where this probe is a comment's
+        and raises; empty if nothing is found. Runs user code. ``built``: the call was made."""
+        written = self.probe.written
+        if written is None or self.tentative:
+            return ""
+        return searched.instead(self.target, written.notation, self.namespace, built)

@@ -488,7 +488,9 @@ CODES: tuple[Code, ...] = (
         Severity.ERROR,
         "A probe cannot be read or does not fit",
         "A comment that begins with `# fullgraph:` is not probe notation, or a probe does not fit "
-        "what it is for, so the target was not traced with it. Tensors are written "
+        "what it is for, so the target was not traced with it. Or the code raises with what a "
+        "comment says and runs with other inputs, those of another comment or some that were "
+        "found by trying, which a quick fix then writes. Tensors are written "
         "`f32[8, 16]`, with names `x=f32[b, 16]`; Python literals stand for themselves.",
         "Write tensors as `f32[8, 16]`, with names as `x=f32[b, 16]`; other values as Python "
         "literals.",

@@ -23,6 +23,8 @@ def found_probes(unit: Unit, params: types.CodeActionParams) -> Iterator[Fix]:
         line = range_in(unit.document, range_).start.line
         if probe is None or not probe.comment or line != params.range.start.line:
             continue
+        if probe.origin == "comment":  # another one than it says is offered where it does not fit
+            continue
         edit = _completed(unit.document, line, probe.comment)
         if edit is None:
             edit = _above(unit.document, line, probe.comment)

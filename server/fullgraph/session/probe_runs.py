@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from fullgraph.domain.positions import TextPositions
 from fullgraph.domain.reports import ShownReport
 from fullgraph.probes import ProbeComment, comment_on, comments_of
-from fullgraph_engine.protocol import Finding, Related
+from fullgraph_engine.protocol import Finding, Fix, Range, Related, TextEdit
 
 _RAISES = "trace/eager-error"
 _MISFIT = "probe/invalid"
 _HINT = "Another probe of this target was traced, so change the sizes or dtypes of this one."
+_EITHER = "The code runs with other inputs: change the probe, or the line that raises."
 
 
 def comments_of_runs(
@@ -56,34 +57,47 @@ def on_probes(
 ) -> tuple[Finding, ...]:
     """The findings of a file at ``path``, with those about inputs at the comment that says them.
 
-    Where a target was traced with another probe, code that raises is no error of the code.
+    Where a target was traced with another probe, or runs with inputs that were found by trying,
+    code that raises is no error of the code.
     """
     reports: dict[str, list[ShownReport]] = defaultdict(list)
     for shown in runs:
         reports[shown.report.name].append(shown)
     works = {shown.report.name for shown in runs if shown.report.status == "traced"}
     comments = {name: comments_of_runs(positions, its) for name, its in reports.items()}
-    return tuple(
-        _on_probe(finding, comments[finding.target], positions, path)
-        if finding.code == _RAISES and finding.target in works
-        else finding
-        for finding in findings
-    )
+    fitting = {
+        (one.report.name, one.report.probe_number): one.report.probe.comment
+        for one in runs
+        if one.report.probe is not None and one.report.probe.origin == "comment"
+    }
 
-
-def _on_probe(
-    finding: Finding, comments: Mapping[int, ProbeComment], positions: TextPositions, path: str
-) -> Finding:
-    comment = comments.get(finding.run.probe) if finding.run is not None else None
-    if comment is None:
+    def placed(finding: Finding) -> Finding:
+        if finding.run is None or finding.code not in (_RAISES, _MISFIT):
+            return finding
+        comment = comments[finding.target].get(finding.run.probe)
+        other = fitting.get((finding.target, finding.run.probe), "")
+        if comment is None or not (other or finding.target in works):
+            return finding
+        if finding.code == _RAISES:
+            hint = _EITHER if other else _HINT
+            finding = _on_probe(finding, comment.range(positions), path, hint)
+        if other:
+            edit = TextEdit(comment.range(positions), other)
+            fix = Fix(f"Change the probe to: {other}", (edit,))
+            finding = dataclasses.replace(finding, fixes=(fix,))
         return finding
+
+    return tuple(map(placed, findings))
+
+
+def _on_probe(finding: Finding, range_: Range, path: str, hint: str) -> Finding:
     words = finding.message.partition("torch.compile: ")[2] or finding.message
     return dataclasses.replace(
         finding,
         code=_MISFIT,
         message=f"These inputs do not fit: {words}",
-        range=comment.range(positions),
-        hints=(_HINT,),
+        range=range_,
+        hints=(hint,),
         related=(Related(path, finding.range, "raised here"), *finding.related),
         identity=f"{finding.identity} {finding.run}",
     )

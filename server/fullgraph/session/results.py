@@ -434,7 +434,10 @@ def _lines(part: _Part) -> Iterator[int]:
 def _inputs(report: TargetReport) -> Inputs:
     if report.uncalled:
         return "uncalled"
-    # What nobody has found yet is looked for in the same places.
+    # What nobody has found yet is looked for in the same places, and so is what fits in place of
+    # inputs with which the code raises.
+    if report.status == "failed" and report.probe is not None and report.probe.origin == "comment":
+        return "found"
     return _ORIGINS.get(report.probe.origin, "given") if report.probe is not None else "found"
 
 

@@ -1,0 +1,47 @@
+"""Whether a call fits a signature, and the words for why it does not."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """``reason`` is Python's, with what the signature takes. ``keyword`` is what it does not take,
+    empty where it is something else."""
+
+    reason: str
+    keyword: str
+
+
+def misfit(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Misfit | None:
+    """Why a call would not bind; None if it would or if nobody can tell."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        keyword = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+        return Misfit(f"{error}{_taken(function, signature)}", keyword[1] if keyword else "")
+    return None
+
+
+def _taken(function: Any, signature: inspect.Signature) -> str:
+    """``; it takes (x, mask=None)`` with the defaults that are short."""
+    if not signature.parameters:
+        name = "init" if isinstance(function, type) else getattr(function, "__name__", "forward")
+        return f"; it takes none, write `{name}()`"
+    words = []
+    for parameter in signature.parameters.values():
+        plain = parameter.replace(annotation=parameter.empty)
+        default = parameter.default
+        short = (int, float, str, type(None))
+        if default is not parameter.empty and not isinstance(default, short):
+            plain = plain.replace(default=...)
+        words.append(str(plain).replace("Ellipsis", "…"))
+    return f"; it takes ({', '.join(words)})"
