@@ -194,6 +194,41 @@ def test_inputs_that_were_found_hold_unless_what_uses_the_target_changes() -> No
     assert left(changed, inputs="found", text=text) == ["Inner", "Outer"]
 
 
+def test_a_comment_leads_to_what_it_names() -> None:
+    assert left(TEXT.replace("WIDTH = 8", "WIDTH = 9")) == ["Other"]
+    text = TEXT.replace("class Other", "# fullgraph: init(act=helper) f32[2]\nclass Other")
+    assert left(text.replace("WIDTH = 8", "WIDTH = 9"), text=text) == []
+
+
+def test_inputs_that_were_found_lead_to_what_they_name() -> None:
+    before, after = ParsedText(TEXT), ParsedText(TEXT.replace("size = 3", "size = 4"))
+    targets = [
+        KnownTarget("Inner", "found", definitions=("Config", "x")),
+        KnownTarget("Outer", "found"),
+    ]
+    assert unaffected(before, after, aligned(before, after), targets) == {"Outer"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "searched"),
+    [
+        ("size = 3", "size = 4", True),
+        ("class Config:", "class Config(dict):", True),
+        ("self.inner(x)", "self.inner(x + 1)", False),
+        ("def helper(x):", "def helper(x=1):", True),
+    ],
+)
+def test_inputs_are_looked_for_again_where_a_definition_is_made_with_others(
+    old: str, new: str, searched: bool
+) -> None:
+    assert old in TEXT
+    text = TEXT.replace("class Config", "class Alone:\n    pass\n\n\nclass Config")
+    before, after = ParsedText(text), ParsedText(text.replace(old, new))
+    targets = [KnownTarget("Alone", "sought")]
+    found = unaffected(before, after, aligned(before, after), targets)
+    assert found == (set() if searched else {"Alone"})
+
+
 def test_what_others_give_may_lead_to_definitions_that_nothing_names() -> None:
     calls = GivenCalls("Inner", (GivenCall("1"),))
 
@@ -598,6 +633,22 @@ def test_a_line_that_is_split_has_no_one_counterpart() -> None:
     back = same_code(ParsedText(new), old.split("\n"))
     assert back is not None
     assert [back.line(line) for line in (0, 1, 3, 4)] == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(("base", "moves_on"), [("inner()", True), ("super()", False)])
+def test_an_attribute_of_super_begins_at_two_places_on_its_own_line(
+    base: str, moves_on: bool
+) -> None:
+    old = f"class A:\n    def f(self, x):\n        return {base}.f(x)\n"
+    new = f"class A:\n    def f(self, x):\n        return (\n{base}\n.f(x)\n)\n"
+    moves = same_code(ParsedText(old), new.split("\n"))
+    assert moves is not None
+    place = Range(Position(2, 15), Position(2, 24))
+    if moves_on:
+        assert moves.range(place, "instruction") == Range(Position(4, 1), Position(4, 2))
+    else:
+        with pytest.raises(LineLost):
+            moves.range(place, "instruction")
 
 
 # -- in the editor --------------------------------------------------------------------------------

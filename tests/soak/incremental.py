@@ -50,7 +50,7 @@ FURTHEST = 8
 """Edits by which a text is away from the original before they are undone."""
 
 _TIMELY = re.compile(
-    r"\b\d{7,}\b|\b\d+ failed\b|(?<=; the last try: ).*|/fullgraph-engine-[\w-]+/tmp\w+"
+    r"(?<!\d)\d{7,}(?!\d)|\b\d+ failed\b|(?<=; the last try: ).*|/fullgraph-engine-[\w-]+/tmp\w+"
 )
 
 _T = TypeVar("_T")
@@ -381,7 +381,7 @@ class Engines:
     """The one that hears of all edits, and one of which the same is asked anew."""
 
     def __init__(self, python: Path, *, fresh: bool) -> None:
-        self._python, self._fresh = python, fresh
+        self._python, self.fresh = python, fresh
         self._next: asyncio.Task[Engine] | None = None
         self.first: Engine
 
@@ -401,7 +401,7 @@ class Engines:
     @contextlib.asynccontextmanager
     async def other(self) -> AsyncIterator[Engine]:
         """The first, or one that has traced nothing; the next is started meanwhile."""
-        if not self._fresh:
+        if not self.fresh:
             yield self.first
             return
         engine = await (self._next or self._started())
@@ -485,9 +485,9 @@ async def soak(
         tally.layout_runs += what == "layout" and traced.began
         tally.whole += anew.targets
         for name in ours.keys() & theirs.keys():
-            # What was found by trying may be something else when it is tried again.
+            # What was found by trying may be something else where that is not known.
             tried = searched(ours[name]), searched(theirs[name])
-            if None not in tried and tried[0] != tried[1]:
+            if engines.fresh and None not in tried and tried[0] != tried[1]:
                 tally.others += 1
                 del ours[name], theirs[name]
         found = list(differences(ours, theirs))

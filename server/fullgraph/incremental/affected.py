@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,19 +11,20 @@ from fullgraph.incremental.alignment import Alignment
 from fullgraph.incremental.statements import ParsedText, Statement
 from fullgraph_engine.protocol import GivenCalls
 
-Inputs = Literal["written", "found", "given", "uncalled", "convention"]
+Inputs = Literal["written", "found", "sought", "given", "uncalled", "convention"]
 """Where the inputs of a target come from: they are written at it, so that nothing else of the text
 has a part in them; they were found by trying, and are tried first again, unless what uses the
-target is changed; they are what something else calls it with; that led to no call; or functions and
-variables of usual names have them, and need not mention the target."""
+target is changed; none were found, or those that are written do not fit, and what another
+definition is made with may lead to some; they are what something else calls it with; that led to no
+call; or functions and variables of usual names have them, and need not mention the target."""
 
 
 @dataclass(frozen=True)
 class KnownTarget:
     """A target of the earlier text; ``lines`` are those that its runs have told something of.
 
-    ``definitions`` are names at the top of the text that its inputs lead to; with ``calls`` the
-    engine can tell whether it is called as it was before.
+    ``definitions`` are names that its inputs lead to, if something at the top of the text is called
+    so; with ``calls`` the engine can tell whether it is called as it was before.
     """
 
     name: str
@@ -56,6 +57,7 @@ def unaffected(
     appeared = sides[0].bound_by_functions ^ sides[1].bound_by_functions
     lines = {line for one in kept[0].values() for line in range(one.first, one.last + 1)}
     documented = _Side(before, change.documented_before)
+    alike = sides[0].heads == sides[1].heads
     targets = list(targets)
     if any(target.inputs == "convention" for target in targets):
         # What calls a target may have its own inputs from there.
@@ -69,6 +71,7 @@ def unaffected(
         if lines.isdisjoint(target.lines)
         and not any(side.affects(target) for side in sides)
         and (target.inputs == "written" or not (appeared or documented.affects(target)))
+        and (target.inputs != "sought" or alike)
     )
 
 
@@ -109,6 +112,16 @@ class _Side:
         parts = (self._text.statements[number] for number in self._changed)
         return frozenset(name for one in parts if not _is_class(one) for name in one.names.binds)
 
+    @property
+    def heads(self) -> list[str]:
+        """What definitions are made with."""
+        return sorted(
+            head
+            for number in self._changed
+            for node in self._text.statements[number].nodes
+            for head in _heads(node)
+        )
+
     def affects(self, target: KnownTarget) -> bool:
         text, changed = self._text, self._changed
         if not changed:
@@ -129,7 +142,21 @@ class _Side:
             if not text.closed([number]).isdisjoint(own)
             or (target.inputs in ("uncalled", "convention") and not _is_class(statement))
         }
-        return not changed.isdisjoint(users if target.inputs == "found" else text.closed(users))
+        direct = target.inputs in ("found", "sought")
+        return not changed.isdisjoint(users if direct else text.closed(users))
+
+
+def _heads(node: ast.stmt) -> Iterator[str]:
+    """The parameters of a function; of a class also its bases and its fields."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        yield f"{node.name} {ast.dump(node.args)}"
+    elif isinstance(node, ast.ClassDef):
+        yield f"{node.name} {[ast.dump(base) for base in node.bases]}"
+        for one in node.body:
+            if isinstance(one, (ast.Assign, ast.AnnAssign)):
+                yield f"{node.name} {ast.dump(one)}"
+            elif isinstance(one, ast.FunctionDef) and one.name == "__init__":
+                yield f"{node.name} {ast.dump(one.args)}"
 
 
 def _is_class(statement: Statement) -> bool:

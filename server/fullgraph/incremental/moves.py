@@ -212,7 +212,7 @@ class Rewritten:
             else:
                 read.called.add(id(node.func))
         elif isinstance(node, ast.Attribute):
-            at_once = [place] if id(node) in read.called else []
+            at_once = [place] if id(node) in read.called or _is_of_super(node) else []
             places = [*at_once, _from_name(node, place)]
         for name in _HEADERS:
             header = getattr(node, name, None)
@@ -350,6 +350,12 @@ def _calls_method(node: ast.Call, imported: frozenset[str]) -> bool:
         isinstance(one, ast.Starred) or (isinstance(one, ast.keyword) and one.arg is None)
         for one in given
     )
+
+
+def _is_of_super(node: ast.Attribute) -> bool:
+    """Whether Python 3.12 and later load it in one instruction, which begins with ``super``."""
+    base = node.value
+    return isinstance(base, ast.Call) and getattr(base.func, "id", "") == "super"
 
 
 def _from_name(node: ast.Attribute, place: Range) -> Range:

@@ -22,6 +22,8 @@ from fullgraph.incremental.tokens import Token, tokens_of
 Role = Literal["definition", "import", "main", "other"]
 
 _WORD = re.compile(r"[^\W\d]\w*")
+_SAID = re.compile(r"#.*\bfullgraph\b(.*)")
+"""A comment that may say what a definition is called with, in names of the file."""
 _NAMED = re.compile(r"[\w.\[\], |]{1,100}")
 """A string that may name something: an annotation, a key of a registry, an attribute."""
 
@@ -148,10 +150,11 @@ def _names(lines: tuple[str, ...]) -> Names:
     """Of few statements, after an edit, they are not known already."""
     nodes = _quietly_parsed("\n".join(lines))
     roles = {_role(node) for node in nodes}
+    said = (word for line in lines for text in _SAID.findall(line) for word in _WORD.findall(text))
     return Names(
         roles.pop() if len(roles) == 1 else "other",
         frozenset(name for node in nodes for name in _bound(node)),
-        frozenset(name for node in nodes for name in _mentioned(node)),
+        frozenset((*said, *(name for node in nodes for name in _mentioned(node)))),
         frozenset(name for node in nodes for name in _executed(node)),
         " ".join(ast.unparse(one) for node in nodes for one in _keepers(node)),
         frozenset(

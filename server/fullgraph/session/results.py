@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -49,9 +50,11 @@ _ORIGINS: dict[ProbeOrigin, Inputs] = {
     "synthesis": "found",
     "convention": "convention",
 }
-_INPUTS: tuple[Inputs, ...] = ("written", "found", "given", "uncalled", "convention")
+_INPUTS: tuple[Inputs, ...] = ("written", "found", "sought", "given", "uncalled", "convention")
 
 SYNTAX_ERROR = "trace/syntax-error"
+
+_WORD = re.compile(r"[^\W\d]\w*")
 
 _T = TypeVar("_T")
 
@@ -293,8 +296,9 @@ class Results:
                 reports = part.reports
                 inputs = max((_inputs(report) for report in reports), key=_INPUTS.index)
                 lines, calls = frozenset(_lines(part)), _calls(name, reports)
-                given = (one.definitions for one in calls.calls) if calls is not None else ()
-                definitions = tuple(dict.fromkeys(itertools.chain(*given)))
+                given = [one.definitions for one in calls.calls] if calls is not None else []
+                named = itertools.chain(*given, *map(_named, reports))
+                definitions = tuple(dict.fromkeys(named))
                 found.append(KnownTarget(name, inputs, lines, definitions, calls))
         return tuple(found)
 
@@ -434,11 +438,17 @@ def _lines(part: _Part) -> Iterator[int]:
 def _inputs(report: TargetReport) -> Inputs:
     if report.uncalled:
         return "uncalled"
-    # What nobody has found yet is looked for in the same places, and so is what fits in place of
-    # inputs with which the code raises.
-    if report.status == "failed" and report.probe is not None and report.probe.origin == "comment":
-        return "found"
-    return _ORIGINS.get(report.probe.origin, "given") if report.probe is not None else "found"
+    probe = report.probe
+    if probe is None or (probe.origin == "comment" and report.status == "failed"):
+        return "sought"
+    return _ORIGINS.get(probe.origin, "given")
+
+
+def _named(report: TargetReport) -> list[str]:
+    """The names in inputs that were found, and others that are none of the text."""
+    probe = report.probe
+    found = probe is not None and probe.origin == "synthesis"
+    return _WORD.findall(f"{probe.init} {probe.inputs}") if probe is not None and found else []
 
 
 def _calls(name: str, reports: Iterable[TargetReport]) -> GivenCalls | None:
