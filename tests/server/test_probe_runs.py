@@ -32,11 +32,15 @@ WORDS = "The code raises here, with or without torch.compile: RuntimeError: mat1
 RAISES = Finding("trace/eager-error", WORDS, LINE, "Net", run=RunId("Net"), identity="raises")
 
 
-def placed(finding: Finding, comment: str, *others: ShownReport) -> Finding:
+def all_placed(findings: list[Finding], comment: str) -> tuple[Finding, ...]:
     probe = ProbeInfo("comment", "f32[4, 5]", source="line 1", comment=comment)
     report = TargetReport("Net", "module", NAME, "failed", probe=probe)
-    runs = [ShownReport(report, current=True), *others]
-    (found,) = on_probes([finding], runs, TextPositions(TEXT), "model.py")
+    runs = [ShownReport(report, current=True)]
+    return on_probes(findings, runs, TextPositions(TEXT), "model.py")
+
+
+def placed(finding: Finding, comment: str) -> Finding:
+    (found,) = all_placed([finding], comment)
     return found
 
 
@@ -61,6 +65,12 @@ def test_what_is_said_of_a_probe_stays_where_it_is() -> None:
     assert (found.message, found.range) == ("No such dtype.", word)
     assert [fix.title for fix in found.fixes] == ["Change the probe to: f32[4, 4]"]
     assert placed(invalid, "") == invalid
+
+
+@pytest.mark.parametrize(("comment", "left"), [("f32[4, 4]", 1), ("", 2)])
+def test_the_graph_breaks_where_inputs_raise_that_do_not_fit(comment: str, left: int) -> None:
+    broken = replace(RAISES, code="graph-break/GB0088", identity="break")
+    assert len(all_placed([broken, RAISES], comment)) == left
 
 
 @pytest.mark.parametrize("code", ["trace/compile-error", "graph-break/GB0059"])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from fullgraph.domain.positions import TextPositions
 from fullgraph.domain.reports import ShownReport
 from fullgraph.probes import ProbeComment, comment_on, comments_of
-from fullgraph_engine.protocol import Finding, Fix, Range, Related, TextEdit
+from fullgraph_engine.protocol import Finding, Fix, Range, Related, RunId, TextEdit
 
 _RAISES = "trace/eager-error"
 _MISFIT = "probe/invalid"
@@ -58,45 +59,89 @@ def on_probes(
     """The findings of a file at ``path``, with those about inputs at the comment that says them.
 
     Where a target was traced with another probe, or runs with inputs that were found by trying,
-    code that raises is no error of the code.
+    code that raises is no error of the code; nor is the graph break there one of it.
     """
-    reports: dict[str, list[ShownReport]] = defaultdict(list)
-    for shown in runs:
-        reports[shown.report.name].append(shown)
-    works = {shown.report.name for shown in runs if shown.report.status == "traced"}
-    comments = {name: comments_of_runs(positions, its) for name, its in reports.items()}
-    fitting = {
-        (one.report.name, one.report.probe_number): one.report.probe.comment
-        for one in runs
-        if one.report.probe is not None and one.report.probe.origin == "comment"
-    }
+    findings = tuple(findings)
+    probes = _Probes.of(runs, positions)
+    raised = {_place(one) for one in findings if one.code == _RAISES and probes.misfit(one)}
+    return tuple(
+        probes.shown(one, positions, path)
+        for one in findings
+        if not (one.code.startswith("graph-break/") and _place(one) in raised)
+    )
 
-    def placed(finding: Finding) -> Finding:
+
+def _place(finding: Finding) -> tuple[str, RunId | None, Range]:
+    return finding.target, finding.run, finding.range
+
+
+@dataclass(frozen=True)
+class _Misfit:
+    """A comment whose inputs do not fit; ``fits`` are others that do, empty where none were
+    found."""
+
+    comment: ProbeComment
+    fits: str
+
+
+@dataclass(frozen=True)
+class _Probes:
+    """The comments of runs, what was found to fit in place of them, and which targets ran with
+    one. The keys are names of targets and numbers of probes."""
+
+    comments: Mapping[tuple[str, int], ProbeComment]
+    fits: Mapping[tuple[str, int], str]
+    traced: frozenset[str]
+
+    @classmethod
+    def of(cls, runs: Sequence[ShownReport], positions: TextPositions) -> _Probes:
+        by_target: dict[str, list[ShownReport]] = defaultdict(list)
+        for shown in runs:
+            by_target[shown.report.name].append(shown)
+        comments = {
+            (name, number): comment
+            for name, its in by_target.items()
+            for number, comment in comments_of_runs(positions, its).items()
+        }
+        reports = [shown.report for shown in runs]
+        fits = {
+            (one.name, one.probe_number): one.probe.comment
+            for one in reports
+            if one.probe is not None and one.probe.origin == "comment"
+        }
+        return cls(comments, fits, frozenset(one.name for one in reports if one.status == "traced"))
+
+    def misfit(self, finding: Finding) -> _Misfit | None:
+        """What a finding says of the inputs; None where it is one of the code."""
         if finding.run is None or finding.code not in (_RAISES, _MISFIT):
+            return None
+        key = finding.target, finding.run.probe
+        comment, fits = self.comments.get(key), self.fits.get(key, "")
+        if comment is None or not (fits or finding.target in self.traced):
+            return None
+        return _Misfit(comment, fits)
+
+    def shown(self, finding: Finding, positions: TextPositions, path: str) -> Finding:
+        """A finding where it belongs, with a fix."""
+        misfit = self.misfit(finding)
+        if misfit is None:
             return finding
-        comment = comments[finding.target].get(finding.run.probe)
-        other = fitting.get((finding.target, finding.run.probe), "")
-        if comment is None or not (other or finding.target in works):
-            return finding
+        place = misfit.comment.range(positions)
         if finding.code == _RAISES:
-            hint = _EITHER if other else _HINT
-            finding = _on_probe(finding, comment.range(positions), path, hint)
-        if other:
-            edit = TextEdit(comment.range(positions), other)
-            fix = Fix(f"Change the probe to: {other}", (edit,))
+            finding = _on_probe(finding, place, path, _EITHER if misfit.fits else _HINT)
+        if misfit.fits:
+            fix = Fix(f"Change the probe to: {misfit.fits}", (TextEdit(place, misfit.fits),))
             finding = dataclasses.replace(finding, fixes=(fix,))
         return finding
 
-    return tuple(map(placed, findings))
 
-
-def _on_probe(finding: Finding, range_: Range, path: str, hint: str) -> Finding:
+def _on_probe(finding: Finding, place: Range, path: str, hint: str) -> Finding:
     words = finding.message.partition("torch.compile: ")[2] or finding.message
     return dataclasses.replace(
         finding,
         code=_MISFIT,
         message=f"These inputs do not fit: {words}",
-        range=range_,
+        range=place,
         hints=(hint,),
         related=(Related(path, finding.range, "raised here"), *finding.related),
         identity=f"{finding.identity} {finding.run}",
