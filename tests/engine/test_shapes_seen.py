@@ -327,6 +327,25 @@ def test_variables_that_are_loaded_one_behind_the_other() -> None:
     assert texts["expression", "y"] == ["f32[4]"]
 
 
+@COLUMNS
+def test_what_is_added_to_is_no_expression() -> None:
+    module = Module(
+        """
+        def f(x):
+            y = x.sum(0, keepdim=True)
+            y = y + 0
+            x += y.expand_as(x)
+            return x
+        """
+    )
+    recording = module.trace(torch.ones(3, 4))
+    places = shapes.of_recording(recording, SourceText(module.path, module.text))
+    line = module.text.split("\n").index("    x += y.expand_as(x)")
+    start = Position(line, len("    x += y.expand_as("))
+    (argument,) = (one for one in places if one.range.start == start)
+    assert [(value.text, value.count) for value in argument.values] == [("f32[3, 4]", 1)]
+
+
 def test_a_mistake_of_ours_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     text = """
         def f(x):

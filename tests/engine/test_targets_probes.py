@@ -251,7 +251,7 @@ def test_another_method_than_forward() -> None:
     ("comment", "words"),
     [
         ("f32[2]", "cannot be constructed: missing a required argument: 'd'"),
-        ("init(1, 2) f32[2]", "Net cannot be constructed: too many positional arguments; it takes (d)."),
+        ("init(1, 2) f32[2]", "constructed: too many positional arguments; it takes (d)."),
         ("init(1) forward()", "does not fit the signature of Net.forward: missing"),
         (
             "init(1) forward(f32[2], msk=f32[2])",

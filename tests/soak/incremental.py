@@ -458,7 +458,7 @@ async def soak(
     traced.unit.open()
     await traced.settled()
     tally = Tally(steps)
-    history = [text]
+    history, undone = [text], False
     for step in range(steps):
         traced.began, traced.targets = False, 0
         if module is not None and chance.random() < 0.4:
@@ -468,7 +468,7 @@ async def soak(
         else:
             if len(history) > FURTHEST or (len(history) > 1 and chance.random() < 0.1):
                 history = history[:-1] if chance.random() < 0.5 else [original]
-                text, what = history[-1], "undo"
+                text, what, undone = history[-1], "undo", True
             else:
                 text, what = edited(chance, text)
                 history.append(text)
@@ -485,9 +485,11 @@ async def soak(
         tally.layout_runs += what == "layout" and traced.began
         tally.whole += anew.targets
         for name in ours.keys() & theirs.keys():
-            # What was found by trying may be something else where that is not known.
+            # What was found by trying may be something else where that is not known, or is what
+            # was found for a text that was undone.
             tried = searched(ours[name]), searched(theirs[name])
-            if engines.fresh and None not in tried and tried[0] != tried[1]:
+            known = not engines.fresh and not undone
+            if not known and None not in tried and tried[0] != tried[1]:
                 tally.others += 1
                 del ours[name], theirs[name]
         found = list(differences(ours, theirs))

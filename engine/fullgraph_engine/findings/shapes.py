@@ -157,8 +157,8 @@ class _Text:
 
     def _loaded(self, name: str, where: Range | None) -> tuple[ShapeRole, Range, str] | None:
         """A variable. A fused instruction has the columns of the first one of its two."""
-        if where is None:
-            return None
+        if where is None or (name, where) in self._names:
+            return None  # in ``x += f(x)`` the first one is loaded where it is stored
         on_line = self._loads.get((name, where.start.line), {})
         if where not in on_line and len(on_line) == 1:
             (where,) = on_line
