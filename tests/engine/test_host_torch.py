@@ -200,6 +200,29 @@ def test_probes_from_an_enclosing_run(engine: Engine) -> None:
     assert places(findings) == {("probe/missing", 8)}
 
 
+def test_other_sizes_are_tried_of_inputs_that_were_found_late(engine: Engine) -> None:
+    reports, findings = engine.analyze(
+        HEAD
+        + """\
+class Part(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.linear = nn.Linear(size, 4)
+    def forward(self, x):
+        return self.linear(x + torch.zeros(2, 3))
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = Part(3)
+    # fullgraph: f32[4, 3]
+    def forward(self, x):
+        return self.part(x.view(3, 5))
+"""
+    )
+    assert (reports["Part"].status, reports["Part"].uncalled) == ("traced", True)
+    assert ("guard/specialised-dimension", 7) in places(findings)
+
+
 LAYERS = tuple(f"Layer{number}" for number in range(10))
 TEN = (
     "import os\n"

@@ -703,11 +703,14 @@ class Analysis:
     def _next(self) -> int | None:
         """Which of the pending attempts to launch; None if they wait for one that is running.
 
-        What is found by trying is found once: other runs wait for the one that looks for it.
+        What is found by trying, as it may be where what uses a target leads to no call, is found
+        once: other runs wait for the one that looks for it.
         """
+        firsts = "first" in self.request.parts
         for number, attempt in enumerate(self._pending):
             before = set(attempt.plan.after)
-            if attempt.part != "first" and attempt.plan.probe_info.origin == "synthesis":
+            tried = attempt.plan.probe_info.origin in ("synthesis", "harvest")
+            if firsts and tried and attempt.part != "first":
                 before.add(attempt.plan.target)
             if before <= self._settled.keys() and not self._waits_for_snapshot(attempt):
                 return number
@@ -1174,7 +1177,7 @@ class Analysis:
             self._host.found.forget(self.request.path, report.name)
             if done.unfound is not None:
                 self._host.found.add(self.request.path, done.unfound.target, done.unfound)
-        elif probe is not None and probe.comment:
+        elif probe is not None and probe.origin == "synthesis" and probe.comment:
             found = FoundProbe(report.name, probe.comment)
             self._host.found.add(self.request.path, report.name, found)
         elif report.status == "traced":
