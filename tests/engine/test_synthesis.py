@@ -6,6 +6,7 @@ import importlib.util
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from torch import nn
 from fullgraph_engine import tracing
 from fullgraph_engine.targets import notation, tensors
 from fullgraph_engine.targets.deadline import within
-from fullgraph_engine.targets.synthesis import Found, NotFound, Search
+from fullgraph_engine.targets.synthesis import Found, NotFound, Search, trial
+from fullgraph_engine.targets.synthesis import search as searching
 
 PATH = Path(__file__).parents[1] / "fixtures" / "targets" / "to_be_found.py"
 
@@ -71,6 +73,24 @@ def test_what_worked_before_is_given_up_where_it_no_longer_does() -> None:
     found = search(NAMESPACE["Block"], NAMESPACE, before="init(3, 4) forward(f32[2, 5])")
     assert isinstance(found, Found) and found.tries > 1
     call(NAMESPACE["Block"], notation.show(found.notation), NAMESPACE)
+
+
+class Slow(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        until = time.process_time() + 0.3
+        while time.process_time() < until:
+            pass
+        return x
+
+
+def test_what_worked_before_may_take_longer_than_another_try(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(searching, "_TRY", 0.1)
+    monkeypatch.setattr(trial, "_REAL_SECONDS", 0.1)
+    assert isinstance(search(Slow, globals(), seconds=1.0), NotFound)
+    found = search(Slow, globals(), seconds=1.0, before="forward(f32[2])")
+    assert isinstance(found, Found) and notation.show(found.notation) == "forward(f32[2])"
 
 
 def test_a_configuration_of_the_file_is_taken() -> None:

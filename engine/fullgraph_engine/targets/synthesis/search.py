@@ -73,13 +73,16 @@ class Search:
         """Search for so long at most, counted in seconds of the processor; ``before`` is tried
         first."""
         starts = list(self.starts())
-        known = None if before is None else candidate_of(before, self.trials.positional)
-        if known is not None and self.given in (None, known.init):
-            starts.insert(0, known)
+        first = None if before is None else candidate_of(before, self.trials.positional)
+        if first is not None and self.given in (None, first.init):
+            starts.insert(0, first)
         with uninitialized(self.trials), silent():
-            return self._run(seconds, starts)
+            return self._run(seconds, starts, first)
 
-    def _run(self, seconds: float, starts: list[Candidate]) -> Found | NotFound:
+    def _run(
+        self, seconds: float, starts: list[Candidate], before: Candidate | None
+    ) -> Found | NotFound:
+        """What ran ``before`` may take all of the time to run again."""
         began = time.process_time()
         count = itertools.count()
         queue: list[tuple[float, int, float, Candidate, _Stop | None]] = []
@@ -98,8 +101,8 @@ class Search:
             left = seconds - (time.process_time() - began)
             if left <= 0:
                 break
-            _, _, cost, candidate, before = heapq.heappop(queue)
-            outcome = self.trials.run(candidate, min(left, _TRY))
+            _, _, cost, candidate, origin = heapq.heappop(queue)
+            outcome = self.trials.run(candidate, left if candidate == before else min(left, _TRY))
             spent = time.process_time() - began
             if outcome.phase == 2:
                 candidate = outcome.candidate
@@ -112,11 +115,11 @@ class Search:
                 best = outcome
             place = (*outcome.place, _dimension(outcome))
             visits[place] += 1
-            stop = _stop(outcome, before)
+            stop = _stop(outcome, origin)
             reached = stop.reached - _STALE * visits[place]
             found = [*self.repairs.of(outcome)]
-            if before is not None and before.gap is not None and stop.gap is not None:
-                found += self.repairs.between(before.gap, stop.gap)
+            if origin is not None and origin.gap is not None and stop.gap is not None:
+                found += self.repairs.between(origin.gap, stop.gap)
             steps = sorted(found, key=lambda step: step[0])
             known.add(outcome.candidate)
             if self.given is not None:
