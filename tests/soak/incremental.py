@@ -334,6 +334,13 @@ def searched(told: dict[Any, Any]) -> list[Any] | None:
     return found if all(probe.origin == "synthesis" for probe in found) else None
 
 
+def called_by(told: dict[Any, Any]) -> set[str]:
+    """The targets that call one, in whose words its inputs come from there."""
+    probes = [one[0].probe for key, one in told.items() if type(key) is int]
+    words = " ".join(probe.source for probe in probes if probe)
+    return set(re.findall(r"called by ([\w.]+?)(?:\.\w+)?,", words))
+
+
 def differences(one: Any, other: Any, where: str = "") -> Iterator[str]:
     """Where two values differ, as deep as it can be said."""
     if one == other:
@@ -484,14 +491,20 @@ async def soak(
         tally.layouts += what == "layout"
         tally.layout_runs += what == "layout" and traced.began
         tally.whole += anew.targets
-        for name in ours.keys() & theirs.keys():
+        if engines.fresh or undone:
             # What was found by trying may be something else where that is not known, or is what
             # was found for a text that was undone.
-            tried = searched(ours[name]), searched(theirs[name])
-            known = not engines.fresh and not undone
-            if not known and None not in tried and tried[0] != tried[1]:
-                tally.others += 1
-                del ours[name], theirs[name]
+            both = ours.keys() & theirs.keys()
+            tried = {name: (searched(ours[name]), searched(theirs[name])) for name in both}
+            others = {
+                name
+                for name, (one, other) in tried.items()
+                if None not in (one, other) and one != other
+            }
+            tally.others += len(others)
+            for name in both:
+                if name in others or called_by(ours[name]) & others:
+                    del ours[name], theirs[name]
         found = list(differences(ours, theirs))
         if found:
             tally.differences += 1
