@@ -375,7 +375,7 @@ class Explorer:
         return self._is_open(goal) and self._attempts[goal] < ATTEMPTS
 
     def _may_open(self, side: Side) -> bool:
-        """Whether its condition was traced and the side was not, as far as lines can tell."""
+        """Whether its condition was traced and the side was not, as far as places can tell."""
         return self._traced.any_in(self._part(side.test)) and self._is_open(side)
 
     def _is_open(self, side: Side) -> bool:

@@ -57,8 +57,9 @@ def unaffected(
     appeared = sides[0].bound_by_functions ^ sides[1].bound_by_functions
     lines = {line for one in kept[0].values() for line in range(one.first, one.last + 1)}
     documented = _Side(before, change.documented_before)
-    alike = sides[0].heads == sides[1].heads
     targets = list(targets)
+    sought = any(target.inputs == "sought" for target in targets)
+    alike = not sought or sides[0].heads == sides[1].heads
     if any(target.inputs == "convention" for target in targets):
         # What calls a target may have its own inputs from there.
         targets = [
