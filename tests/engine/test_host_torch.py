@@ -220,7 +220,8 @@ class Net(nn.Module):
 """
     )
     assert (reports["Part"].status, reports["Part"].uncalled) == ("traced", True)
-    assert ("guard/specialised-dimension", 7) in places(findings)
+    tried = "second" in engine.parts
+    assert (("guard/specialised-dimension", 7) in places(findings)) == tried
 
 
 LAYERS = tuple(f"Layer{number}" for number in range(10))
