@@ -25,7 +25,7 @@
 (h) ``fullgraph check`` of twenty lines: the first call, later ones with the engine that it left,
     and calls that leave none.
 
-Those of (a) and of (h) take turns, so that a machine that slows down slows all of them.
+Those of (a), (f), (h) and (i) take turns, so that a machine that slows down slows all of them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +204,47 @@ class Peak(threading.Thread):
                     continue
 
 
+@contextlib.contextmanager
+def _warm_traces(
+    source: Path, model: str, shape: str
+) -> Iterator[Callable[[], tuple[float, float]]]:
+    """Traces a target in one process: the seconds of ``warm.py``, once for each call.
+
+    The process is stopped between calls. Raises ``RuntimeError`` if it ends.
+    """
+    yardstick = subprocess.Popen(
+        [sys.executable, WARM, source, model, shape, "1000000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=ENVIRONMENT,
+        text=True,
+    )
+    assert yardstick.stdout is not None
+    process, lines = psutil.Process(yardstick.pid), yardstick.stdout
+
+    def repeat() -> tuple[float, float]:
+        while not (line := lines.readline()).startswith("SECONDS"):
+            if not line:
+                raise RuntimeError("warm.py ended")
+        _, plain, kept = line.split()
+        return float(plain), float(kept)
+
+    def trace() -> tuple[float, float]:
+        process.resume()
+        repeat()  # the one that was interrupted
+        seconds = repeat()
+        process.suspend()
+        return seconds
+
+    try:
+        repeat()  # the first one is not warm
+        process.suspend()
+        yield trace
+    finally:
+        yardstick.kill()
+        yardstick.wait()
+
+
 def case(name: str, model: str, shape: str, repetitions: int) -> None:
     source = FIXTURES / name
     first: list[float] = []
@@ -214,43 +255,19 @@ def case(name: str, model: str, shape: str, repetitions: int) -> None:
     cold: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         editor = Editor(source, Path(folder))
-        yardstick = subprocess.Popen(
-            [sys.executable, WARM, source, model, shape, "1000000"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=ENVIRONMENT,
-            text=True,
-        )
-        assert yardstick.stdout is not None
-        process = psutil.Process(yardstick.pid)
-
-        def repeat_warm() -> tuple[float, float]:
-            while not (line := yardstick.stdout.readline()).startswith("SECONDS"):
-                if not line:
-                    raise RuntimeError("warm.py ended")
-            _, plain, kept = line.split()
-            return float(plain), float(kept)
-
-        repeat_warm()  # the first one is not warm
-        process.suspend()
-        editor.edit()
-        editor.edit()
-        for _ in range(repetitions):
-            process.resume()
-            repeat_warm()  # the one that was interrupted
-            for values, seconds in zip((warm, symbolic), repeat_warm(), strict=True):
-                values.append(seconds)
-            process.suspend()
-            first.append(editor.edit()[0])  # adds a break
-            last.append(editor.last)
-            end.append(editor.edit()[1])  # the text that the others trace
+        with _warm_traces(source, model, shape) as trace:
+            editor.edit()
+            editor.edit()
+            for _ in range(repetitions):
+                for values, seconds in zip((warm, symbolic), trace(), strict=True):
+                    values.append(seconds)
+                first.append(editor.edit()[0])  # adds a break
+                last.append(editor.last)
+                end.append(editor.edit()[1])  # the text that the others trace
         for _ in range(max(3, repetitions // 4)):
             ran = _cold_run(source, model, shape)
             assert ran is not None
             cold.append(ran)
-        process.resume()
-        yardstick.kill()
-        yardstick.wait()
         peak = Peak(editor)
         peak.start()
         editor.edit()
@@ -282,39 +299,25 @@ def models(paths: list[Path], repetitions: int) -> None:
     for path in paths:
         warm: list[float] = []
         taken: dict[str, list[float]] = {name: [] for name in ratios}
-        with tempfile.TemporaryDirectory() as folder:
+        with contextlib.ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
             source = path.read_text()
             same = Path(folder) / "same.py"
             same.write_text(text := _with_statement(source, 'print("0")'))
             line = text[: text.index('print("0")')].count("\n")
-            yardstick = subprocess.Popen(
-                [sys.executable, WARM, same, "Model", "-", "1000000"],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=ENVIRONMENT,
-                text=True,
-            )
-            assert yardstick.stdout is not None
-            measured = (one for one in yardstick.stdout if one.startswith("SECONDS"))
-            process = psutil.Process(yardstick.pid)
-            if not next(measured, ""):  # the first one is not warm
+            try:
+                trace = stack.enter_context(_warm_traces(same, "Model", "-"))
+            except RuntimeError:
                 print(f"  {path.name:<34}raises an error on fake tensors")
                 continue
-            process.suspend()
             editor = Editor(path, Path(folder))
             for number in range(-2, repetitions):
-                process.resume()
-                next(measured)  # the one that was interrupted
-                words = next(measured).split()
-                process.suspend()
+                seconds, _ = trace()
                 first, end = editor.become(_with_statement(source, f'print("{number}")'), line)
                 if number >= 0:
-                    warm.append(float(words[1]))
-                    for name, seconds in zip(taken, (first, editor.last, end), strict=True):
-                        taken[name].append(seconds)
-            process.resume()
-            yardstick.kill()
-            yardstick.wait()
+                    warm.append(seconds)
+                    for name, value in zip(taken, (first, editor.last, end), strict=True):
+                        taken[name].append(value)
             editor.client.close()
             ran = _cold_run(same, "Model", "-")
         middle = statistics.median(warm)
@@ -632,34 +635,22 @@ def reuse(repetitions: int) -> None:
     taken: dict[str, list[float]] = {name: [] for name in ("last", "end", "rested", "alone")}
     comments: list[float] = []
     warm: list[float] = []
-
-    def repeat_warm() -> None:
-        """Beside nothing else, before and after what is compared with it."""
-        ran = subprocess.run(
-            [sys.executable, WARM, FIXTURES / "encoder.py", "Encoder", "4x32x128", "6"],
-            env=ENVIRONMENT,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        lines = [line.split() for line in ran.stdout.splitlines() if line.startswith("SECONDS")]
-        warm.extend(float(words[1]) for words in lines[1:])
-
-    repeat_warm()
-    with _editor_of(text, "") as editor:
-        for number in range(repetitions):
-            comments.append(1000 * editor.publish(f"# note {number}\n{editor.path.read_text()}"))
-            taken["end"].append(editor.retrace(2 * number))
-            time.sleep(PAUSE)
-            taken["rested"].append(editor.retrace(2 * number + 1))
-            editor.become(*_in_the_middle(text, f'print("{number}")'))
-            taken["last"].append(editor.last)
-    repeat_warm()
-    with _editor_of(text, "[tool.fullgraph]\ntry-paths = false\n") as editor:
-        editor.retrace(-1)
-        for number in range(repetitions):
-            taken["alone"].append(editor.retrace(number))
-    repeat_warm()
+    with _warm_traces(FIXTURES / "encoder.py", "Encoder", "4x32x128") as trace:
+        with _editor_of(text, "") as editor:
+            for number in range(repetitions):
+                noted = f"# note {number}\n{editor.path.read_text()}"
+                comments.append(1000 * editor.publish(noted))
+                taken["end"].append(editor.retrace(2 * number))
+                time.sleep(PAUSE)
+                taken["rested"].append(editor.retrace(2 * number + 1))
+                editor.become(*_in_the_middle(text, f'print("{number}")'))
+                taken["last"].append(editor.last)
+        with _editor_of(text, "[tool.fullgraph]\ntry-paths = false\n") as editor:
+            editor.retrace(-1)
+            for number in range(repetitions):
+                taken["alone"].append(editor.retrace(number))
+                time.sleep(PAUSE)  # processes are made for the next edit
+                warm.append(trace()[0])
     print(f"\n{TARGETS} encoders in a file")
     row("comment to diagnostics", comments, "ms")
     print("    (aim: at most 20)")
