@@ -492,8 +492,7 @@ CODES: tuple[Code, ...] = (
         "comment says and runs with other inputs, those of another comment or some that were "
         "found by trying, which a quick fix then writes. Tensors are written "
         "`f32[8, 16]`, with names `x=f32[b, 16]`; Python literals stand for themselves.",
-        "Write tensors as `f32[8, 16]`, with names as `x=f32[b, 16]`; other values as Python "
-        "literals.",
+        "Change the probe to what the target takes, or remove it: inputs are then looked for.",
     ),
     Code(
         "schema",
