@@ -36,7 +36,7 @@ OTHER_VENV = .venv-torch-$(OTHER_TORCH)-$(shell $(PYTHON) -c \
   'import sys; print("%d.%d" % sys.version_info[:2])')
 OTHER_PIP = PIP_CONSTRAINT=/dev/null $(OTHER_VENV)/bin/python -m pip install $(PIP) --quiet
 
-.PHONY: demo test test-slow test-torch test-editors test-vscode test-nvim recording vsix check bench soak bench-vscode \
+.PHONY: demo test test-slow test-torch test-editors test-vscode test-nvim recording vsix check bench growth soak bench-vscode \
   bench-repros reach clean clean-torch
 
 demo: $(VENV)/ready
@@ -114,6 +114,11 @@ check: $(VENV)/ready
 
 bench: $(VENV)/ready
 	$(BIN)/python tests/benchmarks/bench.py
+
+# The picture of the measurements.
+growth: $(VENV)/ready
+	$(BIN)/python -m pip install $(PIP) --quiet matplotlib
+	$(BIN)/python tests/benchmarks/growth.py docs/images/growth.svg
 
 # Two hours: many files with few descriptors, processes that something else ends, thousands of edits,
 # everything that an editor can say in any order, and hostile files.

@@ -205,7 +205,7 @@ class Peak(threading.Thread):
 
 
 @contextlib.contextmanager
-def _warm_traces(
+def warm_traces(
     source: Path, model: str, shape: str
 ) -> Iterator[Callable[[], tuple[float, float]]]:
     """Traces a target in one process: the seconds of ``warm.py``, once for each call.
@@ -255,7 +255,7 @@ def case(name: str, model: str, shape: str, repetitions: int) -> None:
     cold: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         editor = Editor(source, Path(folder))
-        with _warm_traces(source, model, shape) as trace:
+        with warm_traces(source, model, shape) as trace:
             editor.edit()
             editor.edit()
             for _ in range(repetitions):
@@ -306,7 +306,7 @@ def models(paths: list[Path], repetitions: int) -> None:
             same.write_text(text := _with_statement(source, 'print("0")'))
             line = text[: text.index('print("0")')].count("\n")
             try:
-                trace = stack.enter_context(_warm_traces(same, "Model", "-"))
+                trace = stack.enter_context(warm_traces(same, "Model", "-"))
             except RuntimeError:
                 print(f"  {path.name:<34}raises an error on fake tensors")
                 continue
@@ -635,8 +635,8 @@ def reuse(repetitions: int) -> None:
     taken: dict[str, list[float]] = {name: [] for name in ("last", "end", "rested", "alone")}
     comments: list[float] = []
     warm: list[float] = []
-    with _warm_traces(FIXTURES / "encoder.py", "Encoder", "4x32x128") as trace:
-        with _editor_of(text, "") as editor:
+    with warm_traces(FIXTURES / "encoder.py", "Encoder", "4x32x128") as trace:
+        with editor_of(text, "") as editor:
             for number in range(repetitions):
                 noted = f"# note {number}\n{editor.path.read_text()}"
                 comments.append(1000 * editor.publish(noted))
@@ -645,7 +645,7 @@ def reuse(repetitions: int) -> None:
                 taken["rested"].append(editor.retrace(2 * number + 1))
                 editor.become(*_in_the_middle(text, f'print("{number}")'))
                 taken["last"].append(editor.last)
-        with _editor_of(text, "[tool.fullgraph]\ntry-paths = false\n") as editor:
+        with editor_of(text, "[tool.fullgraph]\ntry-paths = false\n") as editor:
             editor.retrace(-1)
             for number in range(repetitions):
                 taken["alone"].append(editor.retrace(number))
@@ -665,7 +665,7 @@ def reuse(repetitions: int) -> None:
 
 
 @contextlib.contextmanager
-def _editor_of(text: str, settings: str) -> Iterator[Editor]:
+def editor_of(text: str, settings: str) -> Iterator[Editor]:
     with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory() as other:
         source = Path(other) / "twenty.py"
         source.write_text(text)
