@@ -534,6 +534,8 @@ def superseded(repetitions: int) -> None:
 
 FILES = 10
 PAUSE = 3.0
+WITHOUT_PATHS = "[tool.fullgraph]\ntry-paths = false\n"
+"""Settings with which an analysis ends with the target's own trace."""
 """Seconds between two edits, in which operator calls of the last run are made again."""
 
 
@@ -645,7 +647,7 @@ def reuse(repetitions: int) -> None:
                 taken["rested"].append(editor.retrace(2 * number + 1))
                 editor.become(*_in_the_middle(text, f'print("{number}")'))
                 taken["last"].append(editor.last)
-        with editor_of(text, "[tool.fullgraph]\ntry-paths = false\n") as editor:
+        with editor_of(text, WITHOUT_PATHS) as editor:
             editor.retrace(-1)
             for number in range(repetitions):
                 taken["alone"].append(editor.retrace(number))

@@ -14,12 +14,11 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from bench import editor_of, warm_traces
+from bench import WITHOUT_PATHS, editor_of, warm_traces
 from matplotlib import pyplot
 
 TARGETS = (1, 5, 10, 20, 40)
 LAYERS = (1, 4, 16, 64)
-SETTINGS = "[tool.fullgraph]\ntry-paths = false\n"
 HEAD = "import torch\nfrom torch import nn\n"
 NET = """
 
@@ -46,7 +45,7 @@ def text_of(targets: int, layers: int, edit: str = "") -> str:
 
 
 def measured(targets: int, layers: int, repetitions: int) -> tuple[float, float]:
-    """From an edit to an added break, and to the end of the target's trace, / a warm trace."""
+    """From an edit to the end of the target's trace, and to an added break, / a warm trace."""
     breaks: list[float] = []
     ends: list[float] = []
     warm: list[float] = []
@@ -55,7 +54,7 @@ def measured(targets: int, layers: int, repetitions: int) -> tuple[float, float]
         alone.write_text(text_of(1, layers))
         with (
             warm_traces(alone, "Net0", "4x16") as trace,
-            editor_of(text_of(targets, layers), SETTINGS) as editor,
+            editor_of(text_of(targets, layers), WITHOUT_PATHS) as editor,
         ):
             editor.become(text_of(targets, layers, "number = -1"), -1)
             for number in range(repetitions):
@@ -65,10 +64,13 @@ def measured(targets: int, layers: int, repetitions: int) -> tuple[float, float]
                 ends.append(editor.become(text_of(targets, layers, f"number = {number}"), -1)[1])
                 warm.append(trace()[0])
     middle = statistics.median(warm)
-    print(f"{targets} targets, {layers} layers: warm {middle:.3f} s", end=", ", flush=True)
-    found, ended = (statistics.median(values) / middle for values in (breaks, ends))
-    print(f"break / warm {found:.2f}, end / warm {ended:.2f}", flush=True)
-    return found, ended
+    end, found = statistics.median(ends) / middle, statistics.median(breaks) / middle
+    print(
+        f"{targets} targets, {layers} layers: warm {middle:.3f} s, "
+        f"break / warm {found:.2f}, end / warm {end:.2f}",
+        flush=True,
+    )
+    return end, found
 
 
 def main() -> None:
@@ -85,7 +87,7 @@ def main() -> None:
         ratios = [measured(*size, arguments.repetitions) for size in sizes]
         for name, values in zip(
             ("to the end of its trace", "to the finding of an added break"),
-            zip(*(reversed(ratio) for ratio in ratios), strict=True),
+            zip(*ratios, strict=True),
             strict=True,
         ):
             side.plot(counts, values, marker="o", label=name)
