@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..protocol import Finding, Position, Range, Related
 from ..protocol.evidence import GuardFailure, GuardFrame, RecompileEvidence
@@ -24,14 +25,30 @@ def of_recording(recording: Recording, source: SourceText, fallback: Range) -> I
     is called there is one for each of its weights.
     """
     for recompile in recording.recompiles:
-        told = [failed for failed in of_latest(recompile) if _is_of_note(failed)]
-        found: dict[tuple[str, Range], Finding] = {}
-        for failed in told[:MOST]:
-            finding = of_guard(failed, recompile, source, fallback)
-            found.setdefault((finding.code, finding.range), finding)
-        yield from found.values()
+        yield from _of_guards(
+            filter(_is_of_note, of_latest(recompile)), recompile, source, fallback
+        )
         if recompile.limit:
             yield of_limit(recompile, source, fallback)
+
+
+def of_recompile(recompile: Recompile, source: SourceText, fallback: Range) -> Iterator[Finding]:
+    """The findings of a recompile that a program caused: at least one, whatever guard failed."""
+    latest = of_latest(recompile)
+    noted = list(filter(_is_of_note, latest)) or list(latest)
+    yield from _of_guards(noted, recompile, source, fallback)
+    if recompile.limit:
+        yield of_limit(recompile, source, fallback)
+
+
+def _of_guards(
+    guards: Iterable[FailedGuard], recompile: Recompile, source: SourceText, fallback: Range
+) -> Iterable[Finding]:
+    found: dict[tuple[str, Range], Finding] = {}
+    for failed in itertools.islice(guards, MOST):
+        finding = of_guard(failed, recompile, source, fallback)
+        found.setdefault((finding.code, finding.range), finding)
+    return found.values()
 
 
 def _is_of_note(failed: FailedGuard) -> bool:

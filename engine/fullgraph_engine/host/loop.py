@@ -63,6 +63,8 @@ from .process_backends.confinement import Confinement
 from .process_backends.forking import Forking
 from .process_backends.spare import Starter
 from .process_backends.spawning import Spares, Spawning
+from .program_run import ProgramRun, may_have_program
+from .programs import ProgramProcesses
 from .reproduction import Reproduction
 from .speculation import ExpectedPaths
 from .wire import Order
@@ -266,13 +268,14 @@ class Host:
         self._requests, self._write = LineReader(read), write
         os.set_blocking(write, False)
         self._waiting = bytearray()
-        self._analyses: dict[int, Analysis | Reproduction | Comparison] = {}
+        self._analyses: dict[int, Analysis | ProgramRun | Reproduction | Comparison] = {}
         self._queue: list[tuple[Analyze, float]] = []
         """Requests that wait for others to end, and when they came."""
         self._left: list[_Left] = []
         self._clean_at = math.inf
         self.found = FoundProbes()
         self.expected_paths = ExpectedPaths()
+        self.programs = ProgramProcesses()
         self._children: dict[int, Callable[[int | None], None]] = {}
         self._collector = start.confinement.collector
         if self._collector:
@@ -491,11 +494,13 @@ class Host:
     def _begin(self, request: Analyze | Reproduce | Compare, waited: float = 0.0) -> None:
         try:
             scratch = tempfile.mkdtemp(dir=self.scratch)
-            analysis: Analysis | Reproduction | Comparison
+            analysis: Analysis | ProgramRun | Reproduction | Comparison
             if isinstance(request, Reproduce):
                 analysis = Reproduction(request, self, scratch)
             elif isinstance(request, Compare):
                 analysis = Comparison(request, self, scratch)
+            elif may_have_program(request):
+                analysis = ProgramRun(request, self, scratch, waited)
             else:
                 analysis = Analysis(request, self, scratch, waited)
         except OSError as error:

@@ -1,5 +1,5 @@
-"""What a process does that was started for one thing: execute a text, make a program smaller,
-compare what two texts did, or complete the operator index."""
+"""What a process does that was started for one thing: execute a text, run a program, make a program
+smaller, compare what two texts did, or complete the operator index."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import gc
 import os
 from typing import NoReturn
 
-from . import comparer, index_builder, module_process, reducer
+from . import comparer, index_builder, module_process, program_process, reducer
 from .permissions import Permissions
 from .pipeline import Pipeline, chosen
 from .process_backends import descriptors, limits, processes, spare
 from .process_backends.channels import ProcessEnds
 from .process_backends.spare import Starter
 from .process_backends.spawning import Spares
-from .wire import Job, Judgment, Order, Reduction, Trial
+from .wire import Job, Judgment, Order, ProgramOrder, Reduction, Trial
 
 
 def perform(
@@ -32,6 +32,8 @@ def perform(
     try:
         if isinstance(order, Job):
             module_process.main(order, given, pipeline, user_path, permissions, forks=forks)
+        elif isinstance(order, ProgramOrder):
+            program_process.main(order, given, pipeline, user_path, permissions)
         elif isinstance(order, Reduction):
             spares = None if forks else Spares(Starter(option, permissions))
             reducer.main(order, given.report, pipeline, user_path, permissions, spares)

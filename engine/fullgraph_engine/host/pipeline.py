@@ -29,6 +29,7 @@ from ..protocol import (
     Observe,
     Part,
     ProbeInfo,
+    ProgramRequest,
     Range,
     RecordedClass,
     RunId,
@@ -295,6 +296,17 @@ class Pipeline(Protocol):
         """What follows from what runs have written down. The first of each pair is of the
         original."""
 
+    def is_program(self, text: str, path: str, roots: tuple[str, ...]) -> bool:
+        """Whether a text is to be run as a program; not where it does not parse."""
+
+    def program(
+        self, path: str, text: str, request: ProgramRequest, stop: Callable[[Any], None]
+    ) -> Any:
+        """A ``programs.Program`` that is ready to run; ``stop`` ends the process."""
+
+    def program_results(self, program: Any, ending: Any, text_of: Callable[[str], str]) -> Any:
+        """What a program's run showed so far: ``programs.results.ProgramResults``."""
+
     def untraced(self) -> AbstractContextManager[Any]:
         """Inside, ``torch.compile`` gives functions that run as they are."""
 
@@ -360,6 +372,7 @@ class RealPipeline:
         from ..behavior import comparing, search  # noqa: F401
         from ..findings import run_target  # noqa: F401
         from ..operators import definitions, registered  # noqa: F401
+        from ..programs import results  # noqa: F401
         from ..repro import settings
 
         torch.set_num_threads(1)
@@ -518,6 +531,26 @@ class RealPipeline:
         from ..behavior import comparing
 
         return comparing.compare_folders(texts, lines, folders, cases, ended)
+
+    def is_program(self, text: str, path: str, roots: tuple[str, ...]) -> bool:
+        from .. import programs
+
+        try:
+            return programs.is_program(text, path, roots)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return False
+
+    def program(
+        self, path: str, text: str, request: ProgramRequest, stop: Callable[[Any], None]
+    ) -> Any:
+        from .. import programs
+
+        return programs.Program(path, text, request, stop)
+
+    def program_results(self, program: Any, ending: Any, text_of: Callable[[str], str]) -> Any:
+        from ..programs.results import ProgramResults
+
+        return ProgramResults(program, ending, text_of)
 
     def untraced(self) -> AbstractContextManager[Any]:
         import torch

@@ -52,6 +52,8 @@ class Reads:
         self.unfound = Unfound()
         self.opened: set[str] = set()
         """Also folders whose entries were listed, and what has an editor's text."""
+        self.discarded: Collection[str] = ()
+        """Files that the process itself has changed: what it read there was its own."""
         self._told: set[str] = set()
 
     def states(self) -> tuple[FileState, ...]:
@@ -76,6 +78,7 @@ class Reads:
         files = {_abspath(_source(name)) for name in list(self.opened)}
         files.update(_files(loaded))
         files.discard(self._path)
+        files.difference_update(self.discarded)
         around = next(
             (_package(self._path, entry) for entry in installed if self._path.startswith(entry)), ""
         )

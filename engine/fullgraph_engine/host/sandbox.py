@@ -72,6 +72,9 @@ class Sandbox:
         self._allowed = permissions.allowed
         self._hidden = frozenset(permissions.hidden)
         self._writable: tuple[str, ...] = ()
+        self._private: tuple[str, ...] = ()
+        self.discarded: set[str] = set()
+        """Files that user code has changed in a view that is gone with its process."""
         self._home = _realpath(os.path.expanduser("~"))  # noqa: PTH111
         # Now: the variables that name caches are other ones for user code.
         self._caches = {cache: _realpath(caches.folder(cache)) for cache in get_args(Cache)}
@@ -88,8 +91,11 @@ class Sandbox:
         self._owns_shared_memory = False
         self._shared: frozenset[str] = frozenset()
 
-    def install(self, memory: int, *, programs: bool = False) -> None:
-        """``memory`` is in MiB, of shared memory. ``programs``: some may be let start later."""
+    def install(
+        self, memory: int, *, programs: bool = False, private: tuple[str, ...] = ()
+    ) -> None:
+        """``memory`` is in MiB, of shared memory. ``programs``: some may be let start later.
+        ``private`` are folders whose changes may be made in a view that is discarded."""
         rules: dict[str, Rule] = {
             "open": self._open,
             "os.scandir": self._lists,
@@ -115,8 +121,12 @@ class Sandbox:
             self._refuse_multiprocessing()
         self._writable = caches.writable(self._allowed)
         may = self._allowed
-        layers = confinement.confine(self.root, may, memory=memory, programs=programs)
-        held = {layer.name for layer in layers if layer.holds}
+        private = tuple(dict.fromkeys(map(_realpath, private)))
+        confined = confinement.confine(
+            self.root, may, memory=memory, programs=programs, private=private
+        )
+        self._private = confined.private
+        held = {layer.name for layer in confined.layers if layer.holds}
         self._is_held = "Landlock" in held
         self._owns_shared_memory = "private /dev/shm" in held
 
@@ -224,6 +234,9 @@ class Sandbox:
         if real.startswith((self.root + os.sep, "/dev/shm/")):
             return
         if any(caches.is_below(real, folder) for folder in self._writable):
+            return
+        if any(caches.is_below(real, folder) for folder in self._private):
+            self.discarded.add(real)
             return
         for folder in caches.folders(self._allowed):
             if caches.is_below(real, _realpath(folder.path)):

@@ -12,6 +12,7 @@ from .lines import LineReader
 from .pipeline import Pipeline
 from .process_backends import Launched, ProcessBackend
 from .process_backends.channels import ProcessEnds
+from .programs import ProgramProcesses
 from .speculation import ExpectedPaths
 from .wire import Order
 
@@ -28,6 +29,8 @@ class Services(Protocol):
     """Probes that earlier requests found."""
     expected_paths: ExpectedPaths
     """Further paths that earlier requests traced."""
+    programs: ProgramProcesses
+    """Runs of programs that go on or have ended."""
     backend: ProcessBackend
 
     # -- events -------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from ..protocol import (
 )
 from ..protocol.behavior import Judged
 from ..protocol.files import FileState
+from ..protocol.regions import ProgramEnd
 from ..protocol.timings import PhaseTime
 
 _write, _dumps, _loads = os.write, json.dumps, json.loads
@@ -178,6 +179,28 @@ class RunDone:
 
 
 @dataclass(frozen=True)
+class ProgramDone:
+    """A program has run, or ``ran`` is false for a text that is none. ``called`` counts the regions
+    whose code ran compiled; ``note`` says why the run did not go on to the program's end."""
+
+    ran: bool
+    how: ProgramEnd = "finished"
+    called: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ProgramShows:
+    """Something that a program's run shows in the file ``path``; ``event`` is an event of the
+    protocol as a line. ``deeper`` are files of the workspace that have inner frames of it: it
+    belongs to one of those instead, if that file shows its own findings."""
+
+    path: str
+    event: str
+    deeper: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class CandidatesMade:
     """Programs that may show a finding, packed by ``repro.candidate``; or why there are none."""
 
@@ -253,6 +276,8 @@ Upward = Union[
     OperatorCalls,
     PhasesTaken,
     RunDone,
+    ProgramDone,
+    ProgramShows,
     CandidatesMade,
     CasesChosen,
     BackendTried,
@@ -359,6 +384,17 @@ class Job:
 
 
 @dataclass(frozen=True)
+class ProgramOrder:
+    """Execute ``text``, the file ``path``, as a program, and report what it shows of each file of
+    the workspace, first of the file that ``analyze`` is about."""
+
+    analyze: Analyze
+    path: str
+    text: str
+    scratch: str
+
+
+@dataclass(frozen=True)
 class Reduction:
     """Make a program smaller. ``began`` is when it was asked for, in ``time.monotonic()``."""
 
@@ -416,7 +452,7 @@ class Repeat:
 
 
 Downward = Union[Launch, Enclose, Continue, Ahead, Repeat]
-Order = Union[Job, Reduction, Judgment, Survey, Trial]
+Order = Union[Job, ProgramOrder, Reduction, Judgment, Survey, Trial]
 """What a process is for, from its beginning."""
 _KINDS: dict[str, type] = {
     kind.__name__: kind for union in (Upward, Downward, Order) for kind in typing.get_args(union)

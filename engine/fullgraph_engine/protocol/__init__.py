@@ -54,6 +54,7 @@ from .plain import plain
 from .plain import to_plain as to_plain
 from .recompiles import ForecastRow as ForecastRow
 from .recorded import RecordedClass as RecordedClass
+from .regions import Region as Region
 from .repro import Reproduced as Reproduced
 from .repro import ReproFound as ReproFound
 from .repro import ReproProgress as ReproProgress
@@ -78,7 +79,7 @@ TargetKind = Literal["module", "function", "call"]
 ExampleKind = Literal["main", "docstring", "test"]
 """Code that uses what a file defines: its ``__main__`` block, examples in docstrings, and tests of
 the workspace."""
-ProbeOrigin = Literal["comment", "annotation", "convention", "harvest", "synthesis"]
+ProbeOrigin = Literal["comment", "annotation", "convention", "harvest", "synthesis", "program"]
 Status = Literal["traced", "no-probe", "failed", "timeout", "crashed", "cancelled"]
 Stream = Literal["stdout", "stderr", "engine"]
 SeenKind = Literal["tensor", "module", "other"]
@@ -253,6 +254,10 @@ class TargetReport:
     """What others call it with; None where that is not known, or nobody wants to know."""
     uncalled: bool = False
     """What uses it was run, and led to no call of it."""
+    region: Region | None = None
+    """The region of a program that this report is of."""
+    compiled: bool | None = None
+    """Whether a program that ran compiles the target; None where no program ran."""
 
     @property
     def lines(self) -> int | None:
@@ -299,6 +304,26 @@ class Limits:
     memory: int = 4096
     targets: int = 200
     processes: int = 32
+
+
+@dataclass(frozen=True)
+class ProgramRequest:
+    """How to run a text that is a program.
+
+    ``seconds`` is the wall time after which the run is stopped; 0 runs no program. ``arguments``
+    are those of the command line. ``candidates`` are paths of other programs that may compile what
+    the text defines, the best first. ``elsewhere`` are paths of files that show their own findings,
+    which this file does not repeat at its callers. ``backend`` names the backend that compiles
+    the graphs; with an empty name they run as they were captured. ``uncompiled``: targets that the
+    program does not compile are traced as well.
+    """
+
+    seconds: float = 0.0
+    candidates: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
+    backend: str = ""
+    uncompiled: bool = False
 
 
 @dataclass(frozen=True)
@@ -363,6 +388,8 @@ class Analyze:
     """Whether to report what targets are called with by others."""
     given: tuple[GivenCalls, ...] = ()
     """Targets that need not be traced if others call them as they did before."""
+    program: ProgramRequest = ProgramRequest()
+    """How to run the text if it is a program."""
 
 
 @dataclass(frozen=True)

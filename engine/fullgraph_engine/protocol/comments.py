@@ -1,4 +1,4 @@
-"""The comment that both sides read: for the engine it is no probe, and the server obeys it."""
+"""Comments that are not probes: those that hide findings, and those for running a program."""
 
 from __future__ import annotations
 
@@ -7,3 +7,7 @@ import re
 IGNORE = re.compile(r"#\s*fullgraph:[ \t]*ignore(?:\[(?P<codes>[^\]#]*)\])?[ \t]*(?=#|$)")
 """``# fullgraph: ignore[CODE, …]`` behind a line of code hides findings of the line; without codes
 all of them."""
+
+RUN = re.compile(r"#\s*fullgraph:[ \t]*run\((?P<arguments>[^\[\]]*)\)[ \t]*(?=#|$)")
+"""``# fullgraph: run(--steps 2)`` gives the command-line arguments of a program. With brackets it
+would be the probe of a method ``run``."""

@@ -22,6 +22,7 @@ Fact = Literal[
     "documents",
     "repros",
     "speed",
+    "regions",
 ]
 
 CODES: dict[Fact, tuple[str, ...]] = {
@@ -57,6 +58,7 @@ WORDS: dict[Fact, str] = {
     "documents": "bytecode before and after Dynamo",
     "repros": "repros of backend failures",
     "speed": "shortcuts that make a trace faster",
+    "regions": "what a program compiles",
 }
 
 

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..protocol import Position, Range
-from ..protocol.comments import IGNORE
+from ..protocol.comments import IGNORE, RUN
 
 _MARK = re.compile(r"#\s*fullgraph:[ \t]*")
 _IGNORE = re.compile(r"ignore\b(?!\()")
@@ -94,7 +94,9 @@ def read(text: str) -> Comments:
         if alone:
             plain.add(line - 1)
         match = _MARK.match(token.string)
-        if match is None or (not alone and IGNORE.match(token.string)):
+        if match is None or RUN.match(token.string):
+            continue
+        if not alone and IGNORE.match(token.string):
             continue
         body = token.string[match.end() :].rstrip()
         byte = len(prefix.encode()) + len(token.string[: match.end()].encode())

@@ -12,6 +12,7 @@ from . import (
     graphs,
     guards,
     recompiles,
+    regions,
     shapes,
     variables,
 )
@@ -29,6 +30,7 @@ INTERNALS: tuple[Internal, ...] = tuple(
         fake_tensors,
         variables,
         backends,
+        regions,
     )
     for internal in family.INTERNALS
 )

@@ -11,10 +11,18 @@ TorchDynamoException = torch._dynamo.exc.TorchDynamoException
 TorchRuntimeError = torch._dynamo.exc.TorchRuntimeError
 UncapturedHigherOrderOpError = torch._dynamo.exc.UncapturedHigherOrderOpError
 
+BREAKS = (
+    torch._dynamo.exc.Unsupported,
+    torch._dynamo.exc.UserError,
+    torch._dynamo.exc.UncapturedHigherOrderOpError,
+)
+"""What a call raises where a graph break is an error, as under ``fullgraph=True``."""
+
 ObservedFakeError: Any = getattr(torch._dynamo.exc, "FakeTensorObservedException", None)
 """Since torch 2.14: what an operator raises on fake tensors, as the traced code may catch it."""
 
 __all__ = [
+    "BREAKS",
     "ConstraintViolationError",
     "ObservedFakeError",
     "TorchDynamoException",

@@ -95,15 +95,19 @@ class Recorder:
             yield self.recording
         finally:
             _active = previous
-            with undisturbed(self):
-                self.recording.seen = self.values.seen()
-            with undisturbed(self):
-                failure = self.recording.failure
-                failed = failure is not None and failure.phase == "tracer"
-                self.recording.shapes = self.shapes.seen(failed)
-                self.recording.shapes_left_out = self.shapes.left_out
-            with undisturbed(self):
-                self.recording.lines = self.lines.seen()
+            self.finish()
+
+    def finish(self) -> None:
+        """Complete the parts of the recording that are kept elsewhere while it goes on."""
+        with undisturbed(self):
+            self.recording.seen = self.values.seen()
+        with undisturbed(self):
+            failure = self.recording.failure
+            failed = failure is not None and failure.phase == "tracer"
+            self.recording.shapes = self.shapes.seen(failed)
+            self.recording.shapes_left_out = self.shapes.left_out
+        with undisturbed(self):
+            self.recording.lines = self.lines.seen()
 
     def lose(self, error: Exception) -> None:
         """Note a mistake of ours."""

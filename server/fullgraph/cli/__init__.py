@@ -8,6 +8,15 @@ from collections.abc import Sequence
 INTERRUPTED = 130
 
 
+def with_program(arguments: Sequence[str]) -> list[str]:
+    """The arguments of ``check`` with those of a program, which stand behind ``--``, as options of
+    ``check``: ``-- train.py --steps 2`` names the file and two of its arguments."""
+    at = list(arguments).index("--")
+    program = list(arguments[at + 1 :])
+    options = [f"--program-arguments={one}" for one in program[1:]]
+    return [*arguments[:at], *program[:1], *options]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the ``fullgraph`` script; returns the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -18,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from fullgraph.cli.server import main as server
 
             return server(given[1:])
+        if given[:1] == ["check"] and "--" in given:
+            given = with_program(given)
         if given[:1] == ["check"]:
             # Loading the command line's library would take longer than most checks of one file.
             from fullgraph.cli.check_arguments import check

@@ -156,6 +156,24 @@ _Forecast = Annotated[
         "again. Takes three to four times as long.",
     ),
 ]
+_ProgramRun = Annotated[
+    bool | None,
+    typer.Option("--program-run/--no-program-run", help=_HELP["program-run"], show_default=False),
+]
+_ProgramSeconds = Annotated[_Text, _option("program-seconds", metavar="SECONDS")]
+_ProgramArguments = Annotated[_Texts, _option("program-arguments", metavar="ARGUMENT", hidden=True)]
+_ProgramUncompiled = Annotated[
+    bool | None,
+    typer.Option(
+        "--program-uncompiled/--no-program-uncompiled",
+        help=_HELP["program-uncompiled"],
+        show_default=False,
+    ),
+]
+_Backend = Annotated[
+    _Text,
+    typer.Option("--backend", metavar="NAME", help=_HELP["program-backend"], show_default=False),
+]
 _ExtraPaths = Annotated[_Texts, _option("extra-paths", metavar="FOLDER,...")]
 _Allow = Annotated[
     _Texts,
@@ -201,6 +219,11 @@ def _check(
     cache: _Cache = None,
     probes_from_file: _ProbesFromFile = None,
     probes_from_tests: _ProbesFromTests = None,
+    program_run: _ProgramRun = None,
+    program_seconds: _ProgramSeconds = None,
+    program_arguments: _ProgramArguments = None,
+    program_uncompiled: _ProgramUncompiled = None,
+    backend: _Backend = None,
     forecast: _Forecast = False,
     measure: Annotated[
         bool,
@@ -246,6 +269,9 @@ def _check(
 ) -> None:
     """Trace Python files and show what torch.compile would do to them.
 
+    A file that is a program is run, and what it compiles is reported: `fullgraph check train.py`,
+    or with its own arguments `fullgraph check -- train.py --steps 2`.
+
     Runs the code of the files, in processes of its own with limits on time, memory and access.
 
     Exit status: 0 nothing at or above --exit-severity, 1 findings, 2 something that was asked
@@ -276,6 +302,11 @@ def _check(
         "cache": cache,
         "probes-from-file": probes_from_file,
         "probes-from-tests": probes_from_tests,
+        "program-run": program_run,
+        "program-seconds": program_seconds,
+        "program-arguments": program_arguments or None,
+        "program-backend": backend,
+        "program-uncompiled": program_uncompiled,
         "sandbox-allow": joined(allow),
         "extra-paths": paths_of_here(joined(extra_paths)),
         "exclude": joined(exclude),

@@ -22,6 +22,7 @@ from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.session.findings import merge
 from fullgraph.session.ignores import kept
 from fullgraph.session.probe_runs import on_probes
+from fullgraph.session.programs import WorkspacePrograms, with_programs
 from fullgraph.session.request import analyze_request, may_have_targets
 from fullgraph.session.settings import Settings
 from fullgraph.session.unseen import unseen, warning
@@ -147,6 +148,8 @@ class Check:
         """Of the engine that these are from."""
         self._texts = texts or {}
         """Texts that are not read from disk, by path."""
+        self._programs = WorkspacePrograms()
+        self._shown = frozenset(str(file.absolute) for file in files)
         self._tracer: Tracer | None = None
         self._status: EngineStatus | None = None
         self._starting = asyncio.Lock()
@@ -251,6 +254,9 @@ class Check:
             settings=self._settings,
             project=self._project,
             forecast=self._forecast,
+        )
+        request = with_programs(
+            request, self._programs, self._project, self._settings.program_files, self._shown
         )
         # So many files go on at once that all together there are never more than ``jobs`` runs.
         jobs = max(1, self._settings.parallel // self._parallel)

@@ -336,6 +336,59 @@ CODES: tuple[Code, ...] = (
         "the code that does.",
     ),
     Code(
+        "compile",
+        Severity.INFORMATION,
+        "Something about a call that compiles",
+        "A finding about `torch.compile`, `Module.compile` or `torch.export.export` in a program.",
+    ),
+    Code(
+        "compile/warning",
+        Severity.INFORMATION,
+        "Dynamo warns about this code",
+        "Dynamo issued this warning while the program ran, for example that it ignores a "
+        "`functools.lru_cache` and traces the function behind it.",
+    ),
+    Code(
+        "compile/never-called",
+        Severity.INFORMATION,
+        "A compiled object was never called",
+        "The program ran to its end and never called what this line compiles, so compiling it has "
+        "no effect. `torch.compile` returns a new object: call that one, or use "
+        "`model.compile()`, which compiles in place.",
+        "Call the object that `torch.compile` returns, or remove the call.",
+    ),
+    Code(
+        "compile/no-graph",
+        Severity.WARNING,
+        "Nothing of a compiled function was compiled",
+        "The program called this region, and Dynamo captured no graph in it: every call ran in "
+        "eager mode.",
+    ),
+    Code(
+        "program",
+        Severity.HINT,
+        "Something about the run of a program",
+        "A finding about how a program ran, and not about what it compiles.",
+    ),
+    Code(
+        "program/exited",
+        Severity.HINT,
+        "The program ended itself with an error status",
+        "The program called `sys.exit` or `os._exit` with a status other than 0, or its argument "
+        "parser did. If it requires arguments, write them in a comment of the file, "
+        "`# fullgraph: run(--steps 2)`, or on the command line: "
+        "`fullgraph check -- train.py --steps 2`.",
+        "Write the arguments that it needs in a comment: `# fullgraph: run(--steps 2)`.",
+    ),
+    Code(
+        "program/data-missing",
+        Severity.HINT,
+        "The program needs data that is not here",
+        "The program opened a file that does not exist, or asked the network for data. Networks "
+        "are unreachable for code that is traced, unless you allow them. What comes after this "
+        "line was not run.",
+    ),
+    Code(
         "trace",
         Severity.ERROR,
         "The target could not be traced to its end",

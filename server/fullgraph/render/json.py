@@ -19,6 +19,7 @@ from fullgraph_engine.protocol import (
     Position,
     ProbeInfo,
     Range,
+    Region,
     TargetReport,
     to_plain,
 )
@@ -93,9 +94,26 @@ def _target(file: CheckedFile, report: TargetReport) -> dict[str, Any]:
         ],
         "seconds": round(report.seconds, 3),
         "error": report.error,
+        "compiled": report.compiled,
+        "region": _region(file, report.region) if report.region is not None else None,
         "forecast": [
             _forecast(file, made) for made in file.forecasts if made.target == report.name
         ],
+    }
+
+
+def _region(file: CheckedFile, region: Region) -> dict[str, Any]:
+    """What a program compiles, and how; the site is the call that compiles it."""
+    return {
+        "program": shown_path(file, region.program),
+        "api": region.api,
+        "options": dict(region.options),
+        "calls": region.calls,
+        "inlined": region.inlined,
+        "site": {
+            "path": shown_path(file, region.site.path),
+            "range": range_json(span(file, region.site.path, region.site.range)),
+        },
     }
 
 

@@ -26,7 +26,7 @@ def target_line(report: TargetReport) -> str:
             *_breaks(report),
             amount(report.guards, "guard"),
         ]
-    facts += _inputs(report.probe)
+    facts += _origin(report)
     if report.lines:
         facts.append(lines_words(report))
     if report.chosen:
@@ -46,7 +46,9 @@ def lens_title(report: TargetReport, *, with_probe: bool = True) -> str:
     facts = [_clause(words) for words in _outcome(report)]
     if report.status == "traced":
         facts += [amount(report.graphs, "graph"), *_breaks(report)]
-    if with_probe and report.probe is not None:
+    if report.probe is not None and report.probe.origin == "program":
+        facts += _origin(report)
+    elif with_probe and report.probe is not None:
         facts.append(_with_source(report.probe, _brief_inputs(report.probe)))
     return SEPARATOR.join(facts)
 
@@ -130,5 +132,16 @@ def _breaks(report: TargetReport) -> Iterable[str]:
         yield amount(report.recompiles, "recompile")
 
 
-def _inputs(probe: ProbeInfo | None) -> list[str]:
-    return [probe_words(probe)] if probe is not None else []
+def _origin(report: TargetReport) -> list[str]:
+    """The inputs of a target, or how often a program called it and with which options."""
+    if report.probe is None:
+        return []
+    if report.probe.origin != "program":
+        return [probe_words(report.probe)]
+    region = report.region
+    if region is None:
+        return [report.probe.source]
+    options = [region.option_words] if region.options else []
+    if region.inlined:
+        return ["traced inside another compiled region", *options]
+    return [f"in {amount(region.calls, 'call')}", *options]

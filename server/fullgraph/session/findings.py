@@ -16,6 +16,7 @@ from fullgraph.domain.findings import FileFinding, latest
 from fullgraph.domain.paths import with_short_paths
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import Finding, RunId
+from fullgraph_engine.protocol.evidence import BreakEvidence
 
 T = TypeVar("T")
 
@@ -41,11 +42,24 @@ def merge(
             groups.setdefault(_key(finding), []).append(finding)
     merged = []
     for group in groups.values():
-        severity = codes.severity(group[0].code, settings.severity)
+        severity = _severity(group, settings)
         if severity is not Severity.OFF:
             group.sort(key=lambda one: (places.get(one.target, -1), one.run or RunId(one.target)))
             merged.append(_merged([_readable(one, folder) for one in group], severity))
     return tuple(sorted(merged, key=_order))
+
+
+def _severity(group: Sequence[Finding], settings: Settings) -> Severity:
+    """The severity of a finding. A graph break that makes a call raise, as under
+    ``fullgraph=True``, is an error unless the user chose otherwise."""
+    code = group[0].code
+    severity = codes.severity(code, settings.severity)
+    raised = any(
+        isinstance(one.evidence, BreakEvidence) and one.evidence.outcome == "raised"
+        for one in group
+    )
+    chosen = any(codes.fits(code, selector) for selector in settings.severity)
+    return Severity.ERROR if raised and not chosen else severity
 
 
 def _key(finding: Finding) -> object:

@@ -90,4 +90,5 @@ def analyze_request(
         open_files=open_files,
         files=True,
         calls=True,
+        program=settings.program(),
     )

@@ -29,6 +29,7 @@ from fullgraph.session.analysis_unit import Ending, TraceInputs, Unit
 from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph.session.documents import Change, Document, path_of
 from fullgraph.session.engine_pool import EngineKey, EnginePool
+from fullgraph.session.programs import WorkspacePrograms, with_programs
 from fullgraph.session.recordings import recording_of
 from fullgraph.session.request import analyze_request, mentions_torch
 from fullgraph.session.scheduling import Turns
@@ -141,6 +142,7 @@ class Session:
         self._store = Store()
         self._turns = Turns(self.is_busy, self._forecast)
         self._last: SessionStatus | None = None
+        self._programs = WorkspacePrograms()
         self._shown: set[str] = set()
         self._closed = False
 
@@ -487,16 +489,19 @@ class Session:
     def request(self, unit: Unit, only: tuple[str, ...]) -> Analyze:
         """What an engine is asked, to trace a text as it is now."""
         document = unit.document
-        return analyze_request(
+        settings, project = self.settings(unit), self.project(unit)
+        request = analyze_request(
             name=document.name,
             text=document.text,
             generation=document.generation,
-            settings=self.settings(unit),
-            project=self.project(unit),
+            settings=settings,
+            project=project,
             focus=document.focus,
             only=only,
             open_files=self._read_by(unit),
         )
+        shown = (one.document.name for one in self.units.values())
+        return with_programs(request, self._programs, project, settings.program_files, shown)
 
     def _read_by(self, unit: Unit) -> tuple[OpenFile, ...]:
         """Of the files that are open those that a text may import."""

@@ -27,7 +27,7 @@ from typing import Any, Literal, Protocol
 
 from fullgraph.domain.codes import Severity, is_known_selector
 from fullgraph.session import allowances
-from fullgraph_engine.protocol import Allowance, ExampleKind, Limits, Mode
+from fullgraph_engine.protocol import Allowance, ExampleKind, Limits, Mode, ProgramRequest
 
 # The standard library has it from Python 3.11 on; before, it is a dependency.
 tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
@@ -425,6 +425,49 @@ class Settings:
         "Execute tests of the workspace that import the file, by pytest, in the sandbox and for a "
         "few seconds, to see what they call its classes and functions with.",
     )
+    program_run: bool = _setting(
+        True,
+        Flag(),
+        "Run a file that is a program as `python FILE` would, in the sandbox, and report what it "
+        "compiles: a file with a `__main__` block, or with top-level code that calls what it "
+        "compiles. Its writes are discarded and it has no network.",
+        feature="program",
+    )
+    program_seconds: float = _setting(
+        20.0,
+        Number(1, "seconds", whole=False),
+        "Seconds after which a program is stopped. What it compiled until then is reported.",
+        feature="program",
+    )
+    program_arguments: tuple[str, ...] = _setting(
+        (),
+        Texts(),
+        "Command-line arguments of programs, as a list. A comment `# fullgraph: run(--steps 2)` in "
+        "a file has precedence.",
+        feature="program",
+    )
+    program_files: tuple[str, ...] = _setting(
+        (),
+        Texts(),
+        "Programs of the workspace that are run for files which they import, as patterns relative "
+        "to the project root (`scripts/*.py`); a pattern behind `!` excludes programs. Empty: any, "
+        "the most recently changed first, at most three.",
+        feature="program",
+    )
+    program_backend: str = _setting(
+        "",
+        Text(),
+        "Backend that compiles the graphs of a program, such as `inductor`. Empty: graphs run as "
+        "they were captured.",
+        feature="program",
+    )
+    program_uncompiled: bool = _setting(
+        False,
+        Flag(),
+        "Also trace the classes and functions of a program that it does not compile, with inputs "
+        "found as for any other file.",
+        feature="program",
+    )
     export: bool = _setting(
         False,
         Flag(),
@@ -586,6 +629,15 @@ class Settings:
         tests: tuple[ExampleKind, ...] = ("test",) if self.probes_from_tests else ()
         return kinds[self.probes_from_file] + tests
 
+    def program(self) -> ProgramRequest:
+        """How programs are run, as the engine wants it."""
+        return ProgramRequest(
+            seconds=self.program_seconds if self.program_run else 0.0,
+            arguments=self.program_arguments,
+            backend=self.program_backend,
+            uncompiled=self.program_uncompiled,
+        )
+
     def tracing(self) -> tuple[object, ...]:
         """All of them that what a trace finds depends on."""
         return (
@@ -593,6 +645,8 @@ class Settings:
             self.export,
             self.examples(),
             self.limits(),
+            self.program(),
+            self.program_files,
             self.sandbox_allow,
         )
 

@@ -87,23 +87,32 @@ def begin(scratch: str, allowed: Allowed) -> Confinement:
     return Confinement(seen.level, collector)
 
 
+@dataclass(frozen=True)
+class Confined:
+    """The layers that a process is confined by, and the folders of which it has a private view."""
+
+    layers: tuple[SandboxLayer, ...]
+    private: tuple[str, ...] = ()
+
+
 def confine(
-    root: str, allowed: Allowed, *, memory: int, programs: bool
-) -> tuple[SandboxLayer, ...]:
-    """Confine this process and all that it forks, for good; which layers that took.
+    root: str, allowed: Allowed, *, memory: int, programs: bool, private: tuple[str, ...] = ()
+) -> Confined:
+    """Confine this process and all that it forks, for good.
 
     Files may be written below ``root`` and where that is ``allowed``; ``memory`` is the MiB of
-    shared memory. ``programs`` may be started, if that is so.
+    shared memory. ``programs`` may be started, if that is so. What is written below ``private``
+    folders is discarded with the process, where the kernel has such views.
     """
     folders = caches.writable(allowed)
     mounts = namespaces.Mounts(_LEFT_OUT, _LEFT_OUT)
     if not is_left_out("mounts"):
-        mounts = namespaces.restrict_mounts(root, memory, folders)
+        mounts = namespaces.restrict_mounts(root, memory, folders, private)
     if not is_left_out("capabilities"):
         namespaces.drop_capabilities()
     on_landlock = SandboxLayer("Landlock", _LEFT_OUT)
     if not is_left_out("Landlock"):
-        writable = (root, namespaces.SHARED_MEMORY, *folders)
+        writable = (root, namespaces.SHARED_MEMORY, *folders, *mounts.private)
         on_landlock = landlock.restrict(writable, _DEVICES, network=allowed.network)
     on_seccomp = _LEFT_OUT
     if not is_left_out("seccomp"):
@@ -112,12 +121,13 @@ def confine(
             programs=programs or allowed.programs, metadata=metadata, network=allowed.network
         )
     network = "`network` is allowed" if allowed.network else ""
-    return (
+    layers = (
         on_landlock,
         SandboxLayer("seccomp", on_seccomp or network, partly=not on_seccomp),
         SandboxLayer("read-only mounts", mounts.read_only),
         SandboxLayer("private /dev/shm", mounts.shared_memory),
     )
+    return Confined(layers, mounts.private)
 
 
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom"))
@@ -161,7 +171,7 @@ def _look(scratch: str, allowed: Allowed, go: int) -> None:
     # Only what is forked now is in the pid namespace.
     if os.fork() == 0:
         signal.alarm(int(_SECONDS))
-        layers = confine(scratch, allowed, memory=1, programs=False)
+        layers = confine(scratch, allowed, memory=1, programs=False).layers
         seen = _Seen(entered, _level(entered, allowed, "", layers))
         descriptors.write_all(go, json.dumps(to_plain(seen)).encode())
         os._exit(0)

@@ -161,11 +161,19 @@ class Mounts:
 
     read_only: str = ""
     shared_memory: str = ""
+    private: tuple[str, ...] = ()
+    """Folders that this process may write to in a view of its own, which is discarded."""
 
 
-def restrict_mounts(root: str, shared_memory: int, allowed: tuple[str, ...] = ()) -> Mounts:
+def restrict_mounts(
+    root: str, shared_memory: int, allowed: tuple[str, ...] = (), private: tuple[str, ...] = ()
+) -> Mounts:
     """Give this process and all that it forks mounts of their own: read-only but for ``root`` and
-    the ``allowed`` folders, and so many MiB of shared memory."""
+    the ``allowed`` folders, and so many MiB of shared memory.
+
+    Of each ``private`` folder the process gets a writable view whose changes stay in memory, up to
+    the same number of MiB, and are gone with the process; as far as the kernel allows overlays.
+    """
     if _libc is None:
         return Mounts("only Linux has it", "only Linux has it")
     try:
@@ -174,14 +182,16 @@ def restrict_mounts(root: str, shared_memory: int, allowed: tuple[str, ...] = ()
         _mount("none", "/", "", _PRIVATE | _RECURSIVE)
         _mount(root, root, "", _BIND)
         allowed = tuple(one for one in allowed if _is_bound(one))
+        private = _overlaid(private, root, shared_memory)
     except _Refused as error:
         return Mounts(error.lack, error.lack)
     found = Mounts(
+        private=private,
         shared_memory=_lack(
             lambda: _mount(
                 "tmpfs", SHARED_MEMORY, "tmpfs", _NOSUID | _NODEV, f"size={shared_memory}m"
             )
-        )
+        ),
     )
     writable = (root,) if found.shared_memory else (root, SHARED_MEMORY)
     try:
@@ -189,7 +199,7 @@ def restrict_mounts(root: str, shared_memory: int, allowed: tuple[str, ...] = ()
     except _Refused as error:
         found = replace(found, read_only=error.lack)
     else:
-        for path in writable:
+        for path in (*writable, *private):
             _set_writable(path)
         for path in allowed:
             _lack(functools.partial(_set_writable, path))
@@ -198,6 +208,42 @@ def restrict_mounts(root: str, shared_memory: int, allowed: tuple[str, ...] = ()
         _lack(lambda: _mount("proc", "/proc", "proc", flags))
     _stay()
     return found
+
+
+def _overlaid(folders: tuple[str, ...], root: str, size: int) -> tuple[str, ...]:
+    """Lay a writable layer in memory over each folder; those for which the kernel does it."""
+    wanted = [one for one in folders if not _holds_mounts(one)]
+    outermost = [one for one in wanted if not any(one.startswith(f"{other}/") for other in wanted)]
+    if not outermost:
+        return ()
+    layers = f"{root}/private"
+    found: list[str] = []
+    try:
+        os.makedirs(layers, exist_ok=True)  # noqa: PTH103
+        _mount("tmpfs", layers, "tmpfs", _NOSUID | _NODEV, f"size={size}m")
+        for number, folder in enumerate(outermost):
+            upper, work = f"{layers}/upper{number}", f"{layers}/work{number}"
+            os.mkdir(upper)  # noqa: PTH102
+            os.mkdir(work)  # noqa: PTH102
+            options = f"lowerdir={folder},upperdir={upper},workdir={work}"
+            if any(character in folder for character in ",:\\"):
+                continue
+            for extra in ("", ",userxattr"):
+                if not _lack(lambda: _mount("overlay", folder, "overlay", 0, options + extra)):  # noqa: B023
+                    found.append(folder)
+                    break
+    except (OSError, _Refused):
+        pass
+    return tuple(found)
+
+
+def _holds_mounts(folder: str) -> bool:
+    """Whether something is mounted below a folder, which a layer over it would hide."""
+    try:
+        with open("/proc/self/mountinfo", "rb") as mounts:  # noqa: PTH123
+            return any(line.split()[4].startswith(f"{folder}/".encode()) for line in mounts)
+    except OSError:
+        return True
 
 
 def _is_bound(folder: str) -> bool:

@@ -1,0 +1,268 @@
+"""A process that executes a text as a program and reports what its compiled regions did."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import traceback
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from .. import protocol
+from ..protocol import (
+    Event,
+    Finding,
+    FindingFound,
+    GuardsFound,
+    Log,
+    ShapesFound,
+    TargetDone,
+    TraceStepsFound,
+)
+from ..protocol.files import FilesRead, OpenFile
+from ..protocol.sandbox import Allowance
+from ..protocol.trace_steps import MOST_STEPS
+from . import blackbox, frames, import_hook, run, sandbox, wire
+from .permissions import Permissions
+from .pipeline import Pipeline
+from .process_backends import confinement, descriptors, limits
+from .process_backends.channels import ProcessEnds
+from .reads import Reads
+from .wire import Begun, ProgramDone, ProgramOrder, ProgramShows, Upward
+
+_exit = os._exit
+_FLUSHES = (1.0, 3.0, 7.0, 13.0)
+"""Seconds after which what was found so far is reported."""
+_RAISES = ("trace/eager-error", "trace/compile-error")
+_DATA = ("FileNotFoundError", "URLError", "ConnectionError", "LocalEntryNotFoundError")
+"""Exceptions that say that data is missing on this machine."""
+
+
+def main(
+    order: ProgramOrder,
+    given: ProcessEnds,
+    pipeline: Pipeline,
+    user_path: list[str],
+    permissions: Permissions,
+) -> NoReturn:
+    """Never returns."""
+    status = run.BROKEN
+    try:
+        _ProgramProcess(order, given, pipeline, user_path, permissions).live()
+        status = 0
+    except wire.Lost:
+        status = run.LOST
+    except BaseException:
+        try:
+            words = traceback.format_exc()
+            wire.report(given.report, Log(order.analyze.request, "engine", words))
+        except BaseException:
+            _exit(status)
+    finally:
+        _exit(status)
+
+
+class _ProgramProcess:
+    def __init__(
+        self,
+        order: ProgramOrder,
+        given: ProcessEnds,
+        pipeline: Pipeline,
+        user_path: list[str],
+        permissions: Permissions,
+    ) -> None:
+        self.order, self.given, self.pipeline = order, given, pipeline
+        self.user_path, self.allowed = user_path, permissions.allowed
+        root = os.path.dirname(order.scratch)  # noqa: PTH120
+        self.sandbox = sandbox.Sandbox(root, pipeline.pass_over, pipeline.untouched, permissions)
+        self.open_texts = import_hook.OpenTexts()
+        self.reads: Reads | None = None
+        self.program: Any = None
+        self.sent: set[ProgramShows] = set()
+        self.flushed = 0
+        self.finishing = False
+
+    @property
+    def path(self) -> str:
+        return self.order.path
+
+    def tell(self, message: Event | Upward) -> None:
+        wire.report(self.given.report, message)
+
+    def live(self) -> None:
+        analyze = self.order.analyze
+        self.given.raise_all()
+        self.tell(Begun("run", analyze.program.seconds))
+        roots = tuple(analyze.roots)
+        if not self.pipeline.is_program(self.order.text, self.path, roots):
+            self.tell(ProgramDone(ran=False))
+            return
+        self.enter()
+        self.program = self.pipeline.program(
+            self.path, self.order.text, analyze.program, self.finish_and_exit
+        )
+        self.program.on_call = self.flush
+        ending = self.program.run()
+        self.finish(ending)
+
+    # -- before the program ---------------------------------------------------------------------
+
+    def enter(self) -> None:
+        """Confine this process and give it what a program finds that was started by itself."""
+        analyze, given = self.order.analyze, self.given
+        descriptors.attach(given.stdout, given.stderr)
+        limits.reset_signals(self.interrupted)
+        blackbox.attend(given.box)
+        os.environ.update(sandbox.environment(self.order.scratch, self.allowed))
+        tempfile.tempdir = self.order.scratch
+        folder = analyze.cwd or os.path.dirname(self.path)  # noqa: PTH120
+        try:
+            os.chdir(folder)
+        except OSError:
+            os.chdir(self.order.scratch)
+        if "PWD" in os.environ:
+            os.environ["PWD"] = os.getcwd()  # noqa: PTH109
+        sys.dont_write_bytecode = True
+        own = [os.path.dirname(self.path), *analyze.roots]  # noqa: PTH120
+        sys.path[:] = [*dict.fromkeys(own), *(one for one in self.user_path if one not in own)]
+        import_hook.show(self.path, self.order.text)
+        others = [one for one in analyze.open_files if one.path != analyze.path]
+        if analyze.path != self.path:
+            others.append(OpenFile(analyze.path, analyze.text))
+        self.open_texts.replace(others)
+        sys.meta_path.insert(0, self.open_texts)
+        root = os.path.dirname(self.order.scratch)  # noqa: PTH120
+        self.reads = Reads(self.path, self.user_path, root)
+        self.reads.open_files = self.open_texts.texts.keys()
+        sys.meta_path.append(self.reads.unfound)
+        self.sandbox.noted = self.open_texts.loaded = self.reads.opened
+        limits.apply(analyze.limits.memory)
+        confinement.isolate()
+        private = tuple(map(str, (Path.cwd(), Path(self.path).parent, Path.home())))
+        self.sandbox.install(analyze.limits.memory, private=private)
+        self.reads.discarded = self.sandbox.discarded
+        self.pipeline.audit_native_writes()
+        self.pipeline.note_registrations()
+        os._exit = self.exit
+
+    def text_of(self, path: str) -> str:
+        """The text of a file as the program had it."""
+        if path == self.path:
+            return self.order.text
+        known = self.open_texts.texts.get(path)
+        if known is not None:
+            return known
+        try:
+            return Path(path).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ""
+
+    # -- its end --------------------------------------------------------------------------------
+
+    def interrupted(self, number: int, frame: FrameType | None) -> None:
+        """The parent process has decided that the program is to end."""
+        blackbox.at_stack(self.given.box, frames.of_stack(frame))
+        if self.program is None:
+            return
+        how = "time" if number == limits.INTERRUPT else "killed"
+        self.finish_and_exit(self.program.ending(how, frame))
+
+    def exit(self, status: int = 0) -> NoReturn:
+        """In place of ``os._exit``: report first."""
+        try:
+            if self.program is not None and not self.finishing:
+                frame = sys._getframe(1)
+                self.finish(self.program.ending("exited" if status else "finished", frame))
+        finally:
+            _exit(status)
+
+    def finish_and_exit(self, ending: Any) -> None:
+        """Report what was recorded, and end this process."""
+        if self.finishing:
+            return
+        status = run.BROKEN
+        try:
+            self.finish(ending)
+            status = 0
+        except wire.Lost:
+            status = run.LOST
+        except BaseException:
+            self.tell(Log(self.order.analyze.request, "engine", traceback.format_exc()))
+        finally:
+            _exit(status)
+
+    def finish(self, ending: Any) -> None:
+        """Report everything, and how the program ended."""
+        self.finishing = True
+        descriptors.flush()
+        results = self.pipeline.program_results(self.program, ending, self.text_of)
+        first = self.order.analyze.path
+        for path in (first, *(one for one in results.paths if one != first)):
+            self.report(results.of_file(path), path)
+        if self.reads is not None:
+            self.tell(FilesRead.of(self.order.analyze.request, self.reads.untold()))
+        called = len(results.called)
+        self.tell(ProgramDone(ran=True, how=ending.how, called=called, note=results.note))
+
+    def flush(self) -> None:
+        """Report what was found so far, now and then."""
+        due = self.flushed < len(_FLUSHES) and self.program.seconds >= _FLUSHES[self.flushed]
+        if due and not self.finishing:
+            self.flushed += 1
+            ending = self.program.ending("running", None)
+            results = self.pipeline.program_results(self.program, ending, self.text_of)
+            path = self.order.analyze.path
+            self.report(results.of_file(path), path)
+
+    def report(self, shown: Any, path: str) -> None:
+        """Send what is new of the results of one file."""
+        number = self.order.analyze.request
+        for finding in shown.findings:
+            deeper = shown.deeper.get(finding.identity, ())
+            self.send(path, FindingFound(number, self.explained(finding)), deeper)
+        for region in shown.regions:
+            name = region.report.name
+            if region.guards:
+                guards = GuardsFound.of(number, name, region.guards, region.guards_note, 0)
+                self.send(path, guards)
+            if region.steps:
+                steps = tuple(region.steps[:MOST_STEPS])
+                left_out = len(region.steps) - len(steps)
+                self.send(path, TraceStepsFound(number, name, steps, left_out, 0))
+        if shown.shapes and shown.regions:
+            name = shown.regions[0].report.name
+            self.send(path, ShapesFound.of(number, name, shown.shapes, shown.shapes_note, 0))
+        for report in shown.reports:
+            self.send(path, TargetDone(number, report))
+
+    def send(self, path: str, event: Event, deeper: tuple[str, ...] = ()) -> None:
+        message = ProgramShows(path, protocol.encode(event).decode(), deeper)
+        if message not in self.sent:
+            self.sent.add(message)
+            self.tell(message)
+
+    def explained(self, finding: Finding) -> Finding:
+        """A failure with what the sandbox refused before it, if that may be why."""
+        finding = frames.lasting(finding, self.sandbox.root)
+        if finding.code not in _RAISES:
+            return finding
+        said = finding.message.partition(": ")[2]
+        if self.sandbox.explains(said):
+            words = f"Refused while the program ran: {said.partition(': ')[2] or said}"
+            finding = replace(finding, code="trace/sandboxed", message=words)
+            return self.sandbox.explained(finding, said)
+        if said.startswith(_DATA):
+            words = f"The program stops here, because data is missing on this machine: {said}"
+            hint = "Provide the data, or pass arguments that need none: `# fullgraph: run(…)`."
+            network = Allowance("network") if not said.startswith("FileNotFound") else None
+            return replace(
+                finding,
+                code="program/data-missing",
+                message=words,
+                hints=(hint,),
+                allowance=network,
+            )
+        return finding

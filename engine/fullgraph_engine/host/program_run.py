@@ -1,0 +1,222 @@
+"""One Analyze of a text that programs compile: run these, then trace what they do not reach."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from .. import protocol
+from ..protocol import (
+    Analyze,
+    Analyzed,
+    Event,
+    Failed,
+    TargetDone,
+    TargetInfo,
+    TargetsFound,
+    visible,
+)
+from ..protocol.files import FilesRead, state
+from .analysis import Analysis
+from .listener import Listener
+from .programs import ProgramKey, ProgramProcess
+from .services import Services
+from .wire import ProgramShows
+
+_MAY_COMPILE = re.compile(r"compile|export|import")
+_MAY_ACT = re.compile(r"^\S.*\(|__main__", re.MULTILINE)
+_LONGEST = 1_000_000
+"""Bytes up to which the file of another program is read."""
+
+
+def may_have_program(request: Analyze) -> bool:
+    """False only where no program is to be run for a request."""
+    if request.program.seconds <= 0 or "first" not in request.parts or request.only:
+        return False
+    return bool(request.program.candidates) or _may_be_program(request.text)
+
+
+def _may_be_program(text: str) -> bool:
+    return bool(_MAY_ACT.search(text) and _MAY_COMPILE.search(text))
+
+
+class ProgramRun:
+    """For the loop what an analysis is: the text's own program, then its ``candidates`` until one
+    reaches a target of the text, then an analysis of the rest."""
+
+    def __init__(self, request: Analyze, host: Services, scratch: str, waited: float) -> None:
+        self.request, self.scratch = request, scratch
+        self._host, self._waited = host, waited
+        self._began = time.monotonic()
+        own = [request.path] if _may_be_program(request.text) else []
+        self._paths = list(dict.fromkeys((*own, *request.program.candidates)))
+        self._process: ProgramProcess | None = None
+        self._notes: list[str] = []
+        self._targets: dict[str, TargetInfo] = {}
+        self._compiled = False
+        """The program compiles something, in this file or in another one."""
+        self._analysis: Analysis | None = None
+        self._finished = False
+
+    def begin(self) -> None:
+        """Run the first program."""
+        self._next_program()
+
+    # -- programs -------------------------------------------------------------------------------
+
+    def _next_program(self) -> None:
+        while self._paths:
+            path = self._paths.pop(0)
+            text = self.request.text if path == self.request.path else _text_of(path, self.request)
+            if not text:
+                continue
+            key = ProgramKey.of(self.request, path, text)
+            self._process = self._host.programs.find(key, self.request, self._host)
+            for shown in list(self._process.shown):
+                self._take(shown)
+            if self._process.is_over:
+                self._program_ended()
+                return
+            fresh = not self._process.listeners
+            self._process.listeners.append(self._take)
+            if fresh:
+                self._process.begin()
+            return
+        self._trace_rest()
+
+    def _take(self, shown: ProgramShows | None) -> None:
+        if shown is None:
+            self._program_ended()
+            return
+        elsewhere = self.request.program.elsewhere
+        if shown.path != self.request.path or not set(elsewhere).isdisjoint(shown.deeper):
+            return
+        event: Any = protocol.decode(shown.event)
+        event = replace(event, request=self.request.request)
+        if isinstance(event, TargetDone):
+            report = visible(event.report, self._host.degraded)
+            self._compiled = self._compiled or report.status == "traced"
+            if report.name not in self._targets:
+                self._targets[report.name] = TargetInfo(report.name, report.kind, report.range)
+                self._report_targets()
+            event = replace(event, report=report)
+        self._host.send(event)
+
+    def _program_ended(self) -> None:
+        process, self._process = self._process, None
+        if self._finished or process is None:
+            return
+        path = process.key.path
+        files = [*process.files, *([state(path)] if path != self.request.path else [])]
+        if process.done is not None:
+            self._host.send(FilesRead.of(self.request.request, files))
+        done = process.done
+        if done is not None and done.ran:
+            if done.note and done.note not in self._notes:
+                self._notes.append(done.note)
+            self._compiled = self._compiled or done.called > 0
+        if self._compiled and (self._targets or process.key.path == self.request.path):
+            self._trace_rest()
+        else:
+            self._next_program()
+
+    # -- what programs do not reach -------------------------------------------------------------
+
+    def _trace_rest(self) -> None:
+        """Trace the targets that no program reached, unless a program of this file compiles
+        something: then what it does not compile is left out."""
+        request = self.request
+        if self._compiled and self._targets and not request.program.uncompiled:
+            self._report_targets()
+            seconds = round(time.monotonic() - self._began, 4)
+            self._end_with(Analyzed(request.request, request.generation, seconds))
+            return
+        known = tuple(dict.fromkeys((*request.without, *self._targets)))
+        rest = replace(request, without=known)
+        listener = Listener(self._host, self._heard)
+        self._analysis = Analysis(rest, listener, self.scratch, self._waited)
+        self._analysis.begin()
+
+    def _heard(self, message: Any) -> None:
+        """An event of the analysis of the rest."""
+        if isinstance(message, TargetsFound):
+            mine = self._targets
+            others = tuple(one for one in message.targets if one.name not in mine)
+            note = " ".join(filter(None, (*self._notes, message.note)))
+            message = replace(message, targets=_ordered((*mine.values(), *others)), note=note)
+        elif isinstance(message, TargetDone) and self._targets:
+            message = replace(message, report=replace(message.report, compiled=False))
+        if isinstance(message, (Analyzed, Failed)):
+            self._analysis = None
+            self._end_with(message)
+            return
+        self._host.send(message)
+
+    def _report_targets(self) -> None:
+        """Report the targets known so far: those of the programs."""
+        number, note = self.request.request, " ".join(self._notes)
+        self._host.send(TargetsFound(number, _ordered(self._targets.values()), note))
+
+    # -- for the loop ---------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> int:
+        """Runs for which there may soon be a process."""
+        return self._analysis.waiting if self._analysis is not None else 0
+
+    def next_deadline(self) -> float:
+        if self._analysis is not None:
+            return self._analysis.next_deadline()
+        return self._process.next_deadline() if self._process is not None else float("inf")
+
+    def tick(self, now: float) -> None:
+        if self._analysis is not None:
+            self._analysis.tick(now)
+        elif self._process is not None:
+            self._process.tick(now)
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def cancel(self) -> None:
+        """End it; what was reported so far stays."""
+        if self._analysis is not None:
+            self._analysis.cancel()
+            return
+        process, self._process = self._process, None
+        seconds = round(time.monotonic() - self._began, 4)
+        request = self.request
+        self._end_with(Analyzed(request.request, request.generation, seconds, cancelled=True))
+        if process is not None and self._take in process.listeners:
+            process.listeners.remove(self._take)
+            if not process.listeners:
+                process.kill()
+
+    def _end_with(self, last: Event) -> None:
+        if self._finished:
+            return
+        self._finished = True
+        self._host.send(last)
+        self._host.finished(self.request.request)
+        self._host.clean_up([], self.scratch)
+
+
+def _ordered(targets: Iterable[TargetInfo]) -> tuple[TargetInfo, ...]:
+    """Targets in the order of the text."""
+    return tuple(sorted(targets, key=lambda one: (one.range.start.line, one.range.start.byte)))
+
+
+def _text_of(path: str, request: Analyze) -> str:
+    """The text of another program, as an editor or the disk has it; empty if it cannot be read."""
+    for file in request.open_files:
+        if file.path == path:
+            return file.text
+    try:
+        if Path(path).stat().st_size > _LONGEST:
+            return ""
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,124 @@
+"""Whether a text is a program that compiles something, from its syntax tree."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..protocol.comments import RUN
+
+_COMPILES = re.compile(
+    r"(?<!\bre)\.(compile|export|optimize)\b|\bimport .*\b(compile|export)\b|compiler?\.[a-z]"
+)
+"""Matches ``torch.compile``, ``model.compile`` and ``torch.export``, but not ``re.compile``."""
+_MOST_FILES = 200
+"""Files that are searched for code that compiles."""
+
+
+def is_program(text: str, path: str, roots: tuple[str, ...] = ()) -> bool:
+    """Whether to run a text: it does something when it is executed, and it, or a file of the
+    workspace that it imports, mentions ``compile`` or ``export``.
+
+    Raises:
+        SyntaxError: the text does not parse.
+    """
+    tree = ast.parse(text)
+    return does_something(tree) and _mentions_compiling(text, tree, path, roots)
+
+
+def arguments_in(text: str) -> tuple[str, ...] | None:
+    """The command-line arguments that a comment of a text gives its program; None without one."""
+    for line in text.split("\n"):
+        found = RUN.search(line) if "fullgraph" in line else None
+        if found is not None:
+            try:
+                return tuple(shlex.split(found["arguments"]))
+            except ValueError:  # a quotation mark is missing
+                return tuple(found["arguments"].split())
+    return None
+
+
+def does_something(tree: ast.Module) -> bool:
+    """Whether executing a file does more than define, import and construct: it has a ``__main__``
+    block, or calls at top level what the file itself defines."""
+    own = set(_bound(tree))
+    return any(_acts(node, own) for node in tree.body)
+
+
+def _bound(tree: ast.Module) -> Iterator[str]:
+    """Names of the functions and variables that a file defines at top level."""
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.name
+        elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.For, ast.With)):
+            for one in ast.walk(node):
+                if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+                    yield one.id
+
+
+def _acts(node: ast.stmt, own: set[str]) -> bool:
+    if isinstance(node, ast.If) and _is_main(node.test):
+        return True
+    if isinstance(node, (ast.If, ast.For, ast.While, ast.With, ast.Try)):
+        inside = (one for one in ast.iter_child_nodes(node) if isinstance(one, ast.stmt))
+        return any(_acts(one, own) for one in inside)
+    if isinstance(node, (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Assert)):
+        return any(isinstance(one, ast.Call) and _root(one.func) in own for one in ast.walk(node))
+    return False
+
+
+def _root(function: ast.expr) -> str:
+    """The name that an attribute, call or item begins with: ``net`` of ``net(x).sum``."""
+    node: ast.expr = function
+    while True:
+        if isinstance(node, (ast.Attribute, ast.Subscript)):
+            node = node.value
+        elif isinstance(node, ast.Call):
+            node = node.func
+        else:
+            return node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_main(test: ast.expr) -> bool:
+    """Whether a condition compares ``__name__``."""
+    return any(isinstance(one, ast.Name) and one.id == "__name__" for one in ast.walk(test))
+
+
+def _mentions_compiling(text: str, tree: ast.Module, path: str, roots: tuple[str, ...]) -> bool:
+    if _COMPILES.search(text):
+        return True
+    folders = (str(Path(path).parent), *roots)
+    waiting, seen = list(_imported_files(tree, folders)), {Path(path)}
+    while waiting and len(seen) < _MOST_FILES:
+        file = waiting.pop()
+        if file in seen:
+            continue
+        seen.add(file)
+        try:
+            imported = file.read_text(encoding="utf-8", errors="replace")
+            if _COMPILES.search(imported):
+                return True
+            waiting += _imported_files(ast.parse(imported), (str(file.parent), *folders))
+        except (OSError, SyntaxError, ValueError, RecursionError):
+            continue
+    return False
+
+
+def _imported_files(tree: ast.Module, folders: tuple[str, ...]) -> Iterator[Path]:
+    """Files of the workspace that a text imports, as far as the import statements show it."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            names = [base, *(f"{base}.{alias.name}".lstrip(".") for alias in node.names)]
+        for name in filter(None, names):
+            for folder in folders:
+                file = Path(folder, *name.split("."))
+                for found in (file.with_suffix(".py"), file / "__init__.py"):
+                    if found.is_file():
+                        yield found

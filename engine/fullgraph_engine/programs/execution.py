@@ -1,0 +1,216 @@
+"""Executing a program in this process, as ``python FILE`` would, under the recorder."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+import time
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..protocol import ProgramRequest
+from ..protocol.regions import ProgramEnd
+from ..torch_internals import dynamo
+from ..torch_internals.exceptions import BREAKS
+from ..tracing import recorder, stacks
+from ..tracing.drive import real_backends
+from ..tracing.recording import Stack
+from .detection import arguments_in
+from .regions import LiveRegion, Regions, is_own
+from .watching import Attribution, ProgramRecorder
+
+QUIET_CALLS = 8
+"""Calls of each region without a compilation, after which a long run is stopped."""
+
+QUIET_SECONDS = 8.0
+"""Wall time that a run gets in any case before it is stopped for quiet regions."""
+
+_clock = time.monotonic
+
+
+@dataclass(frozen=True)
+class DynamoWarning:
+    """A warning that Dynamo issued while the program ran, with the user's stack."""
+
+    message: str
+    stack: Stack
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a program's run ended. ``line`` is the zero-based line of the program's file that was at
+    work, -1 if unknown; ``error`` is the exception that ended it."""
+
+    how: ProgramEnd
+    line: int = -1
+    error: BaseException | None = None
+    status: object = None
+
+
+class Program(Attribution):
+    """One run of a program. ``stop`` ends the process after it has reported; it is called from
+    inside the program when nothing new is to be expected."""
+
+    def __init__(
+        self,
+        path: str,
+        text: str,
+        request: ProgramRequest,
+        stop: Callable[[Ending], None],
+    ) -> None:
+        self.path, self.text, self.request = path, text, request
+        self.recorder = ProgramRecorder(bottom=_run.__code__, file=path)
+        super().__init__(self.recorder.recording)
+        self.regions = Regions(_run.__code__, self)
+        self.warnings: list[DynamoWarning] = []
+        self.on_call: Callable[[], None] = lambda: None
+        """Called after each outermost call of a region."""
+        self._stop = dynamo.disable(stop)
+        self._began = _clock()
+
+    @property
+    def seconds(self) -> float:
+        """Wall time since the program began."""
+        return _clock() - self._began
+
+    def run(self) -> Ending:
+        """Execute the text as ``__main__`` until it ends by itself, as ``python FILE`` does; a file
+        in a package as ``python -m`` does."""
+        package, folder = package_of(self.path)
+        if package and folder not in sys.path:
+            sys.path.append(folder)
+        self.regions.watch()
+        self._watch_warnings()
+        load_in_process()
+        module = types.ModuleType("__main__")
+        module.__file__ = self.path
+        module.__package__ = package or None
+        sys.modules["__main__"] = module
+        written = arguments_in(self.text)
+        sys.argv = [self.path, *(self.request.arguments if written is None else written)]
+        self._began = _clock()
+        with self.recorder.listen(), contextlib.ExitStack() as stack:
+            if self.request.backend:
+                stack.enter_context(backend_of(self.request.backend))
+            try:
+                code = compile(self.text, self.path, "exec", dont_inherit=True)
+                _run(code, module.__dict__)
+            except SystemExit as error:
+                if error.code in (0, None):
+                    return Ending("finished")
+                return Ending("exited", self._line(error), error, error.code)
+            except BaseException as error:
+                return Ending("raised", self._line(error), error)
+        return Ending("finished")
+
+    def _line(self, error: BaseException) -> int:
+        stack = stacks.of_traceback(error.__traceback__)
+        return next((one.line for one in reversed(stack) if one.path == self.path), -1)
+
+    def ending(self, how: ProgramEnd, frame: types.FrameType | None) -> Ending:
+        """An end that comes from outside of the program, at a live frame of it."""
+        self.recorder.finish()
+        return Ending(how, self.line_of(frame))
+
+    def line_of(self, frame: types.FrameType | None) -> int:
+        """The innermost line of the program's file on a live stack, zero-based; -1 if none."""
+        while frame is not None:
+            if frame.f_code.co_filename == self.path:
+                return frame.f_lineno - 1
+            frame = frame.f_back
+        return -1
+
+    def failed(self, error: BaseException) -> None:
+        """Record a graph break that ends the call, as under ``fullgraph=True``."""
+        if isinstance(error, BREAKS):
+            traced = getattr(error, "_fullgraph_stack", None)
+            traced = traced or stacks.of_summary(getattr(error, "real_stack", None))
+            self.recorder.broke(error, "raised", traced)
+
+    def after_call(self, region: LiveRegion) -> None:
+        if self.active:
+            return
+        self.on_call()
+        if self.seconds < QUIET_SECONDS:
+            return
+        known = [one for one in self.regions.all if one.calls and one.api != "torch.export.export"]
+        if all(one.quiet >= QUIET_CALLS for one in known):
+            self._stop(self.ending("quiet", sys._getframe(1)))
+
+    def _watch_warnings(self) -> None:
+        """Keep what Dynamo warns of, with the place; the warning itself is shown as ever."""
+        show = warnings.showwarning
+
+        @functools.wraps(show)
+        def showwarning(
+            message: Any, category: Any, filename: str, lineno: int, *rest: Any
+        ) -> None:
+            watch = recorder.active()
+            words = str(message)
+            if watch is not None and words.startswith("Dynamo "):
+                self.warnings.append(DynamoWarning(words, watch.here()))
+            show(message, category, filename, lineno, *rest)
+
+        warnings.showwarning = showwarning  # type: ignore[assignment]
+
+
+def _run(code: types.CodeType, namespace: dict[str, Any]) -> None:
+    """The bottom of all stacks of the program: frames outside it are not the user's."""
+    exec(code, namespace)
+
+
+@contextlib.contextmanager
+def backend_of(name: str) -> Iterator[None]:
+    """Inside, every region is compiled by the backend of this name."""
+    with real_backends():
+        yield
+
+
+def load_in_process() -> None:
+    """Have data loaders load in this process: the sandbox lets them start no workers."""
+    from torch.utils.data import DataLoader
+
+    original = DataLoader.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        self.num_workers, self.timeout = 0, 0
+        self.prefetch_factor = None
+        self.persistent_workers = False
+
+    DataLoader.__init__ = __init__  # type: ignore[method-assign]
+
+
+def package_of(path: str) -> tuple[str, str]:
+    """The dotted package that a file is in, and the folder above its packages; an empty name for a
+    file in no package."""
+    folder = Path(path).parent
+    names: list[str] = []
+    while (folder / "__init__.py").is_file():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(names), os.fspath(folder)
+
+
+def stop_words(ending: Ending, seconds: float, called: int) -> str:
+    """Why a run did not go on to its end, as a sentence; empty for one that did."""
+    at = f" at line {ending.line + 1}" if ending.line >= 0 else ""
+    regions = f"{called} compiled region{'' if called == 1 else 's'} had been called by then"
+    if ending.how == "time":
+        return f"The program was stopped after {seconds:.0f} s{at}; {regions}."
+    if ending.how == "quiet":
+        return (
+            f"The program was stopped after {seconds:.0f} s{at}, because its compiled regions were "
+            f"called {QUIET_CALLS} more times without compiling anything; {regions}."
+        )
+    return ""
+
+
+__all__ = ["DynamoWarning", "Ending", "Program", "is_own", "package_of", "stop_words"]

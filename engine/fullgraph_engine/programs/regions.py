@@ -1,0 +1,255 @@
+"""The callables that a program compiles, found where torch makes them.
+
+Nothing that the program sees is replaced: the context object that ``torch.compile`` makes for a
+callable runs hooks before and after each call, and one of ours is added to them.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ..protocol.regions import RegionApi
+from ..torch_internals import regions as upstream
+from ..torch_internals.regions import CompiledCall
+from ..tracing import stacks
+from ..tracing.recording import Stack
+
+_LONGEST_OPTION = 60
+
+
+@dataclass(frozen=True)
+class RegionFailure:
+    """An exception that left a call of a region, and the call, which can be repeated without
+    Dynamo."""
+
+    error: BaseException
+    call: CompiledCall | None
+
+
+_MOST_FAILURES = 8
+
+
+@dataclass(eq=False)
+class LiveRegion:
+    """One compiled callable while its program runs.
+
+    ``site`` is the stack of the call that compiled it, outermost frame first. ``code`` is the code
+    object of the function behind it, None for a callable without one. ``kind`` is the class of a
+    module region.
+    """
+
+    api: RegionApi
+    name: str
+    site: Stack
+    options: tuple[tuple[str, str], ...]
+    code: types.CodeType | None = None
+    kind: type | None = None
+    calls: int = 0
+    quiet: int = 0
+    """Number of calls since the last one that compiled something."""
+    failures: list[RegionFailure] = field(default_factory=list)
+    """The first calls that raised."""
+
+    @property
+    def fullgraph(self) -> bool:
+        return ("fullgraph", "True") in self.options
+
+
+class Listener:
+    """What wants to know of the calls of regions."""
+
+    def entered(self, region: LiveRegion) -> None:
+        """A call of a region begins."""
+
+    def left(self, region: LiveRegion, error: BaseException | None) -> None:
+        """A call of a region has ended, with an exception or without."""
+
+
+class Regions:
+    """All regions of one program, in the order in which they were compiled."""
+
+    def __init__(self, bottom: types.CodeType, listener: Listener) -> None:
+        self.all: list[LiveRegion] = []
+        self._bottom, self._listener = bottom, listener
+        self._depth = 0
+        self._by_key: dict[object, LiveRegion] = {}
+
+    def watch(self) -> None:
+        """Note every region that is compiled from now on in this process."""
+        upstream.CONTEXT.wrap(self._around_context)
+        upstream.EXPORT.wrap(self._around_export)
+
+    # -- torch.compile and Module.compile -----------------------------------------------------
+
+    def _around_context(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def __call__(context: Any, function: Any) -> Any:
+            if self._depth:  # a module's own call, or a class's methods
+                return original(context, function)
+            self._depth += 1
+            try:
+                made = original(context, function)
+            finally:
+                self._depth -= 1
+            self._made(context, function, sys._getframe(1))
+            return made
+
+        return __call__
+
+    def _made(self, context: Any, function: Any, frame: types.FrameType | None) -> None:
+        compile_frame, through_module = _compile_frame(frame)
+        api: RegionApi = "Module.compile" if through_module else "torch.compile"
+        region = self._region(api, function, frame, _options(compile_frame))
+        if region is not None:
+            upstream.on_each_call(context, functools.partial(self._enter, region))
+
+    def _enter(self, region: LiveRegion) -> Callable[[], None]:
+        call = upstream.call_of(sys._getframe(1))
+        region.calls += 1
+        self._listener.entered(region)
+
+        def leave() -> None:
+            self._leave(region, sys.exc_info()[1], call)
+
+        return leave
+
+    def _leave(
+        self, region: LiveRegion, error: BaseException | None, call: CompiledCall | None
+    ) -> None:
+        if error is not None and len(region.failures) < _MOST_FAILURES:
+            region.failures.append(RegionFailure(error, call))
+        self._listener.left(region, error)
+
+    # -- torch.export -------------------------------------------------------------------------
+
+    def _around_export(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def export(mod: Any, *args: Any, **kwargs: Any) -> Any:
+            options = tuple((name, _shown(value)) for name, value in kwargs.items())
+            known = {"strict", "dynamic_shapes"}
+            options = tuple(one for one in options if one[0] in known)
+            region = self._region("torch.export.export", mod, sys._getframe(1), options)
+            if region is None:
+                return original(mod, *args, **kwargs)
+            region.calls += 1
+            self._listener.entered(region)
+            inputs = args[0] if args else kwargs.get("args", ())
+            named = (args[1] if len(args) > 1 else kwargs.get("kwargs")) or {}
+            raised: BaseException | None = None
+            try:
+                return original(mod, *args, **kwargs)
+            except BaseException as error:
+                raised = error
+                raise
+            finally:
+                self._leave(region, raised, CompiledCall(mod, tuple(inputs), named))
+
+        return export
+
+    # -- both ---------------------------------------------------------------------------------
+
+    def _region(
+        self,
+        api: RegionApi,
+        function: Any,
+        frame: types.FrameType | None,
+        options: tuple[tuple[str, str], ...],
+    ) -> LiveRegion | None:
+        """The region of a callable; None if no code of the workspace compiles it. Callables of the
+        same code that are compiled at the same place in the same way are one region."""
+        site = stacks.of_frame(frame, self._bottom)
+        if not any(is_own(one.path) for one in site):
+            return None
+        subject = upstream.compiled_subject(function)
+        name, code, kind = _described(subject)
+        last = next(one for one in reversed(site) if is_own(one.path))
+        key = (api, name, code, kind, last.path, last.line, last.byte, options)
+        region = self._by_key.get(key)
+        if region is None:
+            region = self._by_key[key] = LiveRegion(api, name, site, options, code, kind)
+            self.all.append(region)
+        return region
+
+
+def is_own(path: str) -> bool:
+    """Whether a file is neither installed, nor torch's, nor the engine's."""
+    return not (stacks.is_library(path) or stacks.is_machinery(path))
+
+
+def _described(subject: Any) -> tuple[str, types.CodeType | None, type | None]:
+    """The name of a callable, its code, and its class if it is a module."""
+    if isinstance(subject, torch.nn.Module):
+        kind = type(subject)
+        return _name(kind), _code(kind.forward), kind
+    while isinstance(subject, functools.partial):
+        subject = subject.func
+    if isinstance(subject, type):
+        return _name(subject), None, None
+    function = inspect.unwrap(subject) if callable(subject) else subject
+    owner = getattr(function, "__self__", None)
+    if inspect.ismethod(function):
+        function = inspect.unwrap(function.__func__)
+        holder = owner if isinstance(owner, type) else type(owner)
+        return f"{_name(holder)}.{function.__name__}", _code(function), None
+    if inspect.isfunction(function):
+        return _name(function), _code(function), None
+    owner_type: Any = type(subject)
+    return _name(owner_type), _code(owner_type.__call__) if callable(subject) else None, None
+
+
+def _name(thing: Any) -> str:
+    name = str(getattr(thing, "__qualname__", getattr(thing, "__name__", "region")))
+    return name.replace("<locals>.", "")
+
+
+def _code(function: Any) -> types.CodeType | None:
+    code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
+    return code if isinstance(code, types.CodeType) else None
+
+
+def _compile_frame(
+    frame: types.FrameType | None,
+) -> tuple[types.FrameType | None, bool]:
+    """The innermost call of ``torch.compile`` on a stack, and whether ``Module.compile`` made it.
+    Only torch's own frames are passed on the way."""
+    found: types.FrameType | None = None
+    through_module = False
+    while frame is not None and stacks.is_torch(frame.f_code.co_filename):
+        if upstream.is_compile(frame.f_code):
+            found = found or frame
+        if frame.f_code.co_name == "compile" and "nn/modules" in frame.f_code.co_filename:
+            through_module = True
+        frame = frame.f_back
+    return found, through_module
+
+
+def _options(frame: types.FrameType | None) -> tuple[tuple[str, str], ...]:
+    """The arguments of a call of ``torch.compile`` that differ from their defaults."""
+    if frame is None:
+        return ()
+    found = []
+    for name, default in upstream.DEFAULTS.items():
+        value = frame.f_locals.get(name, default)
+        if name == "backend" and not isinstance(value, (str, types.FunctionType)):
+            continue  # torch has wrapped the name by now
+        if name == "mode" and value == "default":
+            continue
+        if value is not default and value != default:
+            found.append((name, _shown(value)))
+    return tuple(found)
+
+
+def _shown(value: Any) -> str:
+    name = getattr(value, "__qualname__", None)
+    try:
+        words = str(name) if name is not None else repr(value)
+    except Exception:  # a user's __repr__ may do anything
+        words = f"<{type(value).__name__}>"
+    return words if len(words) <= _LONGEST_OPTION else words[: _LONGEST_OPTION - 1] + "…"

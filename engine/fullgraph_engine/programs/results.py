@@ -1,0 +1,562 @@
+"""A program's run as findings and reports, for each file of the workspace that took part."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import types
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from .. import texts, tracing
+from ..findings import breaks, failures, guards, operators, recompiles, shapes, trace_steps
+from ..findings.break_costs import BreakCosts
+from ..findings.places import SourceText, identity, related_to
+from ..protocol import (
+    Finding,
+    Frame,
+    Position,
+    ProbeInfo,
+    Range,
+    Region,
+    RunId,
+    Status,
+    TargetInfo,
+    TargetKind,
+    TargetReport,
+)
+from ..protocol.coverage import Coverage
+from ..protocol.evidence import FailureEvidence
+from ..protocol.guards import GuardedFrame
+from ..protocol.regions import CompileSite
+from ..protocol.shapes import PlaceShapes
+from ..protocol.trace_steps import TraceStep
+from ..targets import Target, discover
+from ..tracing.recording import Failure, Recompile, Recording, Stack
+from .execution import Ending, Program, stop_words
+from .regions import LiveRegion, RegionFailure, is_own
+
+_MOST_PATHS = 40
+"""Files that one run reports findings of."""
+
+_NOWHERE = Range(Position(-1, 0), Position(-1, 0))
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
+
+
+@dataclass(frozen=True)
+class RegionResult:
+    """What is shown of one region in one file."""
+
+    report: TargetReport
+    guards: tuple[GuardedFrame, ...] = ()
+    guards_note: str = ""
+    steps: tuple[TraceStep, ...] = ()
+
+
+@dataclass(frozen=True)
+class FileResults:
+    """What one file shows of a program's run.
+
+    ``regions`` are those defined in the file, or compiled there if they are defined in a library.
+    ``reached`` are other targets of the file whose code Dynamo traced, as part of a region.
+    """
+
+    findings: tuple[Finding, ...]
+    regions: tuple[RegionResult, ...]
+    reached: tuple[TargetReport, ...]
+    shapes: tuple[PlaceShapes, ...] = ()
+    shapes_note: str = ""
+    deeper: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By the identity of a finding, the other files of the workspace that have inner frames of
+    it."""
+
+    @property
+    def reports(self) -> tuple[TargetReport, ...]:
+        return (*(one.report for one in self.regions), *self.reached)
+
+    @property
+    def infos(self) -> tuple[TargetInfo, ...]:
+        """The targets of these reports."""
+        return tuple(TargetInfo(one.name, one.kind, one.range) for one in self.reports)
+
+
+class ProgramResults:
+    """Turns one run into the results of any file of the workspace."""
+
+    def __init__(self, program: Program, ending: Ending, text_of: Callable[[str], str]) -> None:
+        program.settle()
+        self.program, self.ending = program, ending
+        self.text_of = text_of
+        self.names = _unique_names(program.regions.all)
+        self.parts = {region: program.work_of(region) for region in program.regions.all}
+
+    @property
+    def paths(self) -> list[str]:
+        """Files of the workspace that took part: those with code that Dynamo traced, with a region
+        or with a call that compiles one; the program's own first."""
+        found = dict.fromkeys([self.program.path])
+        for region in self.program.regions.all:
+            found.update(dict.fromkeys(one.path for one in region.site))
+            if region.code is not None:
+                found[region.code.co_filename] = None
+        found.update((code.co_filename, None) for code in self.program.recorder.entered_code)
+        return [path for path in found if is_own(path)][:_MOST_PATHS]
+
+    @property
+    def called(self) -> list[LiveRegion]:
+        """Regions that were called, or traced as part of another region's call."""
+        return [one for one in self.program.regions.all if one.calls or self.is_inlined(one)]
+
+    @property
+    def note(self) -> str:
+        """Why the run did not go on to the program's end, as a sentence."""
+        return stop_words(self.ending, self.program.seconds, len(self.called))
+
+    def is_inlined(self, region: LiveRegion) -> bool:
+        """Whether Dynamo traced the code of a region, be it in a call of another one."""
+        return region.code in self.program.recorder.entered_code
+
+    def of_file(self, path: str) -> FileResults:
+        """What a file shows."""
+        return _File(self, path, self.text_of(path)).results()
+
+
+class _File:
+    def __init__(self, whole: ProgramResults, path: str, text: str) -> None:
+        self.whole, self.path, self.text = whole, path, text
+        self.program = whole.program
+        self.is_main = path == self.program.path
+        self.source = SourceText(path, text)
+        self.found: dict[str, Finding] = {}
+        self.deeper: dict[str, tuple[str, ...]] = {}
+        self.below: tuple[str, ...] = ()
+        """Of the record at work, the files with frames inside of this file's."""
+
+    def results(self) -> FileResults:
+        regions = []
+        for region in self.program.regions.all:
+            place = self.place_of(region)
+            part = self.whole.parts[region]
+            target = self.whole.names[region] if place is not None else ""
+            self.findings_of(part, place, target)
+            if place is not None:
+                regions.append(self.region_result(region, place, part))
+        self.findings_of(self.program.work_of(None), None, "")
+        for region in self.program.regions.all:
+            self.without_effect(region)
+        self.warnings()
+        for region in self.program.regions.all:
+            self.failures_of(region)
+        if self.is_main and self.whole.ending.error is not None:
+            self.end()
+        shapes_found: tuple[PlaceShapes, ...] = ()
+        note = ""
+        if self.is_main and regions:
+            recording = self.program.recording
+            shapes_found, note = shapes.kept(shapes.of_recording(recording, self.source), recording)
+        return FileResults(
+            tuple(self.found.values()),
+            tuple(regions),
+            tuple(self.reached({one.report.range for one in regions})),
+            shapes_found,
+            note,
+            self.deeper,
+        )
+
+    # -- whose findings are whose ---------------------------------------------------------------
+
+    def is_shown_here(self, stack: Stack) -> bool:
+        """Whether a stack has a frame of this file; notes which other files are deeper."""
+        below: list[str] = []
+        for frame in reversed(stack):
+            if frame.path == self.path:
+                self.below = tuple(dict.fromkeys(below))
+                return True
+            if is_own(frame.path):
+                below.append(frame.path)
+        self.below = ()
+        return False
+
+    def add(self, finding: Finding, target: str) -> None:
+        known = self.found.get(finding.identity)
+        if known is not None:
+            count = known.count + finding.count
+            self.found[finding.identity] = dataclasses.replace(known, count=count)
+            return
+        if self.below:
+            self.deeper[finding.identity] = self.below
+        target = target or self.target_around(finding.range)
+        run = RunId(target) if target else None
+        finding = dataclasses.replace(finding, target=target, run=run, mode="real")
+        self.found[finding.identity] = finding
+
+    def target_around(self, where: Range) -> str:
+        """The name of the target of this file that contains a place; empty if none does."""
+        inside = (one.name for one in self.targets if _contains(one.body, where.start.line))
+        return next(inside, "")
+
+    # -- findings -------------------------------------------------------------------------------
+
+    def findings_of(self, part: Recording, place: Range | None, target: str) -> None:
+        fallback = place if place is not None else _NOWHERE
+        self.breaks_of(part, fallback, target)
+        self.below = ()
+        for skip in part.skips:
+            skipped = breaks.of_skip(skip, self.source)
+            if skipped is not None:
+                self.add(skipped, target)
+        for op in part.custom_ops:
+            if not op.compliant and self.is_shown_here(op.stack):
+                self.add(operators.of_operator(op, self.source, fallback), target)
+        for recompile in part.recompiles:
+            if self.is_shown_here(_stack_of(recompile)):
+                for finding in recompiles.of_recompile(recompile, self.source, fallback):
+                    self.add(finding, target)
+
+    def breaks_of(self, part: Recording, fallback: Range, target: str) -> None:
+        tally = breaks.Tally()
+        found: dict[str, Finding] = {}
+        below: dict[str, tuple[str, ...]] = {}
+        for record in part.breaks:
+            if not self.is_shown_here(record.stack):
+                continue
+            finding = breaks.of_break(record, self.source, fallback)
+            again = tally.add(finding.identity, record)
+            if finding.identity not in found or again:
+                found[finding.identity] = finding
+                below[finding.identity] = self.below
+        if not found:
+            return
+        costs = BreakCosts(part, self.source, fallback, target)
+        counts = tally.counts()
+        for key, finding in found.items():
+            amended = dataclasses.replace(
+                finding,
+                count=counts.get(key, 1),
+                causes=costs.causes(key) or finding.causes,
+                cost=costs.cost(finding),
+            )
+            self.below = below[key]
+            self.add(amended, target)
+
+    def without_effect(self, region: LiveRegion) -> None:
+        """A call that compiles something that is never called, or in which nothing is compiled."""
+        part = self.whole.parts[region]
+        if part.graphs or part.breaks or self.whole.is_inlined(region) or region.failures:
+            return
+        if region.api == "torch.export.export" or not self.is_shown_here(region.site):
+            return
+        place = self.source.locate(region.site, _NOWHERE)
+        if region.calls:
+            code = "compile/no-graph"
+            times = "once" if region.calls == 1 else f"{region.calls} times"
+            words = f"`{region.name}` was called {times}, and no graph of it was compiled"
+        elif self.whole.ending.how == "finished":
+            code = "compile/never-called"
+            words = f"`{region.name}` is compiled here, and the compiled object is never called"
+        else:
+            return
+        self.add(
+            Finding(
+                code=code,
+                message=words,
+                range=place.range,
+                explanation="\n".join(dict.fromkeys(skip.reason for skip in part.skips)),
+                stack=place.stack,
+                identity=identity(code, place.range),
+            ),
+            self.whole.names[region],
+        )
+
+    def warnings(self) -> None:
+        for warning in self.program.warnings:
+            if not self.is_shown_here(warning.stack):
+                continue
+            place = self.source.locate(warning.stack, _NOWHERE)
+            first, _, rest = warning.message.partition(". ")
+            code = "compile/warning"
+            self.add(
+                Finding(
+                    code=code,
+                    message=first.rstrip("."),
+                    range=place.range,
+                    explanation=rest,
+                    stack=place.stack,
+                    related=related_to(place),
+                    identity=f"{identity(code, place.range)} {first}",
+                ),
+                "",
+            )
+
+    def failures_of(self, region: LiveRegion) -> None:
+        """What calls of a region raised, unless it is a graph break, which is a finding already, or
+        what ended the program."""
+        for failure in region.failures:
+            ended = failure.error is self.whole.ending.error
+            if getattr(failure.error, "_fullgraph_recorded", False) or ended:
+                continue
+            self.raised(failure.error, region, failure)
+
+    def end(self) -> None:
+        """The exception that ended the program."""
+        error = self.whole.ending.error
+        if error is None or getattr(error, "_fullgraph_recorded", False):
+            return
+        found = self._region_of(error)
+        self.raised(error, *found)
+
+    def _region_of(self, error: BaseException) -> tuple[LiveRegion | None, RegionFailure | None]:
+        """The innermost region whose call raised an exception, and that failure."""
+        for region in reversed(self.program.regions.all):
+            for failure in region.failures:
+                if failure.error is error:
+                    return region, failure
+        return None, None
+
+    def raised(
+        self, error: BaseException, region: LiveRegion | None, failed: RegionFailure | None
+    ) -> None:
+        if isinstance(error, SystemExit):
+            self.exited(error)
+            return
+        failure = tracing.failure_of(error)
+        if not self.is_shown_here(failure.stack):
+            return
+        fallback = self.source.line_range(max(self.whole.ending.line, 0))
+        if region is None or failed is None or failed.call is None:
+            code, words = failures.RAISES, "The program raises here"
+        elif _raises_eagerly(failed) and region.api != "torch.export.export":
+            code, words = failures.RAISES, "The code raises here, with or without torch.compile"
+        else:
+            code = "trace/compile-error"
+            outer = type(error).__name__
+            raises = "fails" if outer == failure.kind else f"raises {outer}"
+            words = f"{region.api} {raises} here, and the same call runs without it"
+        self.add(_of_failure(failure, code, words, self.source, fallback), "")
+
+    def exited(self, error: SystemExit) -> None:
+        """A program that ended itself before its end, with a status that says that it failed."""
+        self.below = ()
+        where = self.source.line_range(max(self.whole.ending.line, 0))
+        code = "program/exited"
+        self.add(
+            Finding(
+                code=code,
+                message=f"The program exits here with status {texts.shown(error.code)}",
+                range=where,
+                identity=identity(code, where),
+            ),
+            "",
+        )
+
+    # -- regions --------------------------------------------------------------------------------
+
+    def place_of(self, region: LiveRegion) -> Range | None:
+        """The name of a region's definition in this file; the call that compiles it, where it is
+        defined elsewhere; None if this file has neither."""
+        if _home_of(region) == self.path:
+            return self.defined_at(region)
+        last = next((one for one in reversed(region.site) if is_own(one.path)), None)
+        if last is None or last.path != self.path:
+            return None
+        return self.source.range_of(last)
+
+    def defined_at(self, region: LiveRegion) -> Range | None:
+        line = region.code.co_firstlineno if region.code is not None else 0
+        wanted = region.name.rpartition(".")[2]
+        for node in self.definitions:
+            if region.kind is not None:
+                inside = node.lineno <= line <= (node.end_lineno or node.lineno)
+                if isinstance(node, ast.ClassDef) and node.name == wanted and inside:
+                    return self.source.name_of(node)  # type: ignore[arg-type]
+            elif line in _lines_of(node):
+                if isinstance(node, ast.Lambda):
+                    return self.source.line_range(node.lineno - 1)
+                return self.source.name_of(node)  # type: ignore[arg-type]
+        return self.source.header(max(line - 1, 0))
+
+    @cached_property
+    def definitions(self) -> list[Definition]:
+        tree = self.source.tree
+        nodes = ast.walk(tree) if tree is not None else iter(())
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+        return [node for node in nodes if isinstance(node, kinds)]
+
+    def region_result(self, region: LiveRegion, place: Range, part: Recording) -> RegionResult:
+        recording = part
+        breaks_here = {
+            (one.id, one.stack[-1] if one.stack else None, one.causes[0].kind)
+            for one in recording.breaks
+        }
+        status: Status = "traced"
+        error = None
+        inlined = not region.calls and self.whole.is_inlined(region)
+        exported = region.api == "torch.export.export"
+        if not region.calls and not inlined:
+            status, error = "failed", "never called while the program ran"
+        elif region.failures and not (part.frames or part.skips or inlined or exported):
+            status, error = "failed", texts.described(region.failures[0].error).split("\n")[0]
+        site = next(one for one in reversed(region.site) if is_own(one.path))
+        report = TargetReport(
+            name=self.whole.names[region],
+            kind=_kind(region),
+            range=place,
+            status=status,
+            mode="real",
+            probe=ProbeInfo("program", inputs="", source=f"line {site.line + 1}"),
+            graphs=len(recording.graphs),
+            ops=recording.op_count,
+            breaks=len(breaks_here),
+            skips=sum(breaks.of_skip(one, self.source) is not None for one in recording.skips),
+            guards=recording.guard_count,
+            recompiles=len(recording.recompiles),
+            seconds=round(sum(one.seconds for one in recording.frames), 4),
+            error=error,
+            coverage=self.coverage_of(region, place),
+            region=Region(
+                program=self.program.path,
+                api=region.api,
+                site=CompileSite(site.path, self.site_range(site)),
+                options=region.options,
+                calls=region.calls,
+                inlined=inlined,
+            ),
+            compiled=True,
+        )
+        return RegionResult(
+            report,
+            guards.of_recording(recording, self.source),
+            guards.note_of(recording),
+            trace_steps.of_recording(recording, self.source, place),
+        )
+
+    def site_range(self, site: Frame) -> Range:
+        if site.path == self.path:
+            return self.source.range_of(site)
+        return Range(Position(site.line, 0), Position(site.line, 0))
+
+    def coverage_of(self, region: LiveRegion, place: Range) -> Coverage | None:
+        if not self.is_main:
+            return None
+        body = self.body_at(place)
+        lines = self.program.recording.lines
+        traced = [one for one in lines.traced if _contains(body, one.start.line)]
+        entered = [one for one in lines.entered if _contains(body, one.start.line)]
+        return Coverage.of(traced, entered) if entered else None
+
+    def body_at(self, place: Range) -> Range:
+        """The definition whose name is at a place."""
+        for node in self.definitions:
+            if node.lineno - 1 <= place.start.line <= (node.end_lineno or node.lineno) - 1:
+                named = isinstance(node, ast.Lambda) or self.source.name_of(node) == place  # type: ignore[arg-type]
+                if named:
+                    end = (node.end_lineno or node.lineno) - 1
+                    return Range(Position(node.lineno - 1, 0), Position(end + 1, 0))
+        return place
+
+    # -- what regions reach ---------------------------------------------------------------------
+
+    @cached_property
+    def targets(self) -> Sequence[Target]:
+        try:
+            return discover(self.text, self.path).targets
+        except (SyntaxError, ValueError, RecursionError):
+            return ()
+
+    def reached(self, regions: set[Range]) -> Iterator[TargetReport]:
+        """Targets that are no region, and whose code was traced inside one."""
+        lines = [
+            code.co_firstlineno - 1
+            for code in self.program.recorder.entered_code
+            if code.co_filename == self.path
+        ]
+        for target in self.targets:
+            if target.range in regions or not any(_contains(target.body, one) for one in lines):
+                continue
+            inside = [
+                one
+                for one in self.found.values()
+                if one.code.startswith("graph-break/")
+                and _contains(target.body, one.range.start.line)
+            ]
+            yield TargetReport(
+                name=target.name,
+                kind=target.kind,
+                range=target.range,
+                status="traced",
+                mode="real",
+                probe=ProbeInfo("program", inputs="", source="inside compiled code"),
+                breaks=len(inside),
+                compiled=True,
+            )
+
+
+def _of_failure(
+    failure: Failure, code: str, words: str, source: SourceText, fallback: Range
+) -> Finding:
+    place = source.locate(failure.stack, fallback)
+    first = failure.message.split("\n")[0].strip()
+    said = f"{failure.kind}: {first}" if first else failure.kind
+    return Finding(
+        code=code,
+        message=f"{words}: {said}",
+        range=place.range,
+        explanation=failure.message if "\n" in failure.message else "",
+        stack=place.stack,
+        related=related_to(place),
+        identity=identity(code, place.range),
+        evidence=FailureEvidence(failure.kind, failure.phase),
+    )
+
+
+def _raises_eagerly(failed: RegionFailure) -> bool:
+    """Whether the call that failed also raises the same kind of exception without Dynamo."""
+    call = failed.call
+    if call is None:
+        return False
+    try:
+        tracing.call_eagerly(call.function, call.args, call.kwargs)
+    except BaseException as error:
+        kinds = {type(failed.error).__name__, tracing.failure_of(failed.error).kind}
+        return type(error).__name__ in kinds
+    return False
+
+
+def _stack_of(recompile: Recompile) -> Stack:
+    """The callers of a function that was recompiled, then the function, then the guard's place."""
+    failed = next((one for one in recompile.failures if one.stack), None)
+    function = Frame(recompile.path, recompile.function, recompile.line)
+    return (*recompile.stack, function, *(failed.stack if failed is not None else ()))
+
+
+def _home_of(region: LiveRegion) -> str | None:
+    return region.code.co_filename if region.code is not None else None
+
+
+def _kind(region: LiveRegion) -> TargetKind:
+    return "module" if region.kind is not None else "function"
+
+
+def _unique_names(regions: Sequence[LiveRegion]) -> dict[LiveRegion, str]:
+    """A name for each region; the second of the same name is ``name[2]``, but regions of the same
+    code have one name."""
+    names: dict[LiveRegion, str] = {}
+    by_name: dict[str, list[types.CodeType | type | None]] = {}
+    for region in regions:
+        known = by_name.setdefault(region.name, [])
+        same = region.kind or region.code
+        known.append(same)
+        names[region] = region.name if len(known) == 1 else f"{region.name}[{len(known)}]"
+    return names
+
+
+def _lines_of(node: Definition) -> range:
+    """Lines on which the code object of a definition may begin, from one: its decorators too."""
+    decorators = getattr(node, "decorator_list", ())
+    return range(min([node.lineno, *(one.lineno for one in decorators)]), node.lineno + 1)
+
+
+def _contains(body: Range, line: int) -> bool:
+    return body.start.line <= line <= body.end.line

@@ -1,0 +1,46 @@
+"""Regions: what a program compiles, and what its run showed of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .places import Range
+
+RegionApi = Literal["torch.compile", "Module.compile", "torch.export.export"]
+"""The function that the program called to compile the region."""
+
+ProgramEnd = Literal["running", "finished", "raised", "exited", "quiet", "time", "killed"]
+"""How a program's run ended: by itself, with an exception, with a nonzero exit status, stopped
+after every region made several calls without compiling, stopped at the time limit, or ended for
+another limit; ``running`` before its end."""
+
+
+@dataclass(frozen=True)
+class CompileSite:
+    """A call that compiles something; ``range`` covers the call in the file ``path``."""
+
+    path: str
+    range: Range
+
+
+@dataclass(frozen=True)
+class Region:
+    """Something that a program compiles.
+
+    ``program`` is the path of the program that ran. ``options`` are the arguments of the compiling
+    call that differ from their defaults, as Python source. ``inlined`` is true for a region that
+    was only called inside another compiled region.
+    """
+
+    program: str
+    api: RegionApi
+    site: CompileSite
+    options: tuple[tuple[str, str], ...] = ()
+    calls: int = 0
+    inlined: bool = False
+
+    @property
+    def option_words(self) -> str:
+        """``fullgraph=True, dynamic=False``."""
+        return ", ".join(f"{name}={value}" for name, value in self.options)

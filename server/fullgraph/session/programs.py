@@ -1,0 +1,181 @@
+"""The programs of a workspace: files that import another one and do something when they run."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fullgraph_engine.protocol import Analyze
+
+MOST_PROGRAMS = 3
+"""Programs that are run for one file."""
+_MOST_FILES = 2_000
+"""Python files of a workspace that are searched."""
+_LONGEST = 500_000
+"""Bytes up to which a file is searched."""
+_DEPTH = 4
+"""Imports between a program and the file, at most."""
+_FRESH = 2.0
+"""Seconds for which the list of a workspace's files is reused."""
+
+_LEFT_OUT = frozenset({"node_modules", "site-packages", "__pycache__", "build", "dist", "venv"})
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+([^#\n]+)|import[ \t]+([^#\n]+))", re.M
+)
+_ACTS = re.compile(r"__name__\s*==|^[A-Za-z_][\w.]*(?:\[[^\]\n]*\])?\(|^(?:for|with|while)\b", re.M)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What is known of a file: dotted names that it imports, relative ones with their dots, and
+    whether running it may do something."""
+
+    path: str
+    modified: int
+    imports: frozenset[str]
+    acts: bool
+
+
+class WorkspacePrograms:
+    """Finds the programs that import a file, directly or through other files."""
+
+    def __init__(self) -> None:
+        self._sources: dict[str, _Source] = {}
+        self._listed: dict[str, tuple[float, list[_Source]]] = {}
+
+    def importing(self, path: str, project: Path, patterns: Sequence[str] = ()) -> tuple[str, ...]:
+        """Paths of programs that import ``path``, the most recently changed first, at most
+        ``MOST_PROGRAMS``. ``patterns`` are globs relative to the project: with any, only programs
+        that match one are returned; a pattern behind ``!`` excludes its matches."""
+        sources = self._of(project)
+        wanted, found = {path}, dict[str, _Source]()
+        for _ in range(_DEPTH):
+            importers = [
+                one
+                for one in sources
+                if one.path not in found and any(_imports(one, name) for name in wanted)
+            ]
+            if not importers:
+                break
+            found.update((one.path, one) for one in importers)
+            wanted = {one.path for one in importers}
+        found.pop(path, None)
+        programs = [
+            one for one in found.values() if one.acts and _is_chosen(one.path, project, patterns)
+        ]
+        programs.sort(key=lambda one: (-one.modified, one.path))
+        return tuple(one.path for one in programs[:MOST_PROGRAMS])
+
+    def _of(self, project: Path) -> list[_Source]:
+        listed = self._listed.get(str(project))
+        now = time.monotonic()
+        if listed is not None and now - listed[0] < _FRESH:
+            return listed[1]
+        sources = [one for one in map(self._read, _files(project)) if one is not None]
+        self._listed[str(project)] = now, sources
+        return sources
+
+    def _read(self, path: str) -> _Source | None:
+        try:
+            state = os.stat(path)  # noqa: PTH116
+            known = self._sources.get(path)
+            if known is not None and known.modified == state.st_mtime_ns:
+                return known
+            if state.st_size > _LONGEST:
+                return None
+            text = Path(path).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+        source = _Source(path, state.st_mtime_ns, frozenset(_imported(text)), _acts(path, text))
+        self._sources[path] = source
+        return source
+
+
+def with_programs(
+    request: Analyze,
+    programs: WorkspacePrograms,
+    project: Path | None,
+    patterns: Sequence[str],
+    shown: Iterable[str],
+) -> Analyze:
+    """A request that also names the programs which may compile what its file defines, and the other
+    files that show their own findings."""
+    asked = request.program
+    if asked.seconds <= 0 or "first" not in request.parts or request.only:
+        return request
+    candidates: tuple[str, ...] = ()
+    if project is not None and os.path.isabs(request.path):  # noqa: PTH117
+        candidates = programs.importing(request.path, project, patterns)
+    elsewhere = tuple(sorted(set(shown) - {request.path}))
+    return replace(request, program=replace(asked, candidates=candidates, elsewhere=elsewhere))
+
+
+def _files(project: Path) -> Iterator[str]:
+    count = 0
+    for folder, folders, names in os.walk(project):
+        folders[:] = sorted(
+            name for name in folders if name not in _LEFT_OUT and not name.startswith(".")
+        )
+        for name in sorted(names):
+            if name.endswith(".py"):
+                count += 1
+                if count > _MOST_FILES:
+                    return
+                yield os.path.join(folder, name)  # noqa: PTH118
+
+
+def _imported(text: str) -> Iterator[str]:
+    for found in _IMPORT.finditer(text):
+        module, names, plain = found.groups()
+        if plain is not None:
+            yield from (one.split()[0] for one in plain.split(",") if one.split())
+            continue
+        yield module
+        for name in names.strip("() \t\\").split(","):
+            if name.split():
+                yield (
+                    f"{module.rstrip('.')}.{name.split()[0]}"
+                    if module.strip(".")
+                    else (f"{module}{name.split()[0]}")
+                )
+
+
+def _acts(path: str, text: str) -> bool:
+    """Whether running a file may do something; tests are run by pytest, and are no programs."""
+    name = os.path.basename(path)  # noqa: PTH119
+    if name.startswith("test_") or name in ("conftest.py", "setup.py", "__init__.py"):
+        return False
+    return _ACTS.search(text) is not None
+
+
+def _imports(source: _Source, path: str) -> bool:
+    """Whether a file imports another one, as far as names tell."""
+    stem = path.removesuffix("/__init__.py").removesuffix(".py")
+    parts = stem.strip("/").split("/")
+    names = {".".join(parts[at:]) for at in range(max(len(parts) - 6, 0), len(parts))}
+    if not names.isdisjoint(source.imports):
+        return True
+    for name in source.imports:
+        dots = len(name) - len(name.lstrip("."))
+        if dots:
+            folder = Path(source.path).parents[dots - 1] if dots <= 8 else Path("/")
+            if str(folder.joinpath(*filter(None, name[dots:].split(".")))) == stem:
+                return True
+    return False
+
+
+def _is_chosen(path: str, project: Path, patterns: Sequence[str]) -> bool:
+    try:
+        name = Path(path).relative_to(project).as_posix()
+    except ValueError:
+        return False
+    excluded = [one[1:] for one in patterns if one.startswith("!")]
+    wanted = [one for one in patterns if not one.startswith("!")]
+    if any(fnmatch.fnmatch(name, one) for one in excluded):
+        return False
+    return not wanted or any(fnmatch.fnmatch(name, one) for one in wanted)
