@@ -391,7 +391,11 @@ class _Attempt:
             mode.prefer_real = self.auto and self._could_be_real(call)
             mode.read = False
         wanted = self.asked_dynamic or self.names_sizes
-        with self._written() as witness, explanations.taping(wanted) as self._tapes:
+        with (
+            self._written() as witness,
+            explanations.taping(wanted) as self._tapes,
+            call.context.entered(),
+        ):
             self.watch.enter("trace")
             recording = tracing.trace(
                 call.function,
@@ -425,7 +429,11 @@ class _Attempt:
             wishes = batch_dimensions(call)
             if call.dynamic or not wishes:
                 return
-            with self._written(sizes_only=True), explanations.taping() as self._tapes:
+            with (
+                self._written(sizes_only=True),
+                explanations.taping() as self._tapes,
+                call.context.entered(),
+            ):
                 self.watch.enter("trace")
                 recording = tracing.trace(call.function, call.args, call.kwargs, dynamic=wishes)
                 self.watch.enter("findings")
@@ -451,7 +459,8 @@ class _Attempt:
             if self.auto and self._could_be_real(call):
                 self.auto_failure = "torch.export tells more with values"
                 return
-            made = exporting.exported(call, real=not self.fake)
+            with call.context.entered():
+                made = exporting.exported(call, real=not self.fake)
             if made.failure is not None and self._eager_failure(call) is not None:
                 return  # it is no matter of export
             checked = () if self.fake else exporting.checked_operators(call, self.tracee.text)
@@ -485,7 +494,8 @@ class _Attempt:
 
             batch = batch_dimensions(call)
             range_ = self.target.range
-            made = Forecaster(call, self.source, range_, apart, begin, batch, rows).run()
+            with call.context.entered():
+                made = Forecaster(call, self.source, range_, apart, begin, batch, rows).run()
             if made.raised and real:
                 self.auto_failure = "the fake run raised"
                 return made
@@ -741,6 +751,9 @@ class _Attempt:
             if eager is not None and not (self.fake and failures.lacks_fake(eager)):
                 failure = eager
             self.error = _one_line(failure)
+        elif call is not None and not self.fake and self._eager_failure(call) is None:
+            # Code behind a graph break raises, and does not without Dynamo.
+            failure = dataclasses.replace(failure, phase="tracer")
         chosen = len(self.recording.chosen) if self.recording is not None else 0
         finding = failures.of_failure(
             failure, self.source, self.target.range, fake=self.fake, chosen=chosen
@@ -753,7 +766,8 @@ class _Attempt:
     @staticmethod
     def _eager_failure(call: Call) -> Failure | None:
         try:
-            tracing.call_eagerly(call.function, call.args, call.kwargs)
+            with call.context.entered():
+                tracing.call_eagerly(call.function, call.args, call.kwargs)
         except tracing.ValueNeeded:
             return None
         except BaseException as error:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .. import code_objects
 from ..protocol import ProbeInfo
 from . import rng, tensors
+from .context import CallContext
 from .deadline import within
 from .discovery import Target
 from .probes import Call, Enclosing, Namespace, NoProbe, Probe, unwrap
@@ -246,7 +247,9 @@ class _Watch:
             args, kwargs = arguments
             caller, program = sys._getframe(2), enclosing.name if enclosing.is_program else ""
             place = _place(caller, str(namespace.get("__file__", "")), program)
-            self.last = Call(unwrap(function), args, kwargs, (), init, place)
+            context = CallContext.current()
+            place = ", ".join(filter(None, (place, context.words)))
+            self.last = Call(unwrap(function), args, kwargs, (), init, place, context=context)
             self.last.is_doubtful = enclosing.is_doubtful
             if first and _is_outermost(caller, function):
                 self.last.same_as = enclosing.name

@@ -44,6 +44,8 @@ def plan(
 def _own(target: Target, namespace: Namespace, recording: Sequence[RecordedClass]) -> list[Probe]:
     found = recorded.find(target, recording)
     known = probes.plan(target, namespace)
+    if known and probes.are_from_attributes(known):
+        known = searched.otherwise(target, known, searched.probes(target, namespace, ()))
     if known or found is None or recorded.is_stale(found, namespace):
         return known
     return recorded.probes(found)

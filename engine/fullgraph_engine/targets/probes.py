@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from ..protocol import ProbeInfo
 from . import notation, tensors
 from .annotations import Parameter
+from .context import CallContext
 from .discovery import Target, WrittenProbe
 from .notation import Arguments, Notation, Value
 from .signatures import misfit
@@ -63,6 +64,8 @@ class Call:
     otherwise: Callable[[], Call] | None = field(default=None, repr=False)
     iterated: Mapping[str, type] = field(default_factory=dict)
     uncalled: bool = False
+    context: CallContext = field(default_factory=CallContext)
+    """Modes of torch in which the call is made."""
 
     @property
     def inputs(self) -> str:
@@ -544,6 +547,11 @@ def _attributes(target: Target, namespace: Namespace) -> list[str]:
     return found
 
 
+def are_from_attributes(found: Sequence[Probe]) -> bool:
+    """Whether probes pass what an attribute of the instance holds, such as ``dummy_inputs``."""
+    return any(isinstance(one._build, _Attribute) for one in found)
+
+
 @dataclass(frozen=True)
 class _Returned:
     """``get_inputs()``."""
@@ -579,7 +587,10 @@ class _Attribute:
                 "write a probe comment instead."
             )
         args, kwargs = fit(function, value)
-        return Call(function, args, kwargs, (), shown)
+        call = Call(function, args, kwargs, (), shown)
+        # A base class of a library may have it, for models of other kinds.
+        call.is_doubtful = True
+        return call
 
 
 @dataclass(frozen=True)
