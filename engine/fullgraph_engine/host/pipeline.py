@@ -300,9 +300,15 @@ class Pipeline(Protocol):
         """Whether a text is to be run as a program; not where it does not parse."""
 
     def program(
-        self, path: str, text: str, request: ProgramRequest, stop: Callable[[Any], None]
+        self,
+        path: str,
+        text: str,
+        request: ProgramRequest,
+        stop: Callable[[Any], None],
+        *,
+        fake: bool,
     ) -> Any:
-        """A ``programs.Program`` that is ready to run; ``stop`` ends the process."""
+        """Make a ``programs.Program`` that is ready to run; ``stop`` ends the process."""
 
     def program_results(self, program: Any, ending: Any, text_of: Callable[[str], str]) -> Any:
         """What a program's run showed so far: ``programs.results.ProgramResults``."""
@@ -541,11 +547,17 @@ class RealPipeline:
             return False
 
     def program(
-        self, path: str, text: str, request: ProgramRequest, stop: Callable[[Any], None]
+        self,
+        path: str,
+        text: str,
+        request: ProgramRequest,
+        stop: Callable[[Any], None],
+        *,
+        fake: bool,
     ) -> Any:
         from .. import programs
 
-        return programs.Program(path, text, request, stop)
+        return programs.Program(path, text, request, stop, fake=fake)
 
     def program_results(self, program: Any, ending: Any, text_of: Callable[[str], str]) -> Any:
         from ..programs.results import ProgramResults

@@ -102,7 +102,11 @@ class _ProgramProcess:
             return
         self.enter()
         self.program = self.pipeline.program(
-            self.path, self.order.text, analyze.program, self.finish_and_exit
+            self.path,
+            self.order.text,
+            analyze.program,
+            self.finish_and_exit,
+            fake=self.order.fake,
         )
         self.program.on_call = self.flush
         ending = self.program.run()
@@ -198,6 +202,9 @@ class _ProgramProcess:
         """Report everything, and how the program ended."""
         self.finishing = True
         descriptors.flush()
+        if self.program.lacks_device(ending):
+            self.tell(ProgramDone(ran=True, how=ending.how, lacks_device=True))
+            return
         results = self.pipeline.program_results(self.program, ending, self.text_of)
         first = self.order.analyze.path
         for path in (first, *(one for one in results.paths if one != first)):

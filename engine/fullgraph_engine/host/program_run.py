@@ -68,13 +68,14 @@ class ProgramRun:
 
     # -- programs -------------------------------------------------------------------------------
 
-    def _next_program(self) -> None:
-        while self._paths:
-            path = self._paths.pop(0)
+    def _next_program(self, *, again: str = "") -> None:
+        """Run the program ``again`` on fake tensors, or the next one."""
+        while self._paths or again:
+            path, fake, again = again or self._paths.pop(0), bool(again), ""
             text = self.request.text if path == self.request.path else _text_of(path, self.request)
             if not text:
                 continue
-            key = ProgramKey.of(self.request, path, text)
+            key = ProgramKey.of(self.request, path, text, fake=fake)
             self._process = self._host.programs.find(key, self.request, self._host)
             for shown in list(self._process.shown):
                 self._take(shown)
@@ -99,7 +100,7 @@ class ProgramRun:
         event = replace(event, request=self.request.request)
         if isinstance(event, TargetDone):
             report = visible(event.report, self._host.degraded)
-            self._compiled = self._compiled or report.status == "traced"
+            self._compiled = self._compiled or bool(report.compiled)
             if report.name not in self._targets:
                 self._targets[report.name] = TargetInfo(report.name, report.kind, report.range)
                 self._report_targets()
@@ -115,6 +116,9 @@ class ProgramRun:
         if process.done is not None:
             self._host.send(FilesRead.of(self.request.request, files))
         done = process.done
+        if done is not None and done.lacks_device and not process.key.fake:
+            self._next_program(again=process.key.path)
+            return
         if done is not None and done.ran:
             if done.note and done.note not in self._notes:
                 self._notes.append(done.note)

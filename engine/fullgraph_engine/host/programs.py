@@ -72,9 +72,10 @@ class ProgramKey:
     cwd: str
     roots: tuple[str, ...]
     open_files: tuple[OpenFile, ...]
+    fake: bool = False
 
     @classmethod
-    def of(cls, request: Analyze, path: str, text: str) -> ProgramKey:
+    def of(cls, request: Analyze, path: str, text: str, *, fake: bool) -> ProgramKey:
         """The key of a program's run for a request about it or about a file that it imports."""
         files = {one.path: one for one in request.open_files}
         files[request.path] = OpenFile(request.path, request.text)
@@ -91,6 +92,7 @@ class ProgramKey:
             cwd=request.cwd,
             roots=request.roots,
             open_files=changed,
+            fake=fake,
         )
 
 
@@ -119,7 +121,8 @@ class ProgramProcess:
         """Start it; without room for a process it has ended at once."""
         try:
             self._scratch = tempfile.mkdtemp(dir=self._host.scratch)
-            order = ProgramOrder(self.request, self.key.path, self.key.text, self._scratch)
+            key = self.key
+            order = ProgramOrder(self.request, key.path, key.text, self._scratch, key.fake)
             made = self._host.backend.perform(order, self)
         except OSError as error:
             words = f"The program was not run: {shortage.words(error)}.\n"

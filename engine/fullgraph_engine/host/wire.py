@@ -187,6 +187,8 @@ class ProgramDone:
     how: ProgramEnd = "finished"
     called: int = 0
     note: str = ""
+    lacks_device: bool = False
+    """The program raised because this machine has no GPU: it is to run again on fake tensors."""
 
 
 @dataclass(frozen=True)
@@ -392,6 +394,8 @@ class ProgramOrder:
     path: str
     text: str
     scratch: str
+    fake: bool = False
+    """All tensors of the program are fake, so that it needs no GPU."""
 
 
 @dataclass(frozen=True)

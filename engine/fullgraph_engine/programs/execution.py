@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import linecache
 import os
+import re
 import sys
 import time
 import types
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .. import devices, texts, tracing
 from ..protocol import ProgramRequest
 from ..protocol.regions import ProgramEnd
 from ..torch_internals import dynamo
@@ -21,6 +24,7 @@ from ..torch_internals.exceptions import BREAKS
 from ..tracing import recorder, stacks
 from ..tracing.drive import real_backends
 from ..tracing.recording import Stack
+from . import absent_gpu
 from .detection import arguments_in
 from .regions import LiveRegion, Regions, is_own
 from .watching import Attribution, ProgramRecorder
@@ -30,6 +34,8 @@ QUIET_CALLS = 8
 
 QUIET_SECONDS = 8.0
 """Wall time that a run gets in any case before it is stopped for quiet regions."""
+
+_ASKS_FOR_GPU = re.compile(r"\bcuda\b|\bGPUs?\b", re.IGNORECASE)
 
 _clock = time.monotonic
 
@@ -63,8 +69,10 @@ class Program(Attribution):
         text: str,
         request: ProgramRequest,
         stop: Callable[[Ending], None],
+        *,
+        fake: bool = False,
     ) -> None:
-        self.path, self.text, self.request = path, text, request
+        self.path, self.text, self.request, self.fake = path, text, request, fake
         self.recorder = ProgramRecorder(bottom=_run.__code__, file=path)
         super().__init__(self.recorder.recording)
         self.regions = Regions(_run.__code__, self)
@@ -96,6 +104,13 @@ class Program(Attribution):
         sys.argv = [self.path, *(self.request.arguments if written is None else written)]
         self._began = _clock()
         with self.recorder.listen(), contextlib.ExitStack() as stack:
+            if self.fake:
+                tracing.want_cuda_for("cuda")
+                absent_gpu.install()
+                mode = stack.enter_context(tracing.tensor_mode(True))
+                if mode is not None:
+                    mode.begin()
+                    mode.prefer_real = False
             if self.request.backend:
                 stack.enter_context(backend_of(self.request.backend))
             try:
@@ -112,6 +127,21 @@ class Program(Attribution):
     def _line(self, error: BaseException) -> int:
         stack = stacks.of_traceback(error.__traceback__)
         return next((one.line for one in reversed(stack) if one.path == self.path), -1)
+
+    def lacks_device(self, ending: Ending) -> bool:
+        """Whether the program needs a GPU, which no process here uses, and may run on fake tensors
+        instead."""
+        error = ending.error
+        if self.fake or error is None:
+            return False
+        words = texts.message(error)
+        if devices.are_missed(words):
+            return True
+        # ``assert torch.cuda.is_available(), "This needs a GPU"``, or ``sys.exit`` behind such an
+        # ``if``.
+        line = linecache.getline(self.path, ending.line + 1)
+        refuses = isinstance(error, (AssertionError, RuntimeError, SystemExit))
+        return refuses and _ASKS_FOR_GPU.search(f"{words}\n{line}") is not None
 
     def ending(self, how: ProgramEnd, frame: types.FrameType | None) -> Ending:
         """An end that comes from outside of the program, at a live frame of it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import os
 import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,9 +26,10 @@ from ..protocol import (
     TargetInfo,
     TargetKind,
     TargetReport,
+    TraceMode,
 )
 from ..protocol.coverage import Coverage
-from ..protocol.evidence import FailureEvidence
+from ..protocol.evidence import BreakEvidence, FailureEvidence
 from ..protocol.guards import GuardedFrame
 from ..protocol.regions import CompileSite
 from ..protocol.shapes import PlaceShapes
@@ -40,6 +42,10 @@ from .regions import LiveRegion, RegionFailure, is_own
 _MOST_PATHS = 40
 """Files that one run reports findings of."""
 
+_FAKE = (
+    "The program needs a GPU, so it ran on fake CUDA tensors: sizes, dtypes and devices are as in "
+    "a real run, but values are made up and gradients are not computed."
+)
 _NOWHERE = Range(Position(-1, 0), Position(-1, 0))
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
@@ -110,9 +116,16 @@ class ProgramResults:
         return [one for one in self.program.regions.all if one.calls or self.is_inlined(one)]
 
     @property
+    def mode(self) -> TraceMode:
+        """Whether the program's tensors were fake or real."""
+        return "fake" if self.program.fake else "real"
+
+    @property
     def note(self) -> str:
-        """Why the run did not go on to the program's end, as a sentence."""
-        return stop_words(self.ending, self.program.seconds, len(self.called))
+        """Sentences on how the run differs from one that the user would start."""
+        fake = _FAKE if self.program.fake else ""
+        stopped = stop_words(self.ending, self.program.seconds, len(self.called))
+        return " ".join(filter(None, (fake, stopped)))
 
     def is_inlined(self, region: LiveRegion) -> bool:
         """Whether Dynamo traced the code of a region, be it in a call of another one."""
@@ -156,10 +169,13 @@ class _File:
         if self.is_main and regions:
             recording = self.program.recording
             shapes_found, note = shapes.kept(shapes.of_recording(recording, self.source), recording)
+        reached = list(self.reached({one.report.range for one in regions}))
+        if regions or reached:
+            reached += self.not_compiled({one.report.range for one in regions}, reached)
         return FileResults(
             tuple(self.found.values()),
             tuple(regions),
-            tuple(self.reached({one.report.range for one in regions})),
+            tuple(reached),
             shapes_found,
             note,
             self.deeper,
@@ -189,7 +205,7 @@ class _File:
             self.deeper[finding.identity] = self.below
         target = target or self.target_around(finding.range)
         run = RunId(target) if target else None
-        finding = dataclasses.replace(finding, target=target, run=run, mode="real")
+        finding = dataclasses.replace(finding, target=target, run=run, mode=self.whole.mode)
         self.found[finding.identity] = finding
 
     def target_around(self, where: Range) -> str:
@@ -236,7 +252,8 @@ class _File:
                 finding,
                 count=counts.get(key, 1),
                 causes=costs.causes(key) or finding.causes,
-                cost=costs.cost(finding),
+                # A call that raises has no cost to weigh.
+                cost=costs.cost(finding) if _goes_on(finding) else None,
             )
             self.below = below[key]
             self.add(amended, target)
@@ -404,8 +421,8 @@ class _File:
             kind=_kind(region),
             range=place,
             status=status,
-            mode="real",
-            probe=ProbeInfo("program", inputs="", source=f"line {site.line + 1}"),
+            mode=self.whole.mode,
+            probe=ProbeInfo("program", inputs="", source=self.compiled_by(site)),
             graphs=len(recording.graphs),
             ops=recording.op_count,
             breaks=len(breaks_here),
@@ -431,6 +448,12 @@ class _File:
             guards.note_of(recording),
             trace_steps.of_recording(recording, self.source, place),
         )
+
+    def compiled_by(self, site: Frame) -> str:
+        """Which other file compiles a region, in words; empty if this one does."""
+        if site.path == self.path:
+            return ""
+        return f"as compiled by {os.path.basename(site.path)}:{site.line + 1}"  # noqa: PTH119
 
     def site_range(self, site: Frame) -> Range:
         if site.path == self.path:
@@ -486,11 +509,30 @@ class _File:
                 kind=target.kind,
                 range=target.range,
                 status="traced",
-                mode="real",
+                mode=self.whole.mode,
                 probe=ProbeInfo("program", inputs="", source="inside compiled code"),
                 breaks=len(inside),
                 compiled=True,
             )
+
+    def not_compiled(
+        self, regions: set[Range], reached: list[TargetReport]
+    ) -> Iterator[TargetReport]:
+        """Report the targets that the program does not compile; none where they are traced
+        otherwise, or where the run was stopped before it came to them."""
+        if self.program.request.uncompiled or self.whole.ending.how == "running":
+            return
+        known = regions | {one.range for one in reached}
+        for target in self.targets:
+            if target.range not in known:
+                yield TargetReport(
+                    name=target.name,
+                    kind=target.kind,
+                    range=target.range,
+                    status="no-probe",
+                    mode=self.whole.mode,
+                    compiled=False,
+                )
 
 
 def _of_failure(
@@ -508,6 +550,13 @@ def _of_failure(
         related=related_to(place),
         identity=identity(code, place.range),
         evidence=FailureEvidence(failure.kind, failure.phase),
+    )
+
+
+def _goes_on(finding: Finding) -> bool:
+    """Whether the call goes on behind a graph break."""
+    return not (
+        isinstance(finding.evidence, BreakEvidence) and finding.evidence.outcome == "raised"
     )
 
 

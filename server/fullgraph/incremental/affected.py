@@ -11,12 +11,13 @@ from fullgraph.incremental.alignment import Alignment
 from fullgraph.incremental.statements import ParsedText, Statement
 from fullgraph_engine.protocol import GivenCalls
 
-Inputs = Literal["written", "found", "sought", "given", "uncalled", "convention"]
+Inputs = Literal["written", "found", "sought", "given", "uncalled", "convention", "program"]
 """Where the inputs of a target come from: they are written at it, so that nothing else of the text
 has a part in them; they were found by trying, and are tried first again, unless what uses the
 target is changed; none were found, or those that are written do not fit, and what another
 definition is made with may lead to some; they are what something else calls it with; that led to no
-call; or functions and variables of usual names have them, and need not mention the target."""
+call; functions and variables of usual names have them, and need not mention the target; or a
+program calls the target, so that all that it executes has a part in them."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,8 @@ class _Side:
         own = text.definers.get(target.definition, ()) if target.definition else ()
         if not own:
             return True
+        if target.inputs == "program":
+            return True  # any part of the text may have a part in what its program does
         given = (number for name in target.definitions for number in text.definers.get(name, ()))
         reached = text.closed((*own, *given))
         if not changed.isdisjoint(reached):

@@ -17,9 +17,12 @@ MOST_INPUTS = 64
 def target_line(report: TargetReport) -> str:
     """``3 graphs · 13 ops · 2 breaks · 41 guards · f32[4, 16] from get_inputs · fake · 0.52 s``."""
     if report.status == "no-probe":
-        return "not traced, no inputs are known"
+        return _untraced(report)
     facts = list(_outcome(report))
-    if report.status == "traced":
+    inside = report.region is None and report.compiled
+    if report.status == "traced" and inside:
+        facts += _breaks(report)
+    elif report.status == "traced":
         facts += [
             amount(report.graphs, "graph"),
             amount(report.ops, "op"),
@@ -35,6 +38,12 @@ def target_line(report: TargetReport) -> str:
     return SEPARATOR.join(facts)
 
 
+def _untraced(report: TargetReport) -> str:
+    if report.compiled is False:
+        return "not traced, the program does not compile it"
+    return "not traced, no inputs are known"
+
+
 def lens_title(report: TargetReport, *, with_probe: bool = True) -> str:
     """``3 graphs · 2 breaks · f32[4, 16] from get_inputs``; guards have a lens of their own.
 
@@ -42,10 +51,11 @@ def lens_title(report: TargetReport, *, with_probe: bool = True) -> str:
     probe stands right below.
     """
     if report.status == "no-probe":
-        return "not traced, no inputs are known"
+        return _untraced(report)
     facts = [_clause(words) for words in _outcome(report)]
     if report.status == "traced":
-        facts += [amount(report.graphs, "graph"), *_breaks(report)]
+        inside = report.region is None and report.compiled
+        facts += [*([] if inside else [amount(report.graphs, "graph")]), *_breaks(report)]
     if report.probe is not None and report.probe.origin == "program":
         facts += _origin(report)
     elif with_probe and report.probe is not None:
@@ -123,7 +133,10 @@ def _outcome(report: TargetReport) -> Iterable[str]:
 
 
 def _breaks(report: TargetReport) -> Iterable[str]:
-    yield amount(report.breaks, "break")
+    # Where nothing was captured, the absence of breaks means nothing.
+    captured = report.graphs != 0 or (report.region is None and report.compiled)
+    if report.breaks != 0 or captured:
+        yield amount(report.breaks, "break")
     if report.skips is None:
         yield amount(None, "skipped frame")
     elif report.skips:
@@ -142,6 +155,8 @@ def _origin(report: TargetReport) -> list[str]:
     if region is None:
         return [report.probe.source]
     options = [region.option_words] if region.options else []
+    if report.probe.source:
+        options.append(report.probe.source)
     if region.inlined:
         return ["traced inside another compiled region", *options]
     return [f"in {amount(region.calls, 'call')}", *options]

@@ -288,7 +288,7 @@ def _extent(checked: Checked) -> Iterator[str]:
         "failed": "failed",
         "timeout": "ended by the time limit",
         "crashed": "crashed",
-        "no-probe": "without inputs",
+        "no-probe": "not traced",
         "cancelled": "cancelled",
     }
     for status, word in words.items():

@@ -79,6 +79,7 @@ from fullgraph_engine.protocol import (
     TargetStarted,
     Timings,
 )
+from fullgraph_engine.protocol.comments import RUN
 from fullgraph_engine.protocol.files import FileState, state
 from fullgraph_engine.protocol.shapes import PlaceShapes
 
@@ -608,6 +609,8 @@ class Unit:
         before, after = complete.basis.parsed, now.parsed
         if before is None or after is None:
             return None
+        if RUN.findall(complete.basis.text) != RUN.findall(now.text):
+            return None
         try:
             change = aligned(before, after)
         except SyntaxError:
@@ -772,6 +775,7 @@ class Unit:
         moving = self._moving
         results = self._results if moving is None else moving.told
         results.complete()
+        self.schedule.at_rest = results.ran_program
         if not run.only:
             self._replace_complete(_Complete(run.basis, results.snapshot(), run.recorder))
         if moving is not None:

@@ -16,6 +16,7 @@ from fullgraph_engine.protocol import (
     Frame,
     Position,
     Range,
+    Region,
     Related,
     TargetReport,
     place_words,
@@ -81,15 +82,27 @@ def move_finding(finding: Finding, edit: Edit, path: str) -> Finding | None:
     )
 
 
-def move_report(report: TargetReport, edit: Edit) -> TargetReport | None:
-    """The report of a target after an edit; None if the target's name was edited."""
+def move_report(report: TargetReport, edit: Edit, path: str) -> TargetReport | None:
+    """The report of a target after an edit of the file ``path``; None if the target's name was
+    edited."""
     range_ = edit.moved(report.range)
     if range_ is None:
         return None
     coverage = _move_coverage(report.coverage, edit)
-    if range_ == report.range and coverage is report.coverage:
+    region = _move_region(report.region, edit, path)
+    if range_ == report.range and coverage is report.coverage and region is report.region:
         return report
-    return dataclasses.replace(report, range=range_, coverage=coverage)
+    return dataclasses.replace(report, range=range_, coverage=coverage, region=region)
+
+
+def _move_region(region: Region | None, edit: Edit, path: str) -> Region | None:
+    """A region with its site moved; a site that was edited stays where it was."""
+    if region is None or region.site.path != path:
+        return region
+    moved = edit.moved(region.site.range)
+    if moved is None or moved == region.site.range:
+        return region
+    return dataclasses.replace(region, site=dataclasses.replace(region.site, range=moved))
 
 
 def _move_coverage(coverage: Coverage | None, edit: Edit) -> Coverage | None:

@@ -7,7 +7,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from fullgraph.domain.reports import ShownReport
 from fullgraph.incremental.affected import Inputs, KnownTarget
@@ -49,8 +49,9 @@ _ORIGINS: dict[ProbeOrigin, Inputs] = {
     "annotation": "written",
     "synthesis": "found",
     "convention": "convention",
+    "program": "program",
 }
-_INPUTS: tuple[Inputs, ...] = ("written", "found", "sought", "given", "uncalled", "convention")
+_INPUTS: tuple[Inputs, ...] = get_args(Inputs)
 
 SYNTAX_ERROR = "trace/syntax-error"
 
@@ -86,7 +87,7 @@ class _Part:
     def edited(self, edit: Edit, path: str) -> _Part:
         """After an edit of the file ``path``."""
         findings = (move_finding(finding, edit, path) for finding in self.findings)
-        reports = (move_report(report, edit) for report in self.reports)
+        reports = (move_report(report, edit, path) for report in self.reports)
         return _Part(
             [finding for finding in findings if finding is not None],
             [report for report in reports if report is not None],
@@ -355,6 +356,11 @@ class Results:
                 for report in self._shown(name).reports
             ]
         return tuple(sorted(shown, key=_place))
+
+    @property
+    def ran_program(self) -> bool:
+        """Whether what is shown comes from the run of a program."""
+        return any(shown.report.compiled is not None for shown in self.reports())
 
     @property
     def untold(self) -> tuple[TargetInfo, ...]:

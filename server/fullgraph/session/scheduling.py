@@ -44,6 +44,8 @@ class Schedule:
         self._timer: asyncio.TimerHandle | None = None
         self._seconds: deque[float] = deque(maxlen=5)
         self._closed = False
+        self.at_rest = False
+        """Begin only when the text has rested, because the run takes as long as a program."""
 
     @property
     def running(self) -> bool:
@@ -56,6 +58,8 @@ class Schedule:
     @property
     def delay(self) -> float:
         """How long after an edit the text is traced: a share of what recent runs took."""
+        if self.at_rest:
+            return REST
         if not self._seconds:
             return FIRST_DELAY
         mean = sum(self._seconds) / len(self._seconds)

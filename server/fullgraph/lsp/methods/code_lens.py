@@ -21,7 +21,7 @@ from fullgraph.render.forecasts import brief
 from fullgraph.render.summary import lens_title, lens_tooltip
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.probe_runs import comments_of_runs
-from fullgraph_engine.protocol import to_plain
+from fullgraph_engine.protocol import Range, TargetReport, to_plain
 
 METHOD = types.TEXT_DOCUMENT_CODE_LENS
 
@@ -63,6 +63,9 @@ def _of_target(context: Context, unit: Unit, runs: list[ShownReport]) -> Iterato
         tooltip = lens_tooltip(report) or None
         shows = types.Command(title, command, tooltip=tooltip, arguments=[argument])
         yield types.CodeLens(range_, shows)
+        if (site := _site_apart(unit, report)) is not None:
+            named = types.Command(f"{report.name}: {title}", command, tooltip, [argument])
+            yield types.CodeLens(range_in(unit.document, site), named)
         about = {"uri": argument["uri"], "target": argument["target"]}
         if report.guards and report.status != "no-probe":
             run = {"probe": report.probe_number} if len(runs) > 1 else {}
@@ -73,6 +76,16 @@ def _of_target(context: Context, unit: Unit, runs: list[ShownReport]) -> Iterato
             # Whether they matter.
             title = titled(_MEASURE, "measure")
             yield types.CodeLens(range_, types.Command(title, MEASURE, arguments=[about]))
+
+
+def _site_apart(unit: Unit, report: TargetReport) -> Range | None:
+    """Where this file compiles a region that is defined elsewhere in it."""
+    region = report.region
+    if region is None or region.site.path != unit.document.name:
+        return None
+    site = region.site.range
+    near = abs(site.start.line - report.range.start.line) <= 1
+    return None if near else site
 
 
 def _title(unit: Unit, shown: ShownReport, *, with_probe: bool) -> str:

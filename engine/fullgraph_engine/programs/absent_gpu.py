@@ -1,0 +1,143 @@
+"""Stand-ins for a GPU, for programs that run on fake CUDA tensors on a machine without one.
+
+Functions of ``torch.cuda`` answer as on a machine with one GPU of compute capability 8.0. Backward
+passes compute nothing: each leaf gets a gradient of the right shape. Never undone, so only a
+process that runs one program may install them.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+_NAME = "GPU that fullgraph stands in for"
+_MEMORY = 80 << 30
+
+_ANSWERS: dict[str, Any] = {
+    "is_available": True,
+    "is_initialized": True,
+    "device_count": 1,
+    "current_device": 0,
+    "get_device_name": _NAME,
+    "get_device_capability": (8, 0),
+    "is_bf16_supported": True,
+    "is_tf32_supported": True,
+    "mem_get_info": (_MEMORY, _MEMORY),
+    "memory_allocated": 0,
+    "max_memory_allocated": 0,
+    "memory_reserved": 0,
+    "max_memory_reserved": 0,
+    "memory_stats": {},
+    "memory_summary": "",
+    "utilization": 0,
+    "get_arch_list": ["sm_80"],
+}
+_SILENT = (
+    *("_lazy_init", "init", "synchronize", "empty_cache", "set_device", "ipc_collect"),
+    *("reset_peak_memory_stats", "reset_max_memory_allocated", "reset_accumulated_memory_stats"),
+    *("manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all"),
+    *("set_per_process_memory_fraction", "set_sync_debug_mode"),
+)
+
+
+def install() -> None:
+    """Put all stand-ins in place."""
+    for name, value in _ANSWERS.items():
+        if hasattr(torch.cuda, name):
+            setattr(torch.cuda, name, _answering(value))
+    for name in _SILENT:
+        if hasattr(torch.cuda, name):
+            setattr(torch.cuda, name, _answering(None))
+    stand_ins: dict[str, Any] = {
+        "get_rng_state": lambda *_args, **_kwargs: torch.get_rng_state(),
+        "get_device_properties": lambda *_args, **_kwargs: _properties(),
+        "Event": _Moment,
+        "Stream": _Moment,
+        "current_stream": _Moment,
+        "stream": _Moment,
+    }
+    for name, stand_in in stand_ins.items():
+        setattr(torch.cuda, name, stand_in)
+    gradients: Any = torch.autograd
+    gradients.backward, gradients.grad = _backward, _grad
+    tensor: Any = torch.Tensor
+    tensor.backward = lambda self, *_args, **_kwargs: _backward((self,))
+
+
+def _answering(value: Any) -> Any:
+    def answer(*_args: Any, **_kwargs: Any) -> Any:
+        return value
+
+    return answer
+
+
+def _properties() -> types.SimpleNamespace:
+    return types.SimpleNamespace(
+        name=_NAME,
+        major=8,
+        minor=0,
+        total_memory=_MEMORY,
+        multi_processor_count=108,
+        warp_size=32,
+        max_threads_per_multi_processor=2048,
+        regs_per_multiprocessor=65536,
+        gcnArchName="",
+    )
+
+
+class _Moment:
+    """A stream or an event; nothing ever waits for it."""
+
+    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
+        self.cuda_stream = 0
+
+    def __enter__(self) -> _Moment:
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        return None
+
+    def elapsed_time(self, _end: Any) -> float:
+        """Milliseconds between two events."""
+        return 1.0
+
+    def query(self) -> bool:
+        """Whether all work is done."""
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _answering(None)
+
+
+def _backward(tensors: Any, *_args: Any, **_kwargs: Any) -> None:
+    """Give each leaf that the tensors were computed from a gradient of its shape."""
+    roots = (tensors,) if isinstance(tensors, torch.Tensor) else tuple(tensors)
+    with torch.no_grad():
+        for leaf in _leaves(roots):
+            leaf.grad = torch.empty_like(leaf)
+
+
+def _grad(outputs: Any, inputs: Any, *_args: Any, **_kwargs: Any) -> tuple[torch.Tensor, ...]:
+    wanted = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
+    return tuple(torch.empty_like(one) for one in wanted)
+
+
+def _leaves(roots: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
+    waiting: list[Any] = [root.grad_fn for root in roots]
+    yield from (root for root in roots if root.grad_fn is None and root.requires_grad)
+    seen: set[Any] = set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        variable = getattr(node, "variable", None)
+        if isinstance(variable, torch.Tensor):
+            yield variable
+        following: Iterable[tuple[Any, int]] = node.next_functions
+        waiting += [function for function, _ in following]
