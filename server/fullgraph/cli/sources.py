@@ -12,6 +12,8 @@ from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
+from fullgraph.domain import notebooks
+
 STANDARD_INPUT = "-"
 
 _NEVER = {"node_modules", "__pycache__", "site-packages", "__pypackages__", "third_party"}
@@ -104,7 +106,13 @@ def read(source: SourceFile) -> str:
         data = source.absolute.read_bytes()
     except OSError as error:
         raise Unreadable(f"Cannot read {source.path}: {error.strerror or error}.") from error
-    return decoded(data, source.path)
+    text = decoded(data, source.path)
+    if not source.path.endswith(notebooks.SUFFIX):
+        return text
+    try:
+        return notebooks.python_of(text)
+    except notebooks.NotANotebook as error:
+        raise Unreadable(f"{source.path} is not a notebook of format 4: {error}.") from error
 
 
 def decoded(data: bytes, path: str) -> str:

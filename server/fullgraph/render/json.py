@@ -7,6 +7,7 @@ from typing import Any
 
 from fullgraph.domain.causes import costliest
 from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.notebooks import SUFFIX, place_in_cell
 from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.render.measured import measured_json
 from fullgraph.render.places import Span, shown_path, span
@@ -168,6 +169,7 @@ def _finding(file: CheckedFile, item: FileFinding, rank: int | None) -> dict[str
         "target": finding.target,
         "range": range_json(span(file, file.path, finding.range)),
         "text": finding_words(file, item),
+        **_cell(file, finding.range),
         "count": finding.count,
         "related": [
             {
@@ -196,6 +198,12 @@ def _finding(file: CheckedFile, item: FileFinding, rank: int | None) -> dict[str
             "fixes": [_fix(file, fix) for fix in finding.fixes],
         },
     }
+
+
+def _cell(file: CheckedFile, place: Range) -> dict[str, Any]:
+    """In a notebook, the number of the cell from 1 and the line in it from 0."""
+    cell = place_in_cell(file.text, place.start.line) if file.path.endswith(SUFFIX) else None
+    return {"cell": {"number": cell.cell, "line": cell.line}} if cell is not None else {}
 
 
 def _cost(cost: BreakCost | None, rank: int | None) -> dict[str, Any] | None:

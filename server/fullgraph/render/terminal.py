@@ -10,6 +10,7 @@ from pathlib import Path
 from fullgraph.domain.causes import costliest
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.notebooks import SUFFIX, place_in_cell
 from fullgraph.domain.paths import short_path
 from fullgraph.domain.phrases import amount, listing, seconds
 from fullgraph.domain.positions import TextPositions
@@ -93,7 +94,8 @@ def _finding(item: FileFinding, place: FindingFile, paint: Paint) -> Iterator[st
     start = finding.range.start
     column = place.text.column(start) + 1
     arrow = " " * excerpt.margin + paint(Style.GUTTER, "-->")
-    yield f"{arrow} {cells.printable(place.path)}:{start.line + 1}:{column}"
+    line = _line_words(place, start.line)
+    yield f"{arrow} {cells.printable(place.path)}:{line}:{column}"
     marked = excerpt.mark(place.text, finding.range, style)
     yield from marked or [excerpt.gutter()]
     notes = _Notes(excerpt)
@@ -168,7 +170,9 @@ def _stack(frames: tuple[Frame, ...], place: FindingFile, notes: _Notes) -> Iter
             words = f"{amount(frame.count, 'frame')} of {frame.package}"
             rows.append(paint(Style.DIM, f"... {words}"))
             continue
-        where = f"{place.shown(frame.path)}:{frame.line + 1}"
+        own = frame.path in (place.absolute, place.path)
+        line = _line_words(place, frame.line) if own else str(frame.line + 1)
+        where = f"{place.shown(frame.path)}:{line}"
         head = f"{cells.printable(where)} in {cells.printable(frame.function)}"
         # The last line is that of the excerpt, unless it is in another file.
         repeated = number == len(shown) - 1 and frame.path == place.absolute
@@ -199,7 +203,14 @@ def _where(related: Related, place: FindingFile) -> str:
     start = related.range.start
     own = related.path in (place.absolute, place.path)
     column = place.text.column(start) if own else start.byte
-    return f"{place.shown(related.path)}:{start.line + 1}:{column + 1}"
+    line = _line_words(place, start.line) if own else str(start.line + 1)
+    return f"{place.shown(related.path)}:{line}:{column + 1}"
+
+
+def _line_words(place: FindingFile, line: int) -> str:
+    """A line counted from 1; in a notebook the cell and the line in it."""
+    cell = place_in_cell(place.text, line) if place.path.endswith(SUFFIX) else None
+    return cell.words if cell is not None else str(line + 1)
 
 
 def _reach(item: FileFinding) -> Iterator[str]:
