@@ -196,6 +196,10 @@ def name_of(failed: FailedGuard) -> str:
         return f"{owner}.{part}"
     if failed.kind == "GLOBAL_STATE":
         return failed.detail.replace("_", " ") or "global state of torch"
+    if failed.kind == "DEFAULT_DEVICE":
+        return "default device"
+    if failed.kind == "TORCH_FUNCTION_MODE_STACK":
+        return "torch function modes"
     if failed.kind in ("LENGTH_CHECK", "DICT_LENGTH", "TUPLE_ITERATOR_LEN"):
         return f"len({owner})"
     return owner or condition(failed.expression)
@@ -208,7 +212,7 @@ def change(failed: FailedGuard) -> str:
         return f"`{name}` was {failed.was}, now {failed.now.replace('FakeTensor', 'Tensor')}"
     match failed.kind:
         case "GLOBAL_STATE" | "DEFAULT_DEVICE" | "TORCH_FUNCTION_MODE_STACK":
-            return f"{name} changed" if failed.detail else f"`{name}` is no longer true"
+            return f"{name} changed"
         case "ID_MATCH":
             return f"`{name}` is another object"
         case "MAPPING_KEYS_MATCH":

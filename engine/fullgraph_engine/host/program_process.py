@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import time
 import traceback
 from dataclasses import replace
 from pathlib import Path
@@ -33,10 +34,13 @@ from .process_backends.channels import ProcessEnds
 from .reads import Reads
 from .wire import Begun, ProgramDone, ProgramOrder, ProgramShows, Upward
 
-_exit = os._exit
-_FLUSHES = (1.0, 3.0, 7.0, 13.0)
-"""Seconds after which what was found so far is reported."""
+_exit, _monotonic = os._exit, time.monotonic
+_SHARE = 4.0
+"""How many times as long as the last report of what was found so far took, the program goes on
+before the next."""
 _RAISES = ("trace/eager-error", "trace/compile-error")
+_OUT_OF_LIMIT = ("MemoryError", "can't allocate memory", "[Errno 27] File too large")
+_NO_NETWORK = ("EPERM: operation not permitted", "to a (local) address", "DistNetworkError")
 _DATA = ("FileNotFoundError", "URLError", "ConnectionError", "LocalEntryNotFoundError")
 """Exceptions that say that data is missing on this machine."""
 
@@ -82,7 +86,7 @@ class _ProgramProcess:
         self.reads: Reads | None = None
         self.program: Any = None
         self.sent: set[ProgramShows] = set()
-        self.flushed = 0
+        self.next_flush = 0.0
         self.finishing = False
 
     @property
@@ -108,7 +112,8 @@ class _ProgramProcess:
             self.finish_and_exit,
             fake=self.order.fake,
         )
-        self.program.on_call = self.flush
+        self.program.on_new_work = self.flush
+        blackbox.dump_at(self.given.box, analyze.program.seconds + 1.0)
         ending = self.program.run()
         self.finish(ending)
 
@@ -145,7 +150,9 @@ class _ProgramProcess:
         self.sandbox.noted = self.open_texts.loaded = self.reads.opened
         limits.apply(analyze.limits.memory)
         confinement.isolate()
-        private = tuple(map(str, (Path.cwd(), Path(self.path).parent, Path.home())))
+        here = Path.cwd()
+        folders = (here, here.parent, Path(self.path).parent, Path.home(), Path("/tmp"))
+        private = tuple(str(folder) for folder in folders if folder != folder.parent)
         self.sandbox.install(analyze.limits.memory, private=private)
         self.reads.discarded = self.sandbox.discarded
         self.pipeline.audit_native_writes()
@@ -179,7 +186,8 @@ class _ProgramProcess:
         try:
             if self.program is not None and not self.finishing:
                 frame = sys._getframe(1)
-                self.finish(self.program.ending("exited" if status else "finished", frame))
+                how = "exited" if status else "finished"
+                self.finish(self.program.ending(how, frame, status))
         finally:
             _exit(status)
 
@@ -215,14 +223,16 @@ class _ProgramProcess:
         self.tell(ProgramDone(ran=True, how=ending.how, called=called, note=results.note))
 
     def flush(self) -> None:
-        """Report what was found so far, now and then."""
-        due = self.flushed < len(_FLUSHES) and self.program.seconds >= _FLUSHES[self.flushed]
-        if due and not self.finishing:
-            self.flushed += 1
-            ending = self.program.ending("running", None)
-            results = self.pipeline.program_results(self.program, ending, self.text_of)
-            path = self.order.analyze.path
-            self.report(results.of_file(path), path)
+        """Report what was found so far, if that takes a small part of the program's time."""
+        began = _monotonic()
+        if self.finishing or began < self.next_flush:
+            return
+        ending = self.program.ending("running", None)
+        results = self.pipeline.program_results(self.program, ending, self.text_of)
+        path = self.order.analyze.path
+        self.report(results.of_file(path), path)
+        now = _monotonic()
+        self.next_flush = now + _SHARE * (now - began)
 
     def report(self, shown: Any, path: str) -> None:
         """Send what is new of the results of one file."""
@@ -257,6 +267,18 @@ class _ProgramProcess:
         if finding.code not in _RAISES:
             return finding
         said = finding.message.partition(": ")[2]
+        if any(words in said for words in _OUT_OF_LIMIT):
+            most = self.order.analyze.limits.memory
+            words = f"The program reached the limit of {most} MiB here: {said}"
+            hint = "Raise the setting `memory-limit`, or give the program smaller sizes."
+            return replace(finding, code="program/limit", message=words, hints=(hint,))
+        if said.startswith("EOFError"):
+            words = "The program reads standard input here, which is empty when fullgraph runs it"
+            return replace(finding, code="program/no-input", message=words)
+        if any(words in said for words in _NO_NETWORK):
+            words = f"Refused while the program ran: fullgraph gives it no network: {said}"
+            refused = Allowance("network")
+            return replace(finding, code="trace/sandboxed", message=words, allowance=refused)
         if self.sandbox.explains(said):
             words = f"Refused while the program ran: {said.partition(': ')[2] or said}"
             finding = replace(finding, code="trace/sandboxed", message=words)

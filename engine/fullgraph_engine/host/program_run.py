@@ -116,6 +116,10 @@ class ProgramRun:
         if process.done is not None:
             self._host.send(FilesRead.of(self.request.request, files))
         done = process.done
+        if done is None and process.was_started:
+            # It died, and would do so again.
+            self._end_now()
+            return
         if done is not None and done.lacks_device and not process.key.fake:
             self._next_program(again=process.key.path)
             return
@@ -135,15 +139,19 @@ class ProgramRun:
         something: then what it does not compile is left out."""
         request = self.request
         if self._compiled and self._targets and not request.program.uncompiled:
-            self._report_targets()
-            seconds = round(time.monotonic() - self._began, 4)
-            self._end_with(Analyzed(request.request, request.generation, seconds))
+            self._end_now()
             return
         known = tuple(dict.fromkeys((*request.without, *self._targets)))
         rest = replace(request, without=known)
         listener = Listener(self._host, self._heard)
         self._analysis = Analysis(rest, listener, self.scratch, self._waited)
         self._analysis.begin()
+
+    def _end_now(self) -> None:
+        """End the request with what the programs showed."""
+        self._report_targets()
+        seconds = round(time.monotonic() - self._began, 4)
+        self._end_with(Analyzed(self.request.request, self.request.generation, seconds))
 
     def _heard(self, message: Any) -> None:
         """An event of the analysis of the rest."""

@@ -23,7 +23,7 @@ from ..protocol import (
     encode,
     place_words,
 )
-from ..protocol.files import FileState
+from ..protocol.files import OPEN, FileState, state
 from . import blackbox, frames, shortage, wire
 from .lines import LineReader
 from .output import Budget, Capture
@@ -33,7 +33,7 @@ from .wire import Begun, ProgramDone, ProgramOrder, ProgramShows
 
 _START = 120.0
 """Seconds in which a process that imports torch first is ready."""
-_REPORTING = 10.0
+_REPORTING = 6.0
 """Seconds that a program which is to end has to report what it recorded."""
 _WATCH = 0.5
 _MEMORY_SLACK = 1.25
@@ -109,6 +109,7 @@ class ProgramProcess:
         self.listeners: list[Callable[[ProgramShows | None], None]] = []
         """Called with each new report, and with None at the end."""
         self._scratch = ""
+        self._began = time.time_ns()
         self._launched: Launched | None = None
         self._reports: LineReader | None = None
         self._captures: list[Capture] = []
@@ -116,6 +117,7 @@ class ProgramProcess:
         self._deadline = self._kill_at = float("inf")
         self._next_watch = 0.0
         self._cause = ""
+        self._process_began = False
 
     def begin(self) -> None:
         """Start it; without room for a process it has ended at once."""
@@ -130,6 +132,7 @@ class ProgramProcess:
             self._finish()
             return
         self._launched, self._pid = made, made.pid
+        self._process_began = True
         seconds = self.key.seconds if made.begun else _START
         self._deadline = time.monotonic() + seconds
         budget, number, ours = Budget(), self.request.request, made.channels
@@ -147,6 +150,11 @@ class ProgramProcess:
                 self._host.unwatch(capture.descriptor)
 
         self._host.watch(capture.descriptor, ready)
+
+    @property
+    def was_started(self) -> bool:
+        """Whether there was a process for it."""
+        return self._process_began
 
     @property
     def holds(self) -> bool:
@@ -178,11 +186,20 @@ class ProgramProcess:
         elif isinstance(message, ProgramDone):
             self.done = message
         elif isinstance(message, FilesRead):
-            self.files += message.files()
+            self.files += map(self._as_seen_here, message.files())
         elif isinstance(message, Log):
             self._host.send(message)
         elif isinstance(message, ProgramShows):
             self._show(message)
+
+    def _as_seen_here(self, file: FileState) -> FileState:
+        """The state of a file that the program read, outside of the program's private view, where
+        folders that it wrote to look changed. A file that was changed during the run is recorded in
+        a state that it does not have, so that the run does not count as current."""
+        if file.modified == OPEN:
+            return file
+        now = state(file.path)
+        return now if now.modified < self._began else FileState(file.path, 0, 0)
 
     def _show(self, message: ProgramShows) -> None:
         self.shown.append(message)

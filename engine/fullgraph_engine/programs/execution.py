@@ -22,7 +22,7 @@ from ..protocol.regions import ProgramEnd
 from ..torch_internals import dynamo
 from ..torch_internals.exceptions import BREAKS
 from ..tracing import recorder, stacks
-from ..tracing.drive import real_backends
+from ..tracing.drive import NoBackend, real_backends
 from ..tracing.recording import Stack
 from . import absent_gpu
 from .detection import arguments_in
@@ -77,8 +77,8 @@ class Program(Attribution):
         super().__init__(self.recorder.recording)
         self.regions = Regions(_run.__code__, self)
         self.warnings: list[DynamoWarning] = []
-        self.on_call: Callable[[], None] = lambda: None
-        """Called after each outermost call of a region."""
+        self.on_new_work: Callable[[], None] = lambda: None
+        """Called after each outermost call of a region in which Dynamo did something."""
         self._stop = dynamo.disable(stop)
         self._began = _clock()
 
@@ -94,6 +94,7 @@ class Program(Attribution):
         if package and folder not in sys.path:
             sys.path.append(folder)
         self.regions.watch()
+        NoBackend.calls_own = True
         self._watch_warnings()
         load_in_process()
         module = types.ModuleType("__main__")
@@ -143,10 +144,12 @@ class Program(Attribution):
         refuses = isinstance(error, (AssertionError, RuntimeError, SystemExit))
         return refuses and _ASKS_FOR_GPU.search(f"{words}\n{line}") is not None
 
-    def ending(self, how: ProgramEnd, frame: types.FrameType | None) -> Ending:
-        """An end that comes from outside of the program, at a live frame of it."""
+    def ending(
+        self, how: ProgramEnd, frame: types.FrameType | None, status: object = None
+    ) -> Ending:
+        """Return an end that is not the program's own, at a live frame of it."""
         self.recorder.finish()
-        return Ending(how, self.line_of(frame))
+        return Ending(how, self.line_of(frame), status=status)
 
     def line_of(self, frame: types.FrameType | None) -> int:
         """The innermost line of the program's file on a live stack, zero-based; -1 if none."""
@@ -166,7 +169,8 @@ class Program(Attribution):
     def after_call(self, region: LiveRegion) -> None:
         if self.active:
             return
-        self.on_call()
+        if not region.quiet:
+            self.on_new_work()
         if self.seconds < QUIET_SECONDS:
             return
         known = [one for one in self.regions.all if one.calls and one.api != "torch.export.export"]
@@ -211,9 +215,9 @@ def load_in_process() -> None:
     @functools.wraps(original)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        self.num_workers, self.timeout = 0, 0
-        self.prefetch_factor = None
-        self.persistent_workers = False
+        # Its own ``__setattr__`` refuses to change some of them.
+        alone = {"num_workers": 0, "timeout": 0, "prefetch_factor": None}
+        vars(self).update(alone, persistent_workers=False, pin_memory=False)
 
     DataLoader.__init__ = __init__  # type: ignore[method-assign]
 

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from ..protocol.regions import RegionApi
+from ..torch_internals import dynamo, frames
 from ..torch_internals import regions as upstream
 from ..torch_internals.regions import CompiledCall
 from ..tracing import stacks
@@ -81,6 +82,7 @@ class Regions:
         self._bottom, self._listener = bottom, listener
         self._depth = 0
         self._by_key: dict[object, LiveRegion] = {}
+        self._note = dynamo.disable(self._made)
 
     def watch(self) -> None:
         """Note every region that is compiled from now on in this process."""
@@ -98,17 +100,22 @@ class Regions:
                 made = original(context, function)
             finally:
                 self._depth -= 1
-            self._made(context, function, sys._getframe(1))
+            self._note(context, function, sys._getframe(1))
             return made
 
+        frames.skip_code(__call__.__code__)
         return __call__
 
     def _made(self, context: Any, function: Any, frame: types.FrameType | None) -> None:
-        compile_frame, through_module = _compile_frame(frame)
+        compile_frame, through_module, caller = _compile_frame(frame)
+        if caller and isinstance(function, torch.fx.GraphModule):
+            return  # torch compiles a graph of its own, as compiled autograd does
         api: RegionApi = "Module.compile" if through_module else "torch.compile"
         region = self._region(api, function, frame, _options(compile_frame))
         if region is not None:
-            upstream.on_each_call(context, functools.partial(self._enter, region))
+            # Compiled autograd has Dynamo trace the calls of compiled code.
+            enter = dynamo.disable(functools.partial(self._enter, region))
+            upstream.on_each_call(context, enter)
 
     def _enter(self, region: LiveRegion) -> Callable[[], None]:
         call = upstream.call_of(sys._getframe(1))
@@ -118,7 +125,7 @@ class Regions:
         def leave() -> None:
             self._leave(region, sys.exc_info()[1], call)
 
-        return leave
+        return dynamo.disable(leave)  # type: ignore[no-any-return]
 
     def _leave(
         self, region: LiveRegion, error: BaseException | None, call: CompiledCall | None
@@ -216,18 +223,21 @@ def _code(function: Any) -> types.CodeType | None:
 
 def _compile_frame(
     frame: types.FrameType | None,
-) -> tuple[types.FrameType | None, bool]:
-    """The innermost call of ``torch.compile`` on a stack, and whether ``Module.compile`` made it.
-    Only torch's own frames are passed on the way."""
+) -> tuple[types.FrameType | None, bool, bool]:
+    """Return the innermost call of ``torch.compile`` on a stack, whether ``Module.compile`` made it,
+    and whether other code of torch did. Only torch's own frames are passed on the way."""
     found: types.FrameType | None = None
-    through_module = False
+    through_module = through_torch = False
     while frame is not None and stacks.is_torch(frame.f_code.co_filename):
+        name, path = frame.f_code.co_name, frame.f_code.co_filename
         if upstream.is_compile(frame.f_code):
             found = found or frame
-        if frame.f_code.co_name == "compile" and "nn/modules" in frame.f_code.co_filename:
+        elif name == "compile" and "nn/modules" in path:
             through_module = True
+        elif not path.endswith(("torch/__init__.py", "_dynamo/eval_frame.py")):
+            through_torch = True
         frame = frame.f_back
-    return found, through_module
+    return found, through_module, through_torch
 
 
 def _options(frame: types.FrameType | None) -> tuple[tuple[str, str], ...]:

@@ -15,6 +15,7 @@ from ..findings import breaks, failures, guards, operators, recompiles, shapes, 
 from ..findings.break_costs import BreakCosts
 from ..findings.places import SourceText, identity, related_to
 from ..protocol import (
+    BreakCost,
     Finding,
     Frame,
     Position,
@@ -42,10 +43,15 @@ from .regions import LiveRegion, RegionFailure, is_own
 _MOST_PATHS = 40
 """Files that one run reports findings of."""
 
+_ARGUMENTS = (
+    "If it needs arguments, write them in a comment, `# fullgraph: run(--steps 2)`, or on the "
+    "command line: `fullgraph check -- train.py --steps 2`."
+)
 _FAKE = (
     "The program needs a GPU, so it ran on fake CUDA tensors: sizes, dtypes and devices are as in "
     "a real run, but values are made up and gradients are not computed."
 )
+_STOPPED = "the program stopped before it compiled it"
 _NOWHERE = Range(Position(-1, 0), Position(-1, 0))
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
@@ -153,7 +159,7 @@ class _File:
             place = self.place_of(region)
             part = self.whole.parts[region]
             target = self.whole.names[region] if place is not None else ""
-            self.findings_of(part, place, target)
+            self.findings_of(part, place, target, region.calls)
             if place is not None:
                 regions.append(self.region_result(region, place, part))
         self.findings_of(self.program.work_of(None), None, "")
@@ -164,6 +170,8 @@ class _File:
             self.failures_of(region)
         if self.is_main and self.whole.ending.error is not None:
             self.end()
+        elif self.is_main and self.whole.ending.how == "exited":
+            self.exited(self.whole.ending.status)
         shapes_found: tuple[PlaceShapes, ...] = ()
         note = ""
         if self.is_main and regions:
@@ -215,9 +223,11 @@ class _File:
 
     # -- findings -------------------------------------------------------------------------------
 
-    def findings_of(self, part: Recording, place: Range | None, target: str) -> None:
+    def findings_of(
+        self, part: Recording, place: Range | None, target: str, calls: int = 1
+    ) -> None:
         fallback = place if place is not None else _NOWHERE
-        self.breaks_of(part, fallback, target)
+        self.breaks_of(part, fallback, target, calls)
         self.below = ()
         for skip in part.skips:
             skipped = breaks.of_skip(skip, self.source)
@@ -231,7 +241,7 @@ class _File:
                 for finding in recompiles.of_recompile(recompile, self.source, fallback):
                     self.add(finding, target)
 
-    def breaks_of(self, part: Recording, fallback: Range, target: str) -> None:
+    def breaks_of(self, part: Recording, fallback: Range, target: str, calls: int) -> None:
         tally = breaks.Tally()
         found: dict[str, Finding] = {}
         below: dict[str, tuple[str, ...]] = {}
@@ -253,7 +263,7 @@ class _File:
                 count=counts.get(key, 1),
                 causes=costs.causes(key) or finding.causes,
                 # A call that raises has no cost to weigh.
-                cost=costs.cost(finding) if _goes_on(finding) else None,
+                cost=_per_call(costs.cost(finding), calls) if _goes_on(finding) else None,
             )
             self.below = below[key]
             self.add(amended, target)
@@ -336,7 +346,7 @@ class _File:
         self, error: BaseException, region: LiveRegion | None, failed: RegionFailure | None
     ) -> None:
         if isinstance(error, SystemExit):
-            self.exited(error)
+            self.exited(error.code)
             return
         failure = tracing.failure_of(error)
         if not self.is_shown_here(failure.stack):
@@ -353,16 +363,17 @@ class _File:
             words = f"{region.api} {raises} here, and the same call runs without it"
         self.add(_of_failure(failure, code, words, self.source, fallback), "")
 
-    def exited(self, error: SystemExit) -> None:
-        """A program that ended itself before its end, with a status that says that it failed."""
+    def exited(self, status: object) -> None:
+        """Report that the program ended itself early, with a status that means failure."""
         self.below = ()
         where = self.source.line_range(max(self.whole.ending.line, 0))
         code = "program/exited"
         self.add(
             Finding(
                 code=code,
-                message=f"The program exits here with status {texts.shown(error.code)}",
+                message=f"The program exits here with status {texts.shown(status)}",
                 range=where,
+                hints=(_ARGUMENTS,) if status == 2 else (),
                 identity=identity(code, where),
             ),
             "",
@@ -496,7 +507,11 @@ class _File:
             if code.co_filename == self.path
         ]
         for target in self.targets:
-            if target.range in regions or not any(_contains(target.body, one) for one in lines):
+            if (
+                target.kind == "call"
+                or target.range in regions
+                or not any(_contains(target.body, one) for one in lines)
+            ):
                 continue
             inside = [
                 one
@@ -520,17 +535,20 @@ class _File:
     ) -> Iterator[TargetReport]:
         """Report the targets that the program does not compile; none where they are traced
         otherwise, or where the run was stopped before it came to them."""
-        if self.program.request.uncompiled or self.whole.ending.how == "running":
+        how = self.whole.ending.how
+        if self.program.request.uncompiled or how == "running":
             return
+        error = None if how in ("finished", "quiet") else _STOPPED
         known = regions | {one.range for one in reached}
         for target in self.targets:
-            if target.range not in known:
+            if target.range not in known and target.kind != "call":
                 yield TargetReport(
                     name=target.name,
                     kind=target.kind,
                     range=target.range,
                     status="no-probe",
                     mode=self.whole.mode,
+                    error=error,
                     compiled=False,
                 )
 
@@ -557,6 +575,25 @@ def _goes_on(finding: Finding) -> bool:
     """Whether the call goes on behind a graph break."""
     return not (
         isinstance(finding.evidence, BreakEvidence) and finding.evidence.outcome == "raised"
+    )
+
+
+def _per_call(cost: BreakCost | None, calls: int) -> BreakCost | None:
+    """The cost of a break in one call of its region, where it was recorded over several."""
+    if cost is None or calls < 2:
+        return cost
+
+    def mean(total: int) -> int:
+        return max(round(total / calls), 1) if total else 0
+
+    cuts = tuple(dataclasses.replace(cut, runs=mean(cut.runs)) for cut in cost.cuts)
+    return dataclasses.replace(
+        cost,
+        met=mean(cost.met),
+        cuts=cuts,
+        graphs=mean(cost.graphs),
+        ops=mean(cost.ops),
+        syncs=mean(cost.syncs),
     )
 
 

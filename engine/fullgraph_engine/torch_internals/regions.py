@@ -51,14 +51,14 @@ class CompiledCall:
 
 
 def call_of(frame: types.FrameType | None) -> CompiledCall | None:
-    """The call whose wrapper runs the hooks of its context: the wrapper's frame is at most two
-    frames above a hook. None where that frame is not found."""
-    for _ in range(3):
+    """The call whose wrapper runs the hooks of its context: the wrapper's frame is a few frames
+    above a hook. None where that frame is not found."""
+    for _ in range(8):
         if frame is None:
             return None
         if frame.f_code.co_filename.endswith("_dynamo/eval_frame.py"):
             names = frame.f_locals
-            if {"fn", "args", "kwargs"} <= names.keys():
+            if {"fn", "args", "kwargs", "self"} <= names.keys():
                 return CompiledCall(names["fn"], names["args"], names["kwargs"])
         frame = frame.f_back
     return None

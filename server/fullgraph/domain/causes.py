@@ -5,19 +5,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
+from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 
 
 def by_cause(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
-    """The same findings, each with the places that share its causes.
+    """The same findings, each with the places that share its causes and its severity.
 
     The first that has a cause stands for it. One that has no cause of its own is ``same_as`` it.
     """
     items = list(findings)
-    first_of: dict[str, int] = {}
+    first_of: dict[tuple[Severity, str], int] = {}
     others: dict[int, list[int]] = {}
     for number, item in enumerate(items):
-        causes = [cause.identity for cause in item.finding.causes]
+        causes = [(item.severity, cause.identity) for cause in item.finding.causes]
         if causes and all(cause in first_of for cause in causes):
             others[first_of[causes[0]]].append(number)
             continue

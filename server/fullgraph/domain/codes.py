@@ -378,7 +378,20 @@ CODES: tuple[Code, ...] = (
         "parser did. If it requires arguments, write them in a comment of the file, "
         "`# fullgraph: run(--steps 2)`, or on the command line: "
         "`fullgraph check -- train.py --steps 2`.",
-        "Write the arguments that it needs in a comment: `# fullgraph: run(--steps 2)`.",
+    ),
+    Code(
+        "program/limit",
+        Severity.HINT,
+        "The program reached a limit of fullgraph",
+        "The program needed more memory, or wrote a larger file, than the setting `memory-limit` "
+        "allows. What comes after this line was not run.",
+    ),
+    Code(
+        "program/no-input",
+        Severity.HINT,
+        "The program reads standard input",
+        "Standard input is empty when fullgraph runs a program. What comes after this line was "
+        "not run. Give the program its input by arguments or files.",
     ),
     Code(
         "program/data-missing",

@@ -40,7 +40,7 @@ def target_line(report: TargetReport) -> str:
 
 def _untraced(report: TargetReport) -> str:
     if report.compiled is False:
-        return "not traced, the program does not compile it"
+        return f"not traced, {report.error or 'the program does not compile it'}"
     return "not traced, no inputs are known"
 
 
@@ -134,7 +134,7 @@ def _outcome(report: TargetReport) -> Iterable[str]:
 
 def _breaks(report: TargetReport) -> Iterable[str]:
     # Where nothing was captured, the absence of breaks means nothing.
-    captured = report.graphs != 0 or (report.region is None and report.compiled)
+    captured = report.graphs != 0 or report.region is None
     if report.breaks != 0 or captured:
         yield amount(report.breaks, "break")
     if report.skips is None:

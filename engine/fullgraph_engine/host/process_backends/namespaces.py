@@ -199,7 +199,8 @@ def restrict_mounts(
     except _Refused as error:
         found = replace(found, read_only=error.lack)
     else:
-        for path in (*writable, *private):
+        covered = tuple(f"{folder}/" for folder in private)
+        for path in (*private, *(one for one in writable if not one.startswith(covered))):
             _set_writable(path)
         for path in allowed:
             _lack(functools.partial(_set_writable, path))
@@ -212,7 +213,7 @@ def restrict_mounts(
 
 def _overlaid(folders: tuple[str, ...], root: str, size: int) -> tuple[str, ...]:
     """Lay a writable layer in memory over each folder; those for which the kernel does it."""
-    wanted = [one for one in folders if not _holds_mounts(one)]
+    wanted = [one for one in folders if not _holds_mounts(one, root)]
     outermost = [one for one in wanted if not any(one.startswith(f"{other}/") for other in wanted)]
     if not outermost:
         return ()
@@ -237,11 +238,13 @@ def _overlaid(folders: tuple[str, ...], root: str, size: int) -> tuple[str, ...]
     return tuple(found)
 
 
-def _holds_mounts(folder: str) -> bool:
-    """Whether something is mounted below a folder, which a layer over it would hide."""
+def _holds_mounts(folder: str, root: str) -> bool:
+    """Whether something is mounted below a folder, which a layer over it would hide. The folder
+    ``root`` is the engine's own, where that does not matter."""
     try:
         with open("/proc/self/mountinfo", "rb") as mounts:  # noqa: PTH123
-            return any(line.split()[4].startswith(f"{folder}/".encode()) for line in mounts)
+            places = [line.split()[4].decode(errors="replace") for line in mounts]
+        return any(one.startswith(f"{folder}/") and one != root for one in places)
     except OSError:
         return True
 

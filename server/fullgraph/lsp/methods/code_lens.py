@@ -57,14 +57,15 @@ def _of_target(context: Context, unit: Unit, runs: list[ShownReport]) -> Iterato
         place = report.range if comment is None else comment.range(unit.document.positions)
         range_ = range_in(unit.document, place)
         argument = _argument(unit, shown)
-        title = titled(
-            _ICONS.get(report.status, _FAILED), _title(unit, shown, with_probe=comment is None)
-        )
+        icon = _ICONS.get(report.status, _FAILED)
+        words = _title(unit, shown, with_probe=comment is None)
+        title = titled(icon, words)
         tooltip = lens_tooltip(report) or None
         shows = types.Command(title, command, tooltip=tooltip, arguments=[argument])
         yield types.CodeLens(range_, shows)
         if (site := _site_apart(unit, report)) is not None:
-            named = types.Command(f"{report.name}: {title}", command, tooltip, [argument])
+            named_title = titled(icon, f"{report.name}: {words}")
+            named = types.Command(named_title, command, tooltip, [argument])
             yield types.CodeLens(range_in(unit.document, site), named)
         about = {"uri": argument["uri"], "target": argument["target"]}
         if report.guards and report.status != "no-probe":
