@@ -211,4 +211,4 @@ def test_an_edit_beside_or_inside(start: tuple[int, int], end: tuple[int, int], 
     finding = Finding("a/b", "m", span((3, 4), (3, 8)))
     report = TargetReport("Net", "module", span((3, 4), (3, 8)), "traced")
     assert (move_finding(finding, edit, "/m.py") is not None) is kept
-    assert (move_report(report, edit) is not None) is kept
+    assert (move_report(report, edit, "") is not None) is kept

@@ -113,7 +113,7 @@ def test_what_other_paths_had_found_stays_until_all_is_traced_again() -> None:
 
 def test_untraced_lines_move_with_the_text() -> None:
     def lines(edit: Edit) -> tuple[int, ...]:
-        moved = move_report(report(), edit)
+        moved = move_report(report(), edit, "")
         assert moved is not None
         return moved.untraced
 

@@ -73,6 +73,7 @@ class ProgramKey:
     roots: tuple[str, ...]
     open_files: tuple[OpenFile, ...]
     fake: bool = False
+    uncompiled: bool = False
 
     @classmethod
     def of(cls, request: Analyze, path: str, text: str, *, fake: bool) -> ProgramKey:
@@ -93,6 +94,7 @@ class ProgramKey:
             roots=request.roots,
             open_files=changed,
             fake=fake,
+            uncompiled=asked.uncompiled,
         )
 
 

@@ -66,8 +66,35 @@ def _acts(node: ast.stmt, own: set[str]) -> bool:
         inside = (one for one in ast.iter_child_nodes(node) if isinstance(one, ast.stmt))
         return any(_acts(one, own) for one in inside)
     if isinstance(node, (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Assert)):
-        return any(isinstance(one, ast.Call) and _root(one.func) in own for one in ast.walk(node))
+        called = [one.func for one in _executed(node) if isinstance(one, ast.Call)]
+        if any(_root(function) in own or _uses_compiled(function) for function in called):
+            return True
+        # ``main()``, imported from another file.
+        return isinstance(node, ast.Expr) and any(isinstance(one, ast.Name) for one in called)
     return False
+
+
+def _executed(node: ast.stmt) -> Iterator[ast.AST]:
+    """The nodes of a statement, without the bodies of lambdas."""
+    waiting: list[ast.AST] = [node]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        if not isinstance(one, ast.Lambda):
+            waiting += ast.iter_child_nodes(one)
+
+
+def _uses_compiled(function: ast.expr) -> bool:
+    """Whether a call is of what ``torch.compile`` returns, or of ``torch.export.export``."""
+    if isinstance(function, ast.Call):
+        return _last_name(function.func) == "compile"
+    return _last_name(function) == "export"
+
+
+def _last_name(function: ast.expr) -> str:
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
 
 
 def _root(function: ast.expr) -> str:

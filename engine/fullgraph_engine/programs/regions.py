@@ -21,6 +21,7 @@ from ..torch_internals import dynamo, frames
 from ..torch_internals import regions as upstream
 from ..torch_internals.regions import CompiledCall
 from ..tracing import stacks
+from ..tracing.drive import NoBackend
 from ..tracing.recording import Stack
 
 _LONGEST_OPTION = 60
@@ -224,8 +225,8 @@ def _code(function: Any) -> types.CodeType | None:
 def _compile_frame(
     frame: types.FrameType | None,
 ) -> tuple[types.FrameType | None, bool, bool]:
-    """Return the innermost call of ``torch.compile`` on a stack, whether ``Module.compile`` made it,
-    and whether other code of torch did. Only torch's own frames are passed on the way."""
+    """Return the innermost call of ``torch.compile`` on a stack, whether ``Module.compile`` made
+    it, and whether other code of torch did. Only torch's own frames are passed on the way."""
     found: types.FrameType | None = None
     through_module = through_torch = False
     while frame is not None and stacks.is_torch(frame.f_code.co_filename):
@@ -247,8 +248,8 @@ def _options(frame: types.FrameType | None) -> tuple[tuple[str, str], ...]:
     found = []
     for name, default in upstream.DEFAULTS.items():
         value = frame.f_locals.get(name, default)
-        if name == "backend" and not isinstance(value, (str, types.FunctionType)):
-            continue  # torch has wrapped the name by now
+        if isinstance(value, NoBackend):  # torch has wrapped it by now
+            value = value.wrapped
         if name == "mode" and value == "default":
             continue
         if value is not default and value != default:

@@ -36,6 +36,7 @@ from ..protocol.regions import CompileSite
 from ..protocol.shapes import PlaceShapes
 from ..protocol.trace_steps import TraceStep
 from ..targets import Target, discover
+from ..tracing import stacks
 from ..tracing.recording import Failure, Recompile, Recording, Stack
 from .execution import Ending, Program, stop_words
 from .regions import LiveRegion, RegionFailure, is_own
@@ -237,6 +238,8 @@ class _File:
             if not op.compliant and self.is_shown_here(op.stack):
                 self.add(operators.of_operator(op, self.source, fallback), target)
         for recompile in part.recompiles:
+            if stacks.is_torch(recompile.path):
+                continue  # a wrapper of torch's around what is compiled
             if self.is_shown_here(_stack_of(recompile)):
                 for finding in recompiles.of_recompile(recompile, self.source, fallback):
                     self.add(finding, target)
@@ -348,14 +351,22 @@ class _File:
         if isinstance(error, SystemExit):
             self.exited(error.code)
             return
+        if isinstance(error, ImportError) and not self.whole.called:
+            return  # reported when the file is traced without its program
         failure = tracing.failure_of(error)
+        if failure.kind == "ConstraintViolationError" and region is not None:
+            pins = self.whole.parts[region].specializations
+            failure = dataclasses.replace(failure, stack=pins[-1].stack) if pins else failure
         if not self.is_shown_here(failure.stack):
             return
         fallback = self.source.line_range(max(self.whole.ending.line, 0))
         if region is None or failed is None or failed.call is None:
             code, words = failures.RAISES, "The program raises here"
-        elif _raises_eagerly(failed) and region.api != "torch.export.export":
-            code, words = failures.RAISES, "The code raises here, with or without torch.compile"
+        elif _raises_eagerly(failed):
+            used = (
+                region.api.rpartition(".")[0] if region.api.endswith("export") else "torch.compile"
+            )
+            code, words = failures.RAISES, f"The code raises here, with or without {used}"
         else:
             code = "trace/compile-error"
             outer = type(error).__name__

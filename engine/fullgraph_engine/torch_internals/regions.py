@@ -58,7 +58,7 @@ def call_of(frame: types.FrameType | None) -> CompiledCall | None:
             return None
         if frame.f_code.co_filename.endswith("_dynamo/eval_frame.py"):
             names = frame.f_locals
-            if {"fn", "args", "kwargs", "self"} <= names.keys():
+            if {"fn", "args", "kwargs", "callback"} <= names.keys():
                 return CompiledCall(names["fn"], names["args"], names["kwargs"])
         frame = frame.f_back
     return None

@@ -214,9 +214,12 @@ class NoBackend:
 
     compiler_name = "fullgraph"
     calls_own = False
-    """Whether a function that the user's code passes as a backend is called."""
+    """Whether a function that the user's code passes as a backend is called, and backends with
+    other options are other ones, as they are for ``torch.compile``."""
 
-    def __init__(self, wrapped: Any = None, *_args: Any, **_kwargs: Any) -> None:
+    def __init__(self, wrapped: Any = None, *args: Any, **_kwargs: Any) -> None:
+        self.wrapped = wrapped
+        self.key = (wrapped if callable(wrapped) else repr(wrapped), repr(args))
         self.dynamic = None
         self.config: dict[str, Any] = {}
         self.own: Any = wrapped if NoBackend.calls_own and callable(wrapped) else None
@@ -246,7 +249,9 @@ class NoBackend:
         return forward
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, NoBackend)
+        if not isinstance(other, NoBackend):
+            return False
+        return self.key == other.key or not NoBackend.calls_own
 
     def __hash__(self) -> int:
         return hash(NoBackend)
@@ -256,6 +261,14 @@ class NoBackend:
 
     def reset(self) -> None:
         return None
+
+
+class NoInductor(NoBackend):
+    """The same in place of Inductor, whose wrapper gets no backend but a mode and options."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # The fourth is a name for logs.
+        super().__init__("inductor", *args[:3], **kwargs)
 
 
 def _symbolic_outputs(module: Any) -> tuple[tuple[int, int, Any], ...]:
@@ -278,9 +291,10 @@ def install() -> None:
         hooks.install()
         operator_calls.install()
         backends.GET_COMPILER.wrap(_around_get_compiler)
-        for wrapper in (backends.INDUCTOR_WRAPPER, backends.BACKEND_WRAPPER):
+        stand_ins = {backends.INDUCTOR_WRAPPER: NoInductor, backends.BACKEND_WRAPPER: NoBackend}
+        for wrapper, stand_in in stand_ins.items():
             _wrappers[wrapper] = wrapper.get()
-            wrapper.replace(NoBackend)
+            wrapper.replace(stand_in)
         # Dynamo times every new set of guards on a flushed cache, for its logs: it allocates and
         # touches 32 MiB, most of the time that a small frame takes, and nothing depends on it.
         guards.PROFILE.wrap(lambda _original: lambda *_args: 0.0)

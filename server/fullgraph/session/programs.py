@@ -25,20 +25,28 @@ _FRESH = 2.0
 
 _LEFT_OUT = frozenset({"node_modules", "site-packages", "__pycache__", "build", "dist", "venv"})
 _IMPORT = re.compile(
-    r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+([^#\n]+)|import[ \t]+([^#\n]+))", re.M
+    r"(?:^|;)[ \t]*(?:"
+    r"from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^#\n;]+)|import[ \t]+([^#\n;]+))",
+    re.MULTILINE,
 )
-_ACTS = re.compile(r"__name__\s*==|^[A-Za-z_][\w.]*(?:\[[^\]\n]*\])?\(|^(?:for|with|while)\b", re.M)
+_MAIN = re.compile(r"\b__name__\b")
+_ACTS = re.compile(
+    r"^(?:[A-Za-z_][\w, ]*=[ \t]*)?[A-Za-z_][\w.]*(?:\[[^\]\n]*\])?\(|^(?:for|with|while)\b",
+    re.MULTILINE,
+)
+_CONTINUED = re.compile(r"\\\n")
 
 
 @dataclass(frozen=True)
 class _Source:
     """What is known of a file: dotted names that it imports, relative ones with their dots, and
-    whether running it may do something."""
+    whether running it may do something, or certainly does."""
 
     path: str
     modified: int
     imports: frozenset[str]
     acts: bool
+    has_main: bool
 
 
 class WorkspacePrograms:
@@ -68,7 +76,7 @@ class WorkspacePrograms:
         programs = [
             one for one in found.values() if one.acts and _is_chosen(one.path, project, patterns)
         ]
-        programs.sort(key=lambda one: (-one.modified, one.path))
+        programs.sort(key=lambda one: (not one.has_main, -one.modified, one.path))
         return tuple(one.path for one in programs[:MOST_PROGRAMS])
 
     def _of(self, project: Path) -> list[_Source]:
@@ -91,7 +99,10 @@ class WorkspacePrograms:
             text = Path(path).read_text(encoding="utf-8", errors="replace")
         except OSError:
             return None
-        source = _Source(path, state.st_mtime_ns, frozenset(_imported(text)), _acts(path, text))
+        has_main = _MAIN.search(text) is not None
+        acts = not _is_test(path) and (has_main or _ACTS.search(text) is not None)
+        imports = frozenset(_imported_names(text))
+        source = _Source(path, state.st_mtime_ns, imports, acts, has_main)
         self._sources[path] = source
         return source
 
@@ -129,28 +140,34 @@ def _files(project: Path) -> Iterator[str]:
                 yield os.path.join(folder, name)  # noqa: PTH118
 
 
-def _imported(text: str) -> Iterator[str]:
-    for found in _IMPORT.finditer(text):
+def _imported_names(text: str) -> Iterator[str]:
+    """Dotted names that a text imports, with the packages above them; relative ones keep their
+    dots."""
+    for found in _IMPORT.finditer(_CONTINUED.sub(" ", text)):
         module, names, plain = found.groups()
         if plain is not None:
-            yield from (one.split()[0] for one in plain.split(",") if one.split())
+            for one in plain.split(","):
+                yield from _with_packages(one.split()[0] if one.split() else "")
             continue
-        yield module
-        for name in names.strip("() \t\\").split(","):
+        yield from _with_packages(module)
+        for name in re.sub(r"#[^\n]*", "", names).strip("() \t\n").split(","):
             if name.split():
-                yield (
-                    f"{module.rstrip('.')}.{name.split()[0]}"
-                    if module.strip(".")
-                    else (f"{module}{name.split()[0]}")
-                )
+                joint = "" if module.endswith(".") else "."
+                yield f"{module}{joint}{name.split()[0]}"
 
 
-def _acts(path: str, text: str) -> bool:
-    """Whether running a file may do something; tests are run by pytest, and are no programs."""
+def _with_packages(name: str) -> Iterator[str]:
+    yield name
+    while "." in name.lstrip("."):
+        name = name.rpartition(".")[0]
+        yield name
+
+
+def _is_test(path: str) -> bool:
+    """Whether a file is run by pytest, or by an installer, and not by itself."""
     name = os.path.basename(path)  # noqa: PTH119
-    if name.startswith("test_") or name in ("conftest.py", "setup.py", "__init__.py"):
-        return False
-    return _ACTS.search(text) is not None
+    fixed = ("conftest.py", "setup.py", "__init__.py")
+    return name.startswith("test_") or name.endswith("_test.py") or name in fixed
 
 
 def _imports(source: _Source, path: str) -> bool:

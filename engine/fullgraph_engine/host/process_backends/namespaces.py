@@ -217,6 +217,8 @@ def _overlaid(folders: tuple[str, ...], root: str, size: int) -> tuple[str, ...]
     outermost = [one for one in wanted if not any(one.startswith(f"{other}/") for other in wanted)]
     if not outermost:
         return ()
+    # A layer over the folder that has the layers would hide them from the next mount.
+    outermost.sort(key=lambda one: root.startswith(f"{one}/"))
     layers = f"{root}/private"
     found: list[str] = []
     try:

@@ -1,0 +1,457 @@
+"""Programs that run under the recorder: what is reported of every region that they compile.
+
+Fixtures state their findings as :mod:`markers` describes, and besides, as comments of their own:
+
+    # region f: torch.compile x3 fullgraph=True, dynamic=False
+    # region g: torch.compile inlined
+    # limit of the run: 3 s
+    # note of the run: The program was stopped after 3 s
+
+A region has its API, the number of its calls and its options. All regions are to be stated. Without
+a note the run has none.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.engine.hosts import Engine, Result
+
+from fullgraph_engine.protocol import (
+    Allowance,
+    Analyzed,
+    Finding,
+    Limits,
+    OpenFile,
+    ProgramRequest,
+    Ready,
+    Region,
+    Starting,
+    TargetsFound,
+)
+from fullgraph_engine.protocol.evidence import BreakEvidence
+
+if str(Path(__file__).parent) not in sys.path:
+    sys.path.insert(0, str(Path(__file__).parent))
+
+import markers
+
+FIXTURES = sorted((Path(__file__).parents[1] / "fixtures" / "programs").glob("*.py"))
+_REGION = re.compile(r"^# region (?P<name>\S+): (?P<words>.*\S)\s*$", re.M)
+_NOTE = re.compile(r"^# note of the run: (.*\S)\s*$", re.M)
+_LIMIT = re.compile(r"^# limit of the run: (\d+) s$", re.M)
+
+pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(120)]
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    started = Engine(pipeline="")
+    assert isinstance(started.event(), Starting)
+    while not isinstance(event := started.event(), Ready):
+        assert event is not None
+    yield started
+    assert started.close() == 0
+
+
+def run(engine: Engine, path: Path, text: str = "", **options: object) -> Result:
+    """Analyze a file, or another text of it, as the server does."""
+    asked = {"seconds": 20.0, **options}
+    changes = {name: asked.pop(name) for name in ("open_files",) if name in asked}
+    result = engine.analyze(
+        text or path.read_text(),
+        path=str(path),
+        cwd=str(path.parent),
+        parts=("first",),
+        limits=Limits(),
+        program=ProgramRequest(**asked),  # type: ignore[arg-type]
+        **changes,
+    )
+    assert isinstance(result.end, Analyzed)
+    return result
+
+
+def note(result: Result) -> str:
+    notes = [event.note for event in result.events if isinstance(event, TargetsFound)]
+    return notes[-1] if notes else ""
+
+
+def regions(result: Result) -> dict[str, Region]:
+    return {one.name: one.region for one in result.all_reports if one.region is not None}
+
+
+def region_words(region: Region) -> str:
+    how = "inlined" if region.inlined else f"x{region.calls}"
+    return f"{region.api} {how} {region.option_words}".strip()
+
+
+def codes(result: Result) -> list[tuple[str, int]]:
+    """The code and the line, from one, of each finding."""
+    return [(one.code, one.range.start.line + 1) for one in markers.merged(result.findings)]
+
+
+def only(result: Result, code: str) -> Finding:
+    (finding,) = [one for one in markers.merged(result.findings) if one.code == code]
+    return finding
+
+
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+def test_fixture(path: Path, engine: Engine) -> None:
+    fixture = markers.read(path)
+    if fixture.unfit:
+        pytest.skip(fixture.unfit)
+    limit = _LIMIT.search(fixture.text)
+    result = run(engine, path, seconds=float(limit[1]) if limit else 20.0)
+    found = {name: region_words(region) for name, region in regions(result).items()}
+    assert found == dict(_REGION.findall(fixture.text))
+    traced = markers.Traced(tuple(result.findings), tuple(result.all_reports))
+    difference = markers.compare(fixture, traced)
+    assert not difference, f"\n{difference}"
+    noted = _NOTE.search(fixture.text)
+    assert note(result).startswith(noted[1]) if noted else note(result) == ""
+    for region in regions(result).values():
+        assert region.program == region.site.path == str(path)
+
+
+Program = Callable[[str], Path]
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    """Write a program whose function ``double`` breaks in line 5."""
+    head = "import sys, torch\n\n@torch.compile\ndef double(x):\n    print('doubling')\n"
+
+    def write(text: str) -> Path:
+        path = tmp_path / "train.py"
+        path.write_text(f"{head}    return x * 2\n\n{text}")
+        return path
+
+    return write
+
+
+BREAK = ("graph-break/GB0059", 5)
+CALL = "double(torch.ones(2))\n"
+
+
+# -- what is reported ---------------------------------------------------------------------------
+
+
+def test_a_break_under_fullgraph_raises(engine: Engine, program: Program) -> None:
+    path = program("")
+    strict = path.read_text().replace("@torch.compile", "@torch.compile(fullgraph=True)")
+    path.write_text(f"{strict}if __name__ == '__main__':\n    {CALL}    print('not reached')\n")
+    result = run(engine, path)
+    assert codes(result) == [BREAK]
+    evidence = only(result, BREAK[0]).evidence
+    assert isinstance(evidence, BreakEvidence) and evidence.outcome == "raised"
+    assert "not reached" not in result.log("stdout")
+
+
+def test_a_break_without_fullgraph_does_not_raise(engine: Engine, program: Program) -> None:
+    result = run(engine, program(f"{CALL}print('reached')\n"))
+    evidence = only(result, BREAK[0]).evidence
+    assert isinstance(evidence, BreakEvidence) and evidence.outcome == "resumed"
+    assert result.log("stdout") == "doubling\nreached\n"
+
+
+def test_the_call_that_compiles_is_the_site(engine: Engine, program: Program) -> None:
+    result = run(engine, program("fast = torch.compile(torch.neg, dynamic=True)\nfast(x := 1)\n"))
+    site = regions(result)["double"].site
+    assert (site.range.start.line, site.range.start.byte, site.range.end.byte) == (2, 1, 14)
+    path = program(f"def halve(x):\n    return x / 2\n\ny = torch.compile(halve)\ny(1)\n{CALL}")
+    region = regions(run(engine, path))["halve"]
+    assert (region.site.range.start.line, region.site.range.start.byte) == (10, 4)
+    assert region.site.range.end.byte == 24
+
+
+def test_what_the_program_does_not_compile_is_not_traced(engine: Engine, program: Program) -> None:
+    eager = "# fullgraph: f32[2]\ndef eager(x):\n    print(x)\n    return x\n\n"
+    path = program(f"{eager}eager(torch.ones(2))\n{CALL}")
+    plain = run(engine, path)
+    assert codes(plain) == [BREAK]
+    assert (plain.reports["double"].compiled, plain.reports["eager"].compiled) == (True, False)
+    more = run(engine, path, uncompiled=True)
+    assert more.reports["double"].region is not None
+    assert more.reports["eager"].status == "traced" and more.reports["eager"].compiled is False
+    assert BREAK in codes(more) and ("graph-break/GB0059", 10) in codes(more)
+
+
+def test_a_program_is_not_run_without_time(engine: Engine, program: Program) -> None:
+    path = program(f"print('running')\n# fullgraph: double f32[2]\n{CALL}sys.exit(2)\n")
+    result = run(engine, path, seconds=0.0)
+    assert not regions(result)
+    assert "program/exited" not in dict(codes(result))
+    assert "program/exited" in dict(codes(run(engine, path)))
+
+
+def test_a_program_that_compiles_nothing_is_traced_as_any_file(
+    engine: Engine, tmp_path: Path
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import re, torch\n\n# fullgraph: f32[2]\ndef f(x):\n    print(x)\n    return x\n\n"
+        "if __name__ == '__main__':\n    f(torch.ones(2))\n    sys.exit(2)\n"
+    )
+    result = run(engine, path)
+    assert codes(result) == [("graph-break/GB0059", 5)]
+    assert (result.reports["f"].compiled, result.reports["f"].region) == (None, None)
+
+
+# -- how the program is run ---------------------------------------------------------------------
+
+STEPS = f"for _ in range(int(sys.argv[1])):\n    {CALL}"
+
+
+def test_arguments_of_the_request(engine: Engine, program: Program) -> None:
+    result = run(engine, program(STEPS), arguments=("3",))
+    assert regions(result)["double"].calls == 3
+    assert regions(run(engine, program(STEPS), arguments=("1",)))["double"].calls == 1
+
+
+def test_a_comment_has_precedence_over_the_arguments_of_the_request(
+    engine: Engine, program: Program
+) -> None:
+    path = program(f"# fullgraph: run(2)\n{STEPS}")
+    assert regions(run(engine, path, arguments=("3",)))["double"].calls == 2
+
+
+def test_the_program_is_the_main_module(engine: Engine, program: Program, tmp_path: Path) -> None:
+    (tmp_path / "beside.txt").write_text("in the folder of the program")
+    (tmp_path / "helper.py").write_text("def words(): return 'imported'\n")
+    path = program(
+        "import pickle\nfrom pathlib import Path\n\nimport helper\n\n"
+        "class Config:\n    size = 2\n\n"
+        "assert __name__ == '__main__' and sys.modules['__main__'].Config is Config\n"
+        "assert pickle.loads(pickle.dumps(Config())).size == 2\n"
+        "print(sys.argv == [__file__], Path(__file__).name)\n"
+        f"print(Path('beside.txt').read_text(), helper.words())\n{CALL}"
+    )
+    result = run(engine, path)
+    assert result.log("stdout").split("\n") == [
+        "True train.py",
+        "in the folder of the program imported",
+        "doubling",
+        "",
+    ]
+    assert codes(result) == [BREAK]
+
+
+def test_the_text_of_the_editor_is_run(engine: Engine, program: Program) -> None:
+    path = program(CALL)
+    text = path.read_text()
+    result = run(engine, path, text.replace("    print('doubling')\n", ""))
+    assert codes(result) == [] and regions(result)["double"].calls == 1
+    assert codes(run(engine, path)) == [BREAK]
+
+
+def test_files_that_the_program_writes_are_discarded(
+    engine: Engine, program: Program, tmp_path: Path
+) -> None:
+    (tmp_path / "kept.txt").write_text("as it was")
+    path = program(
+        "import os\nfrom pathlib import Path\n\n"
+        "torch.save({'a': torch.ones(2)}, 'checkpoint.pt')\n"
+        "double(torch.load('checkpoint.pt')['a'])\n"
+        "Path('kept.txt').write_text('changed')\n"
+        "os.makedirs('runs/1')\n"
+        "Path('runs/1/log').write_text(Path('kept.txt').read_text())\n"
+        "print(Path('runs/1/log').read_text())\n"
+    )
+    result = run(engine, path)
+    assert codes(result) == [BREAK]
+    assert result.log("stdout") == "doubling\nchanged\n"
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["kept.txt", "train.py"]
+    assert (tmp_path / "kept.txt").read_text() == "as it was"
+
+
+def test_a_program_that_asks_the_network_is_refused(engine: Engine, program: Program) -> None:
+    path = program(
+        f"{CALL}import urllib.request\nurllib.request.urlopen('http://127.0.0.1:9/', timeout=2)\n"
+        "double(torch.ones(3))\n"
+    )
+    result = run(engine, path)
+    assert codes(result) == [BREAK, ("trace/sandboxed", 10)]
+    assert only(result, "trace/sandboxed").allowance == Allowance("network")
+    assert regions(result)["double"].calls == 1
+
+
+def test_standard_input_is_empty(engine: Engine, program: Program) -> None:
+    path = program(f"{CALL}name = input()\ndouble(torch.ones(3))\n")
+    result = run(engine, path)
+    assert codes(result) == [BREAK, ("program/no-input", 9)]
+    assert regions(result)["double"].calls == 1
+
+
+@pytest.mark.parametrize(
+    ("ending", "found"),
+    [
+        ("sys.exit()", []),
+        ("sys.exit(0)", []),
+        ("sys.exit('no data')", [("program/exited", 9)]),
+        ("raise SystemExit(3)", [("program/exited", 9)]),
+        ("raise KeyboardInterrupt", [("trace/eager-error", 9)]),
+        ("undefined", [("trace/eager-error", 9)]),
+        ("open('absent.csv')", [("program/data-missing", 9)]),
+        ("import os; os._exit(0)", []),
+        ("import os; os._exit(3)", [("program/exited", 9)]),
+        ("import ctypes; ctypes.string_at(0)", [("trace/crashed", 9)]),
+    ],
+)
+def test_ends_of_a_program(
+    engine: Engine, program: Program, ending: str, found: list[tuple[str, int]]
+) -> None:
+    result = run(engine, program(f"{CALL}{ending}\ndouble(torch.ones(3))\n"))
+    assert codes(result) == [BREAK, *found]
+    assert regions(result)["double"].calls == 1
+    assert note(result) == ""
+
+
+# -- more than one file -------------------------------------------------------------------------
+
+MODEL = """\
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        x = self.linear(x)
+        print("forward")
+        return x
+"""
+TRAIN = """\
+import torch
+from lib.model import Net
+
+if __name__ == "__main__":
+    print("running")
+    net = torch.compile(Net())
+    for _ in range(2):
+        net(torch.ones(2, 4))
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> tuple[Path, Path]:
+    """A program, and the file that defines what it compiles."""
+    train, model = tmp_path / "train.py", tmp_path / "lib" / "model.py"
+    model.parent.mkdir()
+    train.write_text(TRAIN)
+    model.write_text(MODEL)
+    return train, model
+
+
+def analyze(engine: Engine, path: Path, root: Path, **asked: object) -> Result:
+    return engine.analyze(
+        path.read_text(),
+        path=str(path),
+        cwd=str(root),
+        roots=(str(root),),
+        parts=("first",),
+        limits=Limits(),
+        program=ProgramRequest(seconds=20.0, **asked),  # type: ignore[arg-type]
+    )
+
+
+def test_a_program_shows_what_it_does_to_a_file_that_it_imports(
+    engine: Engine, project: tuple[Path, Path], tmp_path: Path
+) -> None:
+    train, model = project
+    of_model = analyze(engine, model, tmp_path, candidates=(str(train),))
+    assert codes(of_model) == [("graph-break/GB0059", 11)]
+    report = of_model.reports["Net"]
+    assert (report.status, report.breaks, report.compiled) == ("traced", 1, True)
+    region = regions(of_model)["Net"]
+    assert (region.program, region.site.path, region.calls) == (str(train), str(train), 2)
+    assert region.site.range.start.line == 5
+    of_train = analyze(engine, train, tmp_path, elsewhere=(str(model),))
+    assert codes(of_train) == []
+    assert region_words(regions(of_train)["Net"]) == region_words(region)
+    # Each request shows the same run of the program.
+    printed = [of_model.log("stdout"), of_train.log("stdout")]
+    assert printed == ["running\nforward\nforward\n", ""]
+
+
+def test_a_break_in_a_file_that_is_not_shown_is_at_the_call(
+    engine: Engine, project: tuple[Path, Path], tmp_path: Path
+) -> None:
+    train, model = project
+    alone = analyze(engine, train, tmp_path)
+    assert codes(alone) == [("graph-break/GB0059", 8)]
+    (finding,) = markers.merged(alone.findings)
+    assert (str(model), 10) in [(one.path, one.range.start.line) for one in finding.related]
+    assert codes(analyze(engine, train, tmp_path, elsewhere=(str(model),))) == []
+    assert codes(analyze(engine, train, tmp_path, elsewhere=("/other.py",))) == codes(alone)
+
+
+def test_a_run_is_repeated_only_for_a_change(
+    engine: Engine, project: tuple[Path, Path], tmp_path: Path
+) -> None:
+    train, model = project
+    first = analyze(engine, train, tmp_path)
+    again = analyze(engine, train, tmp_path)
+    assert (first.log("stdout").count("running"), again.log("stdout")) == (1, "")
+    assert codes(again) == codes(first) != []
+    model.write_text(MODEL.replace('        print("forward")\n', ""))
+    changed = analyze(engine, train, tmp_path)
+    assert changed.log("stdout") == "running\n" and codes(changed) == []
+    other = analyze(engine, train, tmp_path, arguments=("--other",))
+    assert other.log("stdout") == "running\n"
+
+
+def test_a_run_has_the_unsaved_text_of_a_file_that_it_imports(
+    engine: Engine, project: tuple[Path, Path], tmp_path: Path
+) -> None:
+    train, model = project
+    text = MODEL.replace('        print("forward")\n', "        y = x.sum().item()\n")
+    result = engine.analyze(
+        train.read_text(),
+        path=str(train),
+        cwd=str(tmp_path),
+        roots=(str(tmp_path),),
+        parts=("first",),
+        limits=Limits(),
+        open_files=(OpenFile(str(model), text),),
+        program=ProgramRequest(seconds=20.0),
+    )
+    assert result.log("stdout") == "running\n"
+    (finding,) = markers.merged(result.findings)
+    assert (finding.code, finding.range.start.line) != ("graph-break/GB0059", 7)
+    assert finding.code.startswith("graph-break/")
+
+
+def test_the_first_candidate_that_compiles_is_enough(
+    engine: Engine, project: tuple[Path, Path], tmp_path: Path
+) -> None:
+    train, model = project
+    eager, later = tmp_path / "eager.py", tmp_path / "later.py"
+    eager.write_text(TRAIN.replace("torch.compile(Net())", "Net()  # torch.compile"))
+    later.write_text(TRAIN.replace("running", "later"))
+    candidates = (str(tmp_path / "absent.py"), str(eager), str(train), str(later))
+    result = analyze(engine, model, tmp_path, candidates=candidates)
+    assert regions(result)["Net"].program == str(train)
+    assert result.log("stdout").count("running") == 2
+    assert "later" not in result.log("stdout")
+
+
+def test_a_file_that_no_program_compiles_is_traced_as_any_file(
+    engine: Engine, project: tuple[Path, Path], tmp_path: Path
+) -> None:
+    train, model = project
+    model.write_text(f"{MODEL}\n\ndef get_inputs():\n    return []\n")
+    train.write_text(TRAIN.replace("torch.compile(Net())", "Net()  # torch.compile"))
+    model.write_text(
+        MODEL.replace("    def forward", "    # fullgraph: f32[2, 4]\n    def forward")
+    )
+    result = analyze(engine, model, tmp_path, candidates=(str(train),))
+    assert codes(result) == [("graph-break/GB0059", 12)]
+    report = result.reports["Net"]
+    assert (report.region, report.compiled) == (None, None)
+    assert report.probe is not None and report.probe.origin == "comment"
