@@ -37,7 +37,7 @@ OTHER_VENV = .venv-torch-$(OTHER_TORCH)-$(shell $(PYTHON) -c \
 OTHER_PIP = PIP_CONSTRAINT=/dev/null $(OTHER_VENV)/bin/python -m pip install $(PIP) --quiet
 
 .PHONY: demo test test-slow test-torch test-editors test-vscode test-nvim recording vsix check bench growth soak bench-vscode \
-  bench-repros reach clean clean-torch
+  bench-repros reach programs clean clean-torch
 
 demo: $(VENV)/ready
 	@FULLGRAPH_ENGINE_KEEP=0 $(BIN)/fullgraph check --exit-severity off $(DEMO)
@@ -142,6 +142,11 @@ REACH ?= tests/fixtures/targets/to_be_found.py
 REACH_PYTHON ?= $(BIN)/python
 reach: $(VENV)/ready
 	$(REACH_PYTHON) tests/benchmarks/reach.py --given $(REACH)
+
+# `make programs PROGRAMS="FOLDER …"`: plain runs of programs against checks of them.
+PROGRAMS ?= tests/fixtures/programs
+programs: $(VENV)/ready
+	$(BIN)/python tests/benchmarks/programs.py $(PROGRAMS)
 
 $(VENV)/ready: pyproject.toml tests/constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -24,6 +24,7 @@ from tests.engine.hosts import Engine, Result
 from fullgraph_engine.protocol import (
     Allowance,
     Analyzed,
+    FilesRead,
     Finding,
     Limits,
     OpenFile,
@@ -455,3 +456,58 @@ def test_a_file_that_no_program_compiles_is_traced_as_any_file(
     report = result.reports["Net"]
     assert (report.region, report.compiled) == (None, None)
     assert report.probe is not None and report.probe.origin == "comment"
+
+
+def test_what_a_program_has_read_holds_after_it_has_written(
+    engine: Engine, program: Program, tmp_path: Path
+) -> None:
+    written = "open('log.txt', 'w').write('x')\nimport os\nlist(os.scandir('.'))\n"
+    result = run(engine, program(f"{written}{CALL}"))
+    files = [file for one in result.events if isinstance(one, FilesRead) for file in one.files()]
+    assert {file.path for file in files} >= {str(tmp_path)}
+    assert "/tmp" not in {file.path for file in files}
+    assert [file.path for file in files if not file.holds()] == []
+    assert not (tmp_path / "log.txt").exists()
+
+
+CUDA = """
+net = torch.compile(torch.nn.Linear(4, 4).cuda())
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for size in (2, 3):
+    loss = net(torch.ones(size, 4, device="cuda")).sum()
+    loss.backward()
+    opt.step()
+    torch.cuda.synchronize()
+    print(loss.item())
+"""
+
+
+def test_a_program_that_needs_a_gpu_runs_on_fake_tensors(engine: Engine, program: Program) -> None:
+    result = run(engine, program(CUDA))
+    report = result.reports["Linear"]
+    assert (report.status, report.mode) == ("traced", "fake")
+    assert report.region is not None and report.region.calls == 2
+    assert (report.graphs, report.recompiles) == (2, 1)
+    assert note(result).startswith("The program needs a GPU, so it ran on fake CUDA tensors")
+    assert not [one for one in result.findings if one.code.startswith("trace/")]
+
+
+def test_a_function_that_is_passed_as_a_backend_is_called(engine: Engine, program: Program) -> None:
+    own = (
+        "graphs = []\n"
+        "def backend(module, inputs):\n"
+        "    graphs.append(module)\n"
+        "    return module.forward\n"
+        "torch.compile(lambda x: x + 1, backend=backend)(torch.ones(2))\n"
+        "assert len(graphs) == 1\n"
+    )
+    result = run(engine, program(own))
+    assert regions(result)["<lambda>"].option_words == "backend=backend"
+    assert not [one for one in result.findings if one.code.startswith("trace/")]
+
+
+def test_a_crash_keeps_what_was_recorded(engine: Engine, program: Program) -> None:
+    crash = "import ctypes\nctypes.string_at(0)\n"
+    result = run(engine, program(f"{CALL}{crash}"))
+    assert result.reports["double"].status == "traced"
+    assert [code for code, _ in codes(result) if code.startswith("trace/")] == ["trace/crashed"]

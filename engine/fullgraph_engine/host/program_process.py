@@ -147,7 +147,6 @@ class _ProgramProcess:
         self.reads = Reads(self.path, self.user_path, root)
         self.reads.open_files = self.open_texts.texts.keys()
         sys.meta_path.append(self.reads.unfound)
-        self.sandbox.noted = self.open_texts.loaded = self.reads.opened
         limits.apply(analyze.limits.memory)
         confinement.isolate()
         here = Path.cwd()
@@ -155,6 +154,8 @@ class _ProgramProcess:
         private = tuple(str(folder) for folder in folders if folder != folder.parent)
         self.sandbox.install(analyze.limits.memory, private=private)
         self.reads.discarded = self.sandbox.discarded
+        # Not before: the sandbox itself opens folders.
+        self.sandbox.noted = self.open_texts.loaded = self.reads.opened
         self.pipeline.audit_native_writes()
         self.pipeline.note_registrations()
         os._exit = self.exit

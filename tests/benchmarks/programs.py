@@ -1,0 +1,132 @@
+"""Compare ``fullgraph check`` with plain runs of programs: what is found, and how long both take.
+
+``python programs.py FOLDER…``: each folder holds programs, or folders with one program each: the
+file with a ``__main__`` block, or the only one. Programs that fail to import something are left
+out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+FULLGRAPH = [sys.executable, "-m", "fullgraph", "check", "--format", "json", "--no-cache"]
+
+
+def programs(folder: Path) -> Iterator[tuple[Path, list[Path]]]:
+    """Each program of a folder, and the files that are checked with it."""
+    for entry in sorted(folder.iterdir()):
+        if entry.suffix == ".py":
+            yield entry, [entry]
+        elif entry.is_dir():
+            files = sorted(entry.glob("*.py"))
+            mains = [file for file in files if "__main__" in file.read_text()] or files
+            if mains:
+                yield mains[0], [mains[0], *(file for file in files if file != mains[0])]
+
+
+def timed(command: list[str], folder: Path, **env: str) -> float:
+    """Wall time of a command in seconds, ended after five minutes."""
+    began = time.monotonic()
+    subprocess.run(
+        ["timeout", "300", *command],
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "2", "FULLGRAPH_ENGINE_KEEP": "0", **env},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    return time.monotonic() - began
+
+
+def compare(program: Path, files: list[Path], scratch: Path) -> dict[str, Any] | None:
+    """The figures of one program; None where its plain run has none."""
+    plain_file, check_file = scratch / "plain.json", scratch / "check.json"
+    for file in (plain_file, check_file):
+        file.unlink(missing_ok=True)
+    script = str(HERE / "plain_program.py")
+    plain_seconds = timed([sys.executable, script, str(plain_file), program.name], program.parent)
+    names = [str(file) for file in files]
+    check_seconds = timed([*FULLGRAPH, "-o", str(check_file), *names], program.parent)
+    if not plain_file.exists() or not check_file.exists():
+        return None
+    plain, check = json.loads(plain_file.read_text()), json.loads(check_file.read_text())
+    if plain["raised"] in ("ModuleNotFoundError", "ImportError"):
+        return None
+    findings = [(file["path"], one) for file in check["files"] for one in file["findings"]]
+    broken = [
+        (path, one["range"]["start"]["line"] + 1, one["range"]["end"]["line"] + 1)
+        for path, one in findings
+        if one["code"].startswith("graph-break/")
+    ]
+    hit = [
+        (path, line)
+        for path, line in plain["breaks"]
+        if any(path == where and first <= line <= last for where, first, last in broken)
+    ]
+    true = [
+        place
+        for place in broken
+        if any(place[0] == path and place[1] <= line <= place[2] for path, line in plain["breaks"])
+    ]
+    messages = [one["message"] for _, one in findings]
+    recompiled = {words.split("`")[1] for words in messages if "` was recompiled" in words}
+    functions = {name for _, name in plain["recompiled"]}
+    codes = {one["code"].split("/")[0] for _, one in findings}
+    eventful = bool(plain["breaks"] or plain["recompiled"] or plain["raised"])
+    return {
+        "breaks": len(plain["breaks"]),
+        "breaks found": len(hit),
+        "breaks reported": len(broken),
+        "breaks right": len(true),
+        "recompiling": len(functions),
+        "recompiling found": len(functions & recompiled),
+        "clean, falsely": int(eventful and not codes - {"probe"}),
+        "plain": plain_seconds,
+        "check": check_seconds,
+    }
+
+
+def main(folders: list[str]) -> None:
+    total: Counter[str] = Counter()
+    ratios: list[float] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for folder in folders:
+            for program, files in programs(Path(folder).resolve()):
+                row = compare(program, files, Path(scratch))
+                if row is None:
+                    print(f"{program.parent.name}/{program.name}: left out", flush=True)
+                    continue
+                total.update(row)
+                ratios.append(row["check"] / row["plain"])
+                words = ", ".join(
+                    f"{name} {value:.1f}" if isinstance(value, float) else f"{name} {value}"
+                    for name, value in row.items()
+                )
+                print(f"{program.parent.name}/{program.name}: {words}", flush=True)
+    if not ratios:
+        raise SystemExit("There is no program in these folders.")
+    print(
+        f"\n{len(ratios)} programs\n"
+        f"breaks found {total['breaks found']} of {total['breaks']}, "
+        f"right {total['breaks right']} of {total['breaks reported']}\n"
+        f"recompiling functions found {total['recompiling found']} of {total['recompiling']}\n"
+        f"falsely clean {total['clean, falsely']}\n"
+        f"check {total['check']:.0f} s, plain runs {total['plain']:.0f} s, "
+        f"median ratio {statistics.median(ratios):.2f}"
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
