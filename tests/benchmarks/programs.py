@@ -24,18 +24,20 @@ FULLGRAPH = [sys.executable, "-m", "fullgraph", "check", "--format", "json", "--
 
 
 def programs(folder: Path) -> Iterator[tuple[Path, list[Path]]]:
-    """Each program of a folder, and the files that are checked with it."""
+    """Yield each program of a folder with the files to check."""
     for entry in sorted(folder.iterdir()):
         if entry.suffix == ".py":
             yield entry, [entry]
         elif entry.is_dir():
-            files = sorted(entry.glob("*.py"))
-            mains = [file for file in files if "__main__" in file.read_text()] or files
+            files = sorted(entry.rglob("*.py"))
+            mains = [one for one in files if one.stem in ("main", "train")]
+            mains += [one for one in files if "__main__" in one.read_text()]
+            mains = mains or files
             if mains:
                 yield mains[0], [mains[0], *(file for file in files if file != mains[0])]
 
 
-def timed(command: list[str], folder: Path, **env: str) -> float:
+def run_timed(command: list[str], folder: Path, **env: str) -> float:
     """Wall time of a command in seconds, ended after five minutes."""
     began = time.monotonic()
     subprocess.run(
@@ -56,13 +58,14 @@ def compare(program: Path, files: list[Path], scratch: Path) -> dict[str, Any] |
     for file in (plain_file, check_file):
         file.unlink(missing_ok=True)
     script = str(HERE / "plain_program.py")
-    plain_seconds = timed([sys.executable, script, str(plain_file), program.name], program.parent)
+    plain = [sys.executable, script, str(plain_file), program.name]
+    plain_seconds = run_timed(plain, program.parent)
     names = [str(file) for file in files]
-    check_seconds = timed([*FULLGRAPH, "-o", str(check_file), *names], program.parent)
+    check_seconds = run_timed([*FULLGRAPH, "-o", str(check_file), *names], program.parent)
     if not plain_file.exists() or not check_file.exists():
         return None
-    plain, check = json.loads(plain_file.read_text()), json.loads(check_file.read_text())
-    if plain["raised"] in ("ModuleNotFoundError", "ImportError"):
+    truth, check = json.loads(plain_file.read_text()), json.loads(check_file.read_text())
+    if truth["raised"] in ("ModuleNotFoundError", "ImportError"):
         return None
     findings = [(file["path"], one) for file in check["files"] for one in file["findings"]]
     broken = [
@@ -72,21 +75,21 @@ def compare(program: Path, files: list[Path], scratch: Path) -> dict[str, Any] |
     ]
     hit = [
         (path, line)
-        for path, line in plain["breaks"]
+        for path, line in truth["breaks"]
         if any(path == where and first <= line <= last for where, first, last in broken)
     ]
     true = [
         place
         for place in broken
-        if any(place[0] == path and place[1] <= line <= place[2] for path, line in plain["breaks"])
+        if any(place[0] == path and place[1] <= line <= place[2] for path, line in truth["breaks"])
     ]
     messages = [one["message"] for _, one in findings]
     recompiled = {words.split("`")[1] for words in messages if "` was recompiled" in words}
-    functions = {name for _, name in plain["recompiled"]}
+    functions = {name for _, name in truth["recompiled"]}
     codes = {one["code"].split("/")[0] for _, one in findings}
-    eventful = bool(plain["breaks"] or plain["recompiled"] or plain["raised"])
+    eventful = bool(truth["breaks"] or truth["recompiled"] or truth["raised"])
     return {
-        "breaks": len(plain["breaks"]),
+        "breaks": len(truth["breaks"]),
         "breaks found": len(hit),
         "breaks reported": len(broken),
         "breaks right": len(true),

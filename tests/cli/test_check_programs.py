@@ -124,7 +124,7 @@ def test_arguments_behind_two_dashes_are_those_of_the_program(
 def test_a_program_without_its_arguments_exits(command_line: CommandLine, check: Check) -> None:
     command_line.write("train.py", TRAIN)
     ran = check("--format", "json", "train.py")
-    assert ran.status == 0
+    assert ran.status == 2
     (finding,) = json.loads(ran.out)["files"][0]["findings"]
     assert (finding["code"], finding["severity"]) == ("program/exited", "hint")
     # The program compiles something only behind its arguments.

@@ -65,6 +65,6 @@ def test_a_call_has_the_context_that_it_is_made_in(
         del sys.modules["contexts"]
     assert call.context == context
     assert call.source.endswith(words) and context.words == words
-    with call.context.entered():
+    with call.context.enter():
         assert CallContext.current() == context
     assert CallContext.current() == CallContext()

@@ -11,7 +11,7 @@ from fullgraph.domain.positions import TextPositions
 
 
 def notebook(*cells: str) -> str:
-    """A notebook of code cells; one that begins with ``#md`` is text."""
+    """Return a notebook of code cells; ``#md`` begins a text cell."""
     return json.dumps(
         {
             "cells": [

@@ -394,7 +394,7 @@ class _Attempt:
         with (
             self._written() as witness,
             explanations.taping(wanted) as self._tapes,
-            call.context.entered(),
+            call.context.enter(),
         ):
             self.watch.enter("trace")
             recording = tracing.trace(
@@ -432,7 +432,7 @@ class _Attempt:
             with (
                 self._written(sizes_only=True),
                 explanations.taping() as self._tapes,
-                call.context.entered(),
+                call.context.enter(),
             ):
                 self.watch.enter("trace")
                 recording = tracing.trace(call.function, call.args, call.kwargs, dynamic=wishes)
@@ -459,7 +459,7 @@ class _Attempt:
             if self.auto and self._could_be_real(call):
                 self.auto_failure = "torch.export tells more with values"
                 return
-            with call.context.entered():
+            with call.context.enter():
                 made = exporting.exported(call, real=not self.fake)
             if made.failure is not None and self._eager_failure(call) is not None:
                 return  # it is no matter of export
@@ -494,7 +494,7 @@ class _Attempt:
 
             batch = batch_dimensions(call)
             range_ = self.target.range
-            with call.context.entered():
+            with call.context.enter():
                 made = Forecaster(call, self.source, range_, apart, begin, batch, rows).run()
             if made.raised and real:
                 self.auto_failure = "the fake run raised"
@@ -766,7 +766,7 @@ class _Attempt:
     @staticmethod
     def _eager_failure(call: Call) -> Failure | None:
         try:
-            with call.context.entered():
+            with call.context.enter():
                 tracing.call_eagerly(call.function, call.args, call.kwargs)
         except tracing.ValueNeeded:
             return None

@@ -1,5 +1,5 @@
-"""What a process does that was started for one thing: execute a text, run a program, make a program
-smaller, compare what two texts did, or complete the operator index."""
+"""Work of a process with a single order: execute a text, run a program, minimize a program, compare
+the behavior of two texts, or complete the operator index."""
 
 from __future__ import annotations
 

@@ -297,7 +297,7 @@ class Pipeline(Protocol):
         original."""
 
     def is_program(self, text: str, path: str, roots: tuple[str, ...]) -> bool:
-        """Whether a text is to be run as a program; not where it does not parse."""
+        """Whether a text is a program; false for a text with a syntax error."""
 
     def program(
         self,
@@ -308,10 +308,10 @@ class Pipeline(Protocol):
         *,
         fake: bool,
     ) -> Any:
-        """Make a ``programs.Program`` that is ready to run; ``stop`` ends the process."""
+        """Return a ``programs.Program``, ready to run; ``stop`` ends the process."""
 
     def program_results(self, program: Any, ending: Any, text_of: Callable[[str], str]) -> Any:
-        """What a program's run showed so far: ``programs.results.ProgramResults``."""
+        """Return the ``programs.results.ProgramResults`` of a run, or of its part so far."""
 
     def untraced(self) -> AbstractContextManager[Any]:
         """Inside, ``torch.compile`` gives functions that run as they are."""

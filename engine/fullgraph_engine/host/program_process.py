@@ -36,8 +36,7 @@ from .wire import Begun, ProgramDone, ProgramOrder, ProgramShows, Upward
 
 _exit, _monotonic = os._exit, time.monotonic
 _SHARE = 4.0
-"""How many times as long as the last report of what was found so far took, the program goes on
-before the next."""
+"""Time between two partial reports, as a multiple of the time that a report takes."""
 _RAISES = ("trace/eager-error", "trace/compile-error")
 _OUT_OF_LIMIT = ("MemoryError", "can't allocate memory", "[Errno 27] File too large")
 _NO_NETWORK = ("EPERM: operation not permitted", "to a (local) address", "DistNetworkError")
@@ -123,7 +122,7 @@ class _ProgramProcess:
         """Confine this process and give it what a program finds that was started by itself."""
         analyze, given = self.order.analyze, self.given
         descriptors.attach(given.stdout, given.stderr)
-        limits.reset_signals(self.interrupted)
+        limits.reset_signals(self.handle_interrupt)
         blackbox.attend(given.box)
         os.environ.update(sandbox.environment(self.order.scratch, self.allowed))
         tempfile.tempdir = self.order.scratch
@@ -174,7 +173,7 @@ class _ProgramProcess:
 
     # -- its end --------------------------------------------------------------------------------
 
-    def interrupted(self, number: int, frame: FrameType | None) -> None:
+    def handle_interrupt(self, number: int, frame: FrameType | None) -> None:
         """The parent process has decided that the program is to end."""
         blackbox.at_stack(self.given.box, frames.of_stack(frame))
         if self.program is None:
@@ -183,7 +182,7 @@ class _ProgramProcess:
         self.finish_and_exit(self.program.ending(how, frame))
 
     def exit(self, status: int = 0) -> NoReturn:
-        """In place of ``os._exit``: report first."""
+        """Replace ``os._exit`` by a function that reports first."""
         try:
             if self.program is not None and not self.finishing:
                 frame = sys._getframe(1)
@@ -236,11 +235,11 @@ class _ProgramProcess:
         self.next_flush = now + _SHARE * (now - began)
 
     def report(self, shown: Any, path: str) -> None:
-        """Send what is new of the results of one file."""
+        """Send the results of one file, each once."""
         number = self.order.analyze.request
         for finding in shown.findings:
             deeper = shown.deeper.get(finding.identity, ())
-            self.send(path, FindingFound(number, self.explained(finding)), deeper)
+            self.send(path, FindingFound(number, self.explain_failure(finding)), deeper)
         for region in shown.regions:
             name = region.report.name
             if region.guards:
@@ -262,7 +261,7 @@ class _ProgramProcess:
             self.sent.add(message)
             self.tell(message)
 
-    def explained(self, finding: Finding) -> Finding:
+    def explain_failure(self, finding: Finding) -> Finding:
         """A failure with what the sandbox refused before it, if that may be why."""
         finding = frames.lasting(finding, self.sandbox.root)
         if finding.code not in _RAISES:

@@ -34,7 +34,7 @@ _LONGEST = 1_000_000
 
 
 def may_have_program(request: Analyze) -> bool:
-    """False only where no program is to be run for a request."""
+    """Whether a request may involve a program; in doubt, true."""
     if request.program.seconds <= 0 or "first" not in request.parts or request.only:
         return False
     return bool(request.program.candidates) or _may_be_program(request.text)
@@ -75,7 +75,7 @@ class ProgramRun:
             text = self.request.text if path == self.request.path else _text_of(path, self.request)
             if not text:
                 continue
-            key = ProgramKey.of(self.request, path, text, fake=fake)
+            key = ProgramKey.for_request(self.request, path, text, fake=fake)
             self._process = self._host.programs.find(key, self.request, self._host)
             for shown in list(self._process.shown):
                 self._take(shown)
@@ -143,7 +143,7 @@ class ProgramRun:
             return
         known = tuple(dict.fromkeys((*request.without, *self._targets)))
         rest = replace(request, without=known)
-        listener = Listener(self._host, self._heard)
+        listener = Listener(self._host, self._forward_event)
         self._analysis = Analysis(rest, listener, self.scratch, self._waited)
         self._analysis.begin()
 
@@ -153,13 +153,13 @@ class ProgramRun:
         seconds = round(time.monotonic() - self._began, 4)
         self._end_with(Analyzed(self.request.request, self.request.generation, seconds))
 
-    def _heard(self, message: Any) -> None:
+    def _forward_event(self, message: Any) -> None:
         """An event of the analysis of the rest."""
         if isinstance(message, TargetsFound):
             mine = self._targets
             others = tuple(one for one in message.targets if one.name not in mine)
             note = " ".join(filter(None, (*self._notes, message.note)))
-            message = replace(message, targets=_ordered((*mine.values(), *others)), note=note)
+            message = replace(message, targets=_sort_targets((*mine.values(), *others)), note=note)
         elif isinstance(message, TargetDone) and self._targets:
             message = replace(message, report=replace(message.report, compiled=False))
         if isinstance(message, (Analyzed, Failed)):
@@ -169,9 +169,9 @@ class ProgramRun:
         self._host.send(message)
 
     def _report_targets(self) -> None:
-        """Report the targets known so far: those of the programs."""
+        """Report the targets that the programs reached so far."""
         number, note = self.request.request, " ".join(self._notes)
-        self._host.send(TargetsFound(number, _ordered(self._targets.values()), note))
+        self._host.send(TargetsFound(number, _sort_targets(self._targets.values()), note))
 
     # -- for the loop ---------------------------------------------------------------------------
 
@@ -216,7 +216,7 @@ class ProgramRun:
         self._host.clean_up([], self.scratch)
 
 
-def _ordered(targets: Iterable[TargetInfo]) -> tuple[TargetInfo, ...]:
+def _sort_targets(targets: Iterable[TargetInfo]) -> tuple[TargetInfo, ...]:
     """Targets in the order of the text."""
     return tuple(sorted(targets, key=lambda one: (one.range.start.line, one.range.start.byte)))
 

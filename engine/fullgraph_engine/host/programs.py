@@ -32,16 +32,16 @@ from .process_backends.limits import MIB
 from .wire import Begun, ProgramDone, ProgramOrder, ProgramShows
 
 _START = 120.0
-"""Seconds in which a process that imports torch first is ready."""
+"""Maximum seconds until a process that has to import torch is ready."""
 _REPORTING = 6.0
-"""Seconds that a program which is to end has to report what it recorded."""
+"""Maximum seconds for the last report of a program after it was interrupted."""
 _WATCH = 0.5
 _MEMORY_SLACK = 1.25
 _MOST_KEPT = 8
 
 
 class ProgramHost(Protocol):
-    """What a program's process needs of the parent process; see ``services.Services``."""
+    """The part of ``services.Services`` that a program's process uses."""
 
     scratch: str
     backend: ProcessBackend
@@ -61,7 +61,7 @@ class ProgramHost(Protocol):
 
 @dataclass(frozen=True)
 class ProgramKey:
-    """What a run depends on, besides the files that it reads."""
+    """Everything a run depends on, except the files it reads."""
 
     path: str
     text: str
@@ -76,7 +76,7 @@ class ProgramKey:
     uncompiled: bool = False
 
     @classmethod
-    def of(cls, request: Analyze, path: str, text: str, *, fake: bool) -> ProgramKey:
+    def for_request(cls, request: Analyze, path: str, text: str, *, fake: bool) -> ProgramKey:
         """The key of a program's run for a request about it or about a file that it imports."""
         files = {one.path: one for one in request.open_files}
         files[request.path] = OpenFile(request.path, request.text)
@@ -109,7 +109,7 @@ class ProgramProcess:
         self.files: list[FileState] = []
         self.is_over = False
         self.listeners: list[Callable[[ProgramShows | None], None]] = []
-        """Called with each new report, and with None at the end."""
+        """Functions called with each new report, and with None at the end."""
         self._scratch = ""
         self._began = time.time_ns()
         self._launched: Launched | None = None
@@ -267,7 +267,7 @@ class ProgramProcess:
         return min(self._deadline, self._kill_at, self._next_watch)
 
     def tick(self, now: float) -> None:
-        """Interrupt and then kill a program that is over its limits."""
+        """Interrupt a program that exceeds its limits, then kill it."""
         if not self._pid:
             return
         if now >= self._kill_at:
@@ -301,21 +301,21 @@ class ProgramProcess:
             self._kill_at = now
 
     def kill(self) -> None:
-        """End it; nobody wants to know what it does."""
+        """End the process and discard its later reports."""
         if self._pid:
             processes.end(self._pid)
         self._finish()
 
 
 class ProgramProcesses:
-    """The runs that go on, and the last ones that have ended, by what they depend on."""
+    """A cache of program runs: the running ones and the last finished ones, by their keys."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[ProgramKey, ProgramProcess] = OrderedDict()
 
     def find(self, key: ProgramKey, request: Analyze, host: ProgramHost) -> ProgramProcess:
-        """The run of a program: one that goes on, one that has ended and holds, or a new one, which
-        its caller begins."""
+        """Return the run of a program: a running one, a finished one that is still valid, or a new
+        one for the caller to start."""
         known = self._kept.get(key)
         if known is not None and (not known.is_over or (known.is_whole and known.holds)):
             self._kept.move_to_end(key)

@@ -74,7 +74,7 @@ class Sandbox:
         self._writable: tuple[str, ...] = ()
         self._private: tuple[str, ...] = ()
         self.discarded: set[str] = set()
-        """Files that user code has changed in a view that is gone with its process."""
+        """Files that user code has changed in its private view."""
         self._home = _realpath(os.path.expanduser("~"))  # noqa: PTH111
         # Now: the variables that name caches are other ones for user code.
         self._caches = {cache: _realpath(caches.folder(cache)) for cache in get_args(Cache)}
@@ -95,7 +95,7 @@ class Sandbox:
         self, memory: int, *, programs: bool = False, private: tuple[str, ...] = ()
     ) -> None:
         """``memory`` is in MiB, of shared memory. ``programs``: some may be let start later.
-        ``private`` are folders whose changes may be made in a view that is discarded."""
+        ``private`` folders are writable in a private view, which the process discards."""
         rules: dict[str, Rule] = {
             "open": self._open,
             "os.scandir": self._lists,

@@ -180,22 +180,22 @@ class RunDone:
 
 @dataclass(frozen=True)
 class ProgramDone:
-    """A program has run, or ``ran`` is false for a text that is none. ``called`` counts the regions
-    whose code ran compiled; ``note`` says why the run did not go on to the program's end."""
+    """The end of a program's run; ``ran`` is false for a text without a program. ``called`` counts
+    the regions that were called; ``note`` says how the run differs from a user's own."""
 
     ran: bool
     how: ProgramEnd = "finished"
     called: int = 0
     note: str = ""
     lacks_device: bool = False
-    """The program raised because this machine has no GPU: it is to run again on fake tensors."""
+    """Whether the program raised for lack of a GPU, so that it should run on fake tensors."""
 
 
 @dataclass(frozen=True)
 class ProgramShows:
-    """Something that a program's run shows in the file ``path``; ``event`` is an event of the
-    protocol as a line. ``deeper`` are files of the workspace that have inner frames of it: it
-    belongs to one of those instead, if that file shows its own findings."""
+    """A result of a program's run for the file ``path``; ``event`` is an event of the protocol as a
+    line. ``deeper`` lists workspace files with inner frames of the same finding: if one of these
+    files shows its own findings, the finding belongs there."""
 
     path: str
     event: str
@@ -395,7 +395,7 @@ class ProgramOrder:
     text: str
     scratch: str
     fake: bool = False
-    """All tensors of the program are fake, so that it needs no GPU."""
+    """Whether the program runs on fake tensors, without a GPU."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ _COMPILES = re.compile(
 )
 """Matches ``torch.compile``, ``model.compile`` and ``torch.export``, but not ``re.compile``."""
 _MOST_FILES = 200
-"""Files that are searched for code that compiles."""
+"""Maximum number of files searched for calls that compile."""
 
 
 def is_program(text: str, path: str, roots: tuple[str, ...] = ()) -> bool:
@@ -44,11 +44,11 @@ def arguments_in(text: str) -> tuple[str, ...] | None:
 def does_something(tree: ast.Module) -> bool:
     """Whether executing a file does more than define, import and construct: it has a ``__main__``
     block, or calls at top level what the file itself defines."""
-    own = set(_bound(tree))
+    own = set(_bound_names(tree))
     return any(_acts(node, own) for node in tree.body)
 
 
-def _bound(tree: ast.Module) -> Iterator[str]:
+def _bound_names(tree: ast.Module) -> Iterator[str]:
     """Names of the functions and variables that a file defines at top level."""
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -66,7 +66,7 @@ def _acts(node: ast.stmt, own: set[str]) -> bool:
         inside = (one for one in ast.iter_child_nodes(node) if isinstance(one, ast.stmt))
         return any(_acts(one, own) for one in inside)
     if isinstance(node, (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Assert)):
-        called = [one.func for one in _executed(node) if isinstance(one, ast.Call)]
+        called = [one.func for one in _executed_nodes(node) if isinstance(one, ast.Call)]
         if any(_root(function) in own or _uses_compiled(function) for function in called):
             return True
         # ``main()``, imported from another file.
@@ -74,7 +74,7 @@ def _acts(node: ast.stmt, own: set[str]) -> bool:
     return False
 
 
-def _executed(node: ast.stmt) -> Iterator[ast.AST]:
+def _executed_nodes(node: ast.stmt) -> Iterator[ast.AST]:
     """The nodes of a statement, without the bodies of lambdas."""
     waiting: list[ast.AST] = [node]
     while waiting:

@@ -60,8 +60,8 @@ class Ending:
 
 
 class Program(Attribution):
-    """One run of a program. ``stop`` ends the process after it has reported; it is called from
-    inside the program when nothing new is to be expected."""
+    """One run of a program. ``stop`` reports and ends the process; the run calls it from inside the
+    program once further calls would show nothing new."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class Program(Attribution):
     def ending(
         self, how: ProgramEnd, frame: types.FrameType | None, status: object = None
     ) -> Ending:
-        """Return an end that is not the program's own, at a live frame of it."""
+        """Return an ending that the engine decides, at a live frame of the program."""
         self.recorder.finish()
         return Ending(how, self.line_of(frame), status=status)
 
@@ -159,7 +159,7 @@ class Program(Attribution):
             frame = frame.f_back
         return -1
 
-    def failed(self, error: BaseException) -> None:
+    def record_failure(self, error: BaseException) -> None:
         """Record a graph break that ends the call, as under ``fullgraph=True``."""
         if isinstance(error, BREAKS):
             traced = getattr(error, "_fullgraph_stack", None)
@@ -178,7 +178,7 @@ class Program(Attribution):
             self._stop(self.ending("quiet", sys._getframe(1)))
 
     def _watch_warnings(self) -> None:
-        """Keep what Dynamo warns of, with the place; the warning itself is shown as ever."""
+        """Record Dynamo's warnings with their places; Python shows them as usual."""
         show = warnings.showwarning
 
         @functools.wraps(show)
@@ -234,7 +234,7 @@ def package_of(path: str) -> tuple[str, str]:
 
 
 def stop_words(ending: Ending, seconds: float, called: int) -> str:
-    """Why a run did not go on to its end, as a sentence; empty for one that did."""
+    """Return a sentence on why a run was stopped; empty for a run that was not."""
     at = f" at line {ending.line + 1}" if ending.line >= 0 else ""
     regions = f"{called} compiled region{'' if called == 1 else 's'} had been called by then"
     if ending.how == "time":

@@ -56,7 +56,7 @@ class LiveRegion:
     kind: type | None = None
     calls: int = 0
     quiet: int = 0
-    """Number of calls since the last one that compiled something."""
+    """Number of calls since the last compilation."""
     failures: list[RegionFailure] = field(default_factory=list)
     """The first calls that raised."""
 
@@ -66,12 +66,12 @@ class LiveRegion:
 
 
 class Listener:
-    """What wants to know of the calls of regions."""
+    """An observer of the calls of regions."""
 
-    def entered(self, region: LiveRegion) -> None:
+    def enter_region(self, region: LiveRegion) -> None:
         """A call of a region begins."""
 
-    def left(self, region: LiveRegion, error: BaseException | None) -> None:
+    def leave_region(self, region: LiveRegion, error: BaseException | None) -> None:
         """A call of a region has ended, with an exception or without."""
 
 
@@ -83,10 +83,10 @@ class Regions:
         self._bottom, self._listener = bottom, listener
         self._depth = 0
         self._by_key: dict[object, LiveRegion] = {}
-        self._note = dynamo.disable(self._made)
+        self._note = dynamo.disable(self._note_region)
 
     def watch(self) -> None:
-        """Note every region that is compiled from now on in this process."""
+        """Record every region that this process compiles from now on."""
         upstream.CONTEXT.wrap(self._around_context)
         upstream.EXPORT.wrap(self._around_export)
 
@@ -107,7 +107,7 @@ class Regions:
         frames.skip_code(__call__.__code__)
         return __call__
 
-    def _made(self, context: Any, function: Any, frame: types.FrameType | None) -> None:
+    def _note_region(self, context: Any, function: Any, frame: types.FrameType | None) -> None:
         compile_frame, through_module, caller = _compile_frame(frame)
         if caller and isinstance(function, torch.fx.GraphModule):
             return  # torch compiles a graph of its own, as compiled autograd does
@@ -121,7 +121,7 @@ class Regions:
     def _enter(self, region: LiveRegion) -> Callable[[], None]:
         call = upstream.call_of(sys._getframe(1))
         region.calls += 1
-        self._listener.entered(region)
+        self._listener.enter_region(region)
 
         def leave() -> None:
             self._leave(region, sys.exc_info()[1], call)
@@ -133,21 +133,21 @@ class Regions:
     ) -> None:
         if error is not None and len(region.failures) < _MOST_FAILURES:
             region.failures.append(RegionFailure(error, call))
-        self._listener.left(region, error)
+        self._listener.leave_region(region, error)
 
     # -- torch.export -------------------------------------------------------------------------
 
     def _around_export(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def export(mod: Any, *args: Any, **kwargs: Any) -> Any:
-            options = tuple((name, _shown(value)) for name, value in kwargs.items())
+            options = tuple((name, _option_words(value)) for name, value in kwargs.items())
             known = {"strict", "dynamic_shapes"}
             options = tuple(one for one in options if one[0] in known)
             region = self._region("torch.export.export", mod, sys._getframe(1), options)
             if region is None:
                 return original(mod, *args, **kwargs)
             region.calls += 1
-            self._listener.entered(region)
+            self._listener.enter_region(region)
             inputs = args[0] if args else kwargs.get("args", ())
             named = (args[1] if len(args) > 1 else kwargs.get("kwargs")) or {}
             raised: BaseException | None = None
@@ -176,7 +176,7 @@ class Regions:
         if not any(is_own(one.path) for one in site):
             return None
         subject = upstream.compiled_subject(function)
-        name, code, kind = _described(subject)
+        name, code, kind = _describe_subject(subject)
         last = next(one for one in reversed(site) if is_own(one.path))
         key = (api, name, code, kind, last.path, last.line, last.byte, options)
         region = self._by_key.get(key)
@@ -191,7 +191,7 @@ def is_own(path: str) -> bool:
     return not (stacks.is_library(path) or stacks.is_machinery(path))
 
 
-def _described(subject: Any) -> tuple[str, types.CodeType | None, type | None]:
+def _describe_subject(subject: Any) -> tuple[str, types.CodeType | None, type | None]:
     """The name of a callable, its code, and its class if it is a module."""
     if isinstance(subject, torch.nn.Module):
         kind = type(subject)
@@ -253,11 +253,11 @@ def _options(frame: types.FrameType | None) -> tuple[tuple[str, str], ...]:
         if name == "mode" and value == "default":
             continue
         if value is not default and value != default:
-            found.append((name, _shown(value)))
+            found.append((name, _option_words(value)))
     return tuple(found)
 
 
-def _shown(value: Any) -> str:
+def _option_words(value: Any) -> str:
     name = getattr(value, "__qualname__", None)
     try:
         words = str(name) if name is not None else repr(value)

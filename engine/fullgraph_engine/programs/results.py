@@ -60,7 +60,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
 
 @dataclass(frozen=True)
 class RegionResult:
-    """What is shown of one region in one file."""
+    """The report of one region in one file, with its guards and trace steps."""
 
     report: TargetReport
     guards: tuple[GuardedFrame, ...] = ()
@@ -70,10 +70,10 @@ class RegionResult:
 
 @dataclass(frozen=True)
 class FileResults:
-    """What one file shows of a program's run.
+    """The results of a program's run for one file.
 
-    ``regions`` are those defined in the file, or compiled there if they are defined in a library.
-    ``reached`` are other targets of the file whose code Dynamo traced, as part of a region.
+    ``regions`` are defined or compiled in the file. ``reached`` are other targets of the file:
+    Dynamo traced their code as part of a region, or the program does not compile them.
     """
 
     findings: tuple[Finding, ...]
@@ -82,8 +82,7 @@ class FileResults:
     shapes: tuple[PlaceShapes, ...] = ()
     shapes_note: str = ""
     deeper: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """By the identity of a finding, the other files of the workspace that have inner frames of
-    it."""
+    """Workspace files with inner frames of a finding, by its identity."""
 
     @property
     def reports(self) -> tuple[TargetReport, ...]:
@@ -91,7 +90,7 @@ class FileResults:
 
     @property
     def infos(self) -> tuple[TargetInfo, ...]:
-        """The targets of these reports."""
+        """Names, kinds and ranges of the reported targets."""
         return tuple(TargetInfo(one.name, one.kind, one.range) for one in self.reports)
 
 
@@ -129,7 +128,7 @@ class ProgramResults:
 
     @property
     def note(self) -> str:
-        """Sentences on how the run differs from one that the user would start."""
+        """Sentences on how the run differs from the user's own."""
         fake = _FAKE if self.program.fake else ""
         stopped = stop_words(self.ending, self.program.seconds, len(self.called))
         return " ".join(filter(None, (fake, stopped)))
@@ -139,7 +138,7 @@ class ProgramResults:
         return region.code in self.program.recorder.entered_code
 
     def of_file(self, path: str) -> FileResults:
-        """What a file shows."""
+        """Return the results for one file."""
         return _File(self, path, self.text_of(path)).results()
 
 
@@ -152,7 +151,7 @@ class _File:
         self.found: dict[str, Finding] = {}
         self.deeper: dict[str, tuple[str, ...]] = {}
         self.below: tuple[str, ...] = ()
-        """Of the record at work, the files with frames inside of this file's."""
+        """Files with inner frames of the record being processed."""
 
     def results(self) -> FileResults:
         regions = []
@@ -172,15 +171,15 @@ class _File:
         if self.is_main and self.whole.ending.error is not None:
             self.end()
         elif self.is_main and self.whole.ending.how == "exited":
-            self.exited(self.whole.ending.status)
+            self.report_exit(self.whole.ending.status)
         shapes_found: tuple[PlaceShapes, ...] = ()
         note = ""
         if self.is_main and regions:
             recording = self.program.recording
             shapes_found, note = shapes.kept(shapes.of_recording(recording, self.source), recording)
-        reached = list(self.reached({one.report.range for one in regions}))
+        reached = list(self.reached_targets({one.report.range for one in regions}))
         if regions or reached:
-            reached += self.not_compiled({one.report.range for one in regions}, reached)
+            reached += self.uncompiled_targets({one.report.range for one in regions}, reached)
         return FileResults(
             tuple(self.found.values()),
             tuple(regions),
@@ -265,14 +264,14 @@ class _File:
                 finding,
                 count=counts.get(key, 1),
                 causes=costs.causes(key) or finding.causes,
-                # A call that raises has no cost to weigh.
+                # The cost of a break that raises means nothing.
                 cost=_per_call(costs.cost(finding), calls) if _goes_on(finding) else None,
             )
             self.below = below[key]
             self.add(amended, target)
 
     def without_effect(self, region: LiveRegion) -> None:
-        """A call that compiles something that is never called, or in which nothing is compiled."""
+        """Report a compiling call without effect: its region is never called, or has no graph."""
         part = self.whole.parts[region]
         if part.graphs or part.breaks or self.whole.is_inlined(region) or region.failures:
             return
@@ -321,13 +320,13 @@ class _File:
             )
 
     def failures_of(self, region: LiveRegion) -> None:
-        """What calls of a region raised, unless it is a graph break, which is a finding already, or
-        what ended the program."""
+        """Report exceptions of a region's calls, except graph breaks and the program's last
+        exception, which are reported elsewhere."""
         for failure in region.failures:
             ended = failure.error is self.whole.ending.error
             if getattr(failure.error, "_fullgraph_recorded", False) or ended:
                 continue
-            self.raised(failure.error, region, failure)
+            self.report_exception(failure.error, region, failure)
 
     def end(self) -> None:
         """The exception that ended the program."""
@@ -335,7 +334,7 @@ class _File:
         if error is None or getattr(error, "_fullgraph_recorded", False):
             return
         found = self._region_of(error)
-        self.raised(error, *found)
+        self.report_exception(error, *found)
 
     def _region_of(self, error: BaseException) -> tuple[LiveRegion | None, RegionFailure | None]:
         """The innermost region whose call raised an exception, and that failure."""
@@ -345,11 +344,11 @@ class _File:
                     return region, failure
         return None, None
 
-    def raised(
+    def report_exception(
         self, error: BaseException, region: LiveRegion | None, failed: RegionFailure | None
     ) -> None:
         if isinstance(error, SystemExit):
-            self.exited(error.code)
+            self.report_exit(error.code)
             return
         if isinstance(error, ImportError) and not self.whole.called:
             return  # reported when the file is traced without its program
@@ -374,7 +373,7 @@ class _File:
             words = f"{region.api} {raises} here, and the same call runs without it"
         self.add(_of_failure(failure, code, words, self.source, fallback), "")
 
-    def exited(self, status: object) -> None:
+    def report_exit(self, status: object) -> None:
         """Report that the program ended itself early, with a status that means failure."""
         self.below = ()
         where = self.source.line_range(max(self.whole.ending.line, 0))
@@ -510,8 +509,8 @@ class _File:
         except (SyntaxError, ValueError, RecursionError):
             return ()
 
-    def reached(self, regions: set[Range]) -> Iterator[TargetReport]:
-        """Targets that are no region, and whose code was traced inside one."""
+    def reached_targets(self, regions: set[Range]) -> Iterator[TargetReport]:
+        """Report targets that Dynamo traced as part of a region."""
         lines = [
             code.co_firstlineno - 1
             for code in self.program.recorder.entered_code
@@ -541,11 +540,11 @@ class _File:
                 compiled=True,
             )
 
-    def not_compiled(
+    def uncompiled_targets(
         self, regions: set[Range], reached: list[TargetReport]
     ) -> Iterator[TargetReport]:
-        """Report the targets that the program does not compile; none where they are traced
-        otherwise, or where the run was stopped before it came to them."""
+        """Report the targets that the program does not compile, unless they are traced by
+        themselves."""
         how = self.whole.ending.how
         if self.program.request.uncompiled or how == "running":
             return
@@ -583,7 +582,7 @@ def _of_failure(
 
 
 def _goes_on(finding: Finding) -> bool:
-    """Whether the call goes on behind a graph break."""
+    """Whether the call continues after a graph break."""
     return not (
         isinstance(finding.evidence, BreakEvidence) and finding.evidence.outcome == "raised"
     )

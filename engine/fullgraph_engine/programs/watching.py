@@ -36,13 +36,13 @@ class Attribution(Listener):
         self.active: list[LiveRegion] = []
         self._owners: dict[str, list[LiveRegion | None]] = {name: [] for name in _RECORDS}
 
-    def entered(self, region: LiveRegion) -> None:
+    def enter_region(self, region: LiveRegion) -> None:
         self.settle()
         self.active.append(region)
 
-    def left(self, region: LiveRegion, error: BaseException | None) -> None:
+    def leave_region(self, region: LiveRegion, error: BaseException | None) -> None:
         if error is not None:
-            self.failed(error)
+            self.record_failure(error)
         region.quiet = 0 if self.settle() else region.quiet + 1
         if region in self.active:
             # Calls that an exception ended elsewhere have not reported their end.
@@ -50,7 +50,7 @@ class Attribution(Listener):
                 pass
         self.after_call(region)
 
-    def failed(self, error: BaseException) -> None:
+    def record_failure(self, error: BaseException) -> None:
         """Called for each exception that leaves a region, on the stack of the call."""
 
     def after_call(self, region: LiveRegion) -> None:
@@ -67,8 +67,8 @@ class Attribution(Listener):
         return new
 
     def work_of(self, region: LiveRegion | None) -> Recording:
-        """What Dynamo did in the calls of a region, as a recording of its own; with None, outside
-        the calls of any region."""
+        """Return the records of one region as a recording; with None, the records made outside the
+        calls of any region."""
         self.settle()
         part = Recording(entries=self.recording.entries, losses=self.recording.losses)
         for name, owners in self._owners.items():

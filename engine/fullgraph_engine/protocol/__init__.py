@@ -257,7 +257,7 @@ class TargetReport:
     region: Region | None = None
     """The region of a program that this report is of."""
     compiled: bool | None = None
-    """Whether a program that ran compiles the target; None where no program ran."""
+    """True or false if a program ran and does or does not compile the target; else None."""
 
     @property
     def lines(self) -> int | None:
@@ -308,7 +308,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class ProgramRequest:
-    """How to run a text that is a program.
+    """Options for running programs.
 
     ``seconds`` is the wall time after which the run is stopped; 0 runs no program. ``arguments``
     are those of the command line. ``candidates`` are paths of other programs that may compile what

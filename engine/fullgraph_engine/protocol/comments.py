@@ -1,4 +1,4 @@
-"""Comments that are not probes: those that hide findings, and those for running a program."""
+"""Comments other than probes: to hide findings, and to give a program its arguments."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class CallContext:
         return cls(torch.is_grad_enabled(), torch.is_inference_mode_enabled(), autocast)
 
     @contextlib.contextmanager
-    def entered(self) -> Iterator[None]:
+    def enter(self) -> Iterator[None]:
         """Run the block in this context."""
         import torch
 

@@ -16,7 +16,7 @@ BREAKS = (
     torch._dynamo.exc.UserError,
     torch._dynamo.exc.UncapturedHigherOrderOpError,
 )
-"""What a call raises where a graph break is an error, as under ``fullgraph=True``."""
+"""Exceptions of a call in which a graph break is an error, as under ``fullgraph=True``."""
 
 ObservedFakeError: Any = getattr(torch._dynamo.exc, "FakeTensorObservedException", None)
 """Since torch 2.14: what an operator raises on fake tensors, as the traced code may catch it."""

@@ -33,7 +33,7 @@ DEFAULTS: dict[str, Any] = {
     "dynamic_shapes": None,
     "shapes_spec": None,
 }
-"""Parameters of ``torch.compile`` besides the model, with their defaults in any release."""
+"""Parameters of ``torch.compile`` except the model, with their defaults."""
 
 
 def is_compile(code: types.CodeType) -> bool:
@@ -43,7 +43,7 @@ def is_compile(code: types.CodeType) -> bool:
 
 @dataclass(frozen=True)
 class CompiledCall:
-    """What one call of a compiled callable runs, and with what."""
+    """One call of a compiled callable: the original function and its arguments."""
 
     function: Any
     args: tuple[Any, ...]
@@ -65,8 +65,8 @@ def call_of(frame: types.FrameType | None) -> CompiledCall | None:
 
 
 def on_each_call(context: Any, enter: Callable[[], Callable[[], None]]) -> bool:
-    """Have ``enter`` run before each call of what a context compiles, and what it returns after the
-    call; False where this torch has no such hooks."""
+    """Run ``enter`` before each call of a context's callable, and the function it returns after the
+    call. Return False if this torch does not have such hooks."""
     hooks = getattr(context, "enter_exit_hooks", None)
     if not isinstance(hooks, list):
         return False

@@ -214,8 +214,8 @@ class NoBackend:
 
     compiler_name = "fullgraph"
     calls_own = False
-    """Whether a function that the user's code passes as a backend is called, and backends with
-    other options are other ones, as they are for ``torch.compile``."""
+    """True in programs: backends that are functions of the user's code are called, and different
+    options make different backends, as for ``torch.compile``."""
 
     def __init__(self, wrapped: Any = None, *args: Any, **_kwargs: Any) -> None:
         self.wrapped = wrapped
@@ -264,7 +264,7 @@ class NoBackend:
 
 
 class NoInductor(NoBackend):
-    """The same in place of Inductor, whose wrapper gets no backend but a mode and options."""
+    """A stand-in for Inductor's wrapper, whose arguments are a mode and options."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # The fourth is a name for logs.

@@ -98,7 +98,7 @@ class Recorder:
             self.finish()
 
     def finish(self) -> None:
-        """Complete the parts of the recording that are kept elsewhere while it goes on."""
+        """Copy values, shapes and lines into the recording."""
         with undisturbed(self):
             self.recording.seen = self.values.seen()
         with undisturbed(self):

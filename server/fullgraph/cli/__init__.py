@@ -9,8 +9,8 @@ INTERRUPTED = 130
 
 
 def with_program(arguments: Sequence[str]) -> list[str]:
-    """The arguments of ``check`` with those of a program, which stand behind ``--``, as options of
-    ``check``: ``-- train.py --steps 2`` names the file and two of its arguments."""
+    """Return the arguments of ``check`` with a program's own arguments as options of ``check``.
+    ``-- train.py --steps 2`` names a file and two arguments of its program."""
     at = list(arguments).index("--")
     program = list(arguments[at + 1 :])
     options = [f"--program-arguments={one}" for one in program[1:]]

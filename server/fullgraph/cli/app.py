@@ -274,8 +274,8 @@ def _check(
 
     Runs the code of the files, in processes of its own with limits on time, memory and access.
 
-    Exit status: 0 nothing at or above --exit-severity, 1 findings, 2 something that was asked
-    for could not be done.
+    Exit status: 0 nothing at or above --exit-severity, 1 findings, 2 something could not be
+    analyzed, such as a target without inputs.
     """
     if baseline is not None and output is not None and baseline.resolve() == output.resolve():
         raise typer.BadParameter(

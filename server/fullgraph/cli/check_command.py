@@ -21,6 +21,7 @@ from fullgraph.cli.interruption import Interrupted
 from fullgraph.cli.report import Format, Report
 from fullgraph.cli.sources import SourceFile, Unreadable
 from fullgraph.cli.terminal import Color, utf8, write
+from fullgraph.domain.codes import Severity
 from fullgraph.engines import (
     AnyEngine,
     EngineListener,
@@ -157,7 +158,10 @@ class _Given:
 def _status(checked: Checked, settings: Settings) -> int:
     if checked.incomplete:
         return UNABLE
-    return FOUND if checked.reaches(settings.exit_severity) else CLEAN
+    if checked.reaches(settings.exit_severity):
+        return FOUND
+    off = settings.exit_severity is Severity.OFF
+    return UNABLE if checked.unanalyzed and not off else CLEAN
 
 
 def engine_for(

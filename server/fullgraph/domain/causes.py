@@ -10,9 +10,10 @@ from fullgraph.domain.findings import FileFinding
 
 
 def by_cause(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
-    """The same findings, each with the places that share its causes and its severity.
+    """Return the findings with the places that share their causes and severity.
 
-    The first that has a cause stands for it. One that has no cause of its own is ``same_as`` it.
+    The first finding with a cause represents it; a later one without a new cause is ``same_as`` the
+    first.
     """
     items = list(findings)
     first_of: dict[tuple[Severity, str], int] = {}

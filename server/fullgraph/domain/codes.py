@@ -346,14 +346,14 @@ CODES: tuple[Code, ...] = (
         Severity.INFORMATION,
         "Dynamo warns about this code",
         "Dynamo issued this warning while the program ran, for example that it ignores a "
-        "`functools.lru_cache` and traces the function behind it.",
+        "`functools.lru_cache` and traces the wrapped function.",
     ),
     Code(
         "compile/never-called",
         Severity.INFORMATION,
         "A compiled object was never called",
-        "The program ran to its end and never called what this line compiles, so compiling it has "
-        "no effect. `torch.compile` returns a new object: call that one, or use "
+        "The program ran to its end and never called what this line compiles, so the line is "
+        "without effect. `torch.compile` returns a new object: call that one, or use "
         "`model.compile()`, which compiles in place.",
         "Call the object that `torch.compile` returns, or remove the call.",
     ),
@@ -396,9 +396,9 @@ CODES: tuple[Code, ...] = (
     Code(
         "program/data-missing",
         Severity.HINT,
-        "The program needs data that is not here",
-        "The program opened a file that does not exist, or asked the network for data. Networks "
-        "are unreachable for code that is traced, unless you allow them. What comes after this "
+        "The program needs data this machine does not have",
+        "The program opened a file that does not exist, or asked the network for data. Traced code "
+        "cannot reach the network unless you allow it. What comes after this "
         "line was not run.",
     ),
     Code(

@@ -57,6 +57,13 @@ class Checked:
         return bool(self.problems) or any(file.problem for file in self.files)
 
     @property
+    def unanalyzed(self) -> bool:
+        """Whether something was not analyzed, as a shown finding says: a target without inputs, or
+        a program that could not run to its end."""
+        codes = (item.finding.code for item in self.findings())
+        return any(code == "probe/missing" or code.startswith("program/") for code in codes)
+
+    @property
     def known(self) -> int:
         """How many findings are left out because a baseline has them."""
         return sum(file.known for file in self.files)

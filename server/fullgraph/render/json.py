@@ -104,7 +104,7 @@ def _target(file: CheckedFile, report: TargetReport) -> dict[str, Any]:
 
 
 def _region(file: CheckedFile, region: Region) -> dict[str, Any]:
-    """What a program compiles, and how; the site is the call that compiles it."""
+    """A region as JSON; ``site`` is the compiling call."""
     return {
         "program": shown_path(file, region.program),
         "api": region.api,

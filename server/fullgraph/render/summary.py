@@ -17,7 +17,7 @@ MOST_INPUTS = 64
 def target_line(report: TargetReport) -> str:
     """``3 graphs · 13 ops · 2 breaks · 41 guards · f32[4, 16] from get_inputs · fake · 0.52 s``."""
     if report.status == "no-probe":
-        return _untraced(report)
+        return _untraced_words(report)
     facts = list(_outcome(report))
     inside = report.region is None and report.compiled
     if report.status == "traced" and inside:
@@ -38,7 +38,7 @@ def target_line(report: TargetReport) -> str:
     return SEPARATOR.join(facts)
 
 
-def _untraced(report: TargetReport) -> str:
+def _untraced_words(report: TargetReport) -> str:
     if report.compiled is False:
         return f"not traced, {report.error or 'the program does not compile it'}"
     return "not traced, no inputs are known"
@@ -51,7 +51,7 @@ def lens_title(report: TargetReport, *, with_probe: bool = True) -> str:
     probe stands right below.
     """
     if report.status == "no-probe":
-        return _untraced(report)
+        return _untraced_words(report)
     facts = [_clause(words) for words in _outcome(report)]
     if report.status == "traced":
         inside = report.region is None and report.compiled

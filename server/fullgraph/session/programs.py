@@ -13,9 +13,9 @@ from pathlib import Path
 from fullgraph_engine.protocol import Analyze
 
 MOST_PROGRAMS = 3
-"""Programs that are run for one file."""
+"""Maximum number of programs run for one file."""
 _MOST_FILES = 2_000
-"""Python files of a workspace that are searched."""
+"""Maximum number of a workspace's files searched for imports."""
 _LONGEST = 500_000
 """Bytes up to which a file is searched."""
 _DEPTH = 4
@@ -39,8 +39,8 @@ _CONTINUED = re.compile(r"\\\n")
 
 @dataclass(frozen=True)
 class _Source:
-    """What is known of a file: dotted names that it imports, relative ones with their dots, and
-    whether running it may do something, or certainly does."""
+    """The imports of a file as dotted names, relative ones with their dots; whether running the
+    file may do something, and whether it has a ``__main__`` block."""
 
     path: str
     modified: int
@@ -60,7 +60,7 @@ class WorkspacePrograms:
         """Paths of programs that import ``path``, the most recently changed first, at most
         ``MOST_PROGRAMS``. ``patterns`` are globs relative to the project: with any, only programs
         that match one are returned; a pattern behind ``!`` excludes its matches."""
-        sources = self._of(project)
+        sources = self._sources_of(project)
         wanted, found = {path}, dict[str, _Source]()
         for _ in range(_DEPTH):
             importers = [
@@ -79,7 +79,7 @@ class WorkspacePrograms:
         programs.sort(key=lambda one: (not one.has_main, -one.modified, one.path))
         return tuple(one.path for one in programs[:MOST_PROGRAMS])
 
-    def _of(self, project: Path) -> list[_Source]:
+    def _sources_of(self, project: Path) -> list[_Source]:
         listed = self._listed.get(str(project))
         now = time.monotonic()
         if listed is not None and now - listed[0] < _FRESH:

@@ -359,7 +359,7 @@ class Results:
 
     @property
     def ran_program(self) -> bool:
-        """Whether what is shown comes from the run of a program."""
+        """Whether a program's run produced these results."""
         return any(shown.report.compiled is not None for shown in self.reports())
 
     @property

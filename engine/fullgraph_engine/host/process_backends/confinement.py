@@ -89,7 +89,7 @@ def begin(scratch: str, allowed: Allowed) -> Confinement:
 
 @dataclass(frozen=True)
 class Confined:
-    """The layers that a process is confined by, and the folders of which it has a private view."""
+    """The layers that confine a process, and the folders it sees in a private view."""
 
     layers: tuple[SandboxLayer, ...]
     private: tuple[str, ...] = ()
@@ -101,8 +101,8 @@ def confine(
     """Confine this process and all that it forks, for good.
 
     Files may be written below ``root`` and where that is ``allowed``; ``memory`` is the MiB of
-    shared memory. ``programs`` may be started, if that is so. What is written below ``private``
-    folders is discarded with the process, where the kernel has such views.
+    shared memory. ``programs``: whether programs may be started. Changes below ``private`` folders
+    are discarded with the process, if the kernel has overlays.
     """
     folders = caches.writable(allowed)
     mounts = namespaces.Mounts(_LEFT_OUT, _LEFT_OUT)

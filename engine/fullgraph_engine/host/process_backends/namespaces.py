@@ -168,11 +168,11 @@ class Mounts:
 def restrict_mounts(
     root: str, shared_memory: int, allowed: tuple[str, ...] = (), private: tuple[str, ...] = ()
 ) -> Mounts:
-    """Give this process and all that it forks mounts of their own: read-only but for ``root`` and
-    the ``allowed`` folders, and so many MiB of shared memory.
+    """Give this process and its forks mounts of their own: read-only except ``root`` and the
+    ``allowed`` folders, with ``shared_memory`` MiB of shared memory.
 
-    Of each ``private`` folder the process gets a writable view whose changes stay in memory, up to
-    the same number of MiB, and are gone with the process; as far as the kernel allows overlays.
+    The process gets a writable view of each ``private`` folder. Changes stay in memory, at most
+    ``shared_memory`` MiB, and are discarded with the process. Kernels without overlays have none.
     """
     if _libc is None:
         return Mounts("only Linux has it", "only Linux has it")
@@ -217,7 +217,7 @@ def _overlaid(folders: tuple[str, ...], root: str, size: int) -> tuple[str, ...]
     outermost = [one for one in wanted if not any(one.startswith(f"{other}/") for other in wanted)]
     if not outermost:
         return ()
-    # A layer over the folder that has the layers would hide them from the next mount.
+    # Last the folder that contains the layers: an overlay hides them from later mounts.
     outermost.sort(key=lambda one: root.startswith(f"{one}/"))
     layers = f"{root}/private"
     found: list[str] = []

@@ -80,7 +80,7 @@ def _of_target(context: Context, unit: Unit, runs: list[ShownReport]) -> Iterato
 
 
 def _site_apart(unit: Unit, report: TargetReport) -> Range | None:
-    """Where this file compiles a region that is defined elsewhere in it."""
+    """Return the call that compiles a region, if it is apart from the region's definition."""
     region = report.region
     if region is None or region.site.path != unit.document.name:
         return None
