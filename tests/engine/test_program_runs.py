@@ -275,8 +275,8 @@ def test_a_program_that_asks_the_network_is_refused(engine: Engine, program: Pro
         "double(torch.ones(3))\n"
     )
     result = run(engine, path)
-    assert codes(result) == [BREAK, ("trace/sandboxed", 10)]
-    assert only(result, "trace/sandboxed").allowance == Allowance("network")
+    assert codes(result) == [BREAK, ("program/refused", 10)]
+    assert only(result, "program/refused").allowance == Allowance("network")
     assert regions(result)["double"].calls == 1
 
 

@@ -278,10 +278,16 @@ class _ProgramProcess:
         if any(words in said for words in _NO_NETWORK):
             words = f"Refused while the program ran: fullgraph gives it no network: {said}"
             refused = Allowance("network")
-            return replace(finding, code="trace/sandboxed", message=words, allowance=refused)
+            return replace(
+                finding,
+                code="program/refused",
+                message=words,
+                allowance=refused,
+                hints=(sandbox.hint(refused),),
+            )
         if self.sandbox.explains(said):
             words = f"Refused while the program ran: {said.partition(': ')[2] or said}"
-            finding = replace(finding, code="trace/sandboxed", message=words)
+            finding = replace(finding, code="program/refused", message=words)
             return self.sandbox.explained(finding, said)
         if said.startswith(_DATA):
             words = f"The program stops here, because data is missing on this machine: {said}"

@@ -380,6 +380,15 @@ CODES: tuple[Code, ...] = (
         "`fullgraph check -- train.py --steps 2`.",
     ),
     Code(
+        "program/refused",
+        Severity.INFORMATION,
+        "The sandbox refused something that the program needs",
+        "Programs have no network, start no processes, signal no other processes and write only to "
+        "a private view of some folders. What comes after this line was not run. Allow what the "
+        "program needs with the entry of the setting `sandbox.allow` that the finding names; only "
+        "settings of your own and the command line can allow something.",
+    ),
+    Code(
         "program/limit",
         Severity.HINT,
         "The program reached a limit of fullgraph",
