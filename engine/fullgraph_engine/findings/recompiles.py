@@ -12,6 +12,9 @@ from ..protocol.sources import condition_in_user_words, in_user_words
 from ..tracing.recording import FailedGuard, GuardFamily, Recompile, Recording
 from .places import FindingPlace, SourceText, identity, related_to
 
+_STACK = "L['___stack"
+"""How Dynamo names what a graph break leaves on Python's stack."""
+
 MOST = 8
 """Findings of one recompile; the other guards that failed are told in each of them."""
 
@@ -57,7 +60,7 @@ def _is_of_note(failed: FailedGuard) -> bool:
     What a graph break left on Python's stack follows from the break, and is told there. That what
     the first layer is given needs no gradient, and what it gives does, is so in every model.
     """
-    return not failed.source.startswith("L['___stack") and failed.detail != "requires_grad"
+    return not failed.source.startswith(_STACK) and failed.detail != "requires_grad"
 
 
 def of_latest(recompile: Recompile) -> tuple[FailedGuard, ...]:
@@ -208,6 +211,9 @@ def name_of(failed: FailedGuard) -> str:
 def change(failed: FailedGuard) -> str:
     """What became of it, in a clause."""
     name = name_of(failed)
+    if failed.source.startswith(_STACK):
+        values = f": {failed.was}, now {failed.now}" if failed.was and failed.now else ""
+        return f"the graph break before this line gives another value{values}"
     if failed.was and failed.now:
         return f"`{name}` was {failed.was}, now {failed.now.replace('FakeTensor', 'Tensor')}"
     match failed.kind:

@@ -20,6 +20,7 @@ from ..protocol import (
     ReproFound,
     ReproProgress,
     TargetDone,
+    TargetsFound,
 )
 from ..protocol.repro import DATA
 from . import wire
@@ -92,6 +93,13 @@ class Reproduction:
                 self._made = message
         elif isinstance(message, Log):
             self._host.send(message)
+        elif isinstance(message, TargetsFound):
+            name = self.request.wanted.target
+            if name not in {target.name for target in message.targets}:
+                self._trouble = (
+                    f"{name} is only known from the run of a program, and repros are made of "
+                    "module classes and functions with inputs; write a probe comment above one."
+                )
         elif isinstance(message, TargetDone):
             report = message.report
             if report.status == "no-probe":
