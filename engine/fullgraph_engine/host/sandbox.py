@@ -367,6 +367,9 @@ def environment(scratch: str, allowed: Allowed) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "TOKENIZERS_PARALLELISM": "false",
+        # Else torch up to 2.9 starts addr2line for the C++ frames of some errors.
+        "TORCH_DISABLE_ADDR2LINE": "1",
+        "TORCH_SYMBOLIZE_MODE": "dladdr",
         # Else importing Inductor starts compile workers, where Triton is installed.
         "TORCH_WARM_POOL": "0",
         "WANDB_MODE": "disabled",

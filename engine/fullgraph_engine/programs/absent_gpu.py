@@ -13,8 +13,16 @@ from typing import Any
 
 import torch
 
+from ..torch_internals import releases
+
 _NAME = "GPU that fullgraph stands in for"
 _MEMORY = 80 << 30
+
+_FAKES_WITHOUT_DEVICE = (2, 10)
+"""The first release whose fake CUDA tensors need no device when torch counts one."""
+
+_LOOKS_FOR_DEVICE = ("is_available", "device_count")
+"""Functions whose answers make fake tensors of older releases look for a device."""
 
 _ANSWERS: dict[str, Any] = {
     "is_available": True,
@@ -45,7 +53,10 @@ _SILENT = (
 
 def install() -> None:
     """Put all stand-ins in place."""
+    release = releases.release(torch.__version__)
     for name, value in _ANSWERS.items():
+        if name in _LOOKS_FOR_DEVICE and release < _FAKES_WITHOUT_DEVICE:
+            continue
         if hasattr(torch.cuda, name):
             setattr(torch.cuda, name, _answering(value))
     for name in _SILENT:

@@ -140,6 +140,8 @@ class Regions:
     def _around_export(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def export(mod: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._depth:  # torch up to 2.9 exports by an export of its own
+                return original(mod, *args, **kwargs)
             options = tuple((name, _option_words(value)) for name, value in kwargs.items())
             known = {"strict", "dynamic_shapes"}
             options = tuple(one for one in options if one[0] in known)
@@ -151,12 +153,14 @@ class Regions:
             inputs = args[0] if args else kwargs.get("args", ())
             named = (args[1] if len(args) > 1 else kwargs.get("kwargs")) or {}
             raised: BaseException | None = None
+            self._depth += 1
             try:
                 return original(mod, *args, **kwargs)
             except BaseException as error:
                 raised = error
                 raise
             finally:
+                self._depth -= 1
                 self._leave(region, raised, CompiledCall(mod, tuple(inputs), named))
 
         return export
