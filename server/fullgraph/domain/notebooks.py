@@ -16,7 +16,7 @@ SUFFIX = ".ipynb"
 _MARK = re.compile(r"# %% cell (\d+)$")
 _PRELUDE = "display, get_ipython = print, lambda: None"
 """Names that IPython adds to a notebook's own."""
-_MAGIC = re.compile(r"^[ \t]*(%|!|\?|[\w.]+\?\??$)")
+_MAGIC = re.compile(r"^[ \t]*(%%?[A-Za-z]|!|\?|[\w.]+\?\??$)")
 _KEPT_CELL_MAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")
 """Cell magics whose cells hold Python."""
 
