@@ -338,6 +338,24 @@ if __name__ == "__main__":
         net(torch.ones(2, 4))
 """
 
+STEPS = """\
+import torch
+from lib.model import scaled
+
+class Settings:
+    def __init__(self, factor):
+        self.factor = factor
+
+@torch.compile(dynamic=False)
+def step(x, settings):
+    x = x + 1
+    return scaled(x, settings)
+
+if __name__ == "__main__":
+    for factor in (True, False):
+        step(torch.ones(2), Settings(factor))
+"""
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> tuple[Path, Path]:
@@ -440,6 +458,38 @@ def test_the_first_candidate_that_compiles_is_enough(
     assert regions(result)["Net"].program == str(train)
     assert result.log("stdout").count("running") == 2
     assert "later" not in result.log("stdout")
+
+
+def test_a_recompile_is_in_the_file_of_the_function(
+    engine: Engine, project: tuple[Path, Path], tmp_path: Path
+) -> None:
+    train, model = project
+    model.write_text("def scaled(x, by):\n    return x * by.factor\n")
+    train.write_text(STEPS)
+    for elsewhere in ((), (str(model),)):
+        of_train = analyze(engine, train, tmp_path, elsewhere=elsewhere)
+        assert codes(of_train) == [("recompile/value", 11)]
+        (finding,) = of_train.findings
+        assert (str(model), 1) in [(one.path, one.range.start.line) for one in finding.related]
+    of_model = analyze(engine, model, tmp_path, candidates=(str(train),), elsewhere=(str(train),))
+    assert codes(of_model) == []
+    of_model = analyze(engine, model, tmp_path, candidates=(str(train),))
+    assert codes(of_model) == [("recompile/value", 2)]
+
+
+def test_another_program_may_run_a_file_that_stops_by_itself(
+    engine: Engine, project: tuple[Path, Path], tmp_path: Path
+) -> None:
+    train, model = project
+    stops = '\nif __name__ == "__main__":\n    from pathlib import Path\n'
+    stops += '    assert Path("weights.pt").is_file(), "weights"\n    torch.compile(Net())\n'
+    model.write_text(MODEL + stops)
+    alone = analyze(engine, model, tmp_path)
+    assert "program/data-missing" in [code for code, _ in codes(alone)]
+    other = analyze(engine, model, tmp_path, candidates=(str(train),))
+    assert codes(other) == [("graph-break/GB0059", 11)]
+    absent = analyze(engine, model, tmp_path, candidates=(str(tmp_path / "absent.py"),))
+    assert codes(absent) == codes(alone)
 
 
 def test_a_file_that_no_program_compiles_is_traced_as_any_file(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 import time
@@ -42,6 +43,8 @@ _OUT_OF_LIMIT = ("MemoryError", "can't allocate memory", "[Errno 27] File too la
 _NO_NETWORK = ("EPERM: operation not permitted", "to a (local) address", "DistNetworkError")
 _DATA = ("FileNotFoundError", "URLError", "ConnectionError", "LocalEntryNotFoundError")
 """Exceptions that say that data is missing on this machine."""
+_ASKS_FOR_FILE = re.compile(r"\b(is_?file|is_?dir|exists)\(")
+"""Calls that ask whether a file exists, as in ``assert path.is_file()``."""
 
 
 def main(
@@ -239,7 +242,7 @@ class _ProgramProcess:
         number = self.order.analyze.request
         for finding in shown.findings:
             deeper = shown.deeper.get(finding.identity, ())
-            self.send(path, FindingFound(number, self.explain_failure(finding)), deeper)
+            self.send(path, FindingFound(number, self.explain_failure(finding, path)), deeper)
         for region in shown.regions:
             name = region.report.name
             if region.guards:
@@ -261,8 +264,9 @@ class _ProgramProcess:
             self.sent.add(message)
             self.tell(message)
 
-    def explain_failure(self, finding: Finding) -> Finding:
-        """A failure with what the sandbox refused before it, if that may be why."""
+    def explain_failure(self, finding: Finding, path: str) -> Finding:
+        """A failure in the file ``path`` with the limit of fullgraph or of this machine that caused
+        it, if one did."""
         finding = frames.lasting(finding, self.sandbox.root)
         if finding.code not in _RAISES:
             return finding
@@ -289,10 +293,13 @@ class _ProgramProcess:
             words = f"Refused while the program ran: {said.partition(': ')[2] or said}"
             finding = replace(finding, code="program/refused", message=words)
             return self.sandbox.explained(finding, said)
-        if said.startswith(_DATA):
+        line = self.text_of(path).split("\n")[max(finding.range.start.line, 0) :][:1]
+        asserted = said.startswith("AssertionError") and _ASKS_FOR_FILE.search("".join(line))
+        if said.startswith(_DATA) or asserted:
             words = f"The program stops here, because data is missing on this machine: {said}"
             hint = "Provide the data, or pass arguments that need none: `# fullgraph: run(…)`."
-            network = Allowance("network") if not said.startswith("FileNotFound") else None
+            local = asserted or said.startswith("FileNotFound")
+            network = None if local else Allowance("network")
             return replace(
                 finding,
                 code="program/data-missing",

@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from .. import protocol
+from ..findings.failures import RAISES
 from ..protocol import (
     Analyze,
     Analyzed,
     Event,
     Failed,
+    Finding,
+    FindingFound,
     TargetDone,
     TargetInfo,
     TargetsFound,
@@ -59,6 +62,8 @@ class ProgramRun:
         self._targets: dict[str, TargetInfo] = {}
         self._compiled = False
         """The program compiles something, in this file or in another one."""
+        self._failures: list[FindingFound] = []
+        """Why this text, run as a program, stopped. Another program may run the text otherwise."""
         self._analysis: Analysis | None = None
         self._finished = False
 
@@ -105,7 +110,17 @@ class ProgramRun:
                 self._targets[report.name] = TargetInfo(report.name, report.kind, report.range)
                 self._report_targets()
             event = replace(event, report=report)
+        elif isinstance(event, FindingFound) and self._may_be_otherwise(event.finding):
+            self._failures.append(event)
+            return
         self._host.send(event)
+
+    def _may_be_otherwise(self, finding: Finding) -> bool:
+        """Whether a finding says only how this text fails as a program of its own, while there are
+        others to run."""
+        alone = self._process is not None and self._process.key.path == self.request.path
+        stopped = finding.code == RAISES or finding.code.startswith("program/")
+        return stopped and alone and bool(self._paths)
 
     def _program_ended(self) -> None:
         process, self._process = self._process, None
@@ -127,7 +142,9 @@ class ProgramRun:
             if done.note and done.note not in self._notes:
                 self._notes.append(done.note)
             self._compiled = self._compiled or done.called > 0
-        if self._compiled and (self._targets or process.key.path == self.request.path):
+            if done.called and self._targets and path != self.request.path:
+                self._failures.clear()
+        if self._compiled and (self._targets or path == self.request.path):
             self._trace_rest()
         else:
             self._next_program()
@@ -138,6 +155,7 @@ class ProgramRun:
         """Trace the targets that no program reached, unless a program of this file compiles
         something: then what it does not compile is left out."""
         request = self.request
+        self._report_failures()
         if self._compiled and self._targets and not request.program.uncompiled:
             self._end_now()
             return
@@ -149,6 +167,7 @@ class ProgramRun:
 
     def _end_now(self) -> None:
         """End the request with what the programs showed."""
+        self._report_failures()
         self._report_targets()
         seconds = round(time.monotonic() - self._began, 4)
         self._end_with(Analyzed(self.request.request, self.request.generation, seconds))
@@ -167,6 +186,12 @@ class ProgramRun:
             self._end_with(message)
             return
         self._host.send(message)
+
+    def _report_failures(self) -> None:
+        """Report why the text stopped as a program, unless another program ran it."""
+        failures, self._failures = self._failures, []
+        for event in failures:
+            self._host.send(event)
 
     def _report_targets(self) -> None:
         """Report the targets that the programs reached so far."""

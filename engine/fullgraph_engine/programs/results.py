@@ -239,7 +239,7 @@ class _File:
         for recompile in part.recompiles:
             if stacks.is_torch(recompile.path):
                 continue  # a wrapper of torch's around what is compiled
-            if self.is_shown_here(_stack_of(recompile)):
+            if self.is_shown_here(_places_of(recompile)):
                 for finding in recompiles.of_recompile(recompile, self.source, fallback):
                     self.add(finding, target)
 
@@ -620,11 +620,12 @@ def _raises_eagerly(failed: RegionFailure) -> bool:
     return False
 
 
-def _stack_of(recompile: Recompile) -> Stack:
-    """The callers of a function that was recompiled, then the function, then the guard's place."""
+def _places_of(recompile: Recompile) -> Stack:
+    """Places of a recompile, by increasing preference: its callers, the guard that failed and the
+    recompiled function. The guard may be in a file that many programs share."""
     failed = next((one for one in recompile.failures if one.stack), None)
     function = Frame(recompile.path, recompile.function, recompile.line)
-    return (*recompile.stack, function, *(failed.stack if failed is not None else ()))
+    return (*recompile.stack, *(failed.stack if failed is not None else ()), function)
 
 
 def _home_of(region: LiveRegion) -> str | None:
