@@ -220,6 +220,7 @@ class _ProgramProcess:
         first = self.order.analyze.path
         for path in (first, *(one for one in results.paths if one != first)):
             self.report(results.of_file(path), path)
+            self.check_operators(path)
         if self.reads is not None:
             self.tell(FilesRead.of(self.order.analyze.request, self.reads.untold()))
         called = len(results.called)
@@ -263,6 +264,15 @@ class _ProgramProcess:
         if message not in self.sent:
             self.sent.add(message)
             self.tell(message)
+
+    def check_operators(self, path: str) -> None:
+        """Report faulty operator definitions of a file."""
+        text = self.text_of(path)
+        if not self.pipeline.registers(text):
+            return
+        wrong = self.pipeline.check_text(text)
+        for finding in (*(one.finding for one in wrong), *self.pipeline.check_registered(text)):
+            self.send(path, FindingFound(self.order.analyze.request, finding))
 
     def explain_failure(self, finding: Finding, path: str) -> Finding:
         """A failure in the file ``path`` with the limit of fullgraph or of this machine that caused

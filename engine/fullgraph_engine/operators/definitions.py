@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ..protocol import Finding, Range, place_words
+from ..protocol import Finding, Position, Range, place_words
 from ..protocol.evidence import DefinitionEvidence
 from ..torch_internals import dispatcher as upstream
 from . import fake
@@ -312,6 +313,7 @@ def check_registered(text: str) -> list[Finding]:
         if operator is not None:
             told.add(name)
             found += [_lacks_fake(definition, operator), _lacks_marks(definition, operator)]
+            found.append(_check_fake_signature(definition, operator, text))
     return [finding for finding in found if finding is not None]
 
 
@@ -334,6 +336,65 @@ def _lacks_fake(definition: Definition, operator: Any) -> Finding | None:
         "register_fake",
         notes,
     )
+
+
+def _check_fake_signature(definition: Definition, operator: Any, text: str) -> Finding | None:
+    """Report a fake kernel that cannot be called with the arguments of its operator.
+
+    The dispatcher leaves out positional arguments at the end that equal their defaults, so a fake
+    kernel needs defaults too.
+    """
+    function = upstream.fake_function(operator._name)
+    where = _place_of_function(function, text)
+    if where is None:
+        return None
+    arguments = operator._schema.arguments
+    try:
+        signature = inspect.signature(function)
+        for given in (arguments, [one for one in arguments if not one.has_default_value()]):
+            positional = [one.name for one in given if not one.kwarg_only]
+            signature.bind(*positional, **{one.name: one for one in given if one.kwarg_only})
+    except ValueError:
+        return None
+    except TypeError as error:
+        code = "schema/fake-signature"
+        return Finding(
+            code=code,
+            message=f"The fake kernel of `{definition.qualname}` has other parameters than the "
+            f"operator: {error}",
+            range=where,
+            hints=(f"Give it the operator's parameters: `({_parameters_of(arguments)})`.",),
+            href=_DOCUMENTATION + "register_fake",
+            mode="real",
+            identity=f"{code}@{place_words(where)}",
+            evidence=DefinitionEvidence(definition.qualname),
+        )
+    return None
+
+
+def _place_of_function(function: Any, text: str) -> Range | None:
+    """The name in the text of the function that was defined there; None if there is none."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return None
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+            if first == code.co_firstlineno:
+                start = Position(node.lineno - 1, node.col_offset + len("def "))
+                return Range(start, Position(start.line, start.byte + len(node.name.encode())))
+    return None
+
+
+def _parameters_of(arguments: Any) -> str:
+    """The arguments of a schema as Python writes parameters."""
+    words: list[str] = []
+    for one in arguments:
+        if one.kwarg_only and "*" not in words:
+            words.append("*")
+        default = f"={one.default_value!r}" if one.has_default_value() else ""
+        words.append(f"{one.name}{default}")
+    return ", ".join(words)
 
 
 def _lacks_marks(definition: Definition, operator: Any) -> Finding | None:

@@ -5,6 +5,7 @@ Of the import of Dynamo nothing here has need: the operator index is made beside
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -90,6 +91,22 @@ def registered_fake(name: str) -> Any:
     # Not `find`: it makes an entry for every name that it is asked for.
     entry = getattr(registry, "_data", {}).get(name)
     return None if entry is None else entry.fake_impl.kernel
+
+
+def fake_function(name: str) -> Any:
+    """The function that a user gave ``register_fake`` for the operator ``name``, or None.
+
+    torch registers a wrapper around it: ``_abstract_fn`` of a custom operator, else the closure of
+    ``torch.library._check_pystubs_once``.
+    """
+    definition = custom_definition(name)
+    if definition is not None:
+        return definition._abstract_fn
+    kernel = registered_fake(name)
+    function = getattr(kernel, "func", None)
+    if not inspect.isfunction(function):
+        return None
+    return inspect.getclosurevars(function).nonlocals.get("func", function)
 
 
 def has_trivial_fake(operator: Any) -> bool:

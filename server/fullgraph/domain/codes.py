@@ -599,6 +599,15 @@ CODES: tuple[Code, ...] = (
         "`torch.library.register_fake`. If another module registers one, ignore this code here.",
     ),
     Code(
+        "schema/fake-signature",
+        Severity.WARNING,
+        "A fake kernel has other parameters than its operator",
+        "The function that was registered with `register_fake` cannot be called with the arguments "
+        "of the operator, so `torch.compile` and `torch.export` fail to trace calls of it: a graph "
+        "break, or an error. PyTorch leaves out arguments that equal their defaults; a fake kernel "
+        "therefore needs the same defaults as the schema.",
+    ),
+    Code(
         "schema/unmarked-mutation",
         Severity.INFORMATION,
         "A schema marks nothing as written",
