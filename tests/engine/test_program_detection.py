@@ -124,6 +124,12 @@ def test_a_main_block_of_a_text_that_does_not_compile_is_no_program(text: str) -
     assert not is_program(text + MAIN, "/nowhere/train.py")
 
 
+def test_a_text_that_a_comment_turns_off_is_no_program() -> None:
+    text = "import torch\ntorch.compile(len)([])\n"
+    assert is_program(text, "/a.py")
+    assert not is_program(f"# fullgraph: off\n{text}", "/a.py")
+
+
 def test_a_text_that_does_not_parse_is_an_error() -> None:
     with pytest.raises(SyntaxError):
         is_program("import torch\ntorch.compile(\n", "/nowhere/train.py")

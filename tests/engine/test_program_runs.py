@@ -338,7 +338,7 @@ if __name__ == "__main__":
         net(torch.ones(2, 4))
 """
 
-STEPS = """\
+SETTINGS = """\
 import torch
 from lib.model import scaled
 
@@ -465,7 +465,7 @@ def test_a_recompile_is_in_the_file_of_the_function(
 ) -> None:
     train, model = project
     model.write_text("def scaled(x, by):\n    return x * by.factor\n")
-    train.write_text(STEPS)
+    train.write_text(SETTINGS)
     for elsewhere in ((), (str(model),)):
         of_train = analyze(engine, train, tmp_path, elsewhere=elsewhere)
         assert codes(of_train) == [("recompile/value", 11)]
@@ -490,6 +490,27 @@ def test_another_program_may_run_a_file_that_stops_by_itself(
     assert codes(other) == [("graph-break/GB0059", 11)]
     absent = analyze(engine, model, tmp_path, candidates=(str(tmp_path / "absent.py"),))
     assert codes(absent) == codes(alone)
+
+
+def test_nothing_is_shown_in_a_file_that_a_comment_turns_off(
+    engine: Engine, project: tuple[Path, Path], tmp_path: Path
+) -> None:
+    train, model = project
+    model.write_text(f"# fullgraph: off\n{MODEL}")
+    of_model = analyze(engine, model, tmp_path, candidates=(str(train),))
+    assert (codes(of_model), of_model.reports) == ([], {})
+    train.write_text(f"# fullgraph: off\n{TRAIN}")
+    of_train = analyze(engine, train, tmp_path)
+    assert (codes(of_train), of_train.reports, of_train.log("stdout")) == ([], {}, "")
+
+
+def test_a_faulty_probe_comment_of_a_program_is_reported(
+    engine: Engine, project: tuple[Path, Path], tmp_path: Path
+) -> None:
+    train, model = project
+    model.write_text(MODEL.replace("class Net", "# fullgraph: f32[\nclass Net"))
+    of_model = analyze(engine, model, tmp_path, candidates=(str(train),))
+    assert [code.partition("/")[0] for code, _ in codes(of_model)] == ["probe", "graph-break"]
 
 
 def test_a_file_that_no_program_compiles_is_traced_as_any_file(

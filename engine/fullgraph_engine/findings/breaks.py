@@ -19,7 +19,7 @@ _OUTCOMES = {
     "resumed": "",
     "rest-skipped": "; Dynamo cannot resume here and runs the rest of the function in eager mode",
     "frame-skipped": "; Dynamo skips the whole function and runs it in eager mode",
-    "raised": "; an error under `fullgraph=True`",
+    "raised": "; an error under `{strict}`",
 }
 
 # Reasons that are the ordinary course of things: nothing that a user could or should change.
@@ -35,14 +35,20 @@ _ORDINARY = (
 _SETS_ATTRIBUTES = "__setattr__ frames are not compiled"
 
 
-def of_break(record: Break, source: SourceText, fallback: Range) -> Finding:
-    """A break at the innermost user line, with what it led to behind it."""
+def of_break(
+    record: Break, source: SourceText, fallback: Range, strict: str = "fullgraph=True"
+) -> Finding:
+    """Describe a graph break at the innermost line of the user's code.
+
+    ``strict`` is the argument, or the function, under which a break is an error.
+    """
     place = source.locate(record.stack, fallback)
     first = record.causes[0]
+    outcome = _OUTCOMES[record.outcome].format(strict=strict)
     code = f"graph-break/{record.id or slug(first.kind)}"
     return Finding(
         code=code,
-        message=f"Graph break: {_sentence(first.kind)}{_OUTCOMES[record.outcome]}",
+        message=f"Graph break: {_sentence(first.kind)}{outcome}",
         range=place.range,
         explanation=_steady(first.explanation),
         hints=tuple(_steady(hint) for hint in first.hints),

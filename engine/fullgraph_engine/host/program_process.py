@@ -220,7 +220,7 @@ class _ProgramProcess:
         first = self.order.analyze.path
         for path in (first, *(one for one in results.paths if one != first)):
             self.report(results.of_file(path), path)
-            self.check_operators(path)
+            self.check_text(path)
         if self.reads is not None:
             self.tell(FilesRead.of(self.order.analyze.request, self.reads.untold()))
         called = len(results.called)
@@ -265,13 +265,17 @@ class _ProgramProcess:
             self.sent.add(message)
             self.tell(message)
 
-    def check_operators(self, path: str) -> None:
-        """Report faulty operator definitions of a file."""
+    def check_text(self, path: str) -> None:
+        """Report faulty probe comments and operator definitions of a file."""
         text = self.text_of(path)
-        if not self.pipeline.registers(text):
+        discovery = self.pipeline.discover(text, path)
+        if discovery.off:
             return
-        wrong = self.pipeline.check_text(text)
-        for finding in (*(one.finding for one in wrong), *self.pipeline.check_registered(text)):
+        found = list(discovery.findings)
+        if self.pipeline.registers(text):
+            found += (one.finding for one in self.pipeline.check_text(text))
+            found += self.pipeline.check_registered(text)
+        for finding in found:
             self.send(path, FindingFound(self.order.analyze.request, finding))
 
     def explain_failure(self, finding: Finding, path: str) -> Finding:

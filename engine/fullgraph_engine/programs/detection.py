@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..protocol.comments import RUN
+from ..targets import comments
 
 _COMPILES = re.compile(
     r"(?<!\bre)\.(compile|export|optimize)\b|\bimport .*\b(compile|export)\b|compiler?\.[a-z]"
@@ -19,13 +20,15 @@ _MOST_FILES = 200
 
 
 def is_program(text: str, path: str, roots: tuple[str, ...] = ()) -> bool:
-    """Whether to run a text: it does something when it is executed, and it, or a file of the
-    workspace that it imports, mentions ``compile`` or ``export``.
+    """Whether to run a text: it does something when it is executed, it, or a file of the workspace
+    that it imports, mentions ``compile`` or ``export``, and no comment turns the file off.
 
     Raises:
         SyntaxError: the text does not parse.
     """
     tree = ast.parse(text)
+    if comments.file_off(comments.read(text), tree) is not None:
+        return False
     return does_something(tree) and _mentions_compiling(text, tree, path, roots)
 
 

@@ -20,7 +20,7 @@ from .. import devices, texts, tracing
 from ..protocol import ProgramRequest
 from ..protocol.regions import ProgramEnd
 from ..torch_internals import dynamo
-from ..torch_internals.exceptions import BREAKS
+from ..torch_internals.exceptions import BREAKS, UserError
 from ..tracing import recorder, stacks
 from ..tracing.drive import NoBackend, real_backends
 from ..tracing.recording import Stack
@@ -160,11 +160,16 @@ class Program(Attribution):
         return -1
 
     def record_failure(self, error: BaseException) -> None:
-        """Record a graph break that ends the call, as under ``fullgraph=True``."""
+        """Record a graph break that ends the call, as under ``fullgraph=True``.
+
+        A ``UserError`` without a place in traced code is none, but a refusal of the call's
+        arguments, as for a wrong ``dynamic_shapes``.
+        """
         if isinstance(error, BREAKS):
             traced = getattr(error, "_fullgraph_stack", None)
             traced = traced or stacks.of_summary(getattr(error, "real_stack", None))
-            self.recorder.broke(error, "raised", traced)
+            if traced or not isinstance(error, UserError):
+                self.recorder.broke(error, "raised", traced)
 
     def after_call(self, region: LiveRegion) -> None:
         if self.active:

@@ -199,7 +199,8 @@ def _describe_subject(subject: Any) -> tuple[str, types.CodeType | None, type | 
     """The name of a callable, its code, and its class if it is a module."""
     if isinstance(subject, torch.nn.Module):
         kind = type(subject)
-        return _name(kind), _code(kind.forward), kind
+        # The classes of torch.jit compute attributes, and raise for those that only objects have.
+        return _name(kind), _code(inspect.getattr_static(kind, "forward", None)), kind
     while isinstance(subject, functools.partial):
         subject = subject.func
     if isinstance(subject, type):

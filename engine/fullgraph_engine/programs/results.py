@@ -35,7 +35,7 @@ from ..protocol.guards import GuardedFrame
 from ..protocol.regions import CompileSite
 from ..protocol.shapes import PlaceShapes
 from ..protocol.trace_steps import TraceStep
-from ..targets import Target, discover
+from ..targets import Discovery, Target, discover
 from ..tracing import stacks
 from ..tracing.recording import Failure, Recompile, Recording, Stack
 from .execution import Ending, Program, stop_words
@@ -138,8 +138,9 @@ class ProgramResults:
         return region.code in self.program.recorder.entered_code
 
     def of_file(self, path: str) -> FileResults:
-        """Return the results for one file."""
-        return _File(self, path, self.text_of(path)).results()
+        """Return the results for one file: none if a comment turns it off."""
+        file = _File(self, path, self.text_of(path))
+        return FileResults((), (), ()) if file.discovery.off else file.results()
 
 
 class _File:
@@ -159,10 +160,10 @@ class _File:
             place = self.place_of(region)
             part = self.whole.parts[region]
             target = self.whole.names[region] if place is not None else ""
-            self.findings_of(part, place, target, region.calls)
+            self.findings_of(part, place, target, region)
             if place is not None:
                 regions.append(self.region_result(region, place, part))
-        self.findings_of(self.program.work_of(None), None, "")
+        self.findings_of(self.program.work_of(None), None, "", None)
         for region in self.program.regions.all:
             self.without_effect(region)
         self.warnings()
@@ -224,10 +225,10 @@ class _File:
     # -- findings -------------------------------------------------------------------------------
 
     def findings_of(
-        self, part: Recording, place: Range | None, target: str, calls: int = 1
+        self, part: Recording, place: Range | None, target: str, region: LiveRegion | None
     ) -> None:
         fallback = place if place is not None else _NOWHERE
-        self.breaks_of(part, fallback, target, calls)
+        self.breaks_of(part, fallback, target, region)
         self.below = ()
         for skip in part.skips:
             skipped = breaks.of_skip(skip, self.source)
@@ -243,14 +244,20 @@ class _File:
                 for finding in recompiles.of_recompile(recompile, self.source, fallback):
                     self.add(finding, target)
 
-    def breaks_of(self, part: Recording, fallback: Range, target: str, calls: int) -> None:
+    def breaks_of(
+        self, part: Recording, fallback: Range, target: str, region: LiveRegion | None
+    ) -> None:
+        strict = "fullgraph=True"
+        if region is not None and region.api.endswith("export"):
+            strict = region.api
+        calls = region.calls if region is not None else 1
         tally = breaks.Tally()
         found: dict[str, Finding] = {}
         below: dict[str, tuple[str, ...]] = {}
         for record in part.breaks:
             if not self.is_shown_here(record.stack):
                 continue
-            finding = breaks.of_break(record, self.source, fallback)
+            finding = breaks.of_break(record, self.source, fallback, strict)
             again = tally.add(finding.identity, record)
             if finding.identity not in found or again:
                 found[finding.identity] = finding
@@ -503,11 +510,15 @@ class _File:
     # -- what regions reach ---------------------------------------------------------------------
 
     @cached_property
-    def targets(self) -> Sequence[Target]:
+    def discovery(self) -> Discovery:
         try:
-            return discover(self.text, self.path).targets
+            return discover(self.text, self.path)
         except (SyntaxError, ValueError, RecursionError):
-            return ()
+            return Discovery()
+
+    @property
+    def targets(self) -> Sequence[Target]:
+        return self.discovery.targets
 
     def reached_targets(self, regions: set[Range]) -> Iterator[TargetReport]:
         """Report targets that Dynamo traced as part of a region."""

@@ -9,12 +9,13 @@ from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
 TorchDynamoException = torch._dynamo.exc.TorchDynamoException
 TorchRuntimeError = torch._dynamo.exc.TorchRuntimeError
+UserError = torch._dynamo.exc.UserError
 UncapturedHigherOrderOpError = torch._dynamo.exc.UncapturedHigherOrderOpError
 
 BREAKS = (
     torch._dynamo.exc.Unsupported,
-    torch._dynamo.exc.UserError,
-    torch._dynamo.exc.UncapturedHigherOrderOpError,
+    UserError,
+    UncapturedHigherOrderOpError,
 )
 """Exceptions of a call in which a graph break is an error, as under ``fullgraph=True``."""
 
@@ -28,4 +29,5 @@ __all__ = [
     "TorchDynamoException",
     "TorchRuntimeError",
     "UncapturedHigherOrderOpError",
+    "UserError",
 ]
