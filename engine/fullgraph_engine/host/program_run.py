@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from .. import protocol
-from ..findings.failures import RAISES
 from ..protocol import (
     Analyze,
     Analyzed,
@@ -119,7 +118,7 @@ class ProgramRun:
         """Whether a finding says only how this text fails as a program of its own, while there are
         others to run."""
         alone = self._process is not None and self._process.key.path == self.request.path
-        stopped = finding.code == RAISES or finding.code.startswith("program/")
+        stopped = finding.code == "trace/eager-error" or finding.code.startswith("program/")
         return stopped and alone and bool(self._paths)
 
     def _program_ended(self) -> None:
