@@ -85,7 +85,7 @@ def f(x):  # fullgraph: x=f32[4]
 LARGE = """
 import torch
 def f(x, y):  # fullgraph: x=f32[3, 512, 512], y=f32[512, 512, 3]
-    for _ in range(200):
+    for _ in range(600):
         x = x.sin()
     return (x + 1).sum(0) + y.sum(2)
 """
