@@ -72,6 +72,12 @@ def needs_data(failure: Failure) -> bool:
     return failure.kind in _FAKE_KINDS or any(word in failure.message for word in _FAKE_WORDS)
 
 
+def words_of(failure: Failure) -> str:
+    """The kind of an exception and the first line of its message."""
+    first_line = failure.message.split("\n")[0].strip()
+    return f"{failure.kind}: {first_line}" if first_line else failure.kind
+
+
 def of_failure(
     failure: Failure, source: SourceText, fallback: Range, *, fake: bool, chosen: int
 ) -> Finding:
@@ -80,8 +86,7 @@ def of_failure(
     ``chosen`` is how many values came from the oracle before: any of them may have led here.
     """
     place = source.locate(failure.stack, fallback)
-    first_line = failure.message.split("\n")[0].strip()
-    words = f"{failure.kind}: {first_line}" if first_line else failure.kind
+    words = words_of(failure)
     hints = _hints(failure)
     if devices.are_missed(failure.message):
         code = "trace/sandboxed"

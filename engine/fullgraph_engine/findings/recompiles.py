@@ -28,11 +28,8 @@ def of_recording(recording: Recording, source: SourceText, fallback: Range) -> I
     is called there is one for each of its weights.
     """
     for recompile in recording.recompiles:
-        yield from _of_guards(
-            filter(_is_of_note, of_latest(recompile)), recompile, source, fallback
-        )
-        if recompile.limit:
-            yield of_limit(recompile, source, fallback)
+        noted = filter(_is_of_note, of_latest(recompile))
+        yield from _of_guards(noted, recompile, source, fallback)
 
 
 def of_recompile(recompile: Recompile, source: SourceText, fallback: Range) -> Iterator[Finding]:
@@ -40,18 +37,19 @@ def of_recompile(recompile: Recompile, source: SourceText, fallback: Range) -> I
     latest = of_latest(recompile)
     noted = list(filter(_is_of_note, latest)) or list(latest)
     yield from _of_guards(noted, recompile, source, fallback)
-    if recompile.limit:
-        yield of_limit(recompile, source, fallback)
 
 
 def _of_guards(
     guards: Iterable[FailedGuard], recompile: Recompile, source: SourceText, fallback: Range
-) -> Iterable[Finding]:
+) -> Iterator[Finding]:
+    """Findings for guards that failed, and for the limit if the recompile reached it."""
     found: dict[tuple[str, Range], Finding] = {}
     for failed in itertools.islice(guards, MOST):
         finding = of_guard(failed, recompile, source, fallback)
         found.setdefault((finding.code, finding.range), finding)
-    return found.values()
+    yield from found.values()
+    if recompile.limit:
+        yield of_limit(recompile, source, fallback)
 
 
 def _is_of_note(failed: FailedGuard) -> bool:

@@ -62,7 +62,7 @@ from .process_backends import (
     limits,
     processes,
 )
-from .process_backends.limits import MIB
+from .process_backends.limits import MEMORY_SLACK, MIB
 from .services import Services
 from .speculation import Expected
 from .wire import (
@@ -107,7 +107,6 @@ _MOST_SAID = 256 * MIB
 """Bytes that one process may report: a thousand times what large models give rise to."""
 _MOST_KILLS = 8
 """After so many, a second apart, a process is not what it was taken for."""
-_MEMORY_SLACK = 1.25
 _MODULE_ENDED = "the process that had executed the module ended"
 
 _TOLD = (
@@ -1325,7 +1324,7 @@ class Analysis:
             if full:
                 self._interrupt(watched, "files", now)
                 continue
-            most = limits.memory * MIB * _MEMORY_SLACK
+            most = limits.memory * MIB * MEMORY_SLACK
             used = processes.usage(watched.pid, seen)
             allowed = limits.processes
             if watched is self._module:
@@ -1337,7 +1336,7 @@ class Analysis:
                 watched.cause = "processes"
                 processes.kill([watched.pid])
                 watched.kill_at = now + 1.0
-            elif used.memory - used.processes * shared > most:
+            elif used.beyond(shared) > most:
                 self._interrupt(watched, "memory", now)
 
     def _stopped_fork(self, watched: Watched, seen: processes.Snapshot) -> int:
@@ -1552,12 +1551,7 @@ def _why(code: int | None, watched: Watched, request: Analyze) -> str:
         return f"it {closed}"
     if code == run.BROKEN:
         return "code of fullgraph failed in it, perhaps as the file replaced what that code uses"
-    if code is None:
-        end = "exited for an unknown reason"
-    elif code < 0:
-        end = f"crashed ({processes.signal_name(code)})"
-    else:
-        end = f"exited with status {code}"
+    end = processes.ending(code)
     if watched.stage == "start":
         return f"the process {end} before it had torch imported; see the log of the engine"
     return f"the process {end}"

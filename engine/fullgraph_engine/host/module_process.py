@@ -92,22 +92,12 @@ def main(
     forks: bool,
 ) -> NoReturn:
     """Never returns. ``forks``: a run is forked; else this process becomes one itself."""
-    status = run.BROKEN
-    try:
-        _Module(job, given, pipeline, user_path, permissions, forks).live()
-        status = 0
-    except wire.Lost:
-        status = run.LOST
-    except BaseException as error:
-        if isinstance(error, OSError) and error.errno in _DESCRIPTORS:
-            status = run.LOST
-        try:
-            words = traceback.format_exc()
-            wire.report(given.report, Log(job.analyze.request, "engine", words))
-        except BaseException:
-            _exit(status)
-    finally:
-        _exit(status)
+    run.exit_after(
+        lambda: _Module(job, given, pipeline, user_path, permissions, forks).live(),
+        given.report,
+        job.analyze.request,
+        lost=_DESCRIPTORS,
+    )
 
 
 class _Module:

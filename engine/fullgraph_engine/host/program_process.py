@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
 import tempfile
 import time
-import traceback
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -19,7 +19,6 @@ from ..protocol import (
     Finding,
     FindingFound,
     GuardsFound,
-    Log,
     ShapesFound,
     TargetDone,
     TraceStepsFound,
@@ -55,20 +54,11 @@ def main(
     permissions: Permissions,
 ) -> NoReturn:
     """Never returns."""
-    status = run.BROKEN
-    try:
-        _ProgramProcess(order, given, pipeline, user_path, permissions).live()
-        status = 0
-    except wire.Lost:
-        status = run.LOST
-    except BaseException:
-        try:
-            words = traceback.format_exc()
-            wire.report(given.report, Log(order.analyze.request, "engine", words))
-        except BaseException:
-            _exit(status)
-    finally:
-        _exit(status)
+    run.exit_after(
+        lambda: _ProgramProcess(order, given, pipeline, user_path, permissions).live(),
+        given.report,
+        order.analyze.request,
+    )
 
 
 class _ProgramProcess:
@@ -198,16 +188,8 @@ class _ProgramProcess:
         """Report what was recorded, and end this process."""
         if self.finishing:
             return
-        status = run.BROKEN
-        try:
-            self.finish(ending)
-            status = 0
-        except wire.Lost:
-            status = run.LOST
-        except BaseException:
-            self.tell(Log(self.order.analyze.request, "engine", traceback.format_exc()))
-        finally:
-            _exit(status)
+        work = functools.partial(self.finish, ending)
+        run.exit_after(work, self.given.report, self.order.analyze.request)
 
     def finish(self, ending: Any) -> None:
         """Report everything, and how the program ended."""
@@ -219,8 +201,10 @@ class _ProgramProcess:
         results = self.pipeline.program_results(self.program, ending, self.text_of)
         first = self.order.analyze.path
         for path in (first, *(one for one in results.paths if one != first)):
-            self.report(results.of_file(path), path)
-            self.check_text(path)
+            shown = results.of_file(path)
+            self.report(shown, path)
+            if not shown.is_off:
+                self.check_operators(path)
         if self.reads is not None:
             self.tell(FilesRead.of(self.order.analyze.request, self.reads.untold()))
         called = len(results.called)
@@ -265,17 +249,13 @@ class _ProgramProcess:
             self.sent.add(message)
             self.tell(message)
 
-    def check_text(self, path: str) -> None:
-        """Report faulty probe comments and operator definitions of a file."""
+    def check_operators(self, path: str) -> None:
+        """Report faulty operator definitions of a file."""
         text = self.text_of(path)
-        discovery = self.pipeline.discover(text, path)
-        if discovery.off:
+        if not self.pipeline.registers(text):
             return
-        found = list(discovery.findings)
-        if self.pipeline.registers(text):
-            found += (one.finding for one in self.pipeline.check_text(text))
-            found += self.pipeline.check_registered(text)
-        for finding in found:
+        wrong = self.pipeline.check_text(text)
+        for finding in (*(one.finding for one in wrong), *self.pipeline.check_registered(text)):
             self.send(path, FindingFound(self.order.analyze.request, finding))
 
     def explain_failure(self, finding: Finding, path: str) -> Finding:

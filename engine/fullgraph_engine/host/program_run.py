@@ -37,9 +37,8 @@ _LONGEST = 1_000_000
 
 def may_have_program(request: Analyze) -> bool:
     """Whether a request may involve a program; in doubt, true."""
-    if request.program.seconds <= 0 or "first" not in request.parts or request.only:
-        return False
-    return bool(request.program.candidates) or _may_be_program(request.text)
+    known = request.program.candidates
+    return request.may_run_programs and (bool(known) or _may_be_program(request.text))
 
 
 def _may_be_program(text: str) -> bool:

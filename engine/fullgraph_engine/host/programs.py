@@ -28,15 +28,14 @@ from . import blackbox, frames, shortage, wire
 from .lines import LineReader
 from .output import Budget, Capture
 from .process_backends import Launched, ProcessBackend, processes
-from .process_backends.limits import MIB
+from .process_backends.limits import MEMORY_SLACK, MIB
 from .wire import Begun, ProgramDone, ProgramOrder, ProgramShows
 
 _START = 120.0
-"""Maximum seconds until a process that has to import torch is ready."""
+"""Maximum seconds to start a process and import torch in it."""
 _REPORTING = 6.0
 """Maximum seconds for the last report of a program after it was interrupted."""
 _WATCH = 0.5
-_MEMORY_SLACK = 1.25
 _MOST_KEPT = 8
 
 
@@ -107,6 +106,8 @@ class ProgramProcess:
         self.shown: list[ProgramShows] = []
         self.done: ProgramDone | None = None
         self.files: list[FileState] = []
+        self.was_started = False
+        """True once a process was started for it."""
         self.is_over = False
         self.listeners: list[Callable[[ProgramShows | None], None]] = []
         """Functions called with each new report, and with None at the end."""
@@ -119,7 +120,6 @@ class ProgramProcess:
         self._deadline = self._kill_at = float("inf")
         self._next_watch = 0.0
         self._cause = ""
-        self._process_began = False
 
     def begin(self) -> None:
         """Start it; without room for a process it has ended at once."""
@@ -134,7 +134,7 @@ class ProgramProcess:
             self._finish()
             return
         self._launched, self._pid = made, made.pid
-        self._process_began = True
+        self.was_started = True
         seconds = self.key.seconds if made.begun else _START
         self._deadline = time.monotonic() + seconds
         budget, number, ours = Budget(), self.request.request, made.channels
@@ -152,11 +152,6 @@ class ProgramProcess:
                 self._host.unwatch(capture.descriptor)
 
         self._host.watch(capture.descriptor, ready)
-
-    @property
-    def was_started(self) -> bool:
-        """Whether there was a process for it."""
-        return self._process_began
 
     @property
     def holds(self) -> bool:
@@ -225,7 +220,7 @@ class ProgramProcess:
         where = Range(Position(0, 0), Position(0, len(lines[0].encode())))
         if here is not None:
             where = frames.range_of(here, lines)
-        cause = self._cause or words.fatal or _ending(code)
+        cause = self._cause or words.fatal or f"the process {processes.ending(code)}"
         finding_code = "trace/timeout" if "seconds" in self._cause else "trace/crashed"
         finding = Finding(
             code=finding_code,
@@ -294,7 +289,7 @@ class ProgramProcess:
             return
         limits, shared = self.request.limits, seen.resident(os.getpid())
         used = processes.usage(self._pid, seen)
-        if used.memory - used.processes * shared > limits.memory * MIB * _MEMORY_SLACK:
+        if used.beyond(shared) > limits.memory * MIB * MEMORY_SLACK:
             self._interrupt(f"it used more than {limits.memory} MiB of memory", now, late=False)
         elif used.processes > limits.processes:
             self._cause = f"it started more than {limits.processes} processes"
@@ -314,8 +309,8 @@ class ProgramProcesses:
         self._kept: OrderedDict[ProgramKey, ProgramProcess] = OrderedDict()
 
     def find(self, key: ProgramKey, request: Analyze, host: ProgramHost) -> ProgramProcess:
-        """Return the run of a program: a running one, a finished one that is still valid, or a new
-        one for the caller to start."""
+        """Return a program's run: one in progress, a finished one if its files are unchanged, or a
+        new one, which the caller starts."""
         known = self._kept.get(key)
         if known is not None and (not known.is_over or (known.is_whole and known.holds)):
             self._kept.move_to_end(key)
@@ -336,11 +331,3 @@ def _is_on_disk(file: OpenFile) -> bool:
             return found.read() == file.text
     except (OSError, ValueError):
         return False
-
-
-def _ending(code: int | None) -> str:
-    if code is None:
-        return "the process exited for an unknown reason"
-    if code < 0:
-        return f"the process crashed ({processes.signal_name(code)})"
-    return f"the process exited with status {code}"

@@ -205,7 +205,7 @@ class Reproduction:
         most = (limits.memory * jobs + 2048) * MIB
         many = used.processes > limits.processes + jobs
         full = descriptors.held_by_files(self.scratch) > most
-        if many or full or used.memory - used.processes * shared > most:
+        if many or full or used.beyond(shared) > most:
             self._reducer.kill()
 
     def cancel(self) -> None:

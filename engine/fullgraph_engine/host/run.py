@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, NoReturn
@@ -380,6 +381,30 @@ def settle(
     # The same choices on every edit: findings must not come and go by chance.
     random.seed(0)
     placeholder.touched.clear()
+
+
+def exit_after(
+    work: Callable[[], None], report: int, request: int, *, lost: Collection[int] = ()
+) -> NoReturn:
+    """Do the work of this process and end it; an exception of ours goes to the log.
+
+    ``lost`` are error numbers which mean that results could not be reported.
+    """
+    status = BROKEN
+    try:
+        work()
+        status = 0
+    except wire.Lost:
+        status = LOST
+    except BaseException as error:
+        if isinstance(error, OSError) and error.errno in lost:
+            status = LOST
+        try:
+            wire.report(report, Log(request, "engine", traceback.format_exc()))
+        except BaseException:
+            _exit(status)
+    finally:
+        _exit(status)
 
 
 def main(run: Run, given: ProcessEnds) -> NoReturn:

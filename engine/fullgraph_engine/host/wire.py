@@ -188,14 +188,14 @@ class ProgramDone:
     called: int = 0
     note: str = ""
     lacks_device: bool = False
-    """Whether the program raised for lack of a GPU, so that it should run on fake tensors."""
+    """True for a program that raised for lack of a GPU, which fake tensors do without."""
 
 
 @dataclass(frozen=True)
 class ProgramShows:
     """A result of a program's run for the file ``path``; ``event`` is an event of the protocol as a
-    line. ``deeper`` lists workspace files with inner frames of the same finding: if one of these
-    files shows its own findings, the finding belongs there."""
+    line. ``deeper`` lists workspace files with inner frames of the same finding, which is left out
+    here if one of them shows its own findings."""
 
     path: str
     event: str
@@ -395,7 +395,7 @@ class ProgramOrder:
     text: str
     scratch: str
     fake: bool = False
-    """Whether the program runs on fake tensors, without a GPU."""
+    """True to run the program on fake CUDA tensors."""
 
 
 @dataclass(frozen=True)

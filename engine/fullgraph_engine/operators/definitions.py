@@ -16,8 +16,10 @@ from typing import Any
 
 import torch
 
-from ..protocol import Finding, Position, Range, place_words
+from ..protocol import Finding, Range, place_words
 from ..protocol.evidence import DefinitionEvidence
+from ..targets.comments import first_line
+from ..targets.source import byte_lines, name_range
 from ..torch_internals import dispatcher as upstream
 from . import fake
 from .faults import WHOLE, Fault, parse
@@ -377,12 +379,10 @@ def _place_of_function(function: Any, text: str) -> Range | None:
     code = getattr(function, "__code__", None)
     if code is None:
         return None
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
-            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
-            if first == code.co_firstlineno:
-                start = Position(node.lineno - 1, node.col_offset + len("def "))
-                return Range(start, Position(start.line, start.byte + len(node.name.encode())))
+    functions = (one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.FunctionDef))
+    for node in functions:
+        if node.name == code.co_name and first_line(node) == code.co_firstlineno - 1:
+            return name_range(node, byte_lines(text))
     return None
 
 

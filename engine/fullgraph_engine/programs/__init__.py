@@ -7,6 +7,6 @@ gives to torch to compile, :mod:`.watching` which of Dynamo's work belongs to wh
 """
 
 from .detection import is_program
-from .execution import Ending, Program, stop_words
+from .execution import Program
 
-__all__ = ["Ending", "Program", "is_program", "stop_words"]
+__all__ = ["Program", "is_program"]

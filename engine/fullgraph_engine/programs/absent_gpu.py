@@ -19,7 +19,7 @@ _NAME = "GPU that fullgraph stands in for"
 _MEMORY = 80 << 30
 
 _FAKES_WITHOUT_DEVICE = (2, 10)
-"""The first release whose fake CUDA tensors need no device when torch counts one."""
+"""The first release whose fake CUDA tensors work without a device although torch counts one."""
 
 _LOOKS_FOR_DEVICE = ("is_available", "device_count")
 """Functions whose answers make fake tensors of older releases look for a device."""

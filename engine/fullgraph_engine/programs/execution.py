@@ -11,7 +11,7 @@ import sys
 import time
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 from .. import devices, texts, tracing
 from ..protocol import ProgramRequest
 from ..protocol.regions import ProgramEnd
+from ..targets.programs import load_in_process
 from ..torch_internals import dynamo
 from ..torch_internals.exceptions import BREAKS, UserError
 from ..tracing import recorder, stacks
@@ -26,7 +27,7 @@ from ..tracing.drive import NoBackend, real_backends
 from ..tracing.recording import Stack
 from . import absent_gpu
 from .detection import arguments_in
-from .regions import LiveRegion, Regions, is_own
+from .regions import LiveRegion, Regions
 from .watching import Attribution, ProgramRecorder
 
 QUIET_CALLS = 8
@@ -96,7 +97,6 @@ class Program(Attribution):
         self.regions.watch()
         NoBackend.calls_own = True
         self._watch_warnings()
-        load_in_process()
         module = types.ModuleType("__main__")
         module.__file__ = self.path
         module.__package__ = package or None
@@ -104,7 +104,7 @@ class Program(Attribution):
         written = arguments_in(self.text)
         sys.argv = [self.path, *(self.request.arguments if written is None else written)]
         self._began = _clock()
-        with self.recorder.listen(), contextlib.ExitStack() as stack:
+        with self.recorder.listen(), load_in_process(), contextlib.ExitStack() as stack:
             if self.fake:
                 tracing.want_cuda_for("cuda")
                 absent_gpu.install()
@@ -113,7 +113,7 @@ class Program(Attribution):
                     mode.begin()
                     mode.prefer_real = False
             if self.request.backend:
-                stack.enter_context(backend_of(self.request.backend))
+                stack.enter_context(real_backends())
             try:
                 code = compile(self.text, self.path, "exec", dont_inherit=True)
                 _run(code, module.__dict__)
@@ -178,7 +178,7 @@ class Program(Attribution):
             self.on_new_work()
         if self.seconds < QUIET_SECONDS:
             return
-        known = [one for one in self.regions.all if one.calls and one.api != "torch.export.export"]
+        known = [one for one in self.regions.all if one.calls and not one.is_export]
         if all(one.quiet >= QUIET_CALLS for one in known):
             self._stop(self.ending("quiet", sys._getframe(1)))
 
@@ -204,29 +204,6 @@ def _run(code: types.CodeType, namespace: dict[str, Any]) -> None:
     exec(code, namespace)
 
 
-@contextlib.contextmanager
-def backend_of(name: str) -> Iterator[None]:
-    """Inside, every region is compiled by the backend of this name."""
-    with real_backends():
-        yield
-
-
-def load_in_process() -> None:
-    """Have data loaders load in this process: the sandbox lets them start no workers."""
-    from torch.utils.data import DataLoader
-
-    original = DataLoader.__init__
-
-    @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        # Its own ``__setattr__`` refuses to change some of them.
-        alone = {"num_workers": 0, "timeout": 0, "prefetch_factor": None}
-        vars(self).update(alone, persistent_workers=False, pin_memory=False)
-
-    DataLoader.__init__ = __init__  # type: ignore[method-assign]
-
-
 def package_of(path: str) -> tuple[str, str]:
     """The dotted package that a file is in, and the folder above its packages; an empty name for a
     file in no package."""
@@ -250,6 +227,3 @@ def stop_words(ending: Ending, seconds: float, called: int) -> str:
             f"called {QUIET_CALLS} more times without compiling anything; {regions}."
         )
     return ""
-
-
-__all__ = ["DynamoWarning", "Ending", "Program", "is_own", "package_of", "stop_words"]

@@ -61,8 +61,9 @@ class LiveRegion:
     """The first calls that raised."""
 
     @property
-    def fullgraph(self) -> bool:
-        return ("fullgraph", "True") in self.options
+    def is_export(self) -> bool:
+        """Whether ``torch.export`` traces the callable, once, and nothing of it is compiled."""
+        return self.api == "torch.export.export"
 
 
 class Listener:
@@ -174,8 +175,8 @@ class Regions:
         frame: types.FrameType | None,
         options: tuple[tuple[str, str], ...],
     ) -> LiveRegion | None:
-        """The region of a callable; None if no code of the workspace compiles it. Callables of the
-        same code that are compiled at the same place in the same way are one region."""
+        """The region of a callable; None if no code of the workspace compiles it. All callables of
+        one code object, compiled at one place with the same options, share a region."""
         site = stacks.of_frame(frame, self._bottom)
         if not any(is_own(one.path) for one in site):
             return None
@@ -199,7 +200,7 @@ def _describe_subject(subject: Any) -> tuple[str, types.CodeType | None, type | 
     """The name of a callable, its code, and its class if it is a module."""
     if isinstance(subject, torch.nn.Module):
         kind = type(subject)
-        # The classes of torch.jit compute attributes, and raise for those that only objects have.
+        # Classes of torch.jit compute ``forward``, and raise unless it is read from an object.
         return _name(kind), _code(inspect.getattr_static(kind, "forward", None)), kind
     while isinstance(subject, functools.partial):
         subject = subject.func

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import os
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +37,7 @@ from ..protocol.regions import CompileSite
 from ..protocol.shapes import PlaceShapes
 from ..protocol.trace_steps import TraceStep
 from ..targets import Discovery, Target, discover
+from ..targets.comments import first_line
 from ..tracing import stacks
 from ..tracing.recording import Failure, Recompile, Recording, Stack
 from .execution import Ending, Program, stop_words
@@ -73,7 +75,8 @@ class FileResults:
     """The results of a program's run for one file.
 
     ``regions`` are defined or compiled in the file. ``reached`` are other targets of the file:
-    Dynamo traced their code as part of a region, or the program does not compile them.
+    Dynamo traced their code as part of a region, or the program does not compile them. A comment
+    of a file with ``is_off`` turns fullgraph off in it.
     """
 
     findings: tuple[Finding, ...]
@@ -83,6 +86,7 @@ class FileResults:
     shapes_note: str = ""
     deeper: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Workspace files with inner frames of a finding, by its identity."""
+    is_off: bool = False
 
     @property
     def reports(self) -> tuple[TargetReport, ...]:
@@ -140,7 +144,7 @@ class ProgramResults:
     def of_file(self, path: str) -> FileResults:
         """Return the results for one file: none if a comment turns it off."""
         file = _File(self, path, self.text_of(path))
-        return FileResults((), (), ()) if file.discovery.off else file.results()
+        return FileResults((), (), (), is_off=True) if file.discovery.off else file.results()
 
 
 class _File:
@@ -182,7 +186,7 @@ class _File:
         if regions or reached:
             reached += self.uncompiled_targets({one.report.range for one in regions}, reached)
         return FileResults(
-            tuple(self.found.values()),
+            (*self.found.values(), *self.discovery.findings),
             tuple(regions),
             tuple(reached),
             shapes_found,
@@ -248,7 +252,7 @@ class _File:
         self, part: Recording, fallback: Range, target: str, region: LiveRegion | None
     ) -> None:
         strict = "fullgraph=True"
-        if region is not None and region.api.endswith("export"):
+        if region is not None and region.is_export:
             strict = region.api
         calls = region.calls if region is not None else 1
         tally = breaks.Tally()
@@ -278,11 +282,11 @@ class _File:
             self.add(amended, target)
 
     def without_effect(self, region: LiveRegion) -> None:
-        """Report a compiling call without effect: its region is never called, or has no graph."""
+        """Report a compiling call that has no effect, as nothing calls or compiles its region."""
         part = self.whole.parts[region]
         if part.graphs or part.breaks or self.whole.is_inlined(region) or region.failures:
             return
-        if region.api == "torch.export.export" or not self.is_shown_here(region.site):
+        if region.is_export or not self.is_shown_here(region.site):
             return
         place = self.source.locate(region.site, _NOWHERE)
         if region.calls:
@@ -369,9 +373,7 @@ class _File:
         if region is None or failed is None or failed.call is None:
             code, words = failures.RAISES, "The program raises here"
         elif _raises_eagerly(failed):
-            used = (
-                region.api.rpartition(".")[0] if region.api.endswith("export") else "torch.compile"
-            )
+            used = "torch.export" if region.is_export else "torch.compile"
             code, words = failures.RAISES, f"The code raises here, with or without {used}"
         else:
             code = "trace/compile-error"
@@ -430,18 +432,16 @@ class _File:
         return [node for node in nodes if isinstance(node, kinds)]
 
     def region_result(self, region: LiveRegion, place: Range, part: Recording) -> RegionResult:
-        recording = part
         breaks_here = {
             (one.id, one.stack[-1] if one.stack else None, one.causes[0].kind)
-            for one in recording.breaks
+            for one in part.breaks
         }
         status: Status = "traced"
         error = None
         inlined = not region.calls and self.whole.is_inlined(region)
-        exported = region.api == "torch.export.export"
         if not region.calls and not inlined:
             status, error = "failed", "never called while the program ran"
-        elif region.failures and not (part.frames or part.skips or inlined or exported):
+        elif region.failures and not (part.frames or part.skips or inlined or region.is_export):
             status, error = "failed", texts.described(region.failures[0].error).split("\n")[0]
         site = next(one for one in reversed(region.site) if is_own(one.path))
         report = TargetReport(
@@ -451,13 +451,13 @@ class _File:
             status=status,
             mode=self.whole.mode,
             probe=ProbeInfo("program", inputs="", source=self.compiled_by(site)),
-            graphs=len(recording.graphs),
-            ops=recording.op_count,
+            graphs=len(part.graphs),
+            ops=part.op_count,
             breaks=len(breaks_here),
-            skips=sum(breaks.of_skip(one, self.source) is not None for one in recording.skips),
-            guards=recording.guard_count,
-            recompiles=len(recording.recompiles),
-            seconds=round(sum(one.seconds for one in recording.frames), 4),
+            skips=sum(breaks.of_skip(one, self.source) is not None for one in part.skips),
+            guards=part.guard_count,
+            recompiles=len(part.recompiles),
+            seconds=round(sum(one.seconds for one in part.frames), 4),
             error=error,
             coverage=self.coverage_of(region, place),
             region=Region(
@@ -472,9 +472,9 @@ class _File:
         )
         return RegionResult(
             report,
-            guards.of_recording(recording, self.source),
-            guards.note_of(recording),
-            trace_steps.of_recording(recording, self.source, place),
+            guards.of_recording(part, self.source),
+            guards.note_of(part),
+            trace_steps.of_recording(part, self.source, place),
         )
 
     def compiled_by(self, site: Frame) -> str:
@@ -509,12 +509,9 @@ class _File:
 
     # -- what regions reach ---------------------------------------------------------------------
 
-    @cached_property
+    @property
     def discovery(self) -> Discovery:
-        try:
-            return discover(self.text, self.path)
-        except (SyntaxError, ValueError, RecursionError):
-            return Discovery()
+        return _discover(self.text, self.path)
 
     @property
     def targets(self) -> Sequence[Target]:
@@ -574,15 +571,22 @@ class _File:
                 )
 
 
+@functools.lru_cache(maxsize=_MOST_PATHS)
+def _discover(text: str, path: str) -> Discovery:
+    """The targets of a file; none for a text that does not parse."""
+    try:
+        return discover(text, path)
+    except (SyntaxError, ValueError, RecursionError):
+        return Discovery()
+
+
 def _of_failure(
     failure: Failure, code: str, words: str, source: SourceText, fallback: Range
 ) -> Finding:
     place = source.locate(failure.stack, fallback)
-    first = failure.message.split("\n")[0].strip()
-    said = f"{failure.kind}: {first}" if first else failure.kind
     return Finding(
         code=code,
-        message=f"{words}: {said}",
+        message=f"{words}: {failures.words_of(failure)}",
         range=place.range,
         explanation=failure.message if "\n" in failure.message else "",
         stack=place.stack,
@@ -662,8 +666,7 @@ def _unique_names(regions: Sequence[LiveRegion]) -> dict[LiveRegion, str]:
 
 def _lines_of(node: Definition) -> range:
     """Lines on which the code object of a definition may begin, from one: its decorators too."""
-    decorators = getattr(node, "decorator_list", ())
-    return range(min([node.lineno, *(one.lineno for one in decorators)]), node.lineno + 1)
+    return range(first_line(node) + 1, node.lineno + 1)
 
 
 def _contains(body: Range, line: int) -> bool:

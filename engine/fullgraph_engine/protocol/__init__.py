@@ -311,11 +311,11 @@ class ProgramRequest:
     """Options for running programs.
 
     ``seconds`` is the wall time after which the run is stopped; 0 runs no program. ``arguments``
-    are those of the command line. ``candidates`` are paths of other programs that may compile what
-    the text defines, the best first. ``elsewhere`` are paths of files that show their own findings,
-    which this file does not repeat at its callers. ``backend`` names the backend that compiles
-    the graphs; with an empty name they run as they were captured. ``uncompiled``: targets that the
-    program does not compile are traced as well.
+    follow the program's path on its command line. ``candidates`` are paths of other programs that
+    may compile what the text defines, the best first. ``elsewhere`` are paths of files that show
+    their own findings, which this file does not repeat at its callers. ``backend`` names the
+    backend that compiles the graphs; with an empty name they run as they were captured.
+    ``uncompiled``: targets that the program does not compile are traced as well.
     """
 
     seconds: float = 0.0
@@ -390,6 +390,11 @@ class Analyze:
     """Targets that need not be traced if others call them as they did before."""
     program: ProgramRequest = ProgramRequest()
     """How to run the text if it is a program."""
+
+    @property
+    def may_run_programs(self) -> bool:
+        """Whether programs are run for this request, if there are any."""
+        return self.program.seconds > 0 and "first" in self.parts and not self.only
 
 
 @dataclass(frozen=True)

@@ -116,8 +116,8 @@ def _comment_tokens(text: str) -> Iterator[tokenize.TokenInfo]:
         return
 
 
-def first_line(node: ast.stmt) -> int:
-    """Zero-based line of a statement, decorators included."""
+def first_line(node: ast.stmt | ast.Lambda) -> int:
+    """Zero-based line of a statement or lambda, decorators included."""
     decorators = getattr(node, "decorator_list", [])
     return int(min([node.lineno, *(decorator.lineno for decorator in decorators)])) - 1
 

@@ -111,7 +111,7 @@ def _named(code: Any, name: str) -> Any:
 @contextlib.contextmanager
 def conditions(name: str) -> Iterator[None]:
     """What holds while a program of this name is executed for what it calls."""
-    with _no_oracle(), _alone(), _short_training(name), silent():
+    with _no_oracle(), load_in_process(), _short_training(name), silent():
         yield
 
 
@@ -192,18 +192,20 @@ def _short_training(name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    """Data loaders load by themselves: the sandbox lets them start no workers."""
+def load_in_process() -> Iterator[None]:
+    """Inside, data loaders load in this process: the sandbox lets them start no workers."""
     from torch.utils.data import DataLoader
 
     original = DataLoader.__init__
 
     @functools.wraps(original)
-    def alone(self: Any, *args: Any, **kwargs: Any) -> None:
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        self.num_workers, self.timeout = 0, 0
+        # Its own ``__setattr__`` refuses to change some of them.
+        alone = {"num_workers": 0, "timeout": 0, "prefetch_factor": None}
+        vars(self).update(alone, persistent_workers=False, pin_memory=False)
 
-    DataLoader.__init__ = alone  # type: ignore[method-assign]
+    DataLoader.__init__ = __init__  # type: ignore[method-assign]
     try:
         yield
     finally:

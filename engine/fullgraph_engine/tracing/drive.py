@@ -214,7 +214,7 @@ class NoBackend:
 
     compiler_name = "fullgraph"
     calls_own = False
-    """True in programs: backends that are functions of the user's code are called, and different
+    """True in programs: a backend written as a function of the user is called, and different
     options make different backends, as for ``torch.compile``."""
 
     def __init__(self, wrapped: Any = None, *args: Any, **_kwargs: Any) -> None:

@@ -55,6 +55,11 @@ def python_of(data: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def cell_of(path: str, text: TextPositions, line: int) -> CellPlace | None:
+    """The cell of a line of a file; None if the file is not a notebook."""
+    return place_in_cell(text, line) if path.endswith(SUFFIX) else None
+
+
 def place_in_cell(text: TextPositions, line: int) -> CellPlace | None:
     """The cell of a line of a notebook's text; None above the first cell."""
     for above in range(min(line, len(text) - 1), -1, -1):

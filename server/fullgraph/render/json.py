@@ -7,7 +7,7 @@ from typing import Any
 
 from fullgraph.domain.causes import costliest
 from fullgraph.domain.findings import FileFinding
-from fullgraph.domain.notebooks import SUFFIX, place_in_cell
+from fullgraph.domain.notebooks import cell_of
 from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.render.measured import measured_json
 from fullgraph.render.places import Span, shown_path, span
@@ -202,7 +202,7 @@ def _finding(file: CheckedFile, item: FileFinding, rank: int | None) -> dict[str
 
 def _cell(file: CheckedFile, place: Range) -> dict[str, Any]:
     """In a notebook, the number of the cell from 1 and the line in it from 0."""
-    cell = place_in_cell(file.text, place.start.line) if file.path.endswith(SUFFIX) else None
+    cell = cell_of(file.path, file.text, place.start.line)
     return {"cell": {"number": cell.cell, "line": cell.line}} if cell is not None else {}
 
 

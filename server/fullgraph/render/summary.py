@@ -19,8 +19,7 @@ def target_line(report: TargetReport) -> str:
     if report.status == "no-probe":
         return _untraced_words(report)
     facts = list(_outcome(report))
-    inside = report.region is None and report.compiled
-    if report.status == "traced" and inside:
+    if report.status == "traced" and _is_inside(report):
         facts += _breaks(report)
     elif report.status == "traced":
         facts += [
@@ -36,6 +35,11 @@ def target_line(report: TargetReport) -> str:
         facts.append(f"{amount(report.chosen, 'value')} chosen")
     facts += [report.mode, seconds(report.seconds)]
     return SEPARATOR.join(facts)
+
+
+def _is_inside(report: TargetReport) -> bool:
+    """Whether Dynamo traced a target as part of a region, whose graphs are counted there."""
+    return report.region is None and bool(report.compiled)
 
 
 def _untraced_words(report: TargetReport) -> str:
@@ -54,8 +58,8 @@ def lens_title(report: TargetReport, *, with_probe: bool = True) -> str:
         return _untraced_words(report)
     facts = [_clause(words) for words in _outcome(report)]
     if report.status == "traced":
-        inside = report.region is None and report.compiled
-        facts += [*([] if inside else [amount(report.graphs, "graph")]), *_breaks(report)]
+        graphs = [] if _is_inside(report) else [amount(report.graphs, "graph")]
+        facts += [*graphs, *_breaks(report)]
     if report.probe is not None and report.probe.origin == "program":
         facts += _origin(report)
     elif with_probe and report.probe is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from fullgraph.domain.causes import costliest
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
-from fullgraph.domain.notebooks import SUFFIX, place_in_cell
+from fullgraph.domain.notebooks import cell_of
 from fullgraph.domain.paths import short_path
 from fullgraph.domain.phrases import amount, listing, seconds
 from fullgraph.domain.positions import TextPositions
@@ -209,7 +209,7 @@ def _where(related: Related, place: FindingFile) -> str:
 
 def _line_words(place: FindingFile, line: int) -> str:
     """A line counted from 1; in a notebook the cell and the line in it."""
-    cell = place_in_cell(place.text, line) if place.path.endswith(SUFFIX) else None
+    cell = cell_of(place.path, place.text, line)
     return cell.words if cell is not None else str(line + 1)
 
 

@@ -116,14 +116,15 @@ def with_programs(
 ) -> Analyze:
     """A request that also names the programs which may compile what its file defines, and the other
     files that show their own findings."""
-    asked = request.program
-    if asked.seconds <= 0 or "first" not in request.parts or request.only:
+    if not request.may_run_programs:
         return request
     candidates: tuple[str, ...] = ()
     if project is not None and os.path.isabs(request.path):  # noqa: PTH117
         candidates = programs.importing(request.path, project, patterns)
     elsewhere = tuple(sorted(set(shown) - {request.path}))
-    return replace(request, program=replace(asked, candidates=candidates, elsewhere=elsewhere))
+    return replace(
+        request, program=replace(request.program, candidates=candidates, elsewhere=elsewhere)
+    )
 
 
 def _files(project: Path) -> Iterator[str]:

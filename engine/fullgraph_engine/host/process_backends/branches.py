@@ -116,11 +116,7 @@ def answer_of(work: Callable[[], T]) -> Answer[T]:
 
 def ending(code: int | None) -> str:
     """How a process ended that had not answered."""
-    if code is None:
-        return "it exited for an unknown reason"
-    if code < 0:
-        return f"it crashed ({processes.signal_name(code)})"
-    return f"it exited with status {code}"
+    return f"it {processes.ending(code)}"
 
 
 class Replay:

@@ -98,7 +98,7 @@ class Confined:
 def confine(
     root: str, allowed: Allowed, *, memory: int, programs: bool, private: tuple[str, ...] = ()
 ) -> Confined:
-    """Confine this process and all that it forks, for good.
+    """Confine this process and its later forks, irrevocably.
 
     Files may be written below ``root`` and where that is ``allowed``; ``memory`` is the MiB of
     shared memory. ``programs``: whether programs may be started. Changes below ``private`` folders

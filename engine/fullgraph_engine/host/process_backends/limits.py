@@ -11,6 +11,8 @@ from collections.abc import Callable
 from types import FrameType
 
 MIB = 1 << 20
+MEMORY_SLACK = 1.25
+"""Resident memory at which a process is ended, as a multiple of its limit."""
 _TIME_IS_UP = (signal.SIGALRM, signal.SIGPROF)
 _LAST_WORDS = 64 * MIB
 _GENERATIONS = 4

@@ -279,6 +279,15 @@ def signal_name(code: int) -> str:
     return f"signal {-code}"
 
 
+def ending(code: int | None) -> str:
+    """How a process ended, from its exit code: a verb and what goes with it."""
+    if code is None:
+        return "exited for an unknown reason"
+    if code < 0:
+        return f"crashed ({signal_name(code)})"
+    return f"exited with status {code}"
+
+
 def hold_reserve() -> None:
     """Keep a descriptor for ``snapshot``, which is then sure of one.
 
@@ -314,6 +323,10 @@ class Usage:
     processes: int
     memory: int
     """Resident bytes, shared pages counted once for each process that maps them."""
+
+    def beyond(self, shared: int) -> int:
+        """Resident bytes, without the ``shared`` ones that each process has from its source."""
+        return self.memory - self.processes * shared
 
 
 def usage(root: int, now: Snapshot) -> Usage:
