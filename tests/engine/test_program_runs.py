@@ -24,6 +24,7 @@ from tests.engine.hosts import Engine, Result
 from fullgraph_engine.protocol import (
     Allowance,
     Analyzed,
+    Failed,
     FilesRead,
     Finding,
     Limits,
@@ -59,7 +60,13 @@ def engine() -> Iterator[Engine]:
     assert started.close() == 0
 
 
-def run(engine: Engine, path: Path, text: str = "", **options: object) -> Result:
+def run(
+    engine: Engine,
+    path: Path,
+    text: str = "",
+    ends: type[Analyzed] | type[Failed] = Analyzed,
+    **options: object,
+) -> Result:
     """Analyze a file, or another text of it, as the server does."""
     asked = {"seconds": 20.0, **options}
     changes = {name: asked.pop(name) for name in ("open_files",) if name in asked}
@@ -72,7 +79,7 @@ def run(engine: Engine, path: Path, text: str = "", **options: object) -> Result
         program=ProgramRequest(**asked),  # type: ignore[arg-type]
         **changes,
     )
-    assert isinstance(result.end, Analyzed)
+    assert isinstance(result.end, ends)
     return result
 
 
@@ -575,6 +582,24 @@ def test_a_function_that_is_passed_as_a_backend_is_called(engine: Engine, progra
     result = run(engine, program(own))
     assert regions(result)["<lambda>"].option_words == "backend=backend"
     assert not [one for one in result.findings if one.code.startswith("trace/")]
+
+
+def test_a_chosen_backend_compiles_every_graph(engine: Engine, program: Program) -> None:
+    counted = (
+        "torch.compile(torch.nn.Linear(2, 2), mode='reduce-overhead')(torch.ones(1, 2))\n"
+        "done = torch._dynamo.utils.counters['aot_autograd']['total']\n"
+        "assert done == 2, done\n"
+    )
+    result = run(engine, program(f"{CALL}{counted}"), backend="aot_eager")
+    assert codes(result) == [BREAK]
+    assert regions(result)["Linear"].option_words == "mode='reduce-overhead'"
+
+
+def test_an_unknown_backend_is_an_error(engine: Engine, program: Program) -> None:
+    result = run(engine, program(CALL), ends=Failed, backend="nosuch")
+    assert isinstance(result.end, Failed)
+    assert result.end.reason.startswith("torch has no backend `nosuch`")
+    assert result.all_reports == [] and "--backend" in result.end.next_step
 
 
 def test_a_crash_keeps_what_was_recorded(engine: Engine, program: Program) -> None:

@@ -104,6 +104,10 @@ class _ProgramProcess:
             self.finish_and_exit,
             fake=self.order.fake,
         )
+        refused = self.program.find_backend()
+        if refused:
+            self.tell(ProgramDone(ran=False, refused=refused))
+            return
         self.program.on_new_work = self.flush
         blackbox.dump_at(self.given.box, analyze.program.seconds + 1.0)
         ending = self.program.run()

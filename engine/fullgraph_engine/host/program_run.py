@@ -133,6 +133,10 @@ class ProgramRun:
             # It died, and would do so again.
             self._end_now()
             return
+        if done is not None and done.refused:
+            step = "Change the setting `program.backend`, or the option `--backend`."
+            self._end_with(Failed(self.request.request, done.refused, step))
+            return
         if done is not None and done.lacks_device and not process.key.fake:
             self._next_program(again=process.key.path)
             return

@@ -184,6 +184,8 @@ class ProgramDone:
     the regions that were called; ``note`` says how the run differs from a user's own."""
 
     ran: bool
+    refused: str = ""
+    """Why the program cannot run as the request asks; empty if it can."""
     how: ProgramEnd = "finished"
     called: int = 0
     note: str = ""

@@ -20,10 +20,10 @@ from .. import devices, texts, tracing
 from ..protocol import ProgramRequest
 from ..protocol.regions import ProgramEnd
 from ..targets.programs import load_in_process
-from ..torch_internals import dynamo
+from ..torch_internals import backends, dynamo
 from ..torch_internals.exceptions import BREAKS, UserError
 from ..tracing import recorder, stacks
-from ..tracing.drive import NoBackend, real_backends
+from ..tracing.drive import NoBackend
 from ..tracing.recording import Stack
 from . import absent_gpu
 from .detection import arguments_in
@@ -81,12 +81,28 @@ class Program(Attribution):
         self.on_new_work: Callable[[], None] = lambda: None
         """Called after each outermost call of a region in which Dynamo did something."""
         self._stop = dynamo.disable(stop)
+        self._compiler: Callable[..., Any] | None = None
         self._began = _clock()
 
     @property
     def seconds(self) -> float:
         """Wall time since the program began."""
         return _clock() - self._began
+
+    def find_backend(self) -> str:
+        """Find the backend that the request names, for ``run``. Return a sentence on why it cannot
+        be used; an empty string if it can."""
+        name = self.request.backend
+        if not name or self.fake:
+            return ""
+        try:
+            self._compiler = backends.lookup(name)
+        except Exception as error:  # the package of a backend may raise anything
+            if backends.is_registered(name):
+                return f"The backend `{name}` cannot be imported: {texts.described(error)}."
+            listed = "`torch._dynamo.list_backends()` lists those it has"
+            return f"torch has no backend `{name}` ({listed})."
+        return ""
 
     def run(self) -> Ending:
         """Execute the text as ``__main__`` until it ends by itself, as ``python FILE`` does; a file
@@ -96,6 +112,7 @@ class Program(Attribution):
             sys.path.append(folder)
         self.regions.watch()
         NoBackend.calls_own = True
+        NoBackend.compiler = self._compiler
         self._watch_warnings()
         module = types.ModuleType("__main__")
         module.__file__ = self.path
@@ -112,8 +129,6 @@ class Program(Attribution):
                 if mode is not None:
                     mode.begin()
                     mode.prefer_real = False
-            if self.request.backend:
-                stack.enter_context(real_backends())
             try:
                 code = compile(self.text, self.path, "exec", dont_inherit=True)
                 _run(code, module.__dict__)

@@ -54,6 +54,7 @@ _FAKE = (
     "The program needs a GPU, so it ran on fake CUDA tensors: sizes, dtypes and devices are as in "
     "a real run, but values are made up and gradients are not computed."
 )
+_NO_BACKEND = "The backend `{}` was not used, because it cannot compile for fake tensors."
 _STOPPED = "the program stopped before it compiled it"
 _NOWHERE = Range(Position(-1, 0), Position(-1, 0))
 
@@ -134,8 +135,10 @@ class ProgramResults:
     def note(self) -> str:
         """Sentences on how the run differs from the user's own."""
         fake = _FAKE if self.program.fake else ""
+        name = self.program.request.backend
+        unused = _NO_BACKEND.format(name) if name and self.program.fake else ""
         stopped = stop_words(self.ending, self.program.seconds, len(self.called))
-        return " ".join(filter(None, (fake, stopped)))
+        return " ".join(filter(None, (fake, unused, stopped)))
 
     def is_inlined(self, region: LiveRegion) -> bool:
         """Whether Dynamo traced the code of a region, be it in a call of another one."""

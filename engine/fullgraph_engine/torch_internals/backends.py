@@ -45,8 +45,15 @@ def inductor_config() -> Any:
     return torch._inductor.config
 
 
+def is_registered(name: str) -> bool:
+    """Whether ``torch.compile(backend=name)`` knows the name; its package may still be broken."""
+    from torch._dynamo.backends.registry import list_backends
+
+    return name in list_backends(exclude_tags=())
+
+
 def lookup(name: str) -> Any:
-    """The backend that ``torch.compile`` takes a name for."""
+    """Return the backend that ``torch.compile(backend=name)`` uses."""
     from torch._dynamo.backends.registry import lookup_backend
 
     return lookup_backend(name)

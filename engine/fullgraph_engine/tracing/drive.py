@@ -216,6 +216,8 @@ class NoBackend:
     calls_own = False
     """True in programs: a backend written as a function of the user is called, and different
     options make different backends, as for ``torch.compile``."""
+    compiler: Callable[..., Any] | None = None
+    """Backend that compiles the captured graphs of all instances; None to run them as they are."""
 
     def __init__(self, wrapped: Any = None, *args: Any, **_kwargs: Any) -> None:
         self.wrapped = wrapped
@@ -226,8 +228,9 @@ class NoBackend:
         self.marks_outputs = bool(getattr(wrapped, "marks_outputs", False))
 
     def __call__(self, module: Any, inputs: Any, **kwargs: Any) -> Any:
-        if self.own is not None:
-            return self.own(module, inputs, **kwargs)
+        compiler = self.own or self.chosen_compiler()
+        if compiler is not None:
+            return compiler(module, inputs, **kwargs)
         symbolic = _symbolic_outputs(module) if self.marks_outputs else ()
         if not symbolic:
             return module.forward
@@ -247,6 +250,10 @@ class NoBackend:
             return outputs
 
         return forward
+
+    def chosen_compiler(self) -> Callable[..., Any] | None:
+        """Return the backend that compiles the graphs of this instance, if one does."""
+        return NoBackend.compiler
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, NoBackend):
@@ -269,6 +276,14 @@ class NoInductor(NoBackend):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # The fourth is a name for logs.
         super().__init__("inductor", *args[:3], **kwargs)
+        self._arguments, self._named = args, kwargs
+
+    def chosen_compiler(self) -> Callable[..., Any] | None:
+        """Return the chosen backend; for Inductor, with the mode and options of the region."""
+        if NoBackend.compiler is None or NoBackend.compiler is not backends.lookup("inductor"):
+            return NoBackend.compiler
+        wrapper = _wrappers[backends.INDUCTOR_WRAPPER]
+        return wrapper(*self._arguments, **self._named)  # type: ignore[no-any-return]
 
 
 def _symbolic_outputs(module: Any) -> tuple[tuple[int, int, Any], ...]:
