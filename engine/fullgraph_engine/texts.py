@@ -12,6 +12,8 @@ _MOST, _MOST_TRACE = 2_000, 32_000
 
 _MOST_FRAMES = 40
 
+_OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "CUDA out of memory")
+
 _Frame = TypeVar("_Frame")
 
 
@@ -27,6 +29,14 @@ def described(error: BaseException) -> str:
     """The type of an exception and what it says, as Python ends a traceback."""
     text = message(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether Python or an allocator of torch raised an exception for lack of memory."""
+    if isinstance(error, MemoryError):
+        return True
+    words = message(error)
+    return isinstance(error, RuntimeError) and any(part in words for part in _OUT_OF_MEMORY)
 
 
 def shown(value: object) -> str:

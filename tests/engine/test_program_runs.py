@@ -68,14 +68,13 @@ def run(
     **options: object,
 ) -> Result:
     """Analyze a file, or another text of it, as the server does."""
-    asked = {"seconds": 20.0, **options}
-    changes = {name: asked.pop(name) for name in ("open_files",) if name in asked}
+    asked = {"seconds": 20.0, "limits": Limits(), **options}
+    changes = {name: asked.pop(name) for name in ("open_files", "limits") if name in asked}
     result = engine.analyze(
         text or path.read_text(),
         path=str(path),
         cwd=str(path.parent),
         parts=("first",),
-        limits=Limits(),
         program=ProgramRequest(**asked),  # type: ignore[arg-type]
         **changes,
     )
@@ -568,6 +567,29 @@ def test_a_program_that_needs_a_gpu_runs_on_fake_tensors(engine: Engine, program
     assert (report.graphs, report.recompiles) == (2, 1)
     assert note(result).startswith("The program needs a GPU, so it ran on fake CUDA tensors")
     assert not [one for one in result.findings if one.code.startswith("trace/")]
+
+
+def test_a_model_too_large_for_memory_runs_on_fake_tensors(
+    engine: Engine, program: Program
+) -> None:
+    large = (
+        "net = torch.compile(torch.nn.Linear(40_000, 40_000))\n"
+        "for size in (2, 3):\n"
+        "    net(torch.ones(size, 40_000)).sum().backward()\n"
+    )
+    result = run(engine, program(large), limits=Limits(memory=4096))
+    report = result.reports["Linear"]
+    assert (report.status, report.mode, report.recompiles) == ("traced", "fake", 1)
+    assert note(result).startswith("The program needs more memory than it may use")
+    assert not [one for one in result.findings if one.code.startswith(("trace/", "program/"))]
+
+
+def test_memory_that_runs_out_after_a_call_ends_the_program(
+    engine: Engine, program: Program
+) -> None:
+    result = run(engine, program(f"{CALL}torch.ones(40_000, 40_000)\n"))
+    assert codes(result)[-1] == ("program/limit", 9)
+    assert result.reports["double"].mode == "real"
 
 
 def test_a_function_that_is_passed_as_a_backend_is_called(engine: Engine, program: Program) -> None:

@@ -19,8 +19,6 @@ from ..protocol import Finding, Frame, Position, Range, place_words
 from . import blackbox, frames, import_failures, import_hook, sandbox, syntax
 from .import_failures import TIME_USED_UP, TimeIsUp, elsewhere, reason
 
-_MEMORY = ("can't allocate memory", "not enough memory", "CUDA out of memory")
-
 
 @dataclass
 class Clock:
@@ -247,7 +245,7 @@ class Execution:
         elif _wants_gpu(error) or _asks_for_gpu(node):
             code = "trace/sandboxed"
             message = f"Code runs here without a GPU, and this statement fails: {why}"
-        elif _is_out_of_memory(error):
+        elif texts.is_out_of_memory(error):
             message = f"Out of memory while the module was executed: {why}"
         else:
             message = f"The module fails here: {why}"
@@ -377,7 +375,7 @@ def _is_deeper(node: ast.stmt) -> bool:
 
 
 def _wants_fake(error: BaseException) -> bool:
-    return _is_out_of_memory(error) or _wants_gpu(error)
+    return texts.is_out_of_memory(error) or _wants_gpu(error)
 
 
 def _wants_gpu(error: BaseException) -> bool:
@@ -391,12 +389,6 @@ def _asks_for_gpu(node: ast.stmt) -> bool:
     test = node.test if isinstance(node, (ast.Assert, ast.If)) else None
     asked = ("cuda.is_available(", "cuda.device_count(")
     return test is not None and any(name in ast.unparse(test) for name in asked)
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, MemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(part in texts.message(error) for part in _MEMORY)
 
 
 def _is_denied_natively(error: BaseException) -> bool:

@@ -43,6 +43,7 @@ from ..protocol.behavior import Judged
 from ..protocol.facts import Degraded
 from ..protocol.guards import GuardedFrame
 from ..protocol.operators import Operator
+from ..protocol.regions import Lack
 from ..protocol.shapes import PlaceShapes
 from ..protocol.timings import DynamoTime, FrameTime
 from ..protocol.trace_steps import TraceStep
@@ -305,8 +306,7 @@ class Pipeline(Protocol):
         text: str,
         request: ProgramRequest,
         stop: Callable[[Any], None],
-        *,
-        fake: bool,
+        lacks: Lack,
     ) -> Any:
         """Return a ``programs.Program``, ready to run; ``stop`` ends the process."""
 
@@ -552,12 +552,11 @@ class RealPipeline:
         text: str,
         request: ProgramRequest,
         stop: Callable[[Any], None],
-        *,
-        fake: bool,
+        lacks: Lack,
     ) -> Any:
         from .. import programs
 
-        return programs.Program(path, text, request, stop, fake=fake)
+        return programs.Program(path, text, request, stop, lacks)
 
     def program_results(self, program: Any, ending: Any, text_of: Callable[[str], str]) -> Any:
         from ..programs.results import ProgramResults

@@ -102,7 +102,7 @@ class _ProgramProcess:
             self.order.text,
             analyze.program,
             self.finish_and_exit,
-            fake=self.order.fake,
+            lacks=self.order.lacks,
         )
         refused = self.program.find_backend()
         if refused:
@@ -199,8 +199,9 @@ class _ProgramProcess:
         """Report everything, and how the program ended."""
         self.finishing = True
         descriptors.flush()
-        if self.program.lacks_device(ending):
-            self.tell(ProgramDone(ran=True, how=ending.how, lacks_device=True))
+        lacks = self.program.lacks_after(ending)
+        if lacks:
+            self.tell(ProgramDone(ran=True, how=ending.how, lacks=lacks))
             return
         results = self.pipeline.program_results(self.program, ending, self.text_of)
         first = self.order.analyze.path

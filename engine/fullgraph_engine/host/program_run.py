@@ -23,6 +23,7 @@ from ..protocol import (
     visible,
 )
 from ..protocol.files import FilesRead, state
+from ..protocol.regions import Lack
 from .analysis import Analysis
 from .listener import Listener
 from .programs import ProgramKey, ProgramProcess
@@ -71,14 +72,14 @@ class ProgramRun:
 
     # -- programs -------------------------------------------------------------------------------
 
-    def _next_program(self, *, again: str = "") -> None:
-        """Run the program ``again`` on fake tensors, or the next one."""
+    def _next_program(self, *, again: str = "", lacks: Lack = "") -> None:
+        """Run the program ``again`` on fake tensors for what it ``lacks``, or the next program."""
         while self._paths or again:
-            path, fake, again = again or self._paths.pop(0), bool(again), ""
+            path, again = again or self._paths.pop(0), ""
             text = self.request.text if path == self.request.path else _text_of(path, self.request)
             if not text:
                 continue
-            key = ProgramKey.for_request(self.request, path, text, fake=fake)
+            key = ProgramKey.for_request(self.request, path, text, lacks)
             self._process = self._host.programs.find(key, self.request, self._host)
             for shown in list(self._process.shown):
                 self._take(shown)
@@ -137,8 +138,8 @@ class ProgramRun:
             step = "Change the setting `program.backend`, or the option `--backend`."
             self._end_with(Failed(self.request.request, done.refused, step))
             return
-        if done is not None and done.lacks_device and not process.key.fake:
-            self._next_program(again=process.key.path)
+        if done is not None and done.lacks and not process.key.lacks:
+            self._next_program(again=process.key.path, lacks=done.lacks)
             return
         if done is not None and done.ran:
             if done.note and done.note not in self._notes:

@@ -24,6 +24,7 @@ from ..protocol import (
     place_words,
 )
 from ..protocol.files import OPEN, FileState, state
+from ..protocol.regions import Lack
 from . import blackbox, frames, shortage, wire
 from .lines import LineReader
 from .output import Budget, Capture
@@ -71,11 +72,12 @@ class ProgramKey:
     cwd: str
     roots: tuple[str, ...]
     open_files: tuple[OpenFile, ...]
-    fake: bool = False
+    lacks: Lack = ""
+    """Reason to run on fake tensors; an empty string for real ones."""
     uncompiled: bool = False
 
     @classmethod
-    def for_request(cls, request: Analyze, path: str, text: str, *, fake: bool) -> ProgramKey:
+    def for_request(cls, request: Analyze, path: str, text: str, lacks: Lack) -> ProgramKey:
         """The key of a program's run for a request about it or about a file that it imports."""
         files = {one.path: one for one in request.open_files}
         files[request.path] = OpenFile(request.path, request.text)
@@ -92,7 +94,7 @@ class ProgramKey:
             cwd=request.cwd,
             roots=request.roots,
             open_files=changed,
-            fake=fake,
+            lacks=lacks,
             uncompiled=asked.uncompiled,
         )
 
@@ -126,7 +128,7 @@ class ProgramProcess:
         try:
             self._scratch = tempfile.mkdtemp(dir=self._host.scratch)
             key = self.key
-            order = ProgramOrder(self.request, key.path, key.text, self._scratch, key.fake)
+            order = ProgramOrder(self.request, key.path, key.text, self._scratch, key.lacks)
             made = self._host.backend.perform(order, self)
         except OSError as error:
             words = f"The program was not run: {shortage.words(error)}.\n"

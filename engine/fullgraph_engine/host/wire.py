@@ -33,7 +33,7 @@ from ..protocol import (
 )
 from ..protocol.behavior import Judged
 from ..protocol.files import FileState
-from ..protocol.regions import ProgramEnd
+from ..protocol.regions import Lack, ProgramEnd
 from ..protocol.timings import PhaseTime
 
 _write, _dumps, _loads = os.write, json.dumps, json.loads
@@ -189,8 +189,8 @@ class ProgramDone:
     how: ProgramEnd = "finished"
     called: int = 0
     note: str = ""
-    lacks_device: bool = False
-    """True for a program that raised for lack of a GPU, which fake tensors do without."""
+    lacks: Lack = ""
+    """What the program stopped for lack of, and fake tensors do without."""
 
 
 @dataclass(frozen=True)
@@ -396,8 +396,8 @@ class ProgramOrder:
     path: str
     text: str
     scratch: str
-    fake: bool = False
-    """True to run the program on fake CUDA tensors."""
+    lacks: Lack = ""
+    """Reason to run the program on fake tensors; an empty string for real ones."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import Any
 
 from .. import devices, texts, tracing
 from ..protocol import ProgramRequest
-from ..protocol.regions import ProgramEnd
+from ..protocol.regions import Lack, ProgramEnd
 from ..targets.programs import load_in_process
 from ..torch_internals import backends, dynamo
 from ..torch_internals.exceptions import BREAKS, UserError
@@ -70,10 +70,9 @@ class Program(Attribution):
         text: str,
         request: ProgramRequest,
         stop: Callable[[Ending], None],
-        *,
-        fake: bool = False,
+        lacks: Lack = "",
     ) -> None:
-        self.path, self.text, self.request, self.fake = path, text, request, fake
+        self.path, self.text, self.request, self.lacks = path, text, request, lacks
         self.recorder = ProgramRecorder(bottom=_run.__code__, file=path)
         super().__init__(self.recorder.recording)
         self.regions = Regions(_run.__code__, self)
@@ -93,7 +92,7 @@ class Program(Attribution):
         """Find the backend that the request names, for ``run``. Return a sentence on why it cannot
         be used; an empty string if it can."""
         name = self.request.backend
-        if not name or self.fake:
+        if not name or self.lacks:
             return ""
         try:
             self._compiler = backends.lookup(name)
@@ -122,9 +121,10 @@ class Program(Attribution):
         sys.argv = [self.path, *(self.request.arguments if written is None else written)]
         self._began = _clock()
         with self.recorder.listen(), load_in_process(), contextlib.ExitStack() as stack:
-            if self.fake:
+            if self.lacks == "gpu":
                 tracing.want_cuda_for("cuda")
                 absent_gpu.install()
+            if self.lacks:
                 mode = stack.enter_context(tracing.tensor_mode(True))
                 if mode is not None:
                     mode.begin()
@@ -144,20 +144,22 @@ class Program(Attribution):
         stack = stacks.of_traceback(error.__traceback__)
         return next((one.line for one in reversed(stack) if one.path == self.path), -1)
 
-    def lacks_device(self, ending: Ending) -> bool:
-        """Whether the program needs a GPU, which no process here uses, and may run on fake tensors
-        instead."""
+    def lacks_after(self, ending: Ending) -> Lack:
+        """What the program stopped for lack of, if it may run on fake tensors instead: a GPU, which
+        no process here uses, or memory, as long as no region was called."""
         error = ending.error
-        if self.fake or error is None:
-            return False
+        if self.lacks or error is None:
+            return ""
         words = texts.message(error)
         if devices.are_missed(words):
-            return True
+            return "gpu"
+        if texts.is_out_of_memory(error):
+            return "" if any(one.calls for one in self.regions.all) else "memory"
         # ``assert torch.cuda.is_available(), "This needs a GPU"``, or ``sys.exit`` behind such an
         # ``if``.
         line = linecache.getline(self.path, ending.line + 1)
         refuses = isinstance(error, (AssertionError, RuntimeError, SystemExit))
-        return refuses and _ASKS_FOR_GPU.search(f"{words}\n{line}") is not None
+        return "gpu" if refuses and _ASKS_FOR_GPU.search(f"{words}\n{line}") else ""
 
     def ending(
         self, how: ProgramEnd, frame: types.FrameType | None, status: object = None

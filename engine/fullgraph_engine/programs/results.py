@@ -50,10 +50,17 @@ _ARGUMENTS = (
     "If it needs arguments, write them in a comment, `# fullgraph: run(--steps 2)`, or on the "
     "command line: `fullgraph check -- train.py --steps 2`."
 )
-_FAKE = (
-    "The program needs a GPU, so it ran on fake CUDA tensors: sizes, dtypes and devices are as in "
-    "a real run, but values are made up and gradients are not computed."
-)
+_FAKE = {
+    "gpu": (
+        "The program needs a GPU, so it ran on fake CUDA tensors: sizes, dtypes and devices are as "
+        "in a real run, but values are made up and gradients are not computed."
+    ),
+    "memory": (
+        "The program needs more memory than it may use, so it ran on fake tensors: sizes and "
+        "dtypes are as in a real run, but values are made up. The setting `memory-limit` gives it "
+        "more."
+    ),
+}
 _NO_BACKEND = "The backend `{}` was not used, because it cannot compile for fake tensors."
 _STOPPED = "the program stopped before it compiled it"
 _NOWHERE = Range(Position(-1, 0), Position(-1, 0))
@@ -129,14 +136,14 @@ class ProgramResults:
     @property
     def mode(self) -> TraceMode:
         """Whether the program's tensors were fake or real."""
-        return "fake" if self.program.fake else "real"
+        return "fake" if self.program.lacks else "real"
 
     @property
     def note(self) -> str:
         """Sentences on how the run differs from the user's own."""
-        fake = _FAKE if self.program.fake else ""
+        fake = _FAKE.get(self.program.lacks, "")
         name = self.program.request.backend
-        unused = _NO_BACKEND.format(name) if name and self.program.fake else ""
+        unused = _NO_BACKEND.format(name) if name and self.program.lacks else ""
         stopped = stop_words(self.ending, self.program.seconds, len(self.called))
         return " ".join(filter(None, (fake, unused, stopped)))
 

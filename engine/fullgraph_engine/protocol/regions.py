@@ -16,6 +16,11 @@ after every region made several calls without compiling, stopped at the time lim
 another limit; ``running`` before its end."""
 
 
+Lack = Literal["", "gpu", "memory"]
+"""What a program needs and this machine does not have, for which it runs on fake tensors instead;
+an empty string if it runs on real tensors."""
+
+
 @dataclass(frozen=True)
 class CompileSite:
     """A call that compiles something; ``range`` covers the call in the file ``path``."""
