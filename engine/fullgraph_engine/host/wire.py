@@ -190,7 +190,7 @@ class ProgramDone:
     called: int = 0
     note: str = ""
     lacks: Lack = ""
-    """What the program stopped for lack of, and fake tensors do without."""
+    """Resource that ran out and that fake tensors do not need."""
 
 
 @dataclass(frozen=True)

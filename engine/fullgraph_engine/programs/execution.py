@@ -145,8 +145,8 @@ class Program(Attribution):
         return next((one.line for one in reversed(stack) if one.path == self.path), -1)
 
     def lacks_after(self, ending: Ending) -> Lack:
-        """What the program stopped for lack of, if it may run on fake tensors instead: a GPU, which
-        no process here uses, or memory, as long as no region was called."""
+        """Return the missing resource that ended the program, if it may run on fake tensors
+        instead: a GPU, which no process here uses, or memory, while no region was called."""
         error = ending.error
         if self.lacks or error is None:
             return ""

@@ -17,8 +17,7 @@ another limit; ``running`` before its end."""
 
 
 Lack = Literal["", "gpu", "memory"]
-"""What a program needs and this machine does not have, for which it runs on fake tensors instead;
-an empty string if it runs on real tensors."""
+"""Missing resource for which a program runs on fake tensors; an empty string for real tensors."""
 
 
 @dataclass(frozen=True)
