@@ -624,6 +624,12 @@ def test_an_unknown_backend_is_an_error(engine: Engine, program: Program) -> Non
     assert result.all_reports == [] and "--backend" in result.end.next_step
 
 
+def test_a_region_that_the_program_did_not_reach_says_why(engine: Engine, program: Program) -> None:
+    result = run(engine, program(f"{CALL}torch.compile(torch.nn.Linear(2, 2))\nraise OSError\n"))
+    report = result.reports["Linear"]
+    assert (report.status, report.error) == ("failed", "not called before the program raised")
+
+
 def test_a_crash_keeps_what_was_recorded(engine: Engine, program: Program) -> None:
     crash = "import ctypes\nctypes.string_at(0)\n"
     result = run(engine, program(f"{CALL}{crash}"))

@@ -33,7 +33,7 @@ from ..protocol import (
 from ..protocol.coverage import Coverage
 from ..protocol.evidence import BreakEvidence, FailureEvidence
 from ..protocol.guards import GuardedFrame
-from ..protocol.regions import CompileSite
+from ..protocol.regions import CompileSite, ProgramEnd
 from ..protocol.shapes import PlaceShapes
 from ..protocol.trace_steps import TraceStep
 from ..targets import Discovery, Target, discover
@@ -63,6 +63,14 @@ _FAKE = {
 }
 _NO_BACKEND = "The backend `{}` was not used, because it cannot compile for fake tensors."
 _STOPPED = "the program stopped before it compiled it"
+_NEVER_CALLED = "never called while the program ran"
+_NOT_CALLED: dict[ProgramEnd, str] = {
+    "raised": "not called before the program raised",
+    "exited": "not called before the program exited",
+    "time": "not called before the program was stopped",
+    "quiet": "not called before the program was stopped",
+    "killed": "not called before the program was stopped",
+}
 _NOWHERE = Range(Position(-1, 0), Position(-1, 0))
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
@@ -175,7 +183,7 @@ class _File:
             part = self.whole.parts[region]
             target = self.whole.names[region] if place is not None else ""
             self.findings_of(part, place, target, region)
-            if place is not None:
+            if place is not None and (self.whole.ending.how != "running" or region.calls):
                 regions.append(self.region_result(region, place, part))
         self.findings_of(self.program.work_of(None), None, "", None)
         for region in self.program.regions.all:
@@ -450,7 +458,7 @@ class _File:
         error = None
         inlined = not region.calls and self.whole.is_inlined(region)
         if not region.calls and not inlined:
-            status, error = "failed", "never called while the program ran"
+            status, error = "failed", _NOT_CALLED.get(self.whole.ending.how, _NEVER_CALLED)
         elif region.failures and not (part.frames or part.skips or inlined or region.is_export):
             status, error = "failed", texts.described(region.failures[0].error).split("\n")[0]
         site = next(one for one in reversed(region.site) if is_own(one.path))
