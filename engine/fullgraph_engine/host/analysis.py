@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from .. import devices
 from ..protocol import (
@@ -48,23 +47,28 @@ from ..protocol import (
 from ..protocol.files import FilesRead
 from ..protocol.paths import PathStatus
 from ..protocol.timings import PhaseTime
-from . import blackbox, frames, run, shortage, syntax, wire
+from . import blackbox, frames, shortage, syntax, wire
 from .blackbox import LastWords
-from .lines import LineReader
 from .module_process import distance
-from .output import Budget, Capture
 from .process_backends import (
     EnclosingProcess,
     Launched,
     ModuleProcess,
     branches,
-    descriptors,
     limits,
     processes,
 )
-from .process_backends.limits import MEMORY_SLACK, MIB
 from .services import Services
 from .speculation import Expected
+from .supervision import (
+    ANSWER_SECONDS,
+    Cause,
+    Family,
+    Supervisor,
+    WatchedProcess,
+    explain_end,
+    was_ended_outside,
+)
 from .wire import (
     PACKAGES,
     BackendTried,
@@ -93,20 +97,10 @@ from .wire import (
     Upward,
 )
 
-_ANSWER = 0.3
-"""Seconds a run gets to say where it is before it is killed."""
-_MODULE_GRACE = 2.0
-"""The same for a module process, which goes on with the statements that are left."""
-_STAGES: tuple[Stage, ...] = ("start", "module", "run")
-"""In this order."""
-_START = 120.0
-"""Seconds in which a process that imports torch first is ready."""
-_WATCH = 0.5
+_MODULE_ANSWER_SECONDS = 2.0
+"""Seconds between the interruption of a module process at its deadline and its kill; meanwhile it
+executes the remaining statements."""
 _MOST_ATTEMPTS = 4
-_MOST_SAID = 256 * MIB
-"""Bytes that one process may report: a thousand times what large models give rise to."""
-_MOST_KILLS = 8
-"""After so many, a second apart, a process is not what it was taken for."""
 _MODULE_ENDED = "the process that had executed the module ended"
 
 _TOLD = (
@@ -128,32 +122,6 @@ _SEEN = (ValuesSeen, ShapesFound, GuardsFound, TraceStepsFound)
 
 _OBSERVING: tuple[Part, ...] = ("cases", "behavior", "behavior-again", "measure")
 """Parts that execute a target in place of tracing it; each tells how it ended."""
-
-Cause = Literal["timeout", "memory", "files", "processes", "lost", "stopped", "talk"]
-
-
-@dataclass
-class Watched:
-    """A process of this analysis, as the parent sees it."""
-
-    pid: int
-    reports: LineReader
-    captures: list[Capture]
-    box: int
-    started: float
-    deadline: float
-    stage: Stage
-    seconds: float
-    """What the stage may take."""
-    over: Cause = "timeout"
-    """What it means to be there at the deadline."""
-    cause: Cause | None = None
-    """Why it is being ended."""
-    kill_at: float = float("inf")
-    said: int = 0
-    """Bytes that it has reported."""
-    kills: int = 0
-    """How often that was tried."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +145,7 @@ class LaunchedRun:
     """A launched run; ``watched.pid`` is 0 until its process is known."""
 
     attempt: Attempt
-    watched: Watched
+    watched: WatchedProcess
     snapshot_of: EnclosingRun | None = None
     """The enclosing run that it goes on from."""
     done: RunDone | None = None
@@ -212,7 +180,7 @@ class EnclosingRun:
     number: int
     of: tuple[int, bool]
     """Which one it is of those that the text has, and whether its tensors are real."""
-    watched: Watched
+    watched: WatchedProcess
     process: EnclosingProcess
     taken: dict[tuple[int, int], SnapshotTaken] = field(default_factory=dict)
     """By target and probe: those that there are snapshots of."""
@@ -234,7 +202,7 @@ class _ModuleOwner:
 
     def __init__(self, analysis: Analysis) -> None:
         self._analysis = analysis
-        self.module: Watched | None = None
+        self.module: WatchedProcess | None = None
 
     def became(self, pid: int) -> None:
         self._analysis.became(self.module, pid)
@@ -282,6 +250,23 @@ class _EnclosingOwner:
         self.ended(None)
 
 
+class _AnalysisFamily(Family):
+    """Which processes of an analysis are forked from which."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._analysis = analysis
+
+    @property
+    def source(self) -> int:
+        return self._analysis.source
+
+    def find_parent(self, process: WatchedProcess) -> int:
+        return self._analysis.find_parent(process)
+
+    def count_children(self, process: WatchedProcess) -> int:
+        return self._analysis.count_children(process)
+
+
 class Analysis:
     """Handles one ``Analyze`` request: starts, watches and ends its processes, sends its events.
 
@@ -303,7 +288,7 @@ class Analysis:
         self._started, self._waited = time.monotonic(), waited
         self._lines: list[str] = []
         self._process: ModuleProcess | None = None
-        self._module: Watched | None = None
+        self._module: WatchedProcess | None = None
         self._planned = False
         self._read = False
         """The module process has told the targets, and so has parsed the text."""
@@ -340,7 +325,6 @@ class Analysis:
         """Runs that were traced, by target and probe, of which there may be further paths."""
         self._targets: TargetsFound | None = None
         self._reported: set[tuple[str, Range]] = set()
-        self._next_watch = 0.0
         self._given = {one.target: one for one in request.given}
         """Targets that need not be traced if others call them as they did before."""
         self._again = False
@@ -349,8 +333,8 @@ class Analysis:
         """When something that there was no room for is tried again."""
         self._short_since = 0.0
         """Since when there has been no room for anything; 0 while there is."""
-        self._files = self._held_by_files({})
-        """Bytes that were there before."""
+        family = _AnalysisFamily(self)
+        self._supervisor = Supervisor(host, request.request, request.limits, family)
 
     # -- the module process -------------------------------------------------------------------
 
@@ -374,14 +358,16 @@ class Analysis:
         self._process = process
         made = Launched(process.channels, process.pid, process.begun)
         seconds = self.request.limits.module_seconds
-        self._module = owner.module = self._watched(made, "module", seconds)
+        module = self._supervisor.add(made, "module", seconds)
+        module.late_answer_seconds = _MODULE_ANSWER_SECONDS
+        self._module = owner.module = module
         self._host.watch(made.channels.reports, self._read_module)
         self._short_since = 0.0
 
     def _forget_module(self) -> None:
         module, self._module = self._module, None
         if module is not None:
-            self._dismiss(module)
+            self._supervisor.release(module)
         self._close()
 
     def _wait_or_fail(self, error: OSError) -> None:
@@ -413,17 +399,17 @@ class Analysis:
         else:
             self.begin()
 
-    def became(self, module: Watched | None, pid: int) -> None:
+    def became(self, module: WatchedProcess | None, pid: int) -> None:
         if module is not None and module is self._module:
             module.pid = pid
         elif pid:  # it was dismissed before its process was known
             processes.kill([pid])
 
-    def ended(self, module: Watched | None, code: int | None) -> None:
+    def ended(self, module: WatchedProcess | None, code: int | None) -> None:
         if module is not None and module is self._module:
             self._module_ended(code)
 
-    def refused(self, module: Watched | None, error: int) -> None:
+    def refused(self, module: WatchedProcess | None, error: int) -> None:
         """There was no room for the module process."""
         if module is not None and module is self._module:
             self._forget_module()
@@ -440,22 +426,23 @@ class Analysis:
         if module.reports.ended:
             # The process is ending, or user code has closed its side of the pipe.
             if module.cause is None:
-                module.deadline, module.over = time.monotonic() + _ANSWER, "lost"
+                module.deadline, module.late = time.monotonic() + ANSWER_SECONDS, "lost"
             self._host.unwatch(module.reports.descriptor)
 
     def _from_module(self, line: bytes) -> None:
-        message = self._own(line)
-        if self._says_too_much(self._module, line):
+        message, module = self._own(line), self._module
+        if module is not None and self._supervisor.reports_too_much(module, line):
             return
         if isinstance(message, Begun):
-            self._begins(self._module, message)
+            if module is not None:
+                self._supervisor.begin_stage(module, message, self._most_seconds(message.stage))
         elif isinstance(message, Planned):
             if self._planned:
                 return
             self._planned = True
-            if self._module is not None:
+            if module is not None:
                 # It was interrupted, perhaps, and has gone on in time.
-                self._module.cause, self._module.kill_at = None, float("inf")
+                module.cause, module.kill_at, module.is_timed = None, float("inf"), False
             if self._process is not None:
                 self._process.heard(message)
             focus = self.request.focus
@@ -499,17 +486,6 @@ class Analysis:
         number = self.request.request
         return message if getattr(message, "request", number) == number else None
 
-    def _says_too_much(self, watched: Watched | None, line: bytes) -> bool:
-        """Whether a process has reported more than any text gives rise to; then it is ended."""
-        if watched is None:
-            return False
-        watched.said += len(line)
-        if watched.said <= _MOST_SAID:
-            return False
-        if watched.cause is None:
-            self._interrupt(watched, "talk", time.monotonic())
-        return True
-
     def _plan(self, runs: list[PlannedRun]) -> None:
         parts = self.request.parts
         self._pending += [
@@ -528,18 +504,10 @@ class Analysis:
             return "real" if mode == "real" else "fake"
         return "real" if mode == "auto" and planned.info.name in self.request.real else mode
 
-    def _begins(self, watched: Watched | None, message: Begun) -> None:
-        """Its time counts from now."""
-        if watched is None or watched.cause is not None:
-            return
-        # User code may say so as well: it gets no more time, and no time twice.
-        if _STAGES.index(message.stage) <= _STAGES.index(watched.stage):
-            return
+    def _most_seconds(self, stage: Stage) -> float:
+        """Return the maximum seconds of a stage of a process."""
         most = self.request.limits
-        seconds = most.module_seconds if message.stage == "module" else most.seconds
-        watched.stage, watched.seconds = message.stage, min(seconds, max(message.seconds, 0.0))
-        watched.started = time.monotonic()
-        watched.deadline = watched.started + watched.seconds
+        return most.module_seconds if stage == "module" else most.seconds
 
     def _start_afresh(self) -> None:
         """The preamble does not fit after all: its imports have become other ones."""
@@ -569,12 +537,12 @@ class Analysis:
                 return
         words = blackbox.read(module.box, self.request.path)
         self._forget_module()
-        if _ended_from_outside(code, module) and not self._again:
+        if was_ended_outside(code, module) and not self._again:
             self._again = True
             self._begin_again()
             return
         planned, self._planned = self._planned, False
-        cause = _why(code, module, self.request)
+        cause = explain_end(code, module, self.request.limits)
         if planned:
             self._lose_runs(code, cause)
             self._finish()
@@ -601,9 +569,9 @@ class Analysis:
     def _begin_again(self) -> None:
         """Execute the module once more: what is found again is what was found before."""
         for number in list(self._running):
-            self._dismiss(self._running.pop(number).watched)
+            self._supervisor.release(self._running.pop(number).watched)
         for one in self._enclosing_runs():
-            self._dismiss(one.watched)
+            self._supervisor.release(one.watched)
             one.process.close()
         for states in (self._pending, self._settled, self._waiting, self._enclosing):
             states.clear()
@@ -774,12 +742,10 @@ class Analysis:
         if made.taken_over and self._module is not None:
             watched, self._module = self._module, None
             self._host.unwatch(made.channels.reports)
-            now = time.monotonic()
-            watched.cause, watched.kill_at = None, float("inf")
-            watched.stage, watched.seconds = "run", seconds
-            watched.started, watched.deadline = now, now + seconds
+            watched.enter_stage("run", seconds)
+            watched.late_answer_seconds = ANSWER_SECONDS
         else:
-            watched = self._watched(made, "run", seconds)
+            watched = self._supervisor.add(made, "run", seconds)
         self._running[number] = LaunchedRun(attempt, watched, enclosing)
         self._host.watch(made.channels.reports, lambda: self._read_run(number))
         if planned.target not in self._begun:
@@ -809,10 +775,11 @@ class Analysis:
 
     def _from_run(self, launched: LaunchedRun, line: bytes) -> None:
         message = self._own(line)
-        if self._says_too_much(launched.watched, line):
+        if self._supervisor.reports_too_much(launched.watched, line):
             return
         if isinstance(message, Begun):
-            self._begins(launched.watched, message)
+            most = self._most_seconds(message.stage)
+            self._supervisor.begin_stage(launched.watched, message, most)
         elif isinstance(message, OperatorCalls):
             self._calls.append(message)
         elif isinstance(message, RunDone):
@@ -847,7 +814,7 @@ class Analysis:
         launched = self._running.pop(number, None)
         if launched is None:
             return
-        self._dismiss(launched.watched)
+        self._supervisor.release(launched.watched)
         why = os.strerror(error)
         if launched.attempt.speculative:
             self._speculated(launched)
@@ -871,7 +838,7 @@ class Analysis:
         for line in watched.reports.drain():
             self._from_run(launched, line)
         words = blackbox.read(watched.box, self.request.path)
-        self._dismiss(watched)
+        self._supervisor.release(watched)
         attempt, done = launched.attempt, launched.done
         plan, part = attempt.plan, attempt.part
         if attempt.speculative:
@@ -881,11 +848,11 @@ class Analysis:
             answer = launched.answer or _unanswered(launched.branching, code, watched, self.request)
             self._pending.insert(0, replace(attempt, answers=(*attempt.answers, answer)))
             return
-        if done is None and _ended_from_outside(code, watched) and not attempt.again:
+        if done is None and was_ended_outside(code, watched) and not attempt.again:
             self._pending.insert(0, replace(attempt, again=True))
             return
         if done is None:
-            why = _why(code, watched, self.request)
+            why = explain_end(code, watched, self.request.limits)
             why = why if watched.cause is not None else cause or why
         else:
             why = done.report.error or "it reported nothing"
@@ -1069,7 +1036,7 @@ class Analysis:
         except OSError:
             process = None
         if process is not None:
-            watched = self._watched(Launched(process.channels), "run", most.seconds)
+            watched = self._supervisor.add(Launched(process.channels), "run", most.seconds)
             one = owner.run = EnclosingRun(self._number, (shared, real), watched, process)
             self._host.watch(process.channels.reports, lambda: self._read_enclosing(one))
         self._enclosing[shared, real] = owner.run
@@ -1268,116 +1235,37 @@ class Analysis:
         return len(self._pending)
 
     def next_deadline(self) -> float:
-        times = [min(watched.deadline, watched.kill_at) for watched in self._limited()]
-        return min([self._next_watch, self._retry_at, *times])
+        return min(self._supervisor.next_deadline, self._retry_at)
 
     def tick(self, now: float) -> None:
         """Interrupt and then kill what is over its limits."""
         if now >= self._retry_at:
             self._retry()
-        for watched in self._limited():
-            if watched.cause is None and now >= watched.deadline:
-                self._interrupt(watched, watched.over, now)
-            elif watched.cause is not None and now >= watched.kill_at:
-                # What a process that user code has forked says of itself need not be so.
-                named = watched.pid if watched.kills < _MOST_KILLS else 0
-                pid = named or self._forks(watched)
-                if pid:
-                    processes.kill([pid])
-                watched.kill_at, watched.kills = now + 1.0, watched.kills + 1
+        self._supervisor.tick(now)
         for one in self._enclosing_runs():
             if one.watched.cause is not None and not one.over:
                 # Runs do without it. What was taken before is as good as ever.
                 self._enclosing_over(one)
                 self._launch()
-        if now >= self._next_watch:
-            self._next_watch = now + _WATCH
-            self._measure(now)
-            for watched in self._processes():
-                for capture in watched.captures:
-                    capture.flush()
 
-    def _forks(self, watched: Watched) -> int:
-        """The process that a run is to be forked off, if no process of the run is known: it does
-        not even fork. 0 if that one is not known either."""
+    @property
+    def source(self) -> int:
+        """The pid of the preamble that the module process is forked from; 0 without one."""
+        return self._process.source if self._process is not None else 0
+
+    def find_parent(self, process: WatchedProcess) -> int:
+        """Return the pid of the process that a run is forked from; 0 if it is unknown."""
         for launched in self._running.values():
-            if launched.watched is watched and launched.snapshot_of is not None:
+            if launched.watched is process and launched.snapshot_of is not None:
                 return launched.snapshot_of.pid
         module = self._module.pid if self._module is not None else 0
-        return module or (self._process.source if self._process is not None else 0)
+        return module or self.source
 
-    def _measure(self, now: float) -> None:
-        seen = processes.snapshot()
-        self._host.kill_strangers(seen.parents)
-        if self._process is not None and self._process.source in seen.stopped:
-            processes.kill([self._process.source])
-        limits, shared = self.request.limits, seen.resident(os.getpid())
-        full = self._held_by_files(seen.parents) > limits.memory * MIB + self._files
-        for watched in self._processes():
-            watched.pid = watched.pid or self._stopped_fork(watched, seen)
-            if not watched.pid or watched.cause is not None:
-                continue
-            if watched.pid in seen.stopped:
-                watched.cause, watched.kill_at = "stopped", now + 1.0
-                processes.kill([watched.pid])
-                continue
-            if full:
-                self._interrupt(watched, "files", now)
-                continue
-            most = limits.memory * MIB * MEMORY_SLACK
-            used = processes.usage(watched.pid, seen)
-            allowed = limits.processes
-            if watched is self._module:
-                others = len(self._running)
-                others += sum(1 + one.left for one in self._enclosing_runs())
-                allowed += others
-                most *= 1 + others
-            if used.processes > allowed:
-                watched.cause = "processes"
-                processes.kill([watched.pid])
-                watched.kill_at = now + 1.0
-            elif used.beyond(shared) > most:
-                self._interrupt(watched, "memory", now)
-
-    def _stopped_fork(self, watched: Watched, seen: processes.Snapshot) -> int:
-        """The process that a signal has stopped before it could say whose it is; 0 if none has."""
-        source, known = self._forks(watched), {one.pid for one in self._processes()}
-        forks = (pid for pid in seen.stopped - known if seen.parents.get(pid) == source)
-        return next(forks, 0)
-
-    def _held_by_files(self, parents: dict[int, int]) -> int:
-        """Bytes of what processes have written, also if it was removed while it is open."""
-        pids = [os.getpid()]  # they may have inherited some
-        for watched in self._processes():
-            if watched.pid:
-                pids += [watched.pid, *processes.descendants(watched.pid, parents)]
-        folder = self._host.scratch
-        removed = processes.held_by_removed_files(pids, folder)
-        return descriptors.held_by_files(folder) + removed
-
-    def _interrupt(self, watched: Watched, cause: Cause, now: float) -> None:
-        watched.cause = cause
-        grace = _MODULE_GRACE if watched is self._module and cause == "timeout" else _ANSWER
-        watched.kill_at = now + grace
-        watched.deadline = float("inf")
-        if watched.pid:
-            processes.interrupt(watched.pid, late=cause == "timeout")
-
-    def _processes(self) -> list[Watched]:
-        module = [self._module] if self._module is not None else []
-        enclosing = [one.watched for one in self._enclosing_runs()]
-        return [*module, *(launched.watched for launched in self._running.values()), *enclosing]
-
-    def _limited(self) -> list[Watched]:
-        """Those whose time counts: a module process only until it has executed the text."""
-        return [
-            watched
-            for watched in self._processes()
-            if watched is not self._module
-            or not self._planned
-            or watched.cause is not None
-            or watched.over != "timeout"
-        ]
+    def count_children(self, process: WatchedProcess) -> int:
+        """Return the number of processes that are forked from the module process."""
+        if process is not self._module:
+            return 0
+        return len(self._running) + sum(1 + one.left for one in self._enclosing_runs())
 
     # -- the end ------------------------------------------------------------------------------
 
@@ -1388,19 +1276,19 @@ class Analysis:
         if self._finished:
             return
         self._finished = True
-        pids = [watched.pid for watched in self._processes() if watched.pid]
+        pids = self._supervisor.pids
         pids += [one.pid for one in self._enclosing_runs() if one.pid]
         for pid in pids:
             processes.end(pid)
         for launched in self._running.values():
-            self._dismiss(launched.watched)
+            self._supervisor.release(launched.watched)
         self._running.clear()
         for one in self._enclosing_runs():
-            self._dismiss(one.watched)
+            self._supervisor.release(one.watched)
             one.process.close()
         self._enclosing.clear()
         if self._module is not None:
-            self._dismiss(self._module)
+            self._supervisor.release(self._module)
             self._module = None
         self._close()
         request = self.request
@@ -1428,15 +1316,6 @@ class Analysis:
             self._process.close()
             self._process = None
 
-    def _dismiss(self, watched: Watched) -> None:
-        """Take the last of a process's output and close what led to it."""
-        for capture in watched.captures:
-            capture.drain()
-            self._host.close(capture.descriptor)
-        watched.captures = []
-        self._host.close(watched.reports.descriptor)
-        os.close(watched.box)
-
     # -- telling ------------------------------------------------------------------------------
 
     def _finding(self, finding: Finding) -> None:
@@ -1453,32 +1332,6 @@ class Analysis:
         if not self._lines:
             self._lines = syntax.lines_of(self.request.text)
         return self._lines
-
-    # -- new processes ------------------------------------------------------------------------
-
-    def _watched(self, made: Launched, stage: Stage, seconds: float) -> Watched:
-        budget = Budget()
-        number, log = self.request.request, self._host.send
-        channels = made.channels
-        captures = [
-            Capture(channels.stdout, number, "stdout", budget, log),
-            Capture(channels.stderr, number, "stderr", budget, log),
-        ]
-        for capture in captures:
-            self._watch_capture(capture)
-        if not made.begun:
-            stage, seconds = "start", _START
-        now = time.monotonic()
-        reports = LineReader(channels.reports)
-        box, until = channels.box, now + seconds
-        return Watched(made.pid, reports, captures, box, now, until, stage, seconds)
-
-    def _watch_capture(self, capture: Capture) -> None:
-        def ready() -> None:
-            if not capture.read():
-                self._host.unwatch(capture.descriptor)
-
-        self._host.watch(capture.descriptor, ready)
 
 
 def _numbered(launched: LaunchedRun, done: RunDone) -> TargetReport:
@@ -1508,50 +1361,16 @@ def _trace_mode(mode: Mode) -> TraceMode:
 
 
 def _unanswered(
-    question: Branching, code: int | None, watched: Watched, request: Analyze
+    question: Branching, code: int | None, watched: WatchedProcess, request: Analyze
 ) -> BranchAnswer:
     """The answer of a process that ended before it gave one."""
     used = time.monotonic() - watched.started
     if watched.cause == "timeout" or limits.ran_out_of_time(code):
         lost = branches.late_words(question.seconds)
         return BranchAnswer(question.name, lost=lost, late=True, used=used)
-    lost = branches.ending(code) if watched.cause is None else _why(code, watched, request)
+    lost = (
+        branches.ending(code)
+        if watched.cause is None
+        else explain_end(code, watched, request.limits)
+    )
     return BranchAnswer(question.name, lost=lost, used=used)
-
-
-def _ended_from_outside(code: int | None, watched: Watched) -> bool:
-    """A process was killed that nobody here has ended, or stopped: nothing it did needs to be why.
-
-    The kernel does so when memory runs out, and so may a user.
-    """
-    return watched.cause == "stopped" or (watched.cause is None and processes.was_killed(code))
-
-
-def _why(code: int | None, watched: Watched, request: Analyze) -> str:
-    """How a process ended, for people."""
-    limits, cause = request.limits, watched.cause
-    if cause == "timeout" and watched.stage == "start":
-        return f"torch was not imported within {watched.seconds:g} seconds"
-    if cause == "timeout":
-        return f"it did not end within {round(watched.seconds, 1):g} seconds"
-    if cause == "memory":
-        return f"it used more than {limits.memory} MiB of memory"
-    if cause == "talk":
-        return f"it reported more than {_MOST_SAID // MIB} MiB"
-    if cause == "stopped":
-        return "it was stopped by a signal"
-    if cause == "files":
-        return f"files of more than {limits.memory} MiB were written"
-    if cause == "processes":
-        return f"it started more than {limits.processes} processes"
-    closed = "closed, or used up, the file descriptors that results are reported through"
-    if code == run.LOST:
-        return f"the process exited with status {code}, as it does when its code has {closed}"
-    if cause == "lost" and processes.was_killed(code):
-        return f"it {closed}"
-    if code == run.BROKEN:
-        return "code of fullgraph failed in it, perhaps as the file replaced what that code uses"
-    end = processes.ending(code)
-    if watched.stage == "start":
-        return f"the process {end} before it had torch imported; see the log of the engine"
-    return f"the process {end}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from collections import OrderedDict
@@ -26,17 +25,12 @@ from ..protocol import (
 from ..protocol.files import OPEN, FileState, state
 from ..protocol.regions import Lack
 from . import blackbox, frames, shortage, wire
-from .lines import LineReader
-from .output import Budget, Capture
-from .process_backends import Launched, ProcessBackend, processes
-from .process_backends.limits import MEMORY_SLACK, MIB
+from .process_backends import ProcessBackend, processes
+from .supervision import Supervisor, WatchedProcess, explain_end
 from .wire import Begun, ProgramDone, ProgramOrder, ProgramShows
 
-_START = 120.0
-"""Maximum seconds to start a process and import torch in it."""
 _REPORTING = 6.0
 """Maximum seconds for the last report of a program after it was interrupted."""
-_WATCH = 0.5
 _MOST_KEPT = 8
 
 
@@ -115,13 +109,8 @@ class ProgramProcess:
         """Functions called with each new report, and with None at the end."""
         self._scratch = ""
         self._began = time.time_ns()
-        self._launched: Launched | None = None
-        self._reports: LineReader | None = None
-        self._captures: list[Capture] = []
-        self._pid = 0
-        self._deadline = self._kill_at = float("inf")
-        self._next_watch = 0.0
-        self._cause = ""
+        self._supervisor = Supervisor(host, request.request, request.limits)
+        self._watched: WatchedProcess | None = None
 
     def begin(self) -> None:
         """Start it; without room for a process it has ended at once."""
@@ -135,25 +124,10 @@ class ProgramProcess:
             self._host.send(Log(self.request.request, "engine", words))
             self._finish()
             return
-        self._launched, self._pid = made, made.pid
         self.was_started = True
-        seconds = self.key.seconds if made.begun else _START
-        self._deadline = time.monotonic() + seconds
-        budget, number, ours = Budget(), self.request.request, made.channels
-        self._reports = LineReader(ours.reports)
-        self._host.watch(ours.reports, self._read)
-        out = Capture(ours.stdout, number, "stdout", budget, self._host.send)
-        err = Capture(ours.stderr, number, "stderr", budget, self._host.send)
-        self._captures = [out, err]
-        for capture in self._captures:
-            self._watch(capture)
-
-    def _watch(self, capture: Capture) -> None:
-        def ready() -> None:
-            if not capture.read():
-                self._host.unwatch(capture.descriptor)
-
-        self._host.watch(capture.descriptor, ready)
+        self._watched = self._supervisor.add(made, "run", key.seconds)
+        self._watched.answer_seconds = self._watched.late_answer_seconds = _REPORTING
+        self._host.watch(self._watched.reports.descriptor, self._read)
 
     @property
     def holds(self) -> bool:
@@ -171,17 +145,20 @@ class ProgramProcess:
         """The process is known from the beginning."""
 
     def _read(self) -> None:
-        if self._reports is None:
+        watched = self._watched
+        if watched is None:
             return
-        for line in self._reports.read():
-            self._take(line)
-        if self._reports is not None and self._reports.ended:
-            self._host.unwatch(self._reports.descriptor)
+        for line in watched.reports.read():
+            self._take(watched, line)
+        if self._watched is not None and watched.reports.ended:
+            self._host.unwatch(watched.reports.descriptor)
 
-    def _take(self, line: bytes) -> None:
+    def _take(self, watched: WatchedProcess, line: bytes) -> None:
+        if self._supervisor.reports_too_much(watched, line):
+            return
         message = wire.received(line)
         if isinstance(message, Begun):
-            self._deadline = time.monotonic() + self.key.seconds
+            self._supervisor.begin_stage(watched, message, self.key.seconds)
         elif isinstance(message, ProgramDone):
             self.done = message
         elif isinstance(message, FilesRead):
@@ -207,23 +184,26 @@ class ProgramProcess:
 
     def ended(self, code: int | None) -> None:
         """The process has ended."""
-        if self._reports is not None and self._launched is not None:
-            for line in self._reports.drain():
-                self._take(line)
-            words = blackbox.read(self._launched.channels.box, self.key.path)
+        watched = self._watched
+        if watched is not None:
+            for line in watched.reports.drain():
+                self._take(watched, line)
             if self.done is None:
-                self._report_end(words, code)
+                self._report_end(watched, code)
         self._finish()
 
-    def _report_end(self, words: blackbox.LastWords, code: int | None) -> None:
-        """The finding for a program whose process died before it could report its end."""
+    def _report_end(self, watched: WatchedProcess, code: int | None) -> None:
+        """Report a finding for a program whose process died before it could report its end."""
+        words = blackbox.read(watched.box, self.key.path)
         lines = self.key.text.split("\n")
         here = frames.innermost(words.stack, self.key.path)
         where = Range(Position(0, 0), Position(0, len(lines[0].encode())))
         if here is not None:
             where = frames.range_of(here, lines)
-        cause = self._cause or words.fatal or f"the process {processes.ending(code)}"
-        finding_code = "trace/timeout" if "seconds" in self._cause else "trace/crashed"
+        cause = explain_end(code, watched, self.request.limits)
+        if watched.cause is None and words.fatal:
+            cause = words.fatal
+        finding_code = "trace/timeout" if watched.cause == "timeout" else "trace/crashed"
         finding = Finding(
             code=finding_code,
             message=f"The program stopped here: {cause}",
@@ -240,17 +220,10 @@ class ProgramProcess:
         if self.is_over:
             return
         self.is_over = True
-        pid, self._pid = self._pid, 0
-        for capture in self._captures:
-            capture.drain()
-            self._host.close(capture.descriptor)
-        self._captures = []
-        if self._reports is not None:
-            self._host.close(self._reports.descriptor)
-            self._reports = None
-        if self._launched is not None:
-            os.close(self._launched.channels.box)
-            self._launched = None
+        watched, self._watched = self._watched, None
+        pid = watched.pid if watched is not None else 0
+        if watched is not None:
+            self._supervisor.release(watched)
         if self._scratch:
             self._host.clean_up([pid] if pid else [], self._scratch)
         listeners, self.listeners = self.listeners, []
@@ -261,46 +234,16 @@ class ProgramProcess:
 
     def next_deadline(self) -> float:
         """When it may next be over a limit, in ``time.monotonic``."""
-        return min(self._deadline, self._kill_at, self._next_watch)
+        return self._supervisor.next_deadline
 
     def tick(self, now: float) -> None:
         """Interrupt a program that exceeds its limits, then kill it."""
-        if not self._pid:
-            return
-        if now >= self._kill_at:
-            processes.kill([self._pid])
-            self._kill_at = now + 1.0
-        elif now >= self._deadline:
-            seconds = f"{self.key.seconds:g} seconds"
-            self._interrupt(f"it did not end within {seconds}", now, late=True)
-        if now >= self._next_watch:
-            self._next_watch = now + _WATCH
-            for capture in self._captures:
-                capture.flush()
-            self._measure(now)
-
-    def _interrupt(self, cause: str, now: float, *, late: bool) -> None:
-        self._cause = cause
-        self._deadline, self._kill_at = float("inf"), now + _REPORTING
-        processes.interrupt(self._pid, late=late)
-
-    def _measure(self, now: float) -> None:
-        seen = processes.snapshot()
-        self._host.kill_strangers(seen.parents)
-        if self._cause:
-            return
-        limits, shared = self.request.limits, seen.resident(os.getpid())
-        used = processes.usage(self._pid, seen)
-        if used.beyond(shared) > limits.memory * MIB * MEMORY_SLACK:
-            self._interrupt(f"it used more than {limits.memory} MiB of memory", now, late=False)
-        elif used.processes > limits.processes:
-            self._cause = f"it started more than {limits.processes} processes"
-            self._kill_at = now
+        self._supervisor.tick(now)
 
     def kill(self) -> None:
         """End the process and discard its later reports."""
-        if self._pid:
-            processes.end(self._pid)
+        if self._watched is not None and self._watched.pid:
+            processes.end(self._watched.pid)
         self._finish()
 
 

@@ -1,0 +1,317 @@
+"""Supervise processes that run user code: their output, deadlines, limits and end.
+
+A supervisor does not know what a process is for. It interrupts a process that exceeds a limit, so
+that the process can report where it is, and kills it if that does not help.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from ..protocol import Limits, Log
+from . import run
+from .lines import LineReader
+from .output import Budget, Capture
+from .process_backends import Launched, descriptors, processes
+from .process_backends.limits import MEMORY_SLACK, MIB
+from .wire import Begun, Stage
+
+ANSWER_SECONDS = 0.3
+"""Seconds between the interruption of a process and its kill, unless the process has its own."""
+
+_STAGES: tuple[Stage, ...] = ("start", "module", "run")
+"""Stages of a process in their order."""
+_START_SECONDS = 120.0
+"""Maximum seconds in which a new process imports torch."""
+_MEASURE_SECONDS = 0.5
+"""Seconds between two measurements of memory, files and processes."""
+_MOST_REPORTED = 256 * MIB
+"""Maximum bytes that one process may report; large models report a thousandth of it."""
+_MOST_KILLS = 8
+"""Kills, one second apart, after which the pid of a process is assumed to be wrong."""
+
+Cause = Literal["timeout", "memory", "files", "processes", "lost", "stopped", "talk"]
+"""Why a process is ended: its time or memory is used up, its files are too large, it started too
+many processes, it closed the pipe that it reports through, a signal stopped it, or it reported too
+much."""
+
+
+@dataclass(eq=False)
+class WatchedProcess:
+    """A process as the supervisor sees it. ``pid`` is 0 until it is known.
+
+    ``box`` is the descriptor of its black box. ``started``, ``deadline`` and ``kill_at`` are times
+    of ``time.monotonic``.
+    """
+
+    pid: int
+    reports: LineReader
+    captures: list[Capture]
+    box: int
+    stage: Stage
+    seconds: float
+    """Maximum seconds of the stage."""
+    started: float
+    deadline: float
+    late: Cause = "timeout"
+    """Cause for which the process is ended at its deadline."""
+    cause: Cause | None = None
+    """Why the process is being ended; None while it may go on."""
+    kill_at: float = float("inf")
+    answer_seconds: float = ANSWER_SECONDS
+    """Seconds between an interruption and the kill."""
+    late_answer_seconds: float = ANSWER_SECONDS
+    """Seconds between an interruption at the deadline and the kill."""
+    is_timed: bool = True
+    """Whether the deadline counts; a module process waits without one once it executed the text."""
+    reported: int = 0
+    """Bytes that the process has reported."""
+    kills: int = 0
+    """Number of kills that were tried."""
+
+    def enter_stage(self, stage: Stage, seconds: float) -> None:
+        """Start the time of a stage, and drop an interruption of the one before."""
+        now = time.monotonic()
+        self.cause, self.kill_at, self.is_timed = None, float("inf"), True
+        self.stage, self.seconds, self.started, self.deadline = stage, seconds, now, now + seconds
+
+
+class SupervisorHost(Protocol):
+    """The part of ``services.Services`` that a supervisor uses."""
+
+    scratch: str
+
+    def send(self, event: Log) -> None: ...
+
+    def watch(self, descriptor: int, ready: Callable[[], None]) -> None: ...
+
+    def unwatch(self, descriptor: int) -> None: ...
+
+    def close(self, descriptor: int) -> None: ...
+
+    def kill_strangers(self, parents: dict[int, int]) -> None: ...
+
+
+class Family:
+    """How the processes of one request descend from each other; by default they do not."""
+
+    @property
+    def source(self) -> int:
+        """The pid of a process outside the request that its processes are forked from; 0 if there
+        is none."""
+        return 0
+
+    def find_parent(self, process: WatchedProcess) -> int:
+        """Return the pid of the process that another one is forked from; 0 if it is unknown."""
+        return 0
+
+    def count_children(self, process: WatchedProcess) -> int:
+        """Return the number of processes of the request that are forked from a process."""
+        return 0
+
+
+class Supervisor:
+    """Watches the processes of one request and ends those that exceed its limits."""
+
+    def __init__(
+        self, host: SupervisorHost, request: int, limits: Limits, family: Family | None = None
+    ) -> None:
+        self._host, self._request, self._limits = host, request, limits
+        self._family = family or Family()
+        self._processes: list[WatchedProcess] = []
+        self._next_measure = 0.0
+        self._held_before = self._measure_files({})
+        """Bytes of files that existed before the request."""
+
+    @property
+    def pids(self) -> list[int]:
+        """Pids of the watched processes, as far as they are known."""
+        return [process.pid for process in self._processes if process.pid]
+
+    def add(self, launched: Launched, stage: Stage, seconds: float) -> WatchedProcess:
+        """Watch a process and forward its output. The time of ``stage`` begins now, or once a
+        process that was started for it has imported torch."""
+        channels, budget = launched.channels, Budget()
+        captures = [
+            Capture(channels.stdout, self._request, "stdout", budget, self._host.send),
+            Capture(channels.stderr, self._request, "stderr", budget, self._host.send),
+        ]
+        for capture in captures:
+            self._watch_capture(capture)
+        if not launched.begun:
+            stage, seconds = "start", _START_SECONDS
+        now = time.monotonic()
+        reports = LineReader(channels.reports)
+        process = WatchedProcess(
+            launched.pid, reports, captures, channels.box, stage, seconds, now, now + seconds
+        )
+        self._processes.append(process)
+        return process
+
+    def _watch_capture(self, capture: Capture) -> None:
+        def read() -> None:
+            if not capture.read():
+                self._host.unwatch(capture.descriptor)
+
+        self._host.watch(capture.descriptor, read)
+
+    def release(self, process: WatchedProcess) -> None:
+        """Forward the last output of a process, close its descriptors and stop watching it."""
+        self._processes.remove(process)
+        for capture in process.captures:
+            capture.drain()
+            self._host.close(capture.descriptor)
+        process.captures = []
+        self._host.close(process.reports.descriptor)
+        os.close(process.box)
+
+    # -- reports of a process -----------------------------------------------------------------
+
+    def begin_stage(self, process: WatchedProcess, begun: Begun, most: float) -> None:
+        """Start the time of a stage that a process reports, at most ``most`` seconds. A stage
+        begins once, as user code may write the same report."""
+        is_next = _STAGES.index(begun.stage) > _STAGES.index(process.stage)
+        if process.cause is None and is_next:
+            process.enter_stage(begun.stage, min(most, max(begun.seconds, 0.0)))
+
+    def reports_too_much(self, process: WatchedProcess, line: bytes) -> bool:
+        """Count a reported line; whether the process has exceeded its limit and is ended."""
+        process.reported += len(line)
+        if process.reported <= _MOST_REPORTED:
+            return False
+        if process.cause is None:
+            self.interrupt(process, "talk")
+        return True
+
+    # -- limits -------------------------------------------------------------------------------
+
+    @property
+    def next_deadline(self) -> float:
+        """When ``tick`` has something to do next, in ``time.monotonic``."""
+        times = [min(process.deadline, process.kill_at) for process in self._limited()]
+        return min([self._next_measure, *times])
+
+    def tick(self, now: float) -> None:
+        """Interrupt and then kill processes that exceed their limits."""
+        for process in self._limited():
+            if process.cause is None and now >= process.deadline:
+                self.interrupt(process, process.late)
+            elif process.cause is not None and now >= process.kill_at:
+                # The pid of a process that user code has forked may be wrong.
+                named = process.pid if process.kills < _MOST_KILLS else 0
+                pid = named or self._family.find_parent(process)
+                if pid:
+                    processes.kill([pid])
+                process.kill_at, process.kills = now + 1.0, process.kills + 1
+        if now >= self._next_measure:
+            self._next_measure = now + _MEASURE_SECONDS
+            self._measure(now)
+            for process in self._processes:
+                for capture in process.captures:
+                    capture.flush()
+
+    def interrupt(self, process: WatchedProcess, cause: Cause) -> None:
+        """Ask a process for its last report; it is killed soon after."""
+        late = cause == "timeout"
+        seconds = process.late_answer_seconds if late else process.answer_seconds
+        process.cause, process.kill_at = cause, time.monotonic() + seconds
+        process.deadline = float("inf")
+        if process.pid:
+            processes.interrupt(process.pid, late=late)
+
+    def _limited(self) -> list[WatchedProcess]:
+        """The processes whose deadline or kill is due at some time."""
+        return [
+            process
+            for process in self._processes
+            if process.is_timed or process.cause is not None or process.late != "timeout"
+        ]
+
+    def _measure(self, now: float) -> None:
+        seen = processes.snapshot()
+        self._host.kill_strangers(seen.parents)
+        source = self._family.source
+        if source in seen.stopped:
+            processes.kill([source])
+        limits, shared = self._limits, seen.resident(os.getpid())
+        full = self._measure_files(seen.parents) > limits.memory * MIB + self._held_before
+        for process in self._processes:
+            process.pid = process.pid or self._find_stopped(process, seen)
+            if not process.pid or process.cause is not None:
+                continue
+            if process.pid in seen.stopped:
+                self._kill(process, "stopped", now)
+            elif full:
+                self.interrupt(process, "files")
+            else:
+                self._measure_process(process, seen, shared, now)
+
+    def _measure_process(
+        self, process: WatchedProcess, seen: processes.Snapshot, shared: int, now: float
+    ) -> None:
+        """End a process that has too many descendants or too much memory."""
+        children = self._family.count_children(process)
+        used = processes.usage(process.pid, seen)
+        memory = self._limits.memory * MIB * MEMORY_SLACK * (1 + children)
+        if used.processes > self._limits.processes + children:
+            self._kill(process, "processes", now)
+        elif used.beyond(shared) > memory:
+            self.interrupt(process, "memory")
+
+    def _kill(self, process: WatchedProcess, cause: Cause, now: float) -> None:
+        process.cause, process.kill_at = cause, now + 1.0
+        processes.kill([process.pid])
+
+    def _find_stopped(self, process: WatchedProcess, seen: processes.Snapshot) -> int:
+        """Return the pid of a process that a signal stopped before it could report its pid; 0 if
+        there is none."""
+        parent, known = self._family.find_parent(process), set(self.pids)
+        forks = (pid for pid in seen.stopped - known if seen.parents.get(pid) == parent)
+        return next(forks, 0)
+
+    def _measure_files(self, parents: dict[int, int]) -> int:
+        """Return the bytes of files in the scratch folder, and of removed files that are open."""
+        pids = [os.getpid()]  # it may have inherited some
+        for pid in self.pids:
+            pids += [pid, *processes.descendants(pid, parents)]
+        folder = self._host.scratch
+        return descriptors.held_by_files(folder) + processes.held_by_removed_files(pids, folder)
+
+
+def was_ended_outside(code: int | None, process: WatchedProcess) -> bool:
+    """Whether neither the engine nor the process itself ended a process: the kernel does so when
+    memory runs out, and a user may."""
+    return process.cause == "stopped" or (process.cause is None and processes.was_killed(code))
+
+
+def explain_end(code: int | None, process: WatchedProcess, limits: Limits) -> str:
+    """Return a clause on how a process ended. ``code`` is its exit code, negative for a signal and
+    None if it is unknown."""
+    seconds = round(process.seconds, 1)
+    words: dict[Cause, str] = {
+        "timeout": f"it did not end within {seconds:g} seconds",
+        "memory": f"it used more than {limits.memory} MiB of memory",
+        "talk": f"it reported more than {_MOST_REPORTED // MIB} MiB",
+        "stopped": "it was stopped by a signal",
+        "files": f"files of more than {limits.memory} MiB were written",
+        "processes": f"it started more than {limits.processes} processes",
+    }
+    if process.cause == "timeout" and process.stage == "start":
+        return f"torch was not imported within {process.seconds:g} seconds"
+    if process.cause is not None and process.cause in words:
+        return words[process.cause]
+    closed = "closed, or used up, the file descriptors that results are reported through"
+    if code == run.LOST:
+        return f"the process exited with status {code}, as it does when its code has {closed}"
+    if process.cause == "lost" and processes.was_killed(code):
+        return f"it {closed}"
+    if code == run.BROKEN:
+        return "code of fullgraph failed in it, perhaps as the file replaced what that code uses"
+    end = processes.ending(code)
+    if process.stage == "start":
+        return f"the process {end} before it had torch imported; see the log of the engine"
+    return f"the process {end}"
