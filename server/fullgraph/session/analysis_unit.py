@@ -9,35 +9,26 @@ import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 
 from fullgraph.domain.causes import by_cause
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.positions import TextPositions
 from fullgraph.domain.reports import ShownReport
-from fullgraph.engines import Analysis, AnyEngine, sentences
-from fullgraph.incremental import (
-    Moves,
-    ParsedText,
-    aligned,
-    may_be_same_code,
-    same_code,
-    unaffected,
-    unless_called_otherwise,
-)
-from fullgraph.kept import SETTLED, KeptResults, Recorder
+from fullgraph.engines import AnyEngine, sentences
+from fullgraph.kept import KeptResults, Recorder
 from fullgraph.operators import Seen
 from fullgraph.session.documents import Change, Document, is_on_disk
 from fullgraph.session.edit_tracking import Edit
 from fullgraph.session.findings import merge
 from fullgraph.session.forecasts import Forecast
 from fullgraph.session.guards import guard_findings
+from fullgraph.session.history import LONGEST_PARSE, CompleteRun, History, TraceBasis
 from fullgraph.session.ignores import kept
 from fullgraph.session.indices import Extended
 from fullgraph.session.probe_runs import on_probes
 from fullgraph.session.request import forecast_request, may_have_targets
 from fullgraph.session.results import Results
+from fullgraph.session.runs import ForecastRun, MovedResults, UnitRun
 from fullgraph.session.scheduling import REST, Schedule
 from fullgraph.session.seen import SeenByTarget, seen_in
 from fullgraph.session.settings import Settings
@@ -67,37 +58,22 @@ from fullgraph_engine.protocol import (
     Finding,
     FindingFound,
     ForecastFound,
-    GivenCalls,
     Importing,
     Log,
     OpenFile,
     Position,
     Range,
     RecordedClass,
-    Restarted,
-    TargetDone,
     TargetStarted,
     Timings,
 )
-from fullgraph_engine.protocol.comments import RUN
 from fullgraph_engine.protocol.files import FileState, state
 from fullgraph_engine.protocol.shapes import PlaceShapes
 
 LONGEST_TRACED = 1_000_000
 """Characters up to which a text is traced by itself. Five times as many take gigabytes."""
 
-LONGEST_PARSE = 100_000
-"""Characters up to which a text is parsed here, on the loop; the engine parses longer ones."""
-
 logger = logging.getLogger(__name__)
-
-_REPORT = "Edit the file to trace it again, and report this with the log of the language server."
-
-_EARLIER = 5
-"""Complete runs before the last that are known, should what was edited since be taken back."""
-
-_KEEP = 1.0
-"""Seconds between two times that what a run has told is kept; they double with its length."""
 
 TOO_LONG = "trace/too-long"
 INTERRUPTED = "trace/interrupted"
@@ -126,83 +102,11 @@ class TraceInputs:
 
 
 @dataclass(frozen=True)
-class _Basis:
-    """All that results follow from, as far as is known here; ``settings`` and the like are what is
-    no text."""
-
-    text: str
-    only: tuple[str, ...]
-    settings: object
-    open_files: tuple[OpenFile, ...]
-
-    @cached_property
-    def parsed(self) -> ParsedText | None:
-        """The text; None where it cannot be parsed here."""
-        return _parsed(self.text)
-
-    def is_as(self, now: _Basis) -> bool:
-        """Whether the same follows from a later one."""
-        return (self.text, self.only) == (now.text, now.only) and self.is_as_but_for_text(now)
-
-    def is_as_but_for_text(self, now: _Basis, reads: frozenset[str] | None = None) -> bool:
-        """Whether settings, and open files, those that are read where that is known, are as they
-        were, on disk if they are open no more. Nothing is said of files that were not open."""
-        old, new = (
-            {one.path: one.text for one in basis.open_files if reads is None or one.path in reads}
-            for basis in (self, now)
-        )
-        same = self.settings == now.settings and new.items() <= old.items()
-        return same and all(
-            is_on_disk(Path(path), text) for path, text in old.items() - new.items()
-        )
-
-
-@dataclass(frozen=True)
 class RunTimings:
     """Where the time of the last run that ended by itself went; empty before the first."""
 
     text: str = ""
     timings: tuple[Timings, ...] = ()
-
-
-class _Complete:
-    """The last run that went through, of all targets: what holds of it is shown again when an edit
-    is taken back, or cannot affect it."""
-
-    def __init__(self, basis: _Basis, results: Results, recorder: Recorder) -> None:
-        self.basis, self.results = basis, results
-        self.recorder = recorder
-        """What the results rest on."""
-
-    def follows_from(self, now: _Basis) -> bool:
-        """Whether a run of another text would be the same, as far as that is the same."""
-        return self.basis.is_as_but_for_text(now, self.recorder.reads or frozenset())
-
-    def is_of(self, now: _Basis) -> bool:
-        """Whether a run of this text would be the same, as far as files on disk tell."""
-        return (
-            self.basis.text == now.text
-            and not now.only
-            and self.follows_from(now)
-            and self.recorder.holds()
-        )
-
-    @property
-    def is_settled(self) -> bool:
-        """Every run has ended as it would once more."""
-        return all(shown.report.status in SETTLED for shown in self.results.reports())
-
-
-@dataclass(frozen=True)
-class _Reused:
-    """What holds of an earlier run: the results of these targets, moved to the text as it is."""
-
-    results: Results
-    targets: frozenset[str]
-    given: tuple[GivenCalls, ...]
-    """Of targets of which they hold if they are called as before."""
-    all: bool
-    """Nothing has to be traced, or executed, again."""
 
 
 @dataclass(frozen=True)
@@ -233,18 +137,18 @@ class Unit:
     ) -> None:
         self.document = document
         self._results = Results()
-        self._moving: _Moving | None = None
+        self._moving: MovedResults | None = None
         """The run that goes on is of the same code as the text, with other comments or blanks."""
         self.schedule = Schedule(self._begin)
         self.inputs = inputs
         """As they are now: the session sets them before each of its commands."""
         self._emit = emit
-        self._run: _Run | None = None
+        self._run: UnitRun | None = None
         self._engine: AnyEngine | None = None
         """What the results come from."""
         self.from_cache = False
         """The results are those of an earlier session, of an engine as the one that comes."""
-        self._forecast: _Forecast | None = None
+        self._forecast: ForecastRun | None = None
         self._edited = 0.0
         """When the text was last edited, by the loop's clock."""
         self._reason = Reason.CHANGED
@@ -253,9 +157,7 @@ class Unit:
         self._asked = False
         """The run that goes on or is due is wanted by requests alone."""
         self.timings = RunTimings()
-        self._complete: _Complete | None = None
-        self._earlier: list[_Complete] = []
-        """Those before it, the latest first."""
+        self._history = History()
         self._seen: _SeenNow | None = None
         self._shapes: _ShapesNow | None = None
         self._waiters: list[asyncio.Future[Ending]] = []
@@ -289,7 +191,7 @@ class Unit:
 
     def show_kept(self, kept: KeptResults) -> None:
         """Show what the text was found to be in an earlier session, until it is traced."""
-        if not self.results.empty or self._complete is not None:
+        if not self.results.empty or self._history.latest is not None:
             return
         known = Results()
         for event in kept.events:
@@ -320,43 +222,38 @@ class Unit:
     @property
     def reads(self) -> frozenset[str] | None:
         """Paths of files that the last complete run depends on; None where that is not known."""
-        return self._complete.recorder.reads if self._complete is not None else None
+        return self._history.latest.recorder.reads if self._history.latest is not None else None
 
     def depends_on(self, paths: Set[str]) -> bool:
         """Whether the last complete run, or the one that goes on, has read or looked for a file."""
-        runs = (one.recorder for one in (self._complete, self._run) if one is not None)
+        runs = (one.recorder for one in (self._history.latest, self._run) if one is not None)
         return any(not paths.isdisjoint(recorder.reads or ()) for recorder in runs)
 
     def save(self) -> None:
-        self._look_at_disk()
+        self._history.drop_outdated()
         self._want(Reason.SAVED)
-        complete = self._complete
+        complete = self._history.latest
         if complete is not None and complete.basis.text != self.document.text and self._remember():
             self._settle()
 
     def refresh(self) -> None:
         """Something that the results depend on has changed, though not this text."""
-        self._distrust()
+        self._history.clear()
         self._end_forecast()
         self._want(Reason.OPENED)
 
     def reconsider(self) -> None:
         """Something that the results may depend on has changed."""
-        self._look_at_disk()
-        if self._known() is None:
+        self._history.drop_outdated()
+        if self._find_latest(self._basis()) is None:
             self._end_forecast()
             self._want(Reason.OPENED)
 
     def compare_imports(self) -> None:
         """A run has ended: what it imports may have been edited since it did so."""
-        complete, now = self._complete, self._basis()
-        if complete is not None and not complete.follows_from(now):
+        complete, now = self._history.latest, self._basis()
+        if complete is not None and not complete.differs_in_text_only(now):
             self._want(Reason.OPENED)
-
-    def _look_at_disk(self) -> None:
-        """Somebody may have changed what nobody here has open."""
-        if self._complete is not None and not self._complete.recorder.holds():
-            self._complete = None
 
     def analyze(self, only: tuple[str, ...] = ()) -> asyncio.Future[Ending]:
         """Trace now, whatever is known; the future says how the run ended.
@@ -365,7 +262,7 @@ class Unit:
         """
         ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self._waiters.append(ending)
-        self._distrust()
+        self._history.clear()
         ahead = self._ahead
         if ahead is None:
             self._asked, self._only = True, only
@@ -411,7 +308,7 @@ class Unit:
     @property
     def traced(self) -> bool:
         """A run went through, of this text or of one before, though it may have found nothing."""
-        return self._complete is not None
+        return self._history.latest is not None
 
     def found(self) -> tuple[FileFinding, ...]:
         """All findings, also those that a comment of the text hides."""
@@ -494,13 +391,8 @@ class Unit:
         if due and reason is not Reason.ASKED:
             self._asked, self._only = False, ()
         if reason is Reason.CHANGED:
-            if (known := self._known()) is not None:
-                # The edit was taken back, or is of no code.
-                self.schedule.withdraw()
-                self._restore(known)
-                return
-            if self._recalled():
-                return
+            if self._restore_known():
+                return  # the edit was undone, or changed no code
             if self._goes_on():
                 self._report(ResultsChanged(final=False))
                 return
@@ -513,9 +405,7 @@ class Unit:
             self.results.edited(edits, self.document.name)
             self._report(ResultsChanged(final=False))
         elif due:
-            if (known := self._known()) is not None:
-                self._restore(known)
-            elif self._recalled():
+            if self._restore_known():
                 pass
             elif self._run is not None and self._run.covers(self._basis()):
                 self._only = ()
@@ -531,65 +421,41 @@ class Unit:
         if run is None or run.obsolete or self.schedule.pending:
             return False
         now, lines = self._basis(run.only), self.document.positions.lines
-        if not run.basis.is_as_but_for_text(now):
+        if not run.basis.differs_in_text_only(now):
             return False
-        if not may_be_same_code(run.lines, lines) or run.basis.parsed is None:
-            return False
-        moves = same_code(run.basis.parsed, lines)
+        moves = run.basis.moves_to(lines)
         if moves is None:
             return False
         told = self._moving.told if self._moving is not None else self._results
-        moving = _Moving(told, moves, self.document.name, lines)
+        moving = MovedResults(told, moves, self.document.name, lines)
         if not moving.is_whole:
             return False
         self._moving, run.now = moving, now
         self.importable = now.text
         return True
 
-    def _basis(self, only: tuple[str, ...] | None = None) -> _Basis:
+    def _basis(self, only: tuple[str, ...] | None = None) -> TraceBasis:
         only = self._only if only is None else only
         inputs = self.inputs
         settings = (inputs.settings.tracing(), inputs.recorded)
-        return _Basis(self.document.text, only, settings, inputs.open_files)
+        return TraceBasis(self.document.text, only, settings, inputs.open_files)
 
-    def _known(self) -> Results | None:
-        """The results of the text as it is, if it was traced but for comments and empty lines."""
-        complete, now = self._complete, self._basis()
-        if complete is None or now.only or not complete.follows_from(now):
-            return None
-        if complete.basis.text == now.text:
-            return complete.results.snapshot()
-        before = complete.basis.parsed
-        if before is None:
-            return None
+    def _find_latest(self, basis: TraceBasis) -> Results | None:
+        """Return the results of the last complete run if it was of the code of ``basis``."""
         lines = self.document.positions.lines
-        moves = same_code(before, lines)
-        if moves is None:
-            return None
-        results = complete.results.relocated(moves, self.document.name, lines)
-        return results if results.placed == complete.results.placed else None
+        return self._history.find_latest(basis, self.document.name, lines)
 
-    def _recalled(self) -> bool:
-        """Whether the text is one that was traced before the last: then its results are shown."""
-        now = self._basis()
-        found = next((one for one in self._earlier if one.is_of(now)), None)
-        if found is None:
+    def _restore_known(self) -> bool:
+        """Whether the results of the text as it is are known; then they are shown."""
+        latest = self._history.latest
+        known = self._history.find(self._basis(), self.document.name, self.document.positions.lines)
+        if known is None:
             return False
-        self._replace_complete(found)
         self.schedule.withdraw()
-        self._restore(found.results.snapshot())
-        self._settle()
+        self._restore(known)
+        if self._history.latest is not latest:
+            self._settle()
         return True
-
-    def _replace_complete(self, new: _Complete) -> None:
-        """The one until now is an earlier one, unless it follows from the same."""
-        known = [self._complete, *self._earlier] if self._complete is not None else self._earlier
-        earlier = [one for one in known if one.basis != new.basis and one.is_settled]
-        self._complete, self._earlier = new, earlier[:_EARLIER]
-
-    def _distrust(self) -> None:
-        """Whatever is known may be wrong."""
-        self._complete, self._earlier = None, []
 
     def _restore(self, known: Results) -> None:
         self.results = known
@@ -599,39 +465,7 @@ class Unit:
         self._tell(Ending(self.document.generation, True))
         self.want_forecast()
 
-    def _reused(self, now: _Basis) -> _Reused | None:
-        """What the last complete run has found that what was edited since cannot affect."""
-        complete = self._complete
-        if complete is None or complete.results.note or not complete.follows_from(now):
-            return None
-        if not complete.recorder.holds():
-            return None
-        before, after = complete.basis.parsed, now.parsed
-        if before is None or after is None:
-            return None
-        if RUN.findall(complete.basis.text) != RUN.findall(now.text):
-            return None
-        try:
-            change = aligned(before, after)
-        except SyntaxError:
-            return None
-        known = complete.results.targets
-        targets = unaffected(before, after, change, known)
-        called = unless_called_otherwise(before, after, change, known) - targets
-        if not targets and not called:
-            return None
-        lines = after.lines
-        results = complete.results.relocated(change.moves, self.document.name, lines, called)
-        # What is told of the file may have no place any more, either.
-        every = change.is_same and targets | {""} >= complete.results.placed <= results.placed
-        given = tuple(
-            one.calls
-            for one in known
-            if one.calls is not None and one.name in called & results.placed
-        )
-        return _Reused(results, targets & results.placed, given, every)
-
-    def _begin(self) -> _Run | None:
+    def _begin(self) -> UnitRun | None:
         due = TraceDue(self._reason, self._only)
         self._reason, self._only = Reason.CHANGED, ()
         self._end_forecast()
@@ -679,21 +513,22 @@ class Unit:
             self._tell(Ending(self.document.generation, False, "The text has a syntax error."))
             return
         self.importable = self.document.text
-        before, reused = self._complete, self._reused(basis) if not due.only else None
+        before = self._history.latest
+        reused = None if due.only else self._history.reuse(basis, self.document.name)
         if before is None or reused is None:
             kept, recorder = frozenset[str](), Recorder()
-        elif reused.all:
-            self._complete = _Complete(basis, reused.results, before.recorder)
+        elif reused.is_complete:
+            self._history.latest = CompleteRun(basis, reused.results, before.recorder)
             self._restore(reused.results.snapshot())
             return
         else:
             kept, recorder = reused.targets, Recorder(before.recorder)
             self.results.adopt(reused.results, kept)
-            request = dataclasses.replace(request, without=tuple(sorted(kept)), given=reused.given)
+            request = dataclasses.replace(request, without=tuple(sorted(kept)), given=reused.calls)
         # All that it adds is an event for each run.
         analysis = engine.analyze(dataclasses.replace(request, timings=True))
         self.results.begin(due.only, kept)
-        self._run = _Run(self, analysis, basis, recorder, reused)
+        self._run = UnitRun(self, analysis, basis, recorder, reused)
         self._report(RunBegan(due.reason is Reason.ASKED))
         if self.results.empty:
             # That there will be something is all that there is to show.
@@ -717,7 +552,7 @@ class Unit:
     def _forget(self) -> None:
         """Show nothing of what is known."""
         self._engine = None
-        self._distrust()
+        self._history.clear()
         if not self.results.empty:
             self.results = Results()
             self._report(ResultsChanged(final=True))
@@ -737,7 +572,7 @@ class Unit:
         if changed and not self._closed:
             self._report(ResultsChanged(final=False))
 
-    def run_ended(self, run: _Run, last: Analyzed | Failed, seconds: float) -> None:
+    def run_ended(self, run: UnitRun, last: Analyzed | Failed, seconds: float) -> None:
         """The run said its last word."""
         self._run = None
         # Before the results of the run are settled.
@@ -770,14 +605,14 @@ class Unit:
         if completed:
             self.want_forecast()
 
-    def _take_over(self, run: _Run) -> None:
+    def _take_over(self, run: UnitRun) -> None:
         """The results of a run that is through are those of the text."""
         moving = self._moving
         results = self._results if moving is None else moving.told
         results.complete()
         self.schedule.at_rest = results.ran_program
         if not run.only:
-            self._replace_complete(_Complete(run.basis, results.snapshot(), run.recorder))
+            self._history.add(CompleteRun(run.basis, results.snapshot(), run.recorder))
         if moving is not None:
             moving = moving.again()
             self.results = moving.results
@@ -790,14 +625,14 @@ class Unit:
 
     def _settle(self) -> None:
         """Have the results kept, which are those of the text as it is."""
-        if self._complete is None or self._engine is None:
+        if self._history.latest is None or self._engine is None:
             return
-        events = self._complete.results.events(self.document.generation)
-        kept = self._complete.recorder.results(self._engine.status, events)
+        events = self._history.latest.results.events(self.document.generation)
+        kept = self._history.latest.recorder.results(self._engine.status, events)
         if kept is not None:
             self._report(ResultsSettled(kept))
 
-    def settle_so_far(self, run: _Run) -> None:
+    def settle_so_far(self, run: UnitRun) -> None:
         """Have what a run has told kept, as nobody may wait for its end."""
         if run.obsolete or run.is_partial or self._engine is None:
             return
@@ -845,14 +680,14 @@ class Unit:
 
     def trace_forecast(self, engine: AnyEngine, request: Analyze) -> None:
         """Begin the forecast that was due."""
-        self._forecast = _Forecast(self, engine.analyze(forecast_request(request)))
+        self._forecast = ForecastRun(self, engine.analyze(forecast_request(request)))
 
     def take_forecast(self, event: ForecastFound) -> None:
         self.results.apply(event)
         self._remember()
         self._report(ResultsChanged(final=False))
 
-    def forecast_ended(self, forecast: _Forecast, last: Analyzed | Failed) -> None:
+    def forecast_ended(self, forecast: ForecastRun, last: Analyzed | Failed) -> None:
         """It said its last word."""
         if forecast is self._forecast:
             self._forecast = None
@@ -869,10 +704,14 @@ class Unit:
     def _remember(self) -> bool:
         """Should an edit be taken back, its forecasts are not made again. Says whether the results
         are those of the last complete run."""
-        complete = self._complete
-        if complete is None or self.busy or self.waiting or self._known() is None:
+        complete = self._history.latest
+        if complete is None or self.busy or self.waiting:
             return False
-        self._complete = _Complete(self._basis(()), self.results.snapshot(), complete.recorder)
+        basis = self._basis(())
+        if self._find_latest(basis) is None:
+            return False
+        recorder = complete.recorder
+        self._history.latest = CompleteRun(basis, self.results.snapshot(), recorder)
         return True
 
     def _end_forecast(self) -> None:
@@ -891,137 +730,6 @@ class Unit:
                 waiter.set_result(ending)
 
 
-@dataclass(frozen=True)
-class _Moving:
-    """What a run tells of its own text, in the text as it is."""
-
-    told: Results
-    moves: Moves
-    path: str
-    lines: Sequence[str]
-
-    def again(self) -> _Moving:
-        """After something else was told."""
-        return dataclasses.replace(self)
-
-    @cached_property
-    def results(self) -> Results:
-        return self.told.relocated(self.moves, self.path, self.lines)
-
-    @property
-    def is_whole(self) -> bool:
-        """All that was told can be placed."""
-        return self.results.placed == self.told.placed
-
-
-class _Run:
-    """Takes the events of one analysis into its unit until the last."""
-
-    def __init__(
-        self,
-        unit: Unit,
-        analysis: Analysis,
-        basis: _Basis,
-        recorder: Recorder,
-        reused: _Reused | None,
-    ) -> None:
-        self._unit = unit
-        self._analysis = analysis
-        self.basis = self.now = basis
-        """Of the text that is traced, and of one of the same code."""
-        self.recorder = recorder
-        self.reused = reused
-        self.generation = analysis.request.generation
-        self.only = analysis.request.only
-        self.obsolete = False
-        """Ended by us: what still comes is of a text or a wish that is gone."""
-        self.timings: list[Timings] = []
-        self._task = asyncio.create_task(self._follow())
-
-    @property
-    def is_partial(self) -> bool:
-        """Some targets of the text have other results than those that it tells."""
-        return bool(self.only) or self.reused is not None
-
-    def covers(self, basis: _Basis) -> bool:
-        return not self.obsolete and self.now.is_as(basis) and self.recorder.holds()
-
-    @cached_property
-    def lines(self) -> Sequence[str]:
-        return TextPositions(self.basis.text).lines
-
-    def cancel(self) -> None:
-        if not self.obsolete:
-            self.obsolete = True
-            self._unit.interrupt()
-            self._analysis.cancel()
-
-    async def _follow(self) -> None:
-        try:
-            await self._take_events()
-        except Exception as error:
-            # Without a last word the file would be traced forever.
-            request = self._analysis.request
-            logger.exception("What a run of %s told could not be taken", request.path)
-            self._analysis.cancel()
-            reason = f"What the run told could not be taken ({type(error).__name__}: {error})"
-            failed = Failed(request.request, reason, _REPORT)
-            self._unit.run_ended(self, failed, 0.0)
-
-    async def _take_events(self) -> None:
-        loop = asyncio.get_running_loop()
-        begun = keep = loop.time()
-        # Nobody waits for other paths: they are no reason to trace an edit later.
-        waited: float | None = None
-        async for event in self._analysis:
-            self.recorder.hear(event)
-            if isinstance(event, Timings):
-                self.timings.append(event)
-                continue
-            if isinstance(event, Restarted):
-                self.timings.clear()
-            if isinstance(event, (Analyzed, Failed)):
-                ended = loop.time() if waited is None else waited
-                self._unit.run_ended(self, event, ended - begun)
-                continue
-            if waited is None and _is_of_other_paths(event):
-                waited = loop.time()
-            if self.obsolete:
-                continue
-            self._unit.take(event)
-            # Of a run of 20 targets that is five times, not twenty.
-            if isinstance(event, TargetDone) and loop.time() >= keep:
-                self._unit.settle_so_far(self)
-                keep = loop.time() + max(_KEEP, loop.time() - begun)
-
-
-class _Forecast:
-    """Takes the forecasts of one analysis into its unit, and nothing else that it says."""
-
-    def __init__(self, unit: Unit, analysis: Analysis) -> None:
-        self._unit = unit
-        self._analysis = analysis
-        self._obsolete = False
-        self._task = asyncio.create_task(self._follow())
-
-    def cancel(self) -> None:
-        self._obsolete = True
-        self._analysis.cancel()
-
-    async def _follow(self) -> None:
-        async for event in self._analysis:
-            if isinstance(event, (Analyzed, Failed)):
-                self._unit.forecast_ended(self, event)
-            elif isinstance(event, ForecastFound) and not self._obsolete:
-                self._unit.take_forecast(event)
-
-
-def _is_of_other_paths(event: Event) -> bool:
-    if isinstance(event, FindingFound):
-        return event.finding.run is not None and event.finding.run.part == "paths"
-    return isinstance(event, TargetDone) and bool(event.report.paths)
-
-
 def _parses(text: str, python: str) -> bool:
     if len(text) > LONGEST_PARSE:
         return True
@@ -1033,16 +741,6 @@ def _parses(text: str, python: str) -> bool:
         # A newer Python than ours may know the syntax; then the engine has to say.
         return _newer(python)
     return True
-
-
-def _parsed(text: str) -> ParsedText | None:
-    """None if it is too long, or has a syntax that is newer than this Python."""
-    if len(text) > LONGEST_PARSE:
-        return None
-    try:
-        return ParsedText(text)
-    except SyntaxError:
-        return None
 
 
 def _newer(python: str) -> bool:

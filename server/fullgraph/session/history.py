@@ -1,0 +1,201 @@
+"""Complete runs of a file, and what they tell about the text as it is now.
+
+One question decides whether code is traced again: is a result still valid? :meth:`History.find`
+answers it for the whole text, and :meth:`History.reuse` for each target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from fullgraph.domain.positions import TextPositions
+from fullgraph.incremental import (
+    ParsedText,
+    aligned,
+    may_be_same_code,
+    same_code,
+    unaffected,
+    unless_called_otherwise,
+)
+from fullgraph.incremental.moves import Moves
+from fullgraph.kept import SETTLED, Recorder
+from fullgraph.session.documents import is_on_disk
+from fullgraph.session.results import Results
+from fullgraph_engine.protocol import GivenCalls, OpenFile
+from fullgraph_engine.protocol.comments import RUN
+
+LONGEST_PARSE = 100_000
+"""Characters up to which a text is parsed on the event loop; the engine parses longer ones."""
+
+_MOST_EARLIER = 5
+"""Number of earlier complete runs kept so that undo can restore their results."""
+
+
+@dataclass(frozen=True)
+class TraceBasis:
+    """What a run depends on, as far as the server knows it: the text, the targets that are traced
+    (empty for all), the settings and the texts of other open files."""
+
+    text: str
+    only: tuple[str, ...]
+    settings: object
+    open_files: tuple[OpenFile, ...]
+
+    @cached_property
+    def parsed(self) -> ParsedText | None:
+        """The statements of the text; None if it is long, or has syntax that is newer than this
+        Python."""
+        if len(self.text) > LONGEST_PARSE:
+            return None
+        try:
+            return ParsedText(self.text)
+        except SyntaxError:
+            return None
+
+    @cached_property
+    def lines(self) -> Sequence[str]:
+        """Lines of the text without their ends."""
+        return TextPositions(self.text).lines
+
+    def is_as(self, now: TraceBasis) -> bool:
+        """Whether a run of a later basis would give the same results."""
+        same_text = (self.text, self.only) == (now.text, now.only)
+        return same_text and self.differs_in_text_only(now)
+
+    def differs_in_text_only(self, now: TraceBasis, reads: frozenset[str] | None = None) -> bool:
+        """Whether the settings and the open files of a later basis are the same, or were saved as
+        they were. ``reads`` limits the files to those that the run has read."""
+        old, new = (
+            {one.path: one.text for one in basis.open_files if reads is None or one.path in reads}
+            for basis in (self, now)
+        )
+        same = self.settings == now.settings and new.items() <= old.items()
+        return same and all(
+            is_on_disk(Path(path), text) for path, text in old.items() - new.items()
+        )
+
+    def moves_to(self, lines: Sequence[str]) -> Moves | None:
+        """Return where the places of the text are in a later one with these lines; None if more
+        than comments and layout differs, or the text cannot be parsed."""
+        if not may_be_same_code(self.lines, lines) or self.parsed is None:
+            return None
+        return same_code(self.parsed, lines)
+
+
+@dataclass(frozen=True)
+class CompleteRun:
+    """A run of all targets that ended by itself, with its results in the text of ``basis``."""
+
+    basis: TraceBasis
+    results: Results
+    recorder: Recorder
+
+    def differs_in_text_only(self, now: TraceBasis) -> bool:
+        """Whether a run of a later basis differs in its text at most."""
+        return self.basis.differs_in_text_only(now, self.recorder.reads or frozenset())
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether each target would end in the same way again."""
+        return all(shown.report.status in SETTLED for shown in self.results.reports())
+
+
+@dataclass(frozen=True)
+class Reused:
+    """Results of an earlier run that an edit cannot affect, with the places of the new text.
+
+    ``targets`` are the names that they are of. The results of targets in ``calls`` hold if the
+    targets are called as they were before. With ``is_complete`` nothing has to be traced.
+    """
+
+    results: Results
+    targets: frozenset[str]
+    calls: tuple[GivenCalls, ...]
+    is_complete: bool
+
+
+class History:
+    """The last complete run of one file, and a few before it."""
+
+    def __init__(self) -> None:
+        self.latest: CompleteRun | None = None
+        self._earlier: list[CompleteRun] = []
+        """Runs before the latest, the most recent first."""
+
+    def add(self, run: CompleteRun) -> None:
+        """Make a run the latest. Earlier runs of the same basis are dropped."""
+        known = [self.latest, *self._earlier] if self.latest is not None else self._earlier
+        earlier = [one for one in known if one.basis != run.basis and one.is_settled]
+        self.latest, self._earlier = run, earlier[:_MOST_EARLIER]
+
+    def clear(self) -> None:
+        """Drop all runs, whose results may be wrong."""
+        self.latest, self._earlier = None, []
+
+    def drop_outdated(self) -> None:
+        """Drop the latest run if a file that it read has changed on disk."""
+        if self.latest is not None and not self.latest.recorder.holds():
+            self.latest = None
+
+    def find(self, now: TraceBasis, path: str, lines: Sequence[str]) -> Results | None:
+        """Return the results of a run that a run of ``now`` would repeat, with the places of its
+        text; None if there is none. The run becomes the latest."""
+        known = self.find_latest(now, path, lines)
+        if known is not None:
+            return known
+        for run in [] if now.only else self._earlier:
+            same_text = run.basis.text == now.text and run.differs_in_text_only(now)
+            if same_text and run.recorder.holds():
+                self.add(run)
+                return run.results.snapshot()
+        return None
+
+    def find_latest(self, now: TraceBasis, path: str, lines: Sequence[str]) -> Results | None:
+        """Return the results of the latest run if ``now`` has the same code, with the places of its
+        text. Files on disk are not compared: an edit of the text does not change them."""
+        run = self.latest
+        if run is None or now.only or not run.differs_in_text_only(now):
+            return None
+        if run.basis.text == now.text:
+            return run.results.snapshot()
+        moves = run.basis.moves_to(lines)
+        if moves is None:
+            return None
+        results = run.results.relocated(moves, path, lines)
+        return results if results.placed == run.results.placed else None
+
+    def reuse(self, now: TraceBasis, path: str) -> Reused | None:
+        """Return the results of the latest run that a run of ``now`` would repeat; None if there
+        are none."""
+        run = self.latest
+        if run is None or run.results.note or not run.differs_in_text_only(now):
+            return None
+        if not run.recorder.holds():
+            return None
+        before, after = run.basis.parsed, now.parsed
+        if before is None or after is None:
+            return None
+        if RUN.findall(run.basis.text) != RUN.findall(now.text):
+            return None
+        try:
+            change = aligned(before, after)
+        except SyntaxError:
+            return None
+        known = run.results.targets
+        targets = unaffected(before, after, change, known)
+        called = unless_called_otherwise(before, after, change, known) - targets
+        if not targets and not called:
+            return None
+        results = run.results.relocated(change.moves, path, after.lines, called)
+        placed = run.results.placed
+        # Findings of the file as a whole may have lost their places as well.
+        complete = change.is_same and targets | {""} >= placed <= results.placed
+        calls = tuple(
+            one.calls
+            for one in known
+            if one.calls is not None and one.name in called & results.placed
+        )
+        return Reused(results, targets & results.placed, calls, complete)

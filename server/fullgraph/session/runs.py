@@ -1,0 +1,190 @@
+"""Requests to an engine in progress: a run that traces a file, and a forecast of its recompiles."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from fullgraph.engines import Analysis
+from fullgraph.incremental import Moves
+from fullgraph.kept import Recorder
+from fullgraph.session.history import Reused, TraceBasis
+from fullgraph.session.results import Results
+from fullgraph_engine.protocol import (
+    Analyzed,
+    Event,
+    Failed,
+    FindingFound,
+    ForecastFound,
+    Restarted,
+    TargetDone,
+    Timings,
+)
+
+logger = logging.getLogger(__name__)
+
+_REPORT = "Edit the file to trace it again, and report this with the log of the language server."
+
+_SAVE_SECONDS = 1.0
+"""Minimum seconds between two saves of partial results; doubles with the length of the run."""
+
+
+class RunOwner(Protocol):
+    """The receiver of the events of a run."""
+
+    def take(self, event: Event) -> None:
+        """Apply an event, which is not the last."""
+
+    def interrupt(self) -> None:
+        """Keep the results of a run that is being cancelled; no more follow."""
+
+    def settle_so_far(self, run: UnitRun) -> None:
+        """Save the results of a run that goes on."""
+
+    def run_ended(self, run: UnitRun, last: Analyzed | Failed, seconds: float) -> None:
+        """Take the last event of a run, which took so many seconds."""
+
+
+class ForecastOwner(Protocol):
+    """The receiver of the events of a forecast."""
+
+    def take_forecast(self, event: ForecastFound) -> None:
+        """Apply the forecast of one target."""
+
+    def forecast_ended(self, forecast: ForecastRun, last: Analyzed | Failed) -> None:
+        """Take the last event of a forecast."""
+
+
+@dataclass(frozen=True)
+class MovedResults:
+    """Results of the text that a run traces, with their places in the text as it is now."""
+
+    told: Results
+    moves: Moves
+    path: str
+    lines: Sequence[str]
+
+    def again(self) -> MovedResults:
+        """Return a copy for more events of the run."""
+        return dataclasses.replace(self)
+
+    @cached_property
+    def results(self) -> Results:
+        """The results in the text as it is now."""
+        return self.told.relocated(self.moves, self.path, self.lines)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every result has a place in the text as it is now."""
+        return self.results.placed == self.told.placed
+
+
+class UnitRun:
+    """A run of one file. Passes the events of its request to the owner until the last."""
+
+    def __init__(
+        self,
+        owner: RunOwner,
+        analysis: Analysis,
+        basis: TraceBasis,
+        recorder: Recorder,
+        reused: Reused | None,
+    ) -> None:
+        self._owner = owner
+        self._analysis = analysis
+        self.basis = self.now = basis
+        """Basis of the text that is traced, and of the current text with the same code."""
+        self.recorder = recorder
+        self.reused = reused
+        self.generation = analysis.request.generation
+        self.only = analysis.request.only
+        self.obsolete = False
+        """Whether the run was cancelled, so that its remaining events are discarded."""
+        self.timings: list[Timings] = []
+        self._task = asyncio.create_task(self._follow())
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether some targets of the text have results that are not of this run."""
+        return bool(self.only) or self.reused is not None
+
+    def covers(self, basis: TraceBasis) -> bool:
+        """Whether a new run of ``basis`` would do the same."""
+        return not self.obsolete and self.now.is_as(basis) and self.recorder.holds()
+
+    def cancel(self) -> None:
+        """End the run in the engine, and discard its remaining events."""
+        if not self.obsolete:
+            self.obsolete = True
+            self._owner.interrupt()
+            self._analysis.cancel()
+
+    async def _follow(self) -> None:
+        try:
+            await self._take_events()
+        except Exception as error:
+            # Without a last event the file would be traced forever.
+            request = self._analysis.request
+            logger.exception("What a run of %s told could not be taken", request.path)
+            self._analysis.cancel()
+            reason = f"What the run told could not be taken ({type(error).__name__}: {error})"
+            failed = Failed(request.request, reason, _REPORT)
+            self._owner.run_ended(self, failed, 0.0)
+
+    async def _take_events(self) -> None:
+        loop = asyncio.get_running_loop()
+        begun = next_save = loop.time()
+        # Further paths of targets do not count: they must not delay the trace of an edit.
+        paths_begun: float | None = None
+        async for event in self._analysis:
+            self.recorder.hear(event)
+            if isinstance(event, Timings):
+                self.timings.append(event)
+                continue
+            if isinstance(event, Restarted):
+                self.timings.clear()
+            if isinstance(event, (Analyzed, Failed)):
+                ended = loop.time() if paths_begun is None else paths_begun
+                self._owner.run_ended(self, event, ended - begun)
+                continue
+            if paths_begun is None and _is_of_other_paths(event):
+                paths_begun = loop.time()
+            if self.obsolete:
+                continue
+            self._owner.take(event)
+            if isinstance(event, TargetDone) and loop.time() >= next_save:
+                self._owner.settle_so_far(self)
+                next_save = loop.time() + max(_SAVE_SECONDS, loop.time() - begun)
+
+
+class ForecastRun:
+    """A forecast of recompiles. Passes forecasts to the owner, and no other events but the last."""
+
+    def __init__(self, owner: ForecastOwner, analysis: Analysis) -> None:
+        self._owner = owner
+        self._analysis = analysis
+        self._obsolete = False
+        self._task = asyncio.create_task(self._follow())
+
+    def cancel(self) -> None:
+        """End the forecast in the engine, and discard its remaining events."""
+        self._obsolete = True
+        self._analysis.cancel()
+
+    async def _follow(self) -> None:
+        async for event in self._analysis:
+            if isinstance(event, (Analyzed, Failed)):
+                self._owner.forecast_ended(self, event)
+            elif isinstance(event, ForecastFound) and not self._obsolete:
+                self._owner.take_forecast(event)
+
+
+def _is_of_other_paths(event: Event) -> bool:
+    if isinstance(event, FindingFound):
+        return event.finding.run is not None and event.finding.run.part == "paths"
+    return isinstance(event, TargetDone) and bool(event.report.paths)
