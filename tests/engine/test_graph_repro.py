@@ -284,7 +284,7 @@ def test_why_inductor_cannot_be_run_is_said(
     monkeypatch.setattr(torch._functorch.config, "enable_autograd_cache", False)
     for folder in backends.HEADER_FOLDERS:
         (spelling,) = folder.spellings
-        monkeypatch.setattr(spelling.owner(), spelling.path, spelling.get())
+        monkeypatch.setattr(spelling.find_owner(), spelling.path, spelling.get())
     backend = Backend("inductor", '"inductor"', accuracy=False)
     around = Surroundings(
         lambda work, seconds, until: Trials(work, until, capacity=1, seconds=seconds, memory=4096),

@@ -26,9 +26,9 @@ from fullgraph_engine.tracing import drive, operator_calls
 def forgotten() -> Iterator[None]:
     """Nothing is known of operators that other tests have called."""
     drive.install()
-    fake_cache.entries().clear()
+    fake_cache.cache_entries().clear()
     yield
-    fake_cache.entries().clear()
+    fake_cache.cache_entries().clear()
     operator_calls.forget()
 
 
@@ -41,8 +41,9 @@ def _noted() -> tuple[str, dict[Any, Any]]:
         z = y[:, 1:].transpose(1, 2).reshape(2, -1).softmax(-1, dtype=torch.float64)
         torch.cat([z, z.abs_()], dim=1).to(torch.float16).view(4, -1)
     # Of some it is only kept that the result cannot be.
-    kept = {key: one for key, one in fake_cache.entries().items() if hasattr(one, "output_infos")}
-    fake_cache.entries().clear()
+    entries = fake_cache.cache_entries()
+    kept = {key: one for key, one in entries.items() if hasattr(one, "output_infos")}
+    fake_cache.cache_entries().clear()
     return operator_calls.packed(), kept
 
 
@@ -53,7 +54,7 @@ def _repeat(packed: str) -> int:
 def test_the_same_is_kept_as_where_the_calls_were_made() -> None:
     packed, kept = _noted()
     assert _repeat(packed) == len(json.loads(packed)[1]) > 10
-    assert fake_cache.entries() == kept
+    assert fake_cache.cache_entries() == kept
 
 
 def test_nothing_is_kept_that_comes_out_different() -> None:
@@ -62,7 +63,7 @@ def test_nothing_is_kept_that_comes_out_different() -> None:
     changed = next(call for call in calls if call[1] == "aten.cat.default")
     changed[-1] = "0" * len(changed[-1])
     _repeat(json.dumps([settings, calls]))
-    assert len(fake_cache.entries()) == len(kept) - 1
+    assert len(fake_cache.cache_entries()) == len(kept) - 1
 
 
 def test_calls_are_made_once() -> None:
@@ -87,7 +88,7 @@ def test_calls_are_made_once() -> None:
 )
 def test_what_user_code_has_written_does_no_harm(packed: str) -> None:
     _repeat(packed)
-    assert fake_cache.entries() == {}
+    assert fake_cache.cache_entries() == {}
 
 
 def test_random_numbers_are_not_used_up() -> None:
@@ -103,10 +104,10 @@ def test_it_is_forgotten_when_a_rule_changes(monkeypatch: pytest.MonkeyPatch) ->
     packed, kept = _noted()
     _repeat(packed)
     operator_calls.check()
-    assert len(fake_cache.entries()) == len(kept)
+    assert len(fake_cache.cache_entries()) == len(kept)
     monkeypatch.setattr("torch._prims_common.is_contiguous", lambda *_args, **_options: True)
     operator_calls.check()
-    assert fake_cache.entries() == {}
+    assert fake_cache.cache_entries() == {}
 
 
 def test_it_is_forgotten_when_an_operator_of_torch_is_registered_anew() -> None:
@@ -116,7 +117,7 @@ def test_it_is_forgotten_when_an_operator_of_torch_is_registered_anew() -> None:
     other.define("own(Tensor x) -> Tensor")
     other.impl("own", lambda x: x, "Meta")
     operator_calls.check()
-    assert fake_cache.entries()
+    assert fake_cache.cache_entries()
     own = torch.library.Library("aten", "IMPL")
     own.impl("cosh", lambda x: x.new_empty(3), "Meta")
     try:
@@ -124,7 +125,7 @@ def test_it_is_forgotten_when_an_operator_of_torch_is_registered_anew() -> None:
     finally:
         own._destroy()
         other._destroy()
-    assert fake_cache.entries() == {}
+    assert fake_cache.cache_entries() == {}
 
 
 def test_it_is_forgotten_when_a_flag_changes() -> None:
@@ -136,7 +137,7 @@ def test_it_is_forgotten_when_a_flag_changes() -> None:
         operator_calls.check()
     finally:
         torch.use_deterministic_algorithms(before)
-    assert fake_cache.entries() == {}
+    assert fake_cache.cache_entries() == {}
 
 
 # -- in an engine -------------------------------------------------------------------------------

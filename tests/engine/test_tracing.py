@@ -151,7 +151,7 @@ def test_a_frame_without_operations_is_skipped_with_its_reason() -> None:
     recording = trace(shape, torch.ones(3))
     (skip,) = recording.skips
     assert (skip.function, skip.path, skip.resumed) == ("shape", HERE, False)
-    assert frames.does_nothing(skip.reason)
+    assert frames.is_skip_without_ops(skip.reason)
     assert [frame.outcome for frame in recording.frames] == ["skipped"]
 
 

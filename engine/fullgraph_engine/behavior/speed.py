@@ -43,7 +43,7 @@ def measure(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Meas
     install()
     dynamo.reset()
     graphs = 0
-    inductor = backends.lookup("inductor")
+    inductor = backends.find_backend("inductor")
 
     def counted(graph: Any, inputs: Any) -> Any:
         nonlocal graphs

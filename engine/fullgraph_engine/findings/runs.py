@@ -137,7 +137,7 @@ def run_target(
     with "fake" it never does.
     """
     started = time.perf_counter()
-    times, misses = dynamo.times(), fake_cache.misses()
+    times, misses = dynamo.phase_counts(), fake_cache.count_misses()
     tracing.want_cuda_for(tracee.text)
     ledger = _Ledger(tracee, run or RunId(tracee.target.name), emit)
     attempt = _Attempt(tracee, ledger)
@@ -186,8 +186,8 @@ def run_target(
         paths=attempt.paths,
         unfound=searched.unfound.get(tracee.target.name) if attempt.without_probe else None,
         frame_times=attempt.frame_times(),
-        dynamo_times=dynamo.times_since(times),
-        cache_misses=fake_cache.misses() - misses,
+        dynamo_times=dynamo.phase_times_since(times),
+        cache_misses=fake_cache.count_misses() - misses,
     )
 
 

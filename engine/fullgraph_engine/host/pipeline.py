@@ -390,12 +390,12 @@ class RealPipeline:
     def self_check(self) -> tuple[Hook, ...]:
         from ..torch_internals import census
 
-        return census.hooks()
+        return census.list_hooks()
 
     def missing(self) -> tuple[Degraded, ...]:
         from ..torch_internals import census
 
-        return census.missing()
+        return census.find_degraded_facts()
 
     def prove(self) -> tuple[Degraded, ...]:
         from ..tracing import proof
@@ -642,11 +642,11 @@ class RealPipeline:
         torch.set_num_threads(1)
 
     def where(self, frame: FrameType | None) -> tuple[Frame, ...]:
-        from ..torch_internals.frames import translator_of
+        from ..torch_internals.frames import find_translator
         from ..tracing import stacks
 
         live = tuple(f for f in frames.of_stack(frame) if not stacks.is_machinery(f.path))
-        translator = translator_of(frame)
+        translator = find_translator(frame)
         if translator is None:
             return live
         return stacks.join(live, stacks.of_translator(translator))

@@ -177,7 +177,7 @@ class _Reel(list[ShapeEnvEvent]):
         return event
 
     def _here(self) -> EventPlace:
-        inner = frames.translator()
+        inner = frames.current_translator()
         if inner is None:
             return EventPlace(callers=self._callers)
         node = _node_under_way(inner)

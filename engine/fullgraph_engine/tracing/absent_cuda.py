@@ -31,7 +31,7 @@ def is_needed() -> bool:
     """Whether fake CUDA tensors would not work here as they are."""
     from ..torch_internals import fake_tensors
 
-    return not fake_tensors.does_without_device()
+    return not fake_tensors.provides_cuda_guard()
 
 
 def want_for(text: str) -> None:

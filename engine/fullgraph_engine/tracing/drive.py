@@ -62,7 +62,7 @@ def tensor_mode(fake: bool) -> Iterator[RunTensorMode | None]:
         absent_cuda.pretend()
     mode = fake_mode()
     triton_kernels.launch_nothing()
-    fake_tensors.find_higher_order_rules(RunTensorMode)
+    fake_tensors.register_higher_order_rules(RunTensorMode)
     recurrent.shorten(mode)
     with (
         mode,
@@ -297,7 +297,7 @@ def install() -> None:
             wrapper.replace(stand_in)
         # Dynamo times every new set of guards on a flushed cache, for its logs: it allocates and
         # touches 32 MiB, most of the time that a small frame takes, and nothing depends on it.
-        guards.PROFILE.wrap(lambda _original: lambda *_args: 0.0)
+        guards.PROFILE_TREE.wrap(lambda _original: lambda *_args: 0.0)
         # For debug logs it reads and tokenizes each file that a traced function is in, torch's own
         # as well.
         guards.FUNCTION_NAME.wrap(lambda _original: lambda *_args: None)
@@ -389,7 +389,7 @@ def warm() -> None:
     backend = NoBackend()
     devices.hide()
     _start_autograd()
-    without_gpu.never_ask()
+    without_gpu.report_no_gpu()
     # What sympy has worked out about symbols it knows in every fork.
     backend.marks_outputs = mode.keeps_dynamic = True
     with mode, contextlib.suppress(Exception):
@@ -400,4 +400,4 @@ def warm() -> None:
             _call(torch.compile(Model(), backend=backend), (x,), {})
     dynamo.reset()
     dynamo.counters.clear()
-    breaks.registry()
+    breaks.break_numbers()

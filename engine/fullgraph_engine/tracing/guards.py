@@ -101,7 +101,7 @@ class Guards:
                 part, wish = said or (words.partition(_COMMENT)[0].rstrip(), None)
                 expressions.append(part)
                 summary = summary or getattr(wish, "user_stack", None)
-                type_ = type_ or _type_name(upstream.type_asked_for(wish, leaf.source))
+                type_ = type_ or _type_name(upstream.requested_type(wish, leaf.source))
             stack = self._stack(summary) if summary else ()
             if not stack and not leaf.source:
                 stack = self._of_sizes(leaf.words)
@@ -161,7 +161,7 @@ def _leaves(root: Any) -> Iterator[_Leaf]:
         leaves = node.get_leaf_guards()
         if leaves:
             source = node.get_source()
-            type_ = _type_name(upstream.type_of(node)) if node is not root else ""
+            type_ = _type_name(upstream.guarded_type(node)) if node is not root else ""
             for leaf in leaves:
                 if isinstance(leaf, relational):
                     if any(leaf is other for other in seen):

@@ -16,7 +16,7 @@ from .. import texts
 from ..protocol.evidence import BreakOutcome, Resolution
 from ..torch_internals import breaks, frames, graphs, guards, recompiles, shapes
 from ..torch_internals import variables as classes
-from ..torch_internals.binding import Around, Internal
+from ..torch_internals.binding import Internal, WrapperFactory
 from . import causes, nodes, stacks
 from .recorder import Recorder, active, undisturbed
 from .recording import TracedFrame
@@ -25,7 +25,7 @@ from .recording import TracedFrame
 _clock = time.perf_counter
 
 
-def _before(tell: Callable[..., None]) -> Around:
+def _before(tell: Callable[..., None]) -> WrapperFactory:
     """Have ``tell(recorder, *arguments)`` called before the original."""
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,7 +41,7 @@ def _before(tell: Callable[..., None]) -> Around:
     return around
 
 
-def _behind(tell: Callable[..., None]) -> Around:
+def _behind(tell: Callable[..., None]) -> WrapperFactory:
     """Have ``tell(recorder, result, *arguments)`` called when the original has returned."""
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -58,7 +58,7 @@ def _behind(tell: Callable[..., None]) -> Around:
     return around
 
 
-def _with(call: Callable[..., Any]) -> Around:
+def _with(call: Callable[..., Any]) -> WrapperFactory:
     """Have ``call(recorder, original, *arguments)`` called in place of the original."""
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,12 +86,12 @@ def _unsupported(recorder: Recorder, _none: None, error: Any, *_args: Any, **_kw
     elif summary := getattr(source, "real_stack", None):
         error._fullgraph_stack = stacks.of_summary(summary)
     else:
-        error._fullgraph_stack = stacks.of_translator(frames.translator())
+        error._fullgraph_stack = stacks.of_translator(frames.current_translator())
 
 
 def _log_break(recorder: Recorder, *args: Any, **kwargs: Any) -> None:
-    told = breaks.reported(args, kwargs)
-    translator = frames.translator() if told.translator is None else told.translator
+    told = breaks.parse_report(args, kwargs)
+    translator = frames.current_translator() if told.translator is None else told.translator
     error = told.error
     if error is None:
         error = causes.of_words(told.reason)
@@ -100,7 +100,7 @@ def _log_break(recorder: Recorder, *args: Any, **kwargs: Any) -> None:
 
 
 def _goes_back(recorder: Recorder, speculation: Any, *_args: Any, **_kwargs: Any) -> None:
-    if breaks.goes_back(speculation):
+    if breaks.restarts_before_break(speculation):
         recorder.broke_unreported()
 
 
@@ -127,7 +127,7 @@ def _summarized(_recorder: Recorder, summary: Any, translator: Any) -> None:
 
 
 def _summarized_innermost(_recorder: Recorder, summary: Any, _context: Any) -> None:
-    frames.add_columns(summary, frames.translator())
+    frames.add_columns(summary, frames.current_translator())
 
 
 def _raised_skip(
@@ -139,7 +139,7 @@ def _raised_skip(
 def _converted(
     recorder: Recorder, result: Any, _converter: Any, frame: Any, *_args: Any, **_kwargs: Any
 ) -> None:
-    if not frames.has_code(result):
+    if not frames.is_compiled(result):
         recorder.skipped("", frame.f_code)
 
 
@@ -179,8 +179,8 @@ def _compile(
 def _recompiled(
     recorder: Recorder, reasons: Any, cache_entries: Any, frame: Any, *_args: Any, **kwargs: Any
 ) -> None:
-    if not recompiles.is_about_modules(kwargs):
-        recorder.recompiled(frame, recompiles.entries(cache_entries), reasons)
+    if not recompiles.is_module_check(kwargs):
+        recorder.recompiled(frame, recompiles.cache_entries(cache_entries), reasons)
 
 
 def _limited(recorder: Recorder, answer: tuple[bool, str], *_args: Any, **_kwargs: Any) -> None:
@@ -246,7 +246,7 @@ def _build_guards(
     with recorder.guards.building():
         original(manager, code, *args, **kwargs)
         with undisturbed(recorder):
-            recorder.guarded(code, guards.manager_of(manager))
+            recorder.guarded(code, guards.find_guard_tree(manager))
 
 
 def _added_guard(
@@ -330,11 +330,11 @@ def _begin_frame(
         recorder.began_frame(translator)
 
 
-_HOOKS: tuple[tuple[Internal, tuple[Around, ...]], ...] = (
+_HOOKS: tuple[tuple[Internal, tuple[WrapperFactory, ...]], ...] = (
     (breaks.UNSUPPORTED, (_behind(_unsupported),)),
     (breaks.USER_ERROR, (_behind(_unsupported),)),
-    (breaks.LOG, (_before(_log_break), _before(_log_break))),
-    (breaks.WORDS, (_behind(_formatted), _behind(_formatted))),
+    (breaks.LOG_BREAK, (_before(_log_break), _before(_log_break))),
+    (breaks.FORMAT_MESSAGE, (_behind(_formatted), _behind(_formatted))),
     (frames.COMPILE, (_with(_compile),)),
     (frames.SKIP_FRAME, (_behind(_raised_skip),)),
     (frames.SKIP, (_before(_skipped), _behind(_converted))),
@@ -345,9 +345,9 @@ _HOOKS: tuple[tuple[Internal, tuple[Around, ...]], ...] = (
     (graphs.COMPLIANCE, (_with(_check_compliance),)),
     (graphs.CREATE_NODE, (_behind(_created_node),)),
     (graphs.CALL_COMPILER, (_with(_call_compiler),)),
-    (guards.BUILD, (_with(_build_guards),)),
-    (guards.WORDS, (_behind(_spoke),)),
-    (shapes.PLACE, (_with(_place),)),
+    (guards.BUILD_TREE, (_with(_build_guards),)),
+    (guards.FORMAT_GUARD, (_behind(_spoke),)),
+    (shapes.GET_LOCATION, (_with(_place),)),
     (shapes.REPLACEMENT, (_with(_set_replacement),)),
     (shapes.CREATE_SYMBOL, (_behind(_created_symbol),)),
     (shapes.CREATE_UNBACKED, (_behind(_created_unbacked),)),
@@ -359,14 +359,14 @@ _HOOKS: tuple[tuple[Internal, tuple[Around, ...]], ...] = (
 def install() -> None:
     """Wrap what this torch has of them. Call it once per process."""
     for internal, wrappers in _HOOKS:
-        spelling = internal.spelling()
+        spelling = internal.find_spelling()
         if spelling is not None:
             internal.wrap(wrappers[internal.spellings.index(spelling)])
-    frames.LINE_TABLE.wrap(frames.counting_lines_once)
-    if breaks.hides_some():
-        breaks.UNREPORTED.wrap(_before(_goes_back))
-    if guards.lack_stacks():
-        guards.ADD.wrap(_behind(_added_guard))
+    frames.LINE_TABLE.wrap(frames.fix_line_table_writer)
+    if breaks.leaves_breaks_unreported():
+        breaks.RESTART_ANALYSIS.wrap(_before(_goes_back))
+    if guards.are_stacks_missing():
+        guards.ADD_GUARD.wrap(_behind(_added_guard))
     # Of values either all is said, or nothing.
     if all(one.get() is not None for one in (*classes.VALUES, frames.OPCODES)):
         frames.TRANSLATOR.wrap(_behind(_began))

@@ -9,7 +9,7 @@ from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 
-from ..torch_internals.shapes import hints_of
+from ..torch_internals.shapes import symbol_hints
 
 _FURTHER = (2, 3, 4)
 """Multiples of a size that a condition does not hold for, if it limits the size."""
@@ -48,7 +48,7 @@ def of_guards(shape_env: Any) -> Iterator[Bounds]:
         if condition in tried or symbol in limited:
             continue
         tried.add(condition)
-        size = int(hints_of(shape_env).get(symbol, 0))
+        size = int(symbol_hints(shape_env).get(symbol, 0))
         if size >= 2 and (bounds := _bounds(condition, symbol, size)) is not None:
             limited.add(symbol)
             place = str(getattr(guard, "sloc", ""))

@@ -41,7 +41,7 @@ class _NotPlain(Exception):
 
 def install() -> None:
     """Call it once per process, before others are forked off it."""
-    fake_cache.ENTRY.wrap(_around_entry)
+    fake_cache.MAKE_CACHE_ENTRY.wrap(_around_entry)
     fake_cache.count_registrations()
 
 
@@ -57,7 +57,7 @@ def _around_entry(original: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         entry = original(mode, state, key, func, args, kwargs, output)
         if _calls is not None and len(_calls) < _MOST_CALLS and fake_cache.is_shared(state):
-            name = fake_cache.name_of(func)
+            name = fake_cache.operator_name(func)
             if name:
                 try:
                     plain = [_described(one) for one in args]
@@ -79,7 +79,7 @@ def packed() -> str:
     settings: list[Any] = []
     calls = []
     for mode, name, args, kwargs, key, entry in made:
-        own = fake_cache.settings_of(mode)
+        own = fake_cache.shape_env_settings(mode)
         if own not in settings:
             settings.append(own)
         calls.append([settings.index(own), name, args, kwargs, _digest(key, entry)])
@@ -87,7 +87,7 @@ def packed() -> str:
 
 
 def _digest(key: Any, entry: Any) -> str:
-    return hashlib.blake2b(fake_cache.words(key, entry).encode(), digest_size=12).hexdigest()
+    return hashlib.blake2b(fake_cache.entry_text(key, entry).encode(), digest_size=12).hexdigest()
 
 
 def _described(value: Any) -> Any:
@@ -120,7 +120,7 @@ def _tensor(value: Any) -> list[Any]:
 # -- in the process that later runs are forked off -----------------------------------------------
 
 
-_rules: fake_cache.Rules | None = None
+_rules: fake_cache.FakeRulesSnapshot | None = None
 """Those by which the entries of :data:`_kept` were made."""
 _known: set[str] = set()
 """Digests of calls that were made, whatever came of them."""
@@ -135,22 +135,22 @@ def repeat(packed: str) -> Iterator[None]:
         settings, calls = json.loads(packed)
         wanted = {str(call[-1]) for call in calls}
         steps = [call for call in calls if call[-1] not in _known]
-        modes = [fake_cache.mode_with(one) for one in settings]
+        modes = [fake_cache.make_mode(one) for one in settings]
     except Exception:  # user code may have written it
         return
     _known.update(wanted)
-    rules = _rules = _rules or fake_cache.Rules()
+    rules = _rules = _rules or fake_cache.FakeRulesSnapshot()
     for number, name, args, kwargs, _ in steps:
         if len(_kept) >= _MOST_KEPT:
             return
         with contextlib.suppress(Exception):
-            rules.add(operator := fake_cache.named(name))
+            rules.add_operator(operator := fake_cache.find_operator(name))
             _repeat(modes[number], operator, args, kwargs, wanted)
         yield
 
 
 def _repeat(mode: Any, operator: Any, args: Any, kwargs: Any, wanted: set[str]) -> None:
-    kept = fake_cache.entries()
+    kept = fake_cache.cache_entries()
     before = len(kept)
     numbers, others = torch.get_rng_state(), random.getstate()
     always = torch.is_warn_always_enabled()
@@ -162,7 +162,7 @@ def _repeat(mode: Any, operator: Any, args: Any, kwargs: Any, wanted: set[str]) 
             with mode:
                 made = [_made(one) for one in args]
                 named = {word: _made(one) for word, one in kwargs.items()}
-                with fake_cache.below_autograd():
+                with fake_cache.skip_autograd():
                     operator(*made, **named)
     finally:
         torch.set_warn_always(always)
@@ -178,7 +178,7 @@ def _repeat(mode: Any, operator: Any, args: Any, kwargs: Any, wanted: set[str]) 
 
 def check() -> None:
     """Forget what was kept if operators may give something else by now."""
-    if _rules is not None and not _rules.hold():
+    if _rules is not None and not _rules.is_current():
         forget()
 
 
@@ -187,7 +187,7 @@ def forget() -> None:
     global _rules
     _rules = None
     for key in _kept:
-        fake_cache.entries().pop(key, None)
+        fake_cache.cache_entries().pop(key, None)
     _kept.clear()
     _known.clear()
 

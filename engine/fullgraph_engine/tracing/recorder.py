@@ -158,7 +158,7 @@ class Recorder:
         if stacks.in_engine(traced):
             return
         chain = causes.of_error(error)
-        number = breaks.registry().get(chain[0].kind, "")
+        number = breaks.break_numbers().get(chain[0].kind, "")
         record = Break(
             # Some errors are noticed only when their frame was left already.
             frame=self.frame if self._open else self._frames - 1,
@@ -167,11 +167,11 @@ class Recorder:
             message=str(getattr(error, "msg", error)),
             outcome=outcome,
             stack=stacks.join(stacks.above(self.bottom), traced),
-            href=breaks.link(number),
+            href=breaks.break_page_url(number),
             inlined=len(traced),
             operator=str(getattr(error, "_hop_name", "")),
             hook=stacks.hook_on(self.bottom, traced),
-            ops=nodes.count(frames.translator()),
+            ops=nodes.count(frames.current_translator()),
         )
         self.recording.breaks.append(record)
         if self.witness is not None:
@@ -189,7 +189,7 @@ class Recorder:
         """Dynamo has decided to skip the frame at work."""
         self._last_skip = reason
         breaks = self.recording.breaks
-        if frames.is_after_break(reason) and breaks and breaks[-1].frame == self.frame:
+        if frames.is_skip_after_break(reason) and breaks and breaks[-1].frame == self.frame:
             words = reason.partition("\n")[0]
             chain = (*breaks[-1].causes, Cause("graph break in loop", words))
             breaks[-1] = dataclasses.replace(breaks[-1], outcome="frame-skipped", causes=chain)
@@ -204,7 +204,7 @@ class Recorder:
 
     def skipped(self, reason: str, code: types.CodeType) -> None:
         error, self._last_unlogged = self._last_unlogged, None
-        told = frames.is_after_break(self._last_skip)
+        told = frames.is_skip_after_break(self._last_skip)
         reason = reason or self._unspoken_reason(error)
         self._last_skip = ""
         if told or not reason:
@@ -244,7 +244,7 @@ class Recorder:
 
     def captured(self, output: Any, module: Any) -> None:
         """A graph on its way to the backend."""
-        shape_env = graphs.shape_env_of(output)
+        shape_env = graphs.find_shape_env(output)
         graph = Graph(self.frame, *nodes.ops_of(module))
         self.recording.graphs.append(graph)
         self.shapes.captured(len(self.recording.graphs))
@@ -286,7 +286,9 @@ class Recorder:
         self.recording.equalities.append(Equality(self.frame, str(symbol), str(value), self.here()))
 
     def here(self) -> Stack:
-        return stacks.join(stacks.above(self.bottom), stacks.of_translator(frames.translator()))
+        return stacks.join(
+            stacks.above(self.bottom), stacks.of_translator(frames.current_translator())
+        )
 
     def guarded(self, code: types.CodeType, tree: Any) -> None:
         """The tree of guards of the frame at work is complete."""

@@ -48,10 +48,10 @@ class _Scalar:
 def readable_scalars() -> Iterator[None]:
     """Let Dynamo read numbers of fake tensors where it reads those of real ones."""
     operators = fake_tensors.OPERATORS.get()
-    if fake_tensors.TRACKED.get() is None or _READ not in (operators or ()):
+    if fake_tensors.TRACKED_FAKE.get() is None or _READ not in (operators or ()):
         yield
         return
-    undo = fake_tensors.MADE_FAKE.wrap(_remembering)
+    undo = fake_tensors.FROM_REAL_TENSOR.wrap(_remembering)
     if undo is None:
         yield
         return
@@ -87,7 +87,7 @@ def _remembering(original: Callable[..., Any]) -> Callable[..., Any]:
 def _reading(original: Callable[..., Any]) -> Callable[..., Any]:
     def local_scalar_dense(mode: Any, func: Any, tensor: FakeTensor) -> Any:
         scalar: _Scalar | None = getattr(tensor, _KEPT, None)
-        translator = frames.translator()
+        translator = frames.current_translator()
         if (
             scalar is not None
             and translator is not None
@@ -114,6 +114,6 @@ def _tracked(number: int | float, scalar: _Scalar, environment: Any, output: Any
     integral = isinstance(number, int)
     create = environment.create_symintnode if integral else environment.create_symfloatnode
     made = create(symbol, hint=number, source=source)
-    tracked = fake_tensors.TRACKED.get()
+    tracked = fake_tensors.TRACKED_FAKE.get()
     output.tracked_fakes.append(tracked(made, source, scalar.context))
     return made

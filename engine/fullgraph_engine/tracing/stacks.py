@@ -16,7 +16,7 @@ import torch
 
 from ..code_objects import position
 from ..protocol import Frame
-from ..torch_internals.frames import enters_tracer, original_name
+from ..torch_internals.frames import is_tracer_callback, original_name
 from .recording import Stack
 
 _OURS = str(Path(__file__).resolve().parent.parent)
@@ -93,7 +93,7 @@ def of_frame(frame: types.FrameType | None, bottom: types.CodeType | None) -> St
     frames: list[Frame] = []
     while frame is not None and frame.f_code is not bottom:
         code = frame.f_code
-        if enters_tracer(code):
+        if is_tracer_callback(code):
             frames.clear()  # what the tracer itself called is not the user's program
         elif not is_machinery(code.co_filename):
             frames.append(_frame(code, frame.f_lineno, frame.f_lasti))
@@ -106,7 +106,7 @@ def of_traceback(trace: types.TracebackType | None) -> Stack:
     frames = []
     while trace is not None:
         code = trace.tb_frame.f_code
-        if enters_tracer(code):
+        if is_tracer_callback(code):
             break
         if not is_machinery(code.co_filename):
             frames.append(_frame(code, trace.tb_lineno, trace.tb_lasti))
@@ -117,7 +117,7 @@ def of_traceback(trace: types.TracebackType | None) -> Stack:
 def leads_into_tracer(trace: types.TracebackType | None) -> bool:
     """Whether an exception was raised while Dynamo looked at a frame, before the frame ran."""
     while trace is not None:
-        if enters_tracer(trace.tb_frame.f_code):
+        if is_tracer_callback(trace.tb_frame.f_code):
             return True
         trace = trace.tb_next
     return False
@@ -165,7 +165,7 @@ def hook_on(bottom: types.CodeType | None, traced: Stack) -> str:
     live: list[Frame] = []
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not bottom:
-        if enters_tracer(frame.f_code):
+        if is_tracer_callback(frame.f_code):
             live.clear()
         else:
             live.append(Frame(frame.f_code.co_filename, frame.f_code.co_name, frame.f_lineno - 1))
