@@ -194,7 +194,7 @@ def reproduced(packed: str, folder: Path) -> tuple[ReproFound | None, Reproduced
 
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
-    tracing.warm()
+    tracing.warm_up()
     settings.remember_settings()
 
 
@@ -371,7 +371,7 @@ def compared(program: str, backend: str = '"eager"', **options: bool) -> str:
     check = comparison.check_of(Backend("b", backend, True), (), (), **given)
     printed: list[str] = []
     namespace = {"__name__": "written", "print": lambda *words, sep: printed.extend(words)}
-    with tracing.drive.real_backends(), pytest.raises(SystemExit) as leaving:
+    with tracing.drive.use_real_backends(), pytest.raises(SystemExit) as leaving:
         exec(assembled(dedent(program), check), namespace)
     return "\n".join(map(str, printed[1:])) if leaving.value.code else ""
 

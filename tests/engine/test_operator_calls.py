@@ -25,16 +25,16 @@ from fullgraph_engine.tracing import drive, operator_calls
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
     """Nothing is known of operators that other tests have called."""
-    drive.install()
+    drive.install_hooks()
     fake_cache.cache_entries().clear()
     yield
     fake_cache.cache_entries().clear()
-    operator_calls.forget()
+    operator_calls.drop_all_entries()
 
 
 def _noted() -> tuple[str, dict[Any, Any]]:
     """The calls of a small program, packed, and what torch has kept of them."""
-    operator_calls.begin()
+    operator_calls.begin_recording()
     with FakeTensorMode():
         x = torch.randn(2, 3, 8, 8)
         y = torch.nn.functional.conv2d(x, torch.randn(4, 3, 3, 3), padding=1)
@@ -44,11 +44,11 @@ def _noted() -> tuple[str, dict[Any, Any]]:
     entries = fake_cache.cache_entries()
     kept = {key: one for key, one in entries.items() if hasattr(one, "output_infos")}
     fake_cache.cache_entries().clear()
-    return operator_calls.packed(), kept
+    return operator_calls.pack_calls(), kept
 
 
 def _repeat(packed: str) -> int:
-    return sum(1 for _ in operator_calls.repeat(packed))
+    return sum(1 for _ in operator_calls.repeat_calls(packed))
 
 
 def test_the_same_is_kept_as_where_the_calls_were_made() -> None:
@@ -103,10 +103,10 @@ def test_random_numbers_are_not_used_up() -> None:
 def test_it_is_forgotten_when_a_rule_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     packed, kept = _noted()
     _repeat(packed)
-    operator_calls.check()
+    operator_calls.drop_outdated_entries()
     assert len(fake_cache.cache_entries()) == len(kept)
     monkeypatch.setattr("torch._prims_common.is_contiguous", lambda *_args, **_options: True)
-    operator_calls.check()
+    operator_calls.drop_outdated_entries()
     assert fake_cache.cache_entries() == {}
 
 
@@ -116,12 +116,12 @@ def test_it_is_forgotten_when_an_operator_of_torch_is_registered_anew() -> None:
     other = torch.library.Library("fullgraph_other", "DEF")
     other.define("own(Tensor x) -> Tensor")
     other.impl("own", lambda x: x, "Meta")
-    operator_calls.check()
+    operator_calls.drop_outdated_entries()
     assert fake_cache.cache_entries()
     own = torch.library.Library("aten", "IMPL")
     own.impl("cosh", lambda x: x.new_empty(3), "Meta")
     try:
-        operator_calls.check()
+        operator_calls.drop_outdated_entries()
     finally:
         own._destroy()
         other._destroy()
@@ -134,7 +134,7 @@ def test_it_is_forgotten_when_a_flag_changes() -> None:
     before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(not before)
     try:
-        operator_calls.check()
+        operator_calls.drop_outdated_entries()
     finally:
         torch.use_deterministic_algorithms(before)
     assert fake_cache.cache_entries() == {}

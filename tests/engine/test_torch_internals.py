@@ -86,7 +86,7 @@ def lose(internal, how):
 def answer(internal, how):
     lose(internal, how)
     try:
-        drive.install()
+        drive.install_hooks()
         counts, error = seen(), ""
     except Exception as raised:
         counts, error = {}, f"{type(raised).__name__}: {raised}"

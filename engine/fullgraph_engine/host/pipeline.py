@@ -383,7 +383,7 @@ class RealPipeline:
 
         torch.set_num_threads(1)
         settings.remember_settings()
-        tracing.warm()
+        tracing.warm_up()
         _read_own_lines()
         registered.take_baseline()
 
@@ -405,7 +405,7 @@ class RealPipeline:
     def build(self) -> str:
         from ..tracing import proof
 
-        return proof.build()
+        return proof.installation_digest()
 
     def discover(self, text: str, path: str) -> Discovery:
         from .. import targets
@@ -618,22 +618,22 @@ class RealPipeline:
     def note_operator_calls(self) -> None:
         from ..tracing import operator_calls
 
-        operator_calls.begin()
+        operator_calls.begin_recording()
 
     def operator_calls(self) -> str:
         from ..tracing import operator_calls
 
-        return operator_calls.packed()
+        return operator_calls.pack_calls()
 
     def repeat_operator_calls(self, packed: str) -> Iterator[None]:
         from ..tracing import operator_calls
 
-        return operator_calls.repeat(packed)
+        return operator_calls.repeat_calls(packed)
 
     def check_operator_calls(self) -> None:
         from ..tracing import operator_calls
 
-        operator_calls.check()
+        operator_calls.drop_outdated_entries()
 
     def before_forks(self) -> None:
         import torch
@@ -649,7 +649,7 @@ class RealPipeline:
         translator = find_translator(frame)
         if translator is None:
             return live
-        return stacks.join(live, stacks.of_translator(translator))
+        return stacks.join_stacks(live, stacks.stack_of_translator(translator))
 
 
 def _read_own_lines() -> None:

@@ -23,7 +23,7 @@ from ..targets.programs import load_in_process
 from ..torch_internals import dynamo
 from ..torch_internals.exceptions import BREAKS, UserError
 from ..tracing import recorder, stacks
-from ..tracing.drive import NoBackend, real_backends
+from ..tracing.drive import NoBackend, use_real_backends
 from ..tracing.recording import Stack
 from . import absent_gpu
 from .detection import arguments_in
@@ -95,7 +95,7 @@ class Program(Attribution):
         if package and folder not in sys.path:
             sys.path.append(folder)
         self.regions.watch()
-        NoBackend.calls_own = True
+        NoBackend.calls_user_backend = True
         self._watch_warnings()
         module = types.ModuleType("__main__")
         module.__file__ = self.path
@@ -110,10 +110,10 @@ class Program(Attribution):
                 absent_gpu.install()
                 mode = stack.enter_context(tracing.tensor_mode(True))
                 if mode is not None:
-                    mode.begin()
+                    mode.restart()
                     mode.prefer_real = False
             if self.request.backend:
-                stack.enter_context(real_backends())
+                stack.enter_context(use_real_backends())
             try:
                 code = compile(self.text, self.path, "exec", dont_inherit=True)
                 _run(code, module.__dict__)
@@ -126,7 +126,7 @@ class Program(Attribution):
         return Ending("finished")
 
     def _line(self, error: BaseException) -> int:
-        stack = stacks.of_traceback(error.__traceback__)
+        stack = stacks.stack_of_traceback(error.__traceback__)
         return next((one.line for one in reversed(stack) if one.path == self.path), -1)
 
     def lacks_device(self, ending: Ending) -> bool:
@@ -148,7 +148,7 @@ class Program(Attribution):
         self, how: ProgramEnd, frame: types.FrameType | None, status: object = None
     ) -> Ending:
         """Return an ending that the engine decides, at a live frame of the program."""
-        self.recorder.finish()
+        self.recorder.collect_results()
         return Ending(how, self.line_of(frame), status=status)
 
     def line_of(self, frame: types.FrameType | None) -> int:
@@ -167,9 +167,9 @@ class Program(Attribution):
         """
         if isinstance(error, BREAKS):
             traced = getattr(error, "_fullgraph_stack", None)
-            traced = traced or stacks.of_summary(getattr(error, "real_stack", None))
+            traced = traced or stacks.stack_of_summary(getattr(error, "real_stack", None))
             if traced or not isinstance(error, UserError):
-                self.recorder.broke(error, "raised", traced)
+                self.recorder.record_break(error, "raised", traced)
 
     def after_call(self, region: LiveRegion) -> None:
         if self.active:
@@ -190,10 +190,10 @@ class Program(Attribution):
         def showwarning(
             message: Any, category: Any, filename: str, lineno: int, *rest: Any
         ) -> None:
-            watch = recorder.active()
+            watch = recorder.active_recorder()
             words = str(message)
             if watch is not None and words.startswith("Dynamo "):
-                self.warnings.append(DynamoWarning(words, watch.here()))
+                self.warnings.append(DynamoWarning(words, watch.current_stack()))
             show(message, category, filename, lineno, *rest)
 
         warnings.showwarning = showwarning  # type: ignore[assignment]

@@ -177,7 +177,7 @@ class Regions:
     ) -> LiveRegion | None:
         """The region of a callable; None if no code of the workspace compiles it. All callables of
         one code object, compiled at one place with the same options, share a region."""
-        site = stacks.of_frame(frame, self._bottom)
+        site = stacks.stack_of_frame(frame, self._bottom)
         if not any(is_own(one.path) for one in site):
             return None
         subject = upstream.compiled_subject(function)
