@@ -177,7 +177,7 @@ def run_file(path: str, role: str) -> dict[str, Any]:
     if role in ENGINE_ROLES:
         from fullgraph_engine import tracing
 
-        tracing.warm()
+        tracing.warm_up()
     cases = [
         (case, name)
         for case in vars(module).values()

@@ -159,7 +159,7 @@ def main() -> int:
     parser.add_argument("--given", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    tracing.warm()
+    tracing.warm_up()
     results: list[Result] = []
     number = 0
     for what in options.what:

@@ -78,8 +78,9 @@ class Subject:
         """Recorded: graphs and breaks, and these parts."""
         with tracing.tensor_mode(True), contextlib.ExitStack() as left_out:
             if "guards" not in parts:
-                for method in ("spoken", "placed", "built", "captured"):
-                    left_out.enter_context(mock.patch.object(guards.Guards, method, _nothing))
+                recorder = guards.GuardRecorder
+                for method in ("note_request", "note_location", "record_tree", "record_writes"):
+                    left_out.enter_context(mock.patch.object(recorder, method, _nothing))
             call = self.call()
             with explanations.taping("events" in parts):
                 tracing.trace(

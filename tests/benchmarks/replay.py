@@ -117,7 +117,7 @@ def everything_dynamic(path: str) -> dict[str, Any]:
 
 
 def replay(options: argparse.Namespace) -> int:
-    tracing.warm()
+    tracing.warm_up()
     total: Counter[str] = Counter()
     failed = 0
     work = everything_dynamic if options.every else batches_dynamic
@@ -140,7 +140,7 @@ def replay(options: argparse.Namespace) -> int:
 
 
 def cost(paths: list[str], repetitions: int) -> None:
-    tracing.warm()
+    tracing.warm_up()
     for path in paths:
         probe, module = calls(path)[0]
         ratios, seconds = [], {False: [], True: []}

@@ -324,7 +324,7 @@ def main() -> int:
     parser.add_argument("--expressions", action="store_true", help="compare also what hover tells")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    tracing.warm()
+    tracing.warm_up()
     totals = {"as it is": Counter[str](), "symbolic": Counter[str]()}
     done = 0
     work = all_compared if options.expressions else assignments_compared

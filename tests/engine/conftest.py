@@ -90,7 +90,7 @@ def warm_tracer() -> None:
     from fullgraph_engine import tracing
 
     torch.set_num_threads(1)
-    tracing.warm()
+    tracing.warm_up()
 
 
 @pytest.fixture

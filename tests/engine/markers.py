@@ -576,7 +576,7 @@ def serve() -> None:
     from fullgraph_engine import findings, targets, tracing  # noqa: F401
 
     torch.set_num_threads(1)
-    tracing.warm()
+    tracing.warm_up()
     orders = os.fdopen(os.dup(0), "rb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for line in orders:

@@ -14,7 +14,7 @@ from fullgraph_engine import tracing
 from fullgraph_engine.findings import break_causes, breaks
 from fullgraph_engine.findings.places import SourceText
 from fullgraph_engine.protocol import BreakCause, Frame, Position, Range
-from fullgraph_engine.torch_internals.breaks import callee, read_by
+from fullgraph_engine.torch_internals.breaks import reading_operation, untraced_callee
 from fullgraph_engine.tracing.recording import Break, Cause
 
 FILE = "/home/user/project/model.py"
@@ -150,7 +150,7 @@ def test_calls_of_one_function_have_one_cause() -> None:
     ],
 )
 def test_what_is_called_is_read_off_the_context(context: str, name: str) -> None:
-    assert callee(context) == name
+    assert untraced_callee(context) == name
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_what_is_called_is_read_off_the_context(context: str, name: str) -> None
     ],
 )
 def test_what_waits_for_a_value_is_known(title: str, context: str, reads: str) -> None:
-    assert read_by(title, context) == reads
+    assert reading_operation(title, context) == reads
 
 
 @pytest.mark.real_engine

@@ -59,7 +59,7 @@ def test_a_call_has_the_context_that_it_is_made_in(
         (target,) = discover(text, "contexts.py").targets
         with tensor_mode(True) as fake:
             assert fake is not None
-            fake.begin()
+            fake.restart()
             call = plan(target, module.__dict__)[0].build(module.__dict__)
     finally:
         del sys.modules["contexts"]

@@ -194,7 +194,7 @@ def reproduced(packed: str, folder: Path) -> tuple[ReproFound | None, Reproduced
 
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
-    tracing.warm()
+    tracing.warm_up()
     settings.remember_settings()
 
 
@@ -284,7 +284,7 @@ def test_why_inductor_cannot_be_run_is_said(
     monkeypatch.setattr(torch._functorch.config, "enable_autograd_cache", False)
     for folder in backends.HEADER_FOLDERS:
         (spelling,) = folder.spellings
-        monkeypatch.setattr(spelling.owner(), spelling.path, spelling.get())
+        monkeypatch.setattr(spelling.find_owner(), spelling.path, spelling.get())
     backend = Backend("inductor", '"inductor"', accuracy=False)
     around = Surroundings(
         lambda work, seconds, until: Trials(work, until, capacity=1, seconds=seconds, memory=4096),
@@ -371,7 +371,7 @@ def compared(program: str, backend: str = '"eager"', **options: bool) -> str:
     check = comparison.check_of(Backend("b", backend, True), (), (), **given)
     printed: list[str] = []
     namespace = {"__name__": "written", "print": lambda *words, sep: printed.extend(words)}
-    with tracing.drive.real_backends(), pytest.raises(SystemExit) as leaving:
+    with tracing.drive.use_real_backends(), pytest.raises(SystemExit) as leaving:
         exec(assembled(dedent(program), check), namespace)
     return "\n".join(map(str, printed[1:])) if leaving.value.code else ""
 

@@ -25,35 +25,36 @@ from fullgraph_engine.tracing import drive, operator_calls
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
     """Nothing is known of operators that other tests have called."""
-    drive.install()
-    fake_cache.entries().clear()
+    drive.install_hooks()
+    fake_cache.cache_entries().clear()
     yield
-    fake_cache.entries().clear()
-    operator_calls.forget()
+    fake_cache.cache_entries().clear()
+    operator_calls.drop_all_entries()
 
 
 def _noted() -> tuple[str, dict[Any, Any]]:
     """The calls of a small program, packed, and what torch has kept of them."""
-    operator_calls.begin()
+    operator_calls.begin_recording()
     with FakeTensorMode():
         x = torch.randn(2, 3, 8, 8)
         y = torch.nn.functional.conv2d(x, torch.randn(4, 3, 3, 3), padding=1)
         z = y[:, 1:].transpose(1, 2).reshape(2, -1).softmax(-1, dtype=torch.float64)
         torch.cat([z, z.abs_()], dim=1).to(torch.float16).view(4, -1)
     # Of some it is only kept that the result cannot be.
-    kept = {key: one for key, one in fake_cache.entries().items() if hasattr(one, "output_infos")}
-    fake_cache.entries().clear()
-    return operator_calls.packed(), kept
+    entries = fake_cache.cache_entries()
+    kept = {key: one for key, one in entries.items() if hasattr(one, "output_infos")}
+    fake_cache.cache_entries().clear()
+    return operator_calls.pack_calls(), kept
 
 
 def _repeat(packed: str) -> int:
-    return sum(1 for _ in operator_calls.repeat(packed))
+    return sum(1 for _ in operator_calls.repeat_calls(packed))
 
 
 def test_the_same_is_kept_as_where_the_calls_were_made() -> None:
     packed, kept = _noted()
     assert _repeat(packed) == len(json.loads(packed)[1]) > 10
-    assert fake_cache.entries() == kept
+    assert fake_cache.cache_entries() == kept
 
 
 def test_nothing_is_kept_that_comes_out_different() -> None:
@@ -62,7 +63,7 @@ def test_nothing_is_kept_that_comes_out_different() -> None:
     changed = next(call for call in calls if call[1] == "aten.cat.default")
     changed[-1] = "0" * len(changed[-1])
     _repeat(json.dumps([settings, calls]))
-    assert len(fake_cache.entries()) == len(kept) - 1
+    assert len(fake_cache.cache_entries()) == len(kept) - 1
 
 
 def test_calls_are_made_once() -> None:
@@ -87,7 +88,7 @@ def test_calls_are_made_once() -> None:
 )
 def test_what_user_code_has_written_does_no_harm(packed: str) -> None:
     _repeat(packed)
-    assert fake_cache.entries() == {}
+    assert fake_cache.cache_entries() == {}
 
 
 def test_random_numbers_are_not_used_up() -> None:
@@ -102,11 +103,11 @@ def test_random_numbers_are_not_used_up() -> None:
 def test_it_is_forgotten_when_a_rule_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     packed, kept = _noted()
     _repeat(packed)
-    operator_calls.check()
-    assert len(fake_cache.entries()) == len(kept)
+    operator_calls.drop_outdated_entries()
+    assert len(fake_cache.cache_entries()) == len(kept)
     monkeypatch.setattr("torch._prims_common.is_contiguous", lambda *_args, **_options: True)
-    operator_calls.check()
-    assert fake_cache.entries() == {}
+    operator_calls.drop_outdated_entries()
+    assert fake_cache.cache_entries() == {}
 
 
 def test_it_is_forgotten_when_an_operator_of_torch_is_registered_anew() -> None:
@@ -115,16 +116,16 @@ def test_it_is_forgotten_when_an_operator_of_torch_is_registered_anew() -> None:
     other = torch.library.Library("fullgraph_other", "DEF")
     other.define("own(Tensor x) -> Tensor")
     other.impl("own", lambda x: x, "Meta")
-    operator_calls.check()
-    assert fake_cache.entries()
+    operator_calls.drop_outdated_entries()
+    assert fake_cache.cache_entries()
     own = torch.library.Library("aten", "IMPL")
     own.impl("cosh", lambda x: x.new_empty(3), "Meta")
     try:
-        operator_calls.check()
+        operator_calls.drop_outdated_entries()
     finally:
         own._destroy()
         other._destroy()
-    assert fake_cache.entries() == {}
+    assert fake_cache.cache_entries() == {}
 
 
 def test_it_is_forgotten_when_a_flag_changes() -> None:
@@ -133,10 +134,10 @@ def test_it_is_forgotten_when_a_flag_changes() -> None:
     before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(not before)
     try:
-        operator_calls.check()
+        operator_calls.drop_outdated_entries()
     finally:
         torch.use_deterministic_algorithms(before)
-    assert fake_cache.entries() == {}
+    assert fake_cache.cache_entries() == {}
 
 
 # -- in an engine -------------------------------------------------------------------------------

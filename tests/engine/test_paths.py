@@ -200,9 +200,9 @@ class OwnDropout(nn.Dropout):
     ],
 )
 def test_whether_the_mode_can_matter(module: nn.Module, matters: bool) -> None:
-    assert modes.matter(module, read=False) is matters
-    assert modes.matter(module, read=True)
+    assert modes.can_mode_matter(module, mode_read_elsewhere=False) is matters
+    assert modes.can_mode_matter(module, mode_read_elsewhere=True)
 
 
 def test_functions_have_no_mode() -> None:
-    assert not modes.matter(torch.relu, read=True)
+    assert not modes.can_mode_matter(torch.relu, mode_read_elsewhere=True)

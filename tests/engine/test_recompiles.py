@@ -231,8 +231,8 @@ import torch, torch._dynamo
 if sys.argv[2] == "ours":
     from fullgraph_engine.findings.recompiles import change, of_latest
     from fullgraph_engine.tracing import recorder
-    from fullgraph_engine.tracing.drive import install
-    install()
+    from fullgraph_engine.tracing.drive import install_hooks
+    install_hooks()
 for path in sys.argv[3:]:
     torch._dynamo.reset()
     torch.set_grad_enabled(True)
@@ -529,7 +529,7 @@ from fullgraph_engine import targets, tracing
 from fullgraph_engine.findings import forecast, run_target
 from fullgraph_engine.host.process_backends.branches import Branches
 from fullgraph_engine.protocol import to_plain
-tracing.warm()
+tracing.warm_up()
 forecast.SHORTEST = 60.0
 def forecast_of(path, all_rows):
     torch._dynamo.reset()

@@ -359,8 +359,8 @@ def test_a_mistake_of_ours_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     def wrong(_: Any) -> None:
         raise ZeroDivisionError("while looking")
 
-    monkeypatch.setattr(variables, "read", wrong)
-    monkeypatch.setattr(variables, "_readers", {})
+    monkeypatch.setattr(variables, "read_content", wrong)
+    monkeypatch.setattr(variables, "_reader_by_class", {})
     found = Module(text).trace(torch.ones(3))
     assert found.failure is None
     assert any("while looking" in loss for loss in found.losses)
@@ -370,7 +370,7 @@ def test_a_mistake_of_ours_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_there_is_an_end_to_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shapes_seen, "MOST_ENTRIES", 5)
+    monkeypatch.setattr(shapes_seen, "MAX_ENTRIES", 5)
     module = Module(
         """
         def f(x):

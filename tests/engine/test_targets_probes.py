@@ -677,7 +677,7 @@ def test_a_snapshot_is_as_a_run_for_its_call_alone_would_be(
     def build() -> tuple[Call, Any, Any]:
         with tracing.tensor_mode(fake) as here:
             if here is not None:
-                here.begin()
+                here.restart()
             rng.begin_again()
             call = probes[0].build(namespace)
         return call, rng.state(), here.oracle if here is not None else None

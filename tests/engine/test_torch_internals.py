@@ -73,7 +73,7 @@ def seen():
 def lose(internal, how):
     if how == "renamed":
         gone = tuple(
-            binding.Spelling(one.where, one.path + "_renamed") for one in internal.spellings
+            binding.Spelling(one.module, one.path + "_renamed") for one in internal.spellings
         )
         object.__setattr__(internal, "spellings", gone)
     elif how == "silent":
@@ -86,11 +86,11 @@ def lose(internal, how):
 def answer(internal, how):
     lose(internal, how)
     try:
-        drive.install()
+        drive.install_hooks()
         counts, error = seen(), ""
     except Exception as raised:
         counts, error = {}, f"{type(raised).__name__}: {raised}"
-    facts = [one.fact for one in (*census.missing(), *proof.prove())]
+    facts = [one.fact for one in (*census.find_degraded_facts(), *proof.prove())]
     return {"counts": counts, "error": error, "degraded": facts}
 
 def apart(internal, how):
@@ -184,19 +184,19 @@ def test_a_fact_hides_the_findings_that_rest_on_it() -> None:
 
 
 def test_releases() -> None:
-    assert releases.release("2.13.0+cpu") == (2, 13)
-    assert releases.release("2.16.0a0+git123") == (2, 16)
-    assert releases.release("unknown") == (0, 0)
+    assert releases.parse_release("2.13.0+cpu") == (2, 13)
+    assert releases.parse_release("2.16.0a0+git123") == (2, 16)
+    assert releases.parse_release("unknown") == (0, 0)
     assert releases.is_too_old("1.13.1") and not releases.is_too_old("2.15.0")
     newest = releases.NEWEST_TESTED
     assert releases.is_untested(f"{newest[0]}.{newest[1] + 1}.0")
-    assert not releases.is_untested(releases.words(newest) + ".1")
+    assert not releases.is_untested(releases.release_text(newest) + ".1")
 
 
 def test_names_of_resume_functions_are_those_of_what_they_go_on_with() -> None:
     inner = "torch_dynamo_resume_in_torch_dynamo_resume_in_step_at_12_at_30"
     words = f"line 31, in {inner}, code: x = torch_dynamo_resume_in_look_at_me_at_9(y)"
-    assert frames.with_original_names(words) == "line 31, in step, code: x = look_at_me(y)"
-    assert frames.with_original_names("in __comprehension_step_at_8_9:") == "in step:"
+    assert frames.restore_original_names(words) == "line 31, in step, code: x = look_at_me(y)"
+    assert frames.restore_original_names("in __comprehension_step_at_8_9:") == "in step:"
     assert frames.original_name("torch_dynamo_resume_in_<lambda>_at_3") == "<lambda>"
     assert frames.original_name("look_at_me") == "look_at_me"

@@ -151,7 +151,7 @@ def test_a_frame_without_operations_is_skipped_with_its_reason() -> None:
     recording = trace(shape, torch.ones(3))
     (skip,) = recording.skips
     assert (skip.function, skip.path, skip.resumed) == ("shape", HERE, False)
-    assert frames.does_nothing(skip.reason)
+    assert frames.is_skip_without_ops(skip.reason)
     assert [frame.outcome for frame in recording.frames] == ["skipped"]
 
 
@@ -365,14 +365,14 @@ def test_every_way_to_call_an_operator_is_resolved(library: Any) -> None:
 
 def test_watching_operators_leaves_dynamos_own_sets_complete(library: Any) -> None:
     seen: list[tuple[int, int]] = []
-    original = recorder.Recorder.captured
+    original = recorder.Recorder.record_graph
 
-    def captured(self: Any, output: Any, module: Any) -> None:
+    def record_graph(self: Any, output: Any, module: Any) -> None:
         seen.append((len(output.non_compliant_ops), len(output.compliant_custom_ops)))
         original(self, output, module)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recorder.Recorder, "captured", captured)
+        patch.setattr(recorder.Recorder, "record_graph", record_graph)
         trace(lambda x: library.good(library.two(library.one(x))), torch.ones(3))
     assert seen == [(2, 1)]
 
@@ -429,7 +429,7 @@ def asks(x: torch.Tensor) -> torch.Tensor:
 def test_a_value_that_a_fake_tensor_lacks_is_chosen_and_recorded() -> None:
     with tracing.tensor_mode(True) as mode:
         assert mode is not None
-        mode.begin()
+        mode.restart()
         mode.prefer_real = False
         recording = tracing.trace(asks, (torch.randn(4),), {})
     assert [b.id for b in recording.breaks] == [BRANCHING, "GB0059", "GB0124"]
@@ -443,7 +443,7 @@ def test_a_value_that_a_fake_tensor_lacks_is_chosen_and_recorded() -> None:
 def test_where_real_tensors_are_better_the_run_says_so() -> None:
     with tracing.tensor_mode(True) as mode:
         assert mode is not None
-        mode.begin()
+        mode.restart()
         mode.prefer_real = True
         try:
             with pytest.raises(tracing.ValueNeeded):
@@ -462,7 +462,10 @@ def test_a_recording_is_plain_data() -> None:
     assert b"torch" not in type(recording).__module__.encode()
 
 
-@pytest.mark.parametrize("method", ["broke", "skipped", "captured", "guarded", "saw_unsupported"])
+@pytest.mark.parametrize(
+    "method",
+    ["record_break", "record_skip", "record_graph", "record_guards", "note_unsupported"],
+)
 def test_a_mistake_of_the_recorder_changes_nothing(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -500,7 +503,7 @@ def test_a_mistake_of_the_listener_changes_nothing() -> None:
 
 def test_without_a_recorder_the_hooks_are_silent() -> None:
     trace(shows, torch.ones(3))
-    assert recorder.active() is None
+    assert recorder.active_recorder() is None
     result = torch.compile(shows, backend="eager")(torch.ones(3))
     assert torch.equal(result, torch.full((3,), 4.0))
 
@@ -512,7 +515,7 @@ def test_what_the_file_compiles_is_traced_without_a_compiler() -> None:
         import torch
         from fullgraph_engine import tracing
 
-        tracing.warm()
+        tracing.warm_up()
 
         @torch.compile(mode="max-autotune", fullgraph=False)
         def fast(x):
@@ -537,7 +540,7 @@ def test_loops_that_wait_for_a_value_end_with_fake_tensors() -> None:
     with tracing.tensor_mode(True) as mode:
         assert mode is not None
         for _ in range(2):
-            mode.begin()
+            mode.restart()
             x, steps = torch.rand(4), 0
             while True:
                 steps += 1

@@ -269,7 +269,7 @@ def test_watching_changes_nothing(broken: bool, monkeypatch: pytest.MonkeyPatch)
         def wrong(_: Any) -> None:
             raise ZeroDivisionError("while watching")
 
-        monkeypatch.setattr(variables, "kind_of", wrong)
+        monkeypatch.setattr(variables, "variable_kind", wrong)
     found = module.trace("Net()", x)
     assert found.failure is None
     assert any("while watching" in words for words in found.losses) == broken

@@ -19,7 +19,7 @@ from ..repro.job import Surroundings
 from ..targets import Call, Tracee, rng
 from ..torch_internals import backends, dynamo
 from ..torch_internals.trees import pytree
-from ..tracing.drive import install, real_backends
+from ..tracing.drive import install_hooks, use_real_backends
 from .cases import Case, Plan, Prepared, is_floating
 from .comparing import bound, equal_numbers, first_difference, special_alike
 from .observing import Alter, Calls, Double, environment, prepared, shaken, widened
@@ -55,10 +55,10 @@ def check(
         return Compiled("unverified", refused)
     # Random numbers are the same only if torch itself draws them.
     backends.inductor_config().fallback_random = True
-    install()
+    install_hooks()
     dynamo.reset()
     try:
-        with real_backends():
+        with use_real_backends():
             _check(tracee, cases)
     except _Refused as difference:
         return Compiled("differs", str(difference))

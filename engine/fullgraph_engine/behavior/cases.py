@@ -17,7 +17,7 @@ import torch
 from ..protocol import Fill
 from ..protocol.packing import unpacked
 from ..targets import Call, notation, tensors
-from ..tracing.variations import Inputs, can_be_resized, resized
+from ..tracing.variations import Inputs, can_be_resized, resize_tensor
 from .iterables import made_anew
 
 NUMBER_SEED = 7919
@@ -203,7 +203,7 @@ def _with(inputs: Inputs, values: dict[int, Any]) -> tuple[tuple[Any, ...], dict
         number: _StandIn(value) if isinstance(value, torch.Tensor) else value
         for number, value in values.items()
     }
-    args, kwargs, _ = inputs.again(values=stand_ins)
+    args, kwargs, _ = inputs.make_arguments(values=stand_ins)
     return _unpacked(args), _unpacked(kwargs)
 
 
@@ -231,7 +231,7 @@ def _filled(value: torch.Tensor, change: Change, generator: torch.Generator) -> 
     if change.fill == "given":
         if sizes and (value.numel() == 0 or 0 in shape):
             return torch.zeros(shape, dtype=value.dtype)
-        return resized(value.detach(), sizes)
+        return resize_tensor(value.detach(), sizes)
     dtype = value.dtype
     if dtype == torch.bool:
         return _truths(shape, change.fill, generator)

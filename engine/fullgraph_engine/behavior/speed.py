@@ -14,7 +14,7 @@ from .. import texts, tracing
 from ..protocol import Measurement
 from ..targets import ProbeError, Tracee, rng
 from ..torch_internals import backends, dynamo
-from ..tracing.drive import install, real_backends
+from ..tracing.drive import install_hooks, use_real_backends
 from . import backend
 
 _WARM = 3
@@ -40,10 +40,10 @@ def measure(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Meas
     refused = backend.prepare_inductor(let_start)
     if refused:
         return replace(begun, reason=refused)
-    install()
+    install_hooks()
     dynamo.reset()
     graphs = 0
-    inductor = backends.lookup("inductor")
+    inductor = backends.find_backend("inductor")
 
     def counted(graph: Any, inputs: Any) -> Any:
         nonlocal graphs
@@ -53,7 +53,7 @@ def measure(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Meas
     def compiled() -> Any:
         return function(*fast.args, **fast.kwargs)
 
-    with real_backends():
+    with use_real_backends():
         function: Any = torch.compile(fast.function, backend=counted)
         try:
             first = _seconds(compiled)

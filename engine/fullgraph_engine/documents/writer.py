@@ -69,13 +69,13 @@ class Writer:
 
     # -- what the recorder shows --------------------------------------------------------------
 
-    def entered(self, frame: int, code: types.CodeType) -> None:
+    def enter_frame(self, frame: int, code: types.CodeType) -> None:
         self._codes[frame] = code
 
-    def broke(self, record: Break) -> None:
+    def observe_break(self, record: Break) -> None:
         self._breaks.setdefault(record.frame, []).append(record)
 
-    def captured(self, graph: Graph, module: Any) -> None:
+    def capture_graph(self, graph: Graph, module: Any) -> None:
         if not self._commission.wants("graph"):
             return
         self._graphs += 1
@@ -90,7 +90,7 @@ class Writer:
         lines += self._ends(graph.frame)
         self._commission.write("graph", title, "\n".join(lines) + "\n")
 
-    def skipped(self, record: Skip) -> None:
+    def observe_skip(self, record: Skip) -> None:
         if not self._commission.wants("graph") or stacks.is_torch(record.path):
             return
         function = self._places.named(record.path, record.function, record.line)
@@ -98,7 +98,7 @@ class Writer:
         text = f"# {title}\n#   {_sentence(record.reason)}\n"
         self._commission.write("graph", title, text)
 
-    def left(self, frame: TracedFrame) -> None:
+    def leave_frame(self, frame: TracedFrame) -> None:
         code = self._codes.get(frame.id)
         if code is not None and not stacks.is_torch(code.co_filename):
             self._tell_left(frame)

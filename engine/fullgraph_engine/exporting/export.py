@@ -54,7 +54,7 @@ def exported(call: Call, *, real: bool) -> Exported:
     shapes = _shapes(bound, lambda tensor: _wanted(tensor, wished, asked=bool(call.dynamic)))
     problems: tuple[DraftProblem, ...] = ()
     try:
-        drafted = upstream.draft(module, call.args, call.kwargs, shapes) if real else None
+        drafted = upstream.draft_export(module, call.args, call.kwargs, shapes) if real else None
         if drafted is not None:
             program, problems = drafted
         else:

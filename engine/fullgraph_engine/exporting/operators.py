@@ -76,7 +76,7 @@ def checked_operators(call: Call, text: str) -> tuple[CheckedOperator, ...]:
         ({}, _transposed(inputs)),
         *((one, {}) for one in _sizes(inputs)),
     ]:
-        args, kwargs, _ = inputs.again(sizes, values)
+        args, kwargs, _ = inputs.make_arguments(sizes, values)
         watch = _Calls(tuple(lines))
         # Other sizes may be none that the code accepts.
         with contextlib.suppress(Exception), torch.no_grad(), watch:

@@ -8,7 +8,7 @@ import re
 
 from ..protocol import BreakCause, Frame
 from ..protocol.breaks import CauseKind
-from ..torch_internals.breaks import callee
+from ..torch_internals.breaks import untraced_callee
 from ..tracing.recording import Break
 from ..tracing.stacks import is_library
 from .places import FindingPlace, SourceText
@@ -33,7 +33,7 @@ def of_break(code: str, record: Break, place: FindingPlace, source: SourceText) 
             shown.line,
             place.deeper[0].function,
         )
-    called = callee(record.causes[0].context)
+    called = untraced_callee(record.causes[0].context)
     if called:
         return BreakCause(_identity(code, "call", called), "call", called)
     line = place.range.start.line

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from ..protocol import BreakCause, BreakCost, Finding, GraphCut, Range
-from ..torch_internals.breaks import read_by
+from ..torch_internals.breaks import reading_operation
 from ..tracing.recording import Break, Recording, Stack
 from . import breaks
 from .places import SourceText
@@ -162,4 +162,4 @@ _EAGER = ("frame-skipped", "rest-skipped")
 
 
 def _read_by(record: Break) -> str:
-    return read_by(record.causes[0].kind, record.causes[0].context)
+    return reading_operation(record.causes[0].kind, record.causes[0].context)

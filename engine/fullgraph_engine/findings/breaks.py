@@ -8,8 +8,8 @@ from collections import Counter, defaultdict
 from ..protocol import Finding, Range
 from ..protocol.evidence import BreakEvidence, SkipEvidence
 from ..protocol.sources import without_addresses
-from ..torch_internals.breaks import slug
-from ..torch_internals.frames import does_nothing, with_original_names
+from ..torch_internals.breaks import break_slug
+from ..torch_internals.frames import is_skip_without_ops, restore_original_names
 from ..tracing.recording import Break, Cause, Skip, Stack
 from ..tracing.stacks import is_torch
 from . import break_causes
@@ -45,7 +45,7 @@ def of_break(
     place = source.locate(record.stack, fallback)
     first = record.causes[0]
     outcome = _OUTCOMES[record.outcome].format(strict=strict)
-    code = f"graph-break/{record.id or slug(first.kind)}"
+    code = f"graph-break/{record.id or break_slug(first.kind)}"
     return Finding(
         code=code,
         message=f"Graph break: {_sentence(first.kind)}{outcome}",
@@ -100,7 +100,7 @@ def of_skip(skip: Skip, source: SourceText) -> Finding | None:
     where = source.header(skip.line)
     prefix = "Dynamo decided to skip the frame while tracing: "
     reason = skip.reason.removeprefix(prefix).split("\n")[0]
-    if does_nothing(skip.reason):
+    if is_skip_without_ops(skip.reason):
         if skip.resumed:
             return None  # behind its last break a function often only returns
         code, words = "frame-skipped/no-ops", "it does nothing with tensors"
@@ -111,7 +111,7 @@ def of_skip(skip: Skip, source: SourceText) -> Finding | None:
     elif reason.startswith(_SETS_ATTRIBUTES) and skip.callers:
         return None  # Dynamo traces it in what assigns the attribute, which was given up
     else:
-        code, words = f"frame-skipped/{slug(reason)}", reason.rstrip(".")
+        code, words = f"frame-skipped/{break_slug(reason)}", reason.rstrip(".")
     place = source.locate(skip.callers, where)
     return Finding(
         code=code,
@@ -140,7 +140,7 @@ def _steady(words: str) -> str:
     """Without memory addresses, comments of quoted lines, and the lines in names of resume
     functions: the same program gives the same words."""
     words = _COMMENT.sub(r"\1", without_addresses(words))
-    return with_original_names(words)
+    return restore_original_names(words)
 
 
 _COMMENT = re.compile(r"(?m)(, code: [^'\"\n]*?)\s+#.*$")

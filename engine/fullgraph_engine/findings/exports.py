@@ -62,7 +62,7 @@ def _of_refusal(
     refusal: Refusal, calls: tuple[OperatorCall, ...], source: SourceText, fallback: Range
 ) -> Finding:
     problem = refusal.problem
-    place = source.locate(stacks.join((), problem.stack), fallback)
+    place = source.locate(stacks.join_stacks((), problem.stack), fallback)
     if source.innermost(place.stack) is not None:
         # Its frames have no columns.
         place = replace(place, range=source.value_on(place.range.start.line))

@@ -252,7 +252,7 @@ class Forecaster:
         sizes = change_.sizes[number] if change_ and change_.sizes else {}
         values = change_.values[number] if change_ and change_.values else {}
         self._begin()
-        args, kwargs, renewed = self._inputs.again(sizes, values)
+        args, kwargs, renewed = self._inputs.make_arguments(sizes, values)
         places = {id(leaf.value): at for at, leaf in enumerate(self._inputs.leaves)}
         dynamic = [
             (renewed[at], wish.dim)
@@ -345,7 +345,7 @@ class Forecaster:
 
     def _works(self, change_: _Change) -> bool:
         self._begin()
-        args, kwargs, _ = self._inputs.again(change_.sizes[0])
+        args, kwargs, _ = self._inputs.make_arguments(change_.sizes[0])
         try:
             tracing.call_eagerly(self.call.function, args, kwargs)
         except BaseException:  # whatever the user's code raises

@@ -26,7 +26,7 @@ from ..targets.notation import parse_value
 from ..targets.tensors import build_value
 from ..tracing import stacks
 from ..tracing.recording import Recording, TracedLines
-from ..tracing.variations import Inputs, with_parameters
+from ..tracing.variations import Inputs, replace_arguments
 from . import conditions
 from .conditions import Conditions, Number, Side
 from .forecast import Answer, Branch
@@ -456,7 +456,7 @@ def altered(call: Call, path: TracePath) -> Call:
         one.name: build_value(parse_value(one.notation)) if one.notation else one.value
         for one in path.values
     }
-    args, kwargs = with_parameters(call.function, call.args, call.kwargs, values)
+    args, kwargs = replace_arguments(call.function, call.args, call.kwargs, values)
     return dataclasses.replace(call, args=args, kwargs=kwargs)
 
 
@@ -470,7 +470,7 @@ def answers_of(recording: Recording, source: SourceText) -> Iterator[Asked]:
     """The first answer at each place of the file where a run was given one."""
     places: set[Range] = set()
     for chosen in recording.chosen:
-        frame = stacks.innermost(chosen.stack)
+        frame = stacks.innermost_user_frame(chosen.stack)
         if chosen.answer is None or frame is None or frame.path != source.path:
             continue
         place = source.range_of(frame)

@@ -51,7 +51,7 @@ from ..tracing.recording import (
     TracedFrame,
     TracedLines,
 )
-from ..tracing.variations import Inputs, with_parameters
+from ..tracing.variations import Inputs, replace_arguments
 from . import (
     breaks,
     dimensions,
@@ -137,7 +137,7 @@ def run_target(
     with "fake" it never does.
     """
     started = time.perf_counter()
-    times, misses = dynamo.times(), fake_cache.misses()
+    times, misses = dynamo.phase_counts(), fake_cache.count_misses()
     tracing.want_cuda_for(tracee.text)
     ledger = _Ledger(tracee, run or RunId(tracee.target.name), emit)
     attempt = _Attempt(tracee, ledger)
@@ -186,8 +186,8 @@ def run_target(
         paths=attempt.paths,
         unfound=searched.unfound.get(tracee.target.name) if attempt.without_probe else None,
         frame_times=attempt.frame_times(),
-        dynamo_times=dynamo.times_since(times),
-        cache_misses=fake_cache.misses() - misses,
+        dynamo_times=dynamo.phase_times_since(times),
+        cache_misses=fake_cache.count_misses() - misses,
     )
 
 
@@ -305,7 +305,7 @@ class _Attempt:
             for left in range(OTHER_BRANCHES, -1, -1):
                 self.ledger.begin()
                 if mode is not None:
-                    mode.begin(turned)
+                    mode.restart(turned)
                     mode.real_follows = self.auto
                     self._truths = mode.truths
                 built = self._build()
@@ -313,7 +313,7 @@ class _Attempt:
                     return
                 call = built
                 if mode is not None and call.comment:
-                    mode.begin(turned)  # what was asked while it was looked for is no matter
+                    mode.restart(turned)  # what was asked while it was looked for is no matter
                 self.uncalled = call.uncalled
                 # The call may change it.
                 training = bool(getattr(call.function, "training", False))
@@ -352,7 +352,7 @@ class _Attempt:
             return
         with tracing.tensor_mode(self.fake) as mode, self.watch.within("inputs"):
             if mode is not None:
-                mode.begin()
+                mode.restart()
                 mode.prefer_real = False
             comment = self.tracee.instead(built=self._call is not None)
         self.info = dataclasses.replace(self.info, comment=comment)
@@ -420,7 +420,7 @@ class _Attempt:
         """The same call with its batch-like dimensions dynamic: only to see which are pinned."""
         with tracing.tensor_mode(self.fake) as mode:
             if mode is not None:
-                mode.begin()
+                mode.restart()
                 mode.prefer_real = False
             try:
                 call = self.tracee.call()
@@ -448,7 +448,7 @@ class _Attempt:
         """The same call through ``torch.export``, with real tensors if they are not too large."""
         with tracing.tensor_mode(self.fake) as mode:
             if mode is not None:
-                mode.begin()
+                mode.restart()
                 mode.prefer_real = False
             try:
                 call = self.tracee.call()
@@ -470,7 +470,7 @@ class _Attempt:
     def forecast(self, branch: Branch, rows: bool) -> Forecast:
         """Further calls with other sizes and values: only to see which of them recompile."""
         with tracing.tensor_mode(self.fake) as mode:
-            begin = mode.begin if mode is not None else _nothing
+            begin = mode.restart if mode is not None else _nothing
             begin()
             try:
                 call = self.tracee.call()
@@ -509,7 +509,7 @@ class _Attempt:
         if recording is None or call is None or self.auto_failure is not None:
             return ""
         module: Any = call.function
-        matters = modes.matter(module, read=recording.lines.reads_mode)
+        matters = modes.can_mode_matter(module, mode_read_elsewhere=recording.lines.reads_mode)
         known = Known(
             dataclasses.replace(recording.lines, reads_mode=False),
             training=self._training if matters else None,
@@ -548,7 +548,7 @@ class _Attempt:
         policy = Policy(path.answers, turned, self.source)
         with tracing.tensor_mode(self.fake) as mode:
             if mode is not None:
-                mode.begin()
+                mode.restart()
                 mode.answer = policy
             try:
                 call = altered(self.tracee.call(), path)
@@ -556,7 +556,7 @@ class _Attempt:
                 return Traveled(failure=_one_line(tracing.failure_of(error)))
             if mode is not None:
                 # The data of inputs could be any other.
-                mode.forget((call.args, call.kwargs))
+                mode.drop_values((call.args, call.kwargs))
                 policy.asked.clear()
             could_be_real = attempt._could_be_real(call)
             recording = attempt._trace(call, mode)
@@ -578,7 +578,7 @@ class _Attempt:
         a process of its own: the calls that it tries may change the module."""
         with tracing.tensor_mode(self.fake) as mode:
             if mode is not None:
-                mode.begin()
+                mode.restart()
             try:
                 call = self.tracee.call()
             except BaseException:
@@ -587,8 +587,8 @@ class _Attempt:
             inputs = Inputs(call.function, call.args, call.kwargs)
 
             def attempt(value: object) -> None:
-                args, kwargs, _ = inputs.again()
-                args, kwargs = with_parameters(call.function, args, kwargs, {name: value})
+                args, kwargs, _ = inputs.make_arguments()
+                args, kwargs = replace_arguments(call.function, args, kwargs, {name: value})
                 tracing.call_eagerly(call.function, args, kwargs)
 
             tensors = [one.value for one in inputs.leaves if isinstance(one.value, torch.Tensor)]
@@ -640,7 +640,7 @@ class _Attempt:
             return 0
         with tracing.tensor_mode(self.fake) as mode:
             if mode is not None:
-                mode.begin()
+                mode.restart()
                 mode.prefer_real = False
             return self.tracee.probe.further(self.tracee.namespace)
 
@@ -657,8 +657,8 @@ class _Attempt:
         things = [call.function, getattr(call.function, "__self__", None), call.args, call.kwargs]
         return (
             tracing.storage_bytes(things) <= REAL_BYTES
-            and not tracing.were_launched()
-            and all(tracing.has_device(kind) for kind in tracing.devices(things))
+            and not tracing.was_kernel_launched()
+            and all(tracing.has_device(kind) for kind in tracing.device_types(things))
         )
 
     # -- what they say ------------------------------------------------------------------------

@@ -202,7 +202,7 @@ def _torch(stages: Pipeline) -> tuple[Unusable | None, str]:
         ), ""
     except (Exception, SystemExit) as error:
         return _broken(error), ""
-    oldest = releases.words(releases.OLDEST)
+    oldest = releases.release_text(releases.OLDEST)
     if releases.is_too_old(version):
         return Unusable(
             f"torch {version} in {sys.executable} is older than {oldest}, which fullgraph needs.",

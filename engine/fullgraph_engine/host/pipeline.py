@@ -383,19 +383,19 @@ class RealPipeline:
 
         torch.set_num_threads(1)
         settings.remember_settings()
-        tracing.warm()
+        tracing.warm_up()
         _read_own_lines()
         registered.take_baseline()
 
     def self_check(self) -> tuple[Hook, ...]:
         from ..torch_internals import census
 
-        return census.hooks()
+        return census.list_hooks()
 
     def missing(self) -> tuple[Degraded, ...]:
         from ..torch_internals import census
 
-        return census.missing()
+        return census.find_degraded_facts()
 
     def prove(self) -> tuple[Degraded, ...]:
         from ..tracing import proof
@@ -405,7 +405,7 @@ class RealPipeline:
     def build(self) -> str:
         from ..tracing import proof
 
-        return proof.build()
+        return proof.installation_digest()
 
     def discover(self, text: str, path: str) -> Discovery:
         from .. import targets
@@ -617,22 +617,22 @@ class RealPipeline:
     def note_operator_calls(self) -> None:
         from ..tracing import operator_calls
 
-        operator_calls.begin()
+        operator_calls.begin_recording()
 
     def operator_calls(self) -> str:
         from ..tracing import operator_calls
 
-        return operator_calls.packed()
+        return operator_calls.pack_calls()
 
     def repeat_operator_calls(self, packed: str) -> Iterator[None]:
         from ..tracing import operator_calls
 
-        return operator_calls.repeat(packed)
+        return operator_calls.repeat_calls(packed)
 
     def check_operator_calls(self) -> None:
         from ..tracing import operator_calls
 
-        operator_calls.check()
+        operator_calls.drop_outdated_entries()
 
     def before_forks(self) -> None:
         import torch
@@ -641,14 +641,14 @@ class RealPipeline:
         torch.set_num_threads(1)
 
     def where(self, frame: FrameType | None) -> tuple[Frame, ...]:
-        from ..torch_internals.frames import translator_of
+        from ..torch_internals.frames import find_translator
         from ..tracing import stacks
 
         live = tuple(f for f in frames.of_stack(frame) if not stacks.is_machinery(f.path))
-        translator = translator_of(frame)
+        translator = find_translator(frame)
         if translator is None:
             return live
-        return stacks.join(live, stacks.of_translator(translator))
+        return stacks.join_stacks(live, stacks.stack_of_translator(translator))
 
 
 def _read_own_lines() -> None:

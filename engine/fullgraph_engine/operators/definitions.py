@@ -346,7 +346,7 @@ def _check_fake_signature(definition: Definition, operator: Any, text: str) -> F
     The dispatcher leaves out positional arguments at the end that equal their defaults, so a fake
     kernel needs defaults too.
     """
-    function = upstream.fake_function(operator._name)
+    function = upstream.user_fake_function(operator._name)
     where = _place_of_function(function, text)
     if where is None:
         return None

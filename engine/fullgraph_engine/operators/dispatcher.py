@@ -68,12 +68,12 @@ class Facts:
         kernels: dict[str, list[str]] = {}
         for key in kernel_keys():
             try:
-                holders = upstream.registrations(key)
+                holders = upstream.registered_overloads(key)
             except RuntimeError:  # this torch cannot parse the key
                 continue
             for name in holders:
                 kernels.setdefault(name, []).append(key)
-        return cls(frozenset(upstream.names()), kernels, _decomposed())
+        return cls(frozenset(upstream.operator_names()), kernels, _decomposed())
 
     @classmethod
     def gather_for(cls, wanted: Iterable[str]) -> Facts:
@@ -134,7 +134,7 @@ def overload(name: str, schema: Any, facts: Facts, place: str = "") -> Overload:
 def _decomposed() -> frozenset[str]:
     return frozenset(
         operator.name()
-        for operator in upstream.decompositions()
+        for operator in upstream.decomposition_table()
         if isinstance(operator, upstream.OpOverload)
     )
 

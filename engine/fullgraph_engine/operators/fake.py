@@ -41,7 +41,7 @@ def fake_of(qualname: str) -> Fake:
         return "composite"
     if dispatcher.has_fake_rule(operator):
         return "kernel"
-    return "decomposition" if operator in dispatcher.decompositions() else "missing"
+    return "decomposition" if operator in dispatcher.decomposition_table() else "missing"
 
 
 _COMPOSITES = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")

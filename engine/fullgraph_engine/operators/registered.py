@@ -34,7 +34,7 @@ _getframe = sys._getframe
 def take_baseline() -> None:
     """The operators that exist now are torch's."""
     global _baseline
-    _baseline = frozenset(upstream.names())
+    _baseline = frozenset(upstream.operator_names())
 
 
 def may_register(text: str) -> bool:
@@ -74,7 +74,7 @@ def _caller(frame: FrameType | None) -> str:
 
 def since_baseline() -> tuple[Operator, ...]:
     """The operators that exist now and did not when the baseline was taken."""
-    added = [name for name in upstream.names() if name not in _baseline]
+    added = [name for name in upstream.operator_names() if name not in _baseline]
     if not added:
         return ()
     facts = dispatcher.Facts.gather_for(added)

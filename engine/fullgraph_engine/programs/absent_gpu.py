@@ -53,7 +53,7 @@ _SILENT = (
 
 def install() -> None:
     """Put all stand-ins in place."""
-    release = releases.release(torch.__version__)
+    release = releases.parse_release(torch.__version__)
     for name, value in _ANSWERS.items():
         if name in _LOOKS_FOR_DEVICE and release < _FAKES_WITHOUT_DEVICE:
             continue

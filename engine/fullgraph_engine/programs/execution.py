@@ -95,7 +95,7 @@ class Program(Attribution):
         if not name or self.lacks:
             return ""
         try:
-            self._compiler = backends.lookup(name)
+            self._compiler = backends.find_backend(name)
         except Exception as error:  # the package of a backend may raise anything
             if backends.is_registered(name):
                 return f"The backend `{name}` cannot be imported: {texts.described(error)}."
@@ -110,7 +110,7 @@ class Program(Attribution):
         if package and folder not in sys.path:
             sys.path.append(folder)
         self.regions.watch()
-        NoBackend.calls_own = True
+        NoBackend.calls_user_backend = True
         NoBackend.compiler = self._compiler
         self._watch_warnings()
         module = types.ModuleType("__main__")
@@ -127,7 +127,7 @@ class Program(Attribution):
             if self.lacks:
                 mode = stack.enter_context(tracing.tensor_mode(True))
                 if mode is not None:
-                    mode.begin()
+                    mode.restart()
                     mode.prefer_real = False
             try:
                 code = compile(self.text, self.path, "exec", dont_inherit=True)
@@ -141,7 +141,7 @@ class Program(Attribution):
         return Ending("finished")
 
     def _line(self, error: BaseException) -> int:
-        stack = stacks.of_traceback(error.__traceback__)
+        stack = stacks.stack_of_traceback(error.__traceback__)
         return next((one.line for one in reversed(stack) if one.path == self.path), -1)
 
     def lacks_after(self, ending: Ending) -> Lack:
@@ -165,7 +165,7 @@ class Program(Attribution):
         self, how: ProgramEnd, frame: types.FrameType | None, status: object = None
     ) -> Ending:
         """Return an ending that the engine decides, at a live frame of the program."""
-        self.recorder.finish()
+        self.recorder.collect_results()
         return Ending(how, self.line_of(frame), status=status)
 
     def line_of(self, frame: types.FrameType | None) -> int:
@@ -184,9 +184,9 @@ class Program(Attribution):
         """
         if isinstance(error, BREAKS):
             traced = getattr(error, "_fullgraph_stack", None)
-            traced = traced or stacks.of_summary(getattr(error, "real_stack", None))
+            traced = traced or stacks.stack_of_summary(getattr(error, "real_stack", None))
             if traced or not isinstance(error, UserError):
-                self.recorder.broke(error, "raised", traced)
+                self.recorder.record_break(error, "raised", traced)
 
     def after_call(self, region: LiveRegion) -> None:
         if self.active:
@@ -207,10 +207,10 @@ class Program(Attribution):
         def showwarning(
             message: Any, category: Any, filename: str, lineno: int, *rest: Any
         ) -> None:
-            watch = recorder.active()
+            watch = recorder.active_recorder()
             words = str(message)
             if watch is not None and words.startswith("Dynamo "):
-                self.warnings.append(DynamoWarning(words, watch.here()))
+                self.warnings.append(DynamoWarning(words, watch.current_stack()))
             show(message, category, filename, lineno, *rest)
 
         warnings.showwarning = showwarning  # type: ignore[assignment]

@@ -117,10 +117,10 @@ class Regions:
         if region is not None:
             # Compiled autograd has Dynamo trace the calls of compiled code.
             enter = dynamo.disable(functools.partial(self._enter, region))
-            upstream.on_each_call(context, enter)
+            upstream.add_call_hook(context, enter)
 
     def _enter(self, region: LiveRegion) -> Callable[[], None]:
-        call = upstream.call_of(sys._getframe(1))
+        call = upstream.find_compiled_call(sys._getframe(1))
         region.calls += 1
         self._listener.enter_region(region)
 
@@ -177,7 +177,7 @@ class Regions:
     ) -> LiveRegion | None:
         """The region of a callable; None if no code of the workspace compiles it. All callables of
         one code object, compiled at one place with the same options, share a region."""
-        site = stacks.of_frame(frame, self._bottom)
+        site = stacks.stack_of_frame(frame, self._bottom)
         if not any(is_own(one.path) for one in site):
             return None
         subject = upstream.compiled_subject(function)
@@ -237,7 +237,7 @@ def _compile_frame(
     through_module = through_torch = False
     while frame is not None and stacks.is_torch(frame.f_code.co_filename):
         name, path = frame.f_code.co_name, frame.f_code.co_filename
-        if upstream.is_compile(frame.f_code):
+        if upstream.is_compile_call(frame.f_code):
             found = found or frame
         elif name == "compile" and "nn/modules" in path:
             through_module = True

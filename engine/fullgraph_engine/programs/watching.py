@@ -23,9 +23,9 @@ class ProgramRecorder(Recorder):
         super().__init__(*args, **kwargs)
         self.entered_code: set[types.CodeType] = set()
 
-    def began(self, translator: Any) -> None:
+    def attach_interpreter(self, translator: Any) -> None:
         self.entered_code.add(translator.f_code)
-        super().began(translator)
+        super().attach_interpreter(translator)
 
 
 class Attribution(Listener):

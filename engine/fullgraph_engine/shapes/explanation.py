@@ -15,7 +15,7 @@ import sympy  # type: ignore[import-untyped]
 
 from ..protocol import Frame
 from ..protocol.sources import in_user_words
-from ..torch_internals.shapes import Source, TensorProperty, TensorPropertySource, hints_of
+from ..torch_internals.shapes import Source, TensorProperty, TensorPropertySource, symbol_hints
 from . import upstream, words
 from .replay import OutOfTime, ReplayError, advance, playing, resolved
 from .symbol_history import SymbolCourse, SymbolHistory, follow
@@ -123,7 +123,7 @@ def explain(
     if fact is None:
         return None
     names = words.names_of(env)
-    values = dict(hints_of(env))
+    values = dict(symbol_hints(env))
     source = _source_of(env, variable)
     pinned = fact.since(history, known)
     changing = [index for index in history.changing if index <= pinned]

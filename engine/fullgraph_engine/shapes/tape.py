@@ -46,7 +46,7 @@ class EventPlace:
 
     def __init__(
         self,
-        raw: stacks.Raw = (),
+        raw: stacks.RawStack = (),
         callers: Stack = (),
         node: Any = None,
         *,
@@ -62,7 +62,7 @@ class EventPlace:
     def stack(self) -> Stack:
         """User frames, outermost first."""
         if self._stack is None:
-            self._stack = stacks.join(self._callers, stacks.of_raw(self._raw))
+            self._stack = stacks.join_stacks(self._callers, stacks.convert_raw_stack(self._raw))
             self._raw = ()
         return self._stack
 
@@ -177,7 +177,7 @@ class _Reel(list[ShapeEnvEvent]):
         return event
 
     def _here(self) -> EventPlace:
-        inner = frames.translator()
+        inner = frames.current_translator()
         if inner is None:
             return EventPlace(callers=self._callers)
         node = _node_under_way(inner)
@@ -185,7 +185,7 @@ class _Reel(list[ShapeEnvEvent]):
         if inner is last[0] and instruction is last[1] and node is last[2]:
             return self._place  # most lines cause many events
         self._last = inner, instruction, node
-        raw = stacks.raw_of_translator(inner)
+        raw = stacks.raw_stack_of_translator(inner)
         self._place = EventPlace(raw, self._callers, _raw_operator(node))
         return self._place
 
@@ -318,7 +318,7 @@ def record(
             return
         init(self, should_record_events=True, **kwargs)
         tape = Tape(len(tapes), list(self.events), settings=known, live=self)
-        reel = _Reel(tape, stacks.above(bottom), limit)
+        reel = _Reel(tape, stacks.caller_stack(bottom), limit)
         self.events = reel
         for audience in _audiences:
             audience.append(tape)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import sympy  # type: ignore[import-untyped]
 
 from ..protocol.sources import in_user_words
-from ..torch_internals.shapes import Source, hints_of
+from ..torch_internals.shapes import Source, symbol_hints
 from ..tracing.recording import Stack
 from . import upstream
 from .replay import Player, ReplayError, playing
@@ -114,7 +114,7 @@ class _Watch:
             self._ranges[symbol] = bounds
             text = f"{symbol} in [{bounds.lower}, {bounds.upper}]"
             if before is None:
-                hint = hints_of(env).get(symbol)
+                hint = symbol_hints(env).get(symbol)
                 if hint is not None:
                     self.hints[str(symbol)] = str(hint)
                 found.append(Effect("symbol", str(symbol), text))

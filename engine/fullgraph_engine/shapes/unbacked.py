@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import sympy  # type: ignore[import-untyped]
 
 from ..protocol import Frame
-from ..torch_internals.shapes import hints_of
+from ..torch_internals.shapes import symbol_hints
 from . import words
 from .replay import advance, playing
 from .tape import EventPlace, Refusal, Tape
@@ -64,7 +64,7 @@ def unbacked(tape: Tape) -> tuple[Unbacked, ...]:
             player.step()
             env = player.env
             for symbol in env.var_to_range:
-                if symbol not in hints_of(env):
+                if symbol not in symbol_hints(env):
                     made.setdefault(str(symbol), index)
             every = [item for items in env.deferred_runtime_asserts.values() for item in items]
             if len(every) > len(deferred):

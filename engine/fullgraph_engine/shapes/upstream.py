@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from ..torch_internals.frames import CURRENT
+from ..torch_internals.frames import THREAD_STATE
 from ..torch_internals.shapes import (
     REPLACEMENT,
     REPLAY,
@@ -38,7 +38,7 @@ __all__ = [
     "stage",
 ]
 
-_NEEDED = (*REPLAY, REPLACEMENT, CURRENT)
+_NEEDED = (*REPLAY, REPLACEMENT, THREAD_STATE)
 
 
 def missing() -> tuple[str, ...]:

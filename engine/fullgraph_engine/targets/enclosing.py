@@ -34,7 +34,7 @@ from .probes import Call, Enclosing, Namespace, NoProbe, Probe, unwrap
 from .tensors import ProbeError
 
 if TYPE_CHECKING:
-    from ..tracing.tensors import Oracle
+    from ..tracing.tensors import ChosenState
 
 MOST = 3
 """Calls of so many signatures become runs."""
@@ -332,7 +332,7 @@ class Snapshot:
     number: int
     call: Call
     random_state: rng.State
-    oracle: Oracle | None
+    oracle: ChosenState | None
 
 
 _here: Snapshot | None = None
@@ -386,7 +386,7 @@ def leave_snapshots(
     watches = [watch_for(target) for target in subjects.values()]
     with tracing.tensor_mode(fake) as mode:
         if mode is not None:
-            mode.begin()
+            mode.restart()
         rng.begin_again()
         for one in enclosing:
             with contextlib.suppress(NotCalled):
@@ -475,7 +475,7 @@ def _copied(tree: T) -> T:
     import torch
 
     from ..torch_internals.trees import pytree
-    from ..tracing.variations import resized
+    from ..tracing.variations import resize_tensor
 
     known: dict[int, torch.Tensor] = {}
 
@@ -483,7 +483,7 @@ def _copied(tree: T) -> T:
         if not isinstance(value, torch.Tensor) or isinstance(value, torch.nn.Parameter):
             return value
         if id(value) not in known:
-            known[id(value)] = resized(value, {})
+            known[id(value)] = resize_tensor(value, {})
         return known[id(value)]
 
     return pytree.tree_map(copied, tree)  # type: ignore[no-any-return]

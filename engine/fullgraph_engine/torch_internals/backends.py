@@ -1,4 +1,4 @@
-"""Backends: what ``torch.compile`` makes of a name, and what Inductor and AOTAutograd keep."""
+"""Private names that concern backends of ``torch.compile``, Inductor and AOTAutograd."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from typing import Any
 
 from .binding import internal
 
-_FILE = "`torch.compile` in the file, without its backend"
+_COMPILE_IN_FILE = "`torch.compile` in the file, without its backend"
 
-GET_COMPILER = internal("backends", _FILE, "torch._dynamo.eval_frame", "get_compiler_fn")
-INDUCTOR_WRAPPER = internal("backends", _FILE, "torch", "_TorchCompileInductorWrapper")
-BACKEND_WRAPPER = internal("backends", _FILE, "torch", "_TorchCompileWrapper")
-REGISTERED = internal(
+GET_COMPILER = internal("backends", _COMPILE_IN_FILE, "torch._dynamo.eval_frame", "get_compiler_fn")
+INDUCTOR_WRAPPER = internal("backends", _COMPILE_IN_FILE, "torch", "_TorchCompileInductorWrapper")
+BACKEND_WRAPPER = internal("backends", _COMPILE_IN_FILE, "torch", "_TorchCompileWrapper")
+REGISTERED_BACKENDS = internal(
     "repros",
     "backends that packages announce, in repros",
     "torch._dynamo.backends.registry",
     "_BACKENDS",
 )
 
-INTERNALS = (GET_COMPILER, INDUCTOR_WRAPPER, BACKEND_WRAPPER, REGISTERED)
+INTERNALS = (GET_COMPILER, INDUCTOR_WRAPPER, BACKEND_WRAPPER, REGISTERED_BACKENDS)
 
-# Not among them: it is where there is Triton.
+# Excluded from INTERNALS: the name is needed only if Triton is installed.
 HAS_TRITON = internal(
     "backends", "kernels of Triton in graphs", "torch.utils._triton", "has_triton"
 )
-# Not among them: looking it up would import Inductor.
+# Excluded from INTERNALS: the lookup would import Inductor.
 HEADER_FOLDERS = tuple(
     internal("speed", "compiled headers that repros share", "torch._inductor.codecache", name)
     for name in ("_HEADER_DIR", "_HEADER_LOCK_DIR")
@@ -32,14 +32,15 @@ HEADER_FOLDERS = tuple(
 
 
 def functorch_config() -> Any:
-    """Settings of AOTAutograd."""
+    """Return ``torch._functorch.config``, the settings of AOTAutograd."""
     import torch._functorch.config
 
     return torch._functorch.config
 
 
 def inductor_config() -> Any:
-    """Settings of Inductor, whose import takes a second."""
+    """Return ``torch._inductor.config``, the settings of Inductor. The import takes about a
+    second."""
     import torch._inductor.config
 
     return torch._inductor.config
@@ -52,15 +53,21 @@ def is_registered(name: str) -> bool:
     return name in list_backends(exclude_tags=())
 
 
-def lookup(name: str) -> Any:
-    """Return the backend that ``torch.compile(backend=name)`` uses."""
+def find_backend(name: str) -> Any:
+    """Return the backend that ``torch.compile`` uses for a registered name.
+
+    Calls ``torch._dynamo.backends.registry.lookup_backend``, which raises for an unknown name.
+    """
     from torch._dynamo.backends.registry import lookup_backend
 
     return lookup_backend(name)
 
 
 def cpp_compiler() -> str:
-    """The C++ compiler that Inductor would start. Raises what depends on the release."""
+    """Return the path or name of the C++ compiler that Inductor would start.
+
+    If no compiler is found, Inductor raises; the exception type depends on the release.
+    """
     from torch._inductor import cpp_builder
 
     found: str = cpp_builder.get_cpp_compiler()

@@ -1,4 +1,4 @@
-"""Looking up a private name of torch under the spellings that its releases have for it."""
+"""Look up private names of torch under the spelling that the installed release uses."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ from typing import Any
 
 from ..protocol.facts import Fact
 
-Around = Callable[[Callable[..., Any]], Callable[..., Any]]
+WrapperFactory = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 @dataclass(frozen=True)
 class Spelling:
-    """An attribute of a torch module: ``where`` is the module, ``path`` the dotted rest.
+    """One possible place of a private name: an attribute ``path`` (dotted) of a torch ``module``.
 
-    ``releases`` says which releases of torch have it (``"2.10 to 2.12"``); empty for all supported
-    ones. ``change`` is what upstream did at that border. A spelling is recognized by its presence.
+    ``releases`` states which releases of torch have it (``"2.10 to 2.12"``); it is empty if all
+    supported releases have it. ``change`` describes the upstream change that introduced or removed
+    the spelling. Whether a spelling applies is decided by its presence, not by the version.
     """
 
-    where: str
+    module: str
     path: str
     releases: str = ""
     change: str = ""
 
     @property
     def name(self) -> str:
-        return f"{self.where}.{self.path}"
+        return f"{self.module}.{self.path}"
 
-    def owner(self) -> Any:
-        """The object that holds the last part of the path, or None."""
-        value: Any = sys.modules.get(self.where)
+    def find_owner(self) -> Any:
+        """Return the object whose attribute is the last part of the path, or None."""
+        value: Any = sys.modules.get(self.module)
         if value is None:
             try:
-                value = importlib.import_module(self.where)
+                value = importlib.import_module(self.module)
             except ImportError:
                 return None
         for part in self.path.split(".")[:-1]:
@@ -43,18 +44,21 @@ class Spelling:
         return value
 
     def get(self) -> Any:
-        """The object itself, or None where this torch has no such thing."""
-        owner = self.owner()
+        """Return the bound object, or None if the installed torch does not have it."""
+        owner = self.find_owner()
         return None if owner is None else getattr(owner, self.path.rpartition(".")[2], None)
 
     def set(self, value: Any) -> None:
-        setattr(self.owner(), self.path.rpartition(".")[2], value)
+        setattr(self.find_owner(), self.path.rpartition(".")[2], value)
 
 
 @dataclass(frozen=True)
 class Internal:
-    """Something of torch that no release promises to keep. ``purpose`` is what it is needed for;
-    ``fact`` is degraded where none of the ``spellings`` exists; the first that does is taken."""
+    """A private name of torch that may differ between releases.
+
+    ``purpose`` states what the engine uses it for. ``fact`` is degraded if none of the
+    ``spellings`` exists. The first existing spelling is used.
+    """
 
     fact: Fact
     purpose: str
@@ -62,15 +66,15 @@ class Internal:
 
     @property
     def name(self) -> str:
-        """Of the spelling that this torch has; the newest one where it has none."""
-        return (self.spelling() or self.spellings[0]).name
+        """Dotted name of the spelling that exists, or of the first spelling if none exists."""
+        return (self.find_spelling() or self.spellings[0]).name
 
-    def spelling(self) -> Spelling | None:
-        """The one that this torch has."""
-        return next((one for one in self.spellings if one.get() is not None), None)
+    def find_spelling(self) -> Spelling | None:
+        """Return the first spelling that the installed torch has, or None."""
+        return next((spelling for spelling in self.spellings if spelling.get() is not None), None)
 
     def get(self) -> Any:
-        """The object itself, or None where this torch has no such thing."""
+        """Return the bound object, or None if the installed torch does not have it."""
         for spelling in self.spellings:
             value = spelling.get()
             if value is not None:
@@ -78,27 +82,33 @@ class Internal:
         return None
 
     def replace(self, value: Any) -> Callable[[], None] | None:
-        """Put another object in its place; returns what undoes that, None where it is missing."""
-        spelling = self.spelling()
+        """Assign another object to the name.
+
+        Return a function that restores the original, or None if the name does not exist.
+        """
+        spelling = self.find_spelling()
         if spelling is None:
             return None
         original = spelling.get()
         spelling.set(value)
         return lambda: spelling.set(original)
 
-    def wrap(self, around: Around) -> Callable[[], None] | None:
-        """Replace a function by ``around(original)``; returns what undoes that, or None where it is
-        missing."""
+    def wrap(self, make_wrapper: WrapperFactory) -> Callable[[], None] | None:
+        """Replace a function by ``make_wrapper(original)``.
+
+        Return a function that restores the original, or None if the name does not exist.
+        """
         original = self.get()
         if original is None:
             return None
-        wrapper = around(original)
-        # Dynamo recognizes its own functions by code and by module; keep the outside the same.
+        wrapper = make_wrapper(original)
+        # Dynamo recognizes its own functions by their names and modules, so copy those to the
+        # wrapper.
         for name in ("__name__", "__qualname__", "__module__", "__doc__"):
             setattr(wrapper, name, getattr(original, name, None))
         return self.replace(wrapper)
 
 
-def internal(fact: Fact, purpose: str, where: str, path: str) -> Internal:
-    """One that all supported releases call the same."""
-    return Internal(fact, purpose, (Spelling(where, path),))
+def internal(fact: Fact, purpose: str, module: str, path: str) -> Internal:
+    """Return an :class:`Internal` whose spelling is the same in all supported releases."""
+    return Internal(fact, purpose, (Spelling(module, path),))

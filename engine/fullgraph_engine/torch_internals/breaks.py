@@ -1,13 +1,13 @@
-"""Where Dynamo reports graph breaks.
+"""Private names with which Dynamo reports graph breaks.
 
 | torch | how a break that Dynamo acts on is reported |
 |---|---|
 | since 2.11 | ``InstructionTranslatorBase.log_graph_break(code_options, reason, exc)`` |
-| 2.10 | the same without ``exc``: it is the one being handled |
-| up to 2.9 | a function ``log_graph_break(code_options, reason)``; jumps on data raise nothing |
+| 2.10 | the same without ``exc``, which is the exception being handled |
+| up to 2.9 | ``log_graph_break(code_options, reason)``; data-dependent jumps raise nothing |
 
-Up to 2.9 a break that Dynamo cannot resume from is not reported at all: it takes up the last
-instruction before it that it can resume from.
+Up to 2.9 Dynamo does not report a break that it cannot resume from. It restarts the analysis and
+breaks the graph at the last earlier instruction that it can resume from.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"
 _SC = "torch._dynamo.symbolic_convert"
 _EXC = "torch._dynamo.exc"
 
-LOG = Internal(
+LOG_BREAK = Internal(
     "breaks",
     "graph breaks",
     (
@@ -40,7 +40,7 @@ LOG = Internal(
         Spelling(_SC, "log_graph_break", "up to 2.9"),
     ),
 )
-UNREPORTED = Internal(
+RESTART_ANALYSIS = Internal(
     "breaks",
     "graph breaks that Dynamo cannot resume from",
     (
@@ -52,13 +52,13 @@ UNREPORTED = Internal(
         ),
     ),
 )
-"""Not among :data:`INTERNALS`: where breaks are reported by a method nothing is missing."""
+"""Excluded from :data:`INTERNALS`: releases that report breaks by a method do not need it."""
 UNSUPPORTED = internal(
     "breaks", "where and why a break arose, with columns", _EXC, "Unsupported.__init__"
 )
 USER_ERROR = internal("breaks", "breaks that are the user's errors", _EXC, "UserError.__init__")
 
-WORDS = Internal(
+FORMAT_MESSAGE = Internal(
     "breaks",
     "the words of breaks that no exception is raised for",
     (
@@ -69,47 +69,53 @@ WORDS = Internal(
     ),
 )
 
-INTERNALS = (LOG, UNSUPPORTED, USER_ERROR, WORDS)
+INTERNALS = (LOG_BREAK, UNSUPPORTED, USER_ERROR, FORMAT_MESSAGE)
 
 
-class Reported(NamedTuple):
-    """What Dynamo reported: ``translator`` and ``error`` are None where it does not say."""
+class BreakReport(NamedTuple):
+    """One report of a graph break; ``translator`` and ``error`` are None if Dynamo does not pass
+    them."""
 
     translator: Any
     reason: str
     error: BaseException | None
 
 
-def reported(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Reported:
-    """The arguments of a call of :data:`LOG`, whatever this torch takes."""
+def parse_report(args: tuple[Any, ...], kwargs: dict[str, Any]) -> BreakReport:
+    """Parse the arguments of a call of :data:`LOG_BREAK`, in the form of any supported torch."""
     method = not isinstance(args[0], dict) if args else "code_options" not in kwargs
     translator, rest = (args[0], args[1:]) if method and args else (None, args)
     reason = kwargs.get("reason", rest[1] if len(rest) > 1 else "")
     error = kwargs.get("exc", rest[2] if len(rest) > 2 else None)
     if not isinstance(error, BaseException):
-        # The one being handled, if the report is in its words: a jump on data may be handling one.
+        # Use the exception being handled only if the report contains its message: a data-dependent
+        # jump can be reported while an unrelated exception is handled.
         error = sys.exc_info()[1]
         if error is not None and texts.message(error) not in str(reason):
             error = None
-    return Reported(translator, str(reason), error)
+    return BreakReport(translator, str(reason), error)
 
 
-def hides_some() -> bool:
-    """Whether this torch does not report breaks that it cannot resume from."""
-    return LOG.spelling() == LOG.spellings[1]
+def leaves_breaks_unreported() -> bool:
+    """Whether the installed torch leaves breaks that it cannot resume from unreported."""
+    return LOG_BREAK.find_spelling() == LOG_BREAK.spellings[1]
 
 
-def goes_back(speculation: Any) -> bool:
-    """Whether a failed speculation is about an instruction before the one that broke the graph.
+def restarts_before_break(speculation: Any) -> bool:
+    """Whether a failed speculation restarts at an instruction before the one that broke the graph.
 
-    The others have a reason, or are of ``STORE_ATTR``, and are reported.
+    Dynamo reports every other failed speculation; it has a reason or is at ``STORE_ATTR``.
     """
     return speculation.reason is None and speculation.inst.opname != "STORE_ATTR"
 
 
 @lru_cache(maxsize=1)
-def registry() -> dict[str, str]:
-    """Break type to number (``GB0059``), from the file that torch ships; empty where none."""
+def break_numbers() -> dict[str, str]:
+    """Return the number (``GB0059``) of each break type, from
+    ``torch/_dynamo/graph_break_registry.json``.
+
+    The dictionary is empty if torch does not ship that file.
+    """
     import torch._dynamo
 
     path = Path(torch._dynamo.__file__).with_name("graph_break_registry.json")
@@ -120,19 +126,19 @@ def registry() -> dict[str, str]:
     return {entry["Gb_type"]: number for number, entries in raw.items() for entry in entries}
 
 
-def link(number: str) -> str:
-    """The page of a numbered break; empty for an unnumbered one."""
+def break_page_url(number: str) -> str:
+    """Return the URL of the documentation page of a numbered break, or an empty string."""
     return f"{SITE}gb{number.removeprefix('GB')}.html" if number else ""
 
 
-def slug(words: str) -> str:
-    """A stable name for a break without a number: its type in kebab case."""
-    return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")[:60].rstrip("-") or "unknown"
+def break_slug(break_type: str) -> str:
+    """Return a stable name for a break type without a number: the type in kebab case."""
+    return re.sub(r"[^a-z0-9]+", "-", break_type.lower()).strip("-")[:60].rstrip("-") or "unknown"
 
 
-_OPERATOR = ("Data dependent operator", "Dynamic shape operator")
-"""Titles of breaks whose context names an operator with a result that depends on data."""
-_READS = {
+_OPERATOR_TITLES = ("Data dependent operator", "Dynamic shape operator")
+"""Break types whose context names an operator with a data-dependent result."""
+_READING_OPERATIONS = {
     "Unsupported Tensor.item()": "Tensor.item()",
     "Tensor.tolist()": "Tensor.tolist()",
     "Tensor.numpy()": "Tensor.numpy()",
@@ -142,40 +148,45 @@ _READS = {
     "Dynamic slicing with Tensor": "Tensor.__index__()",
     "Indexing list with non-scalar tensor": "Tensor.__index__()",
 }
-"""Beginnings of titles, and what reads the value of a tensor there."""
-_BUILTIN = re.compile(r"^builtin (?P<name>\w+) (?P<types>.*)$", re.S)
+"""Prefixes of break types, each with the operation that reads a tensor's value there."""
+_BUILTIN_CONTEXT = re.compile(r"^builtin (?P<name>\w+) (?P<types>.*)$", re.S)
 _READING_BUILTINS = ("print", "str", "repr", "format", "int", "float", "complex", "bool")
 
 
-def read_by(title: str, context: str) -> str:
-    """What waits for a tensor's value where Dynamo broke the graph: ``Tensor.item()``; empty if
-    nothing is known to."""
-    if title.startswith(_OPERATOR):
+def reading_operation(title: str, context: str) -> str:
+    """Return the operation that needs a tensor's value at a break, such as ``Tensor.item()``.
+
+    ``title`` and ``context`` are Dynamo's. The result is empty if no such operation is known.
+    """
+    if title.startswith(_OPERATOR_TITLES):
         return context.strip()
-    for beginning, reads in _READS.items():
+    for beginning, operation in _READING_OPERATIONS.items():
         if title.startswith(beginning):
-            # A condition on a size is one on a number that was read already.
-            return "" if "SymNodeVariable" in context else reads
-    builtin = _BUILTIN.match(context)
+            # A condition on a size does not read a tensor: the number was read earlier.
+            return "" if "SymNodeVariable" in context else operation
+    builtin = _BUILTIN_CONTEXT.match(context)
     if builtin is None or "TensorVariable" not in builtin["types"]:
         return ""
     return f"{builtin['name']}(Tensor)" if builtin["name"] in _READING_BUILTINS else ""
 
 
-_CALLEES = (
+_CALLEE_CONTEXTS = (
     re.compile(r"^module: (?P<module>[^,]*), qualname: (?P<name>[^,]+), skip reason: "),
     re.compile(r"^qualname: (?P<name>[^,]+), name: "),
     re.compile(r"^<(?:bound method|function) (?P<name>[^ >]+)[^>]* at 0x"),
     re.compile(r"^(?P<name>RNN|LSTM|GRU)\("),
     re.compile(r"^method: .*\.(?P<name>\w+), args: "),
-    # Of the builtins that one, which `reorderable_logging_functions` is about.
+    # `print` is the only builtin that `reorderable_logging_functions` affects.
     re.compile(r"^builtin (?P<name>print) "),
 )
 
 
-def callee(context: str) -> str:
-    """The function that Dynamo traces at none of its calls, if that is what a break is about."""
-    for pattern in _CALLEES:
+def untraced_callee(context: str) -> str:
+    """Return the function that Dynamo refuses to trace, from the context of a break.
+
+    The result is empty if the break is not about a call.
+    """
+    for pattern in _CALLEE_CONTEXTS:
         found = pattern.match(context)
         if found is not None:
             module = found.groupdict().get("module")

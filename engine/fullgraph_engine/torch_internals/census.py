@@ -1,4 +1,4 @@
-"""Which private names this torch has, and what is degraded without the others."""
+"""Which private names the installed torch has, and which facts are degraded without the others."""
 
 from __future__ import annotations
 
@@ -36,31 +36,31 @@ INTERNALS: tuple[Internal, ...] = tuple(
 )
 
 
-def hooks() -> tuple[Hook, ...]:
-    """Every name that this torch may lack, and whether it does."""
+def list_hooks() -> tuple[Hook, ...]:
+    """Return a :class:`~..protocol.Hook` for each private name, stating whether torch has it."""
     found = []
     for internal in INTERNALS:
-        spelling = internal.spelling()
+        spelling = internal.find_spelling()
         detail = "not found" if spelling is None else spelling.releases
         found.append(Hook(internal.name, spelling is not None, internal.purpose, detail))
-    ids = len(breaks.registry())
+    count = len(breaks.break_numbers())
     found.append(
         Hook(
             "torch/_dynamo/graph_break_registry.json",
-            ids > 0,
+            count > 0,
             "numbers of graph breaks and links to their pages",
-            f"{ids} break types" if ids else "not shipped with this torch: slugs are used",
+            f"{count} break types" if count else "not shipped with this torch: slugs are used",
         )
     )
     return tuple(found)
 
 
-def missing() -> tuple[Degraded, ...]:
-    """The facts that are degraded as this torch has not all the names they need."""
-    lacking: dict[Fact, list[str]] = {}
+def find_degraded_facts() -> tuple[Degraded, ...]:
+    """Return the facts that are degraded because the installed torch lacks private names."""
+    missing_names: dict[Fact, list[str]] = {}
     for internal in INTERNALS:
-        if internal.spelling() is None:
-            lacking.setdefault(internal.fact, []).append(internal.name)
+        if internal.find_spelling() is None:
+            missing_names.setdefault(internal.fact, []).append(internal.name)
     return tuple(
-        Degraded(fact, f"it has no {', no '.join(names)}") for fact, names in lacking.items()
+        Degraded(fact, f"it has no {', no '.join(names)}") for fact, names in missing_names.items()
     )

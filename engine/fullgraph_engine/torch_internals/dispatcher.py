@@ -1,6 +1,6 @@
-"""The dispatcher: registered operators, their schemas, kernels and tags.
+"""Private names of the dispatcher: registered operators, their schemas, kernels and tags.
 
-Of the import of Dynamo nothing here has need: the operator index is made beside it.
+This module does not import Dynamo: the operator index is built without it.
 """
 
 from __future__ import annotations
@@ -17,84 +17,103 @@ import torch._ops
 OpOverload = torch._ops.OpOverload
 OpOverloadPacket = torch._ops.OpOverloadPacket
 OPERATOR_MODULES = ("torch._ops", "torch._library.custom_ops")
-"""Where the classes of operators are defined."""
+"""Modules that define the classes of operators."""
 
 has_keyword_only_tensors = torch._library.utils.has_kwarg_only_tensors
 
 
-def names() -> list[str]:
-    """Every registered overload, as ``ns::name`` or ``ns::name.overload``."""
-    listed: list[str] = torch._C._dispatch_get_all_op_names()
-    return listed
+def operator_names() -> list[str]:
+    """Return every registered overload, as ``ns::name`` or ``ns::name.overload``."""
+    found: list[str] = torch._C._dispatch_get_all_op_names()
+    return found
 
 
 def jit_schemas() -> Iterable[Any]:
-    """All ``FunctionSchema`` objects, also those that only TorchScript has."""
+    """Return all ``FunctionSchema`` objects, including those of operators that only TorchScript
+    has."""
     found: Iterable[Any] = torch._C._jit_get_all_schemas()
     return found
 
 
 def schema_of(operator: str, overload: str) -> Any:
-    """The ``FunctionSchema`` of a registered overload. Raises RuntimeError where there is none."""
+    """Return the ``FunctionSchema`` of a registered overload.
+
+    Raises:
+        RuntimeError: The overload does not exist.
+    """
     return torch._C._get_schema(operator, overload)
 
 
 def parse_schema(text: str) -> Any:
-    """The ``FunctionSchema`` of a text. Raises what the parser raises, mostly RuntimeError."""
+    """Parse a schema string into a ``FunctionSchema``.
+
+    Raises:
+        RuntimeError: The string is not a valid schema. The parser can raise other types too.
+    """
     return torch._C.parse_schema(text)
 
 
 def dispatch_keys() -> tuple[str, ...]:
-    """The names of all dispatch keys and markers, in the order of the enumeration."""
+    """Return the names of all members of ``torch._C.DispatchKey``, in the order of the
+    enumeration."""
     return tuple(getattr(torch._C.DispatchKey, "__members__", ()))
 
 
-def registrations(key: str) -> list[str]:
-    """The overloads that have a kernel for a key. Raises RuntimeError if it cannot be parsed."""
+def registered_overloads(key: str) -> list[str]:
+    """Return the overloads with a kernel for a dispatch key.
+
+    Raises:
+        RuntimeError: The key is unknown.
+    """
     found: list[str] = torch._C._dispatch_get_registrations_for_dispatch_key(key)
     return found
 
 
 def has_kernel(name: str, key: str) -> bool:
-    """Raises RuntimeError for an alias or a marker."""
+    """Whether an overload has a kernel for a dispatch key.
+
+    Raises:
+        RuntimeError: ``key`` is an alias key or a marker such as ``EndOfBackendKeys``.
+    """
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
 
 
 def is_registered(name: str) -> bool:
-    """Whether an overload, without ``.default``, exists."""
+    """Whether an overload exists; write the default overload without ``.default``."""
     return bool(torch._C._dispatch_has_kernel(name))
 
 
 def tags_of(operator: str, overload: str) -> tuple[str, ...]:
-    """The sorted names of an overload's tags (``torch.Tag``); empty if it does not exist."""
+    """Return the sorted names of an overload's tags (``torch.Tag``); empty if it does not exist."""
     found = torch._C._get_operation_overload(operator, overload)
     tags = found[2] if found is not None and len(found) > 2 else ()
     return tuple(sorted(tag.name for tag in tags))
 
 
-def decompositions() -> Any:
-    """The table of decompositions, by ``OpOverload``."""
+def decomposition_table() -> Any:
+    """Return ``torch._decomp.decomposition_table``, whose keys are ``OpOverload`` objects."""
     from torch._decomp import decomposition_table
 
     return decomposition_table
 
 
 def custom_definition(name: str) -> Any:
-    """What ``torch.library.custom_op`` made, where the operator is from there; else None."""
+    """Return the ``CustomOpDef`` of an operator made by ``torch.library.custom_op``, else None."""
     find = getattr(torch._library.custom_ops, "_maybe_get_opdef", None)
     return None if find is None else find(name)
 
 
 def registered_fake(name: str) -> Any:
-    """The fake kernel that ``torch.library.register_fake`` was given for an operator, or None."""
+    """Return the fake kernel that ``torch.library.register_fake`` stored for an operator, or
+    None."""
     registry = torch._library.simple_registry.singleton
-    # Not `find`: it makes an entry for every name that it is asked for.
+    # Read the dictionary: the registry's `find` would create an entry for each name it looks up.
     entry = getattr(registry, "_data", {}).get(name)
     return None if entry is None else entry.fake_impl.kernel
 
 
-def fake_function(name: str) -> Any:
-    """The function that a user gave ``register_fake`` for the operator ``name``, or None.
+def user_fake_function(name: str) -> Any:
+    """Return the user's function that was passed to ``register_fake`` for an operator, or None.
 
     torch registers a wrapper around it: ``_abstract_fn`` of a custom operator, else the closure of
     ``torch.library._check_pystubs_once``.
@@ -110,13 +129,20 @@ def fake_function(name: str) -> Any:
 
 
 def has_trivial_fake(operator: Any) -> bool:
-    """It returns nothing, or what it writes to: torch makes the fake kernel itself."""
-    ask = getattr(torch._library.utils, "can_generate_trivial_fake_impl", None)
-    return ask is not None and bool(ask(operator))
+    """Whether torch generates the fake kernel: the operator returns nothing or only mutated
+    arguments.
+
+    Calls ``torch._library.utils.can_generate_trivial_fake_impl``, if torch has it.
+    """
+    can_generate = getattr(torch._library.utils, "can_generate_trivial_fake_impl", None)
+    return can_generate is not None and bool(can_generate(operator))
 
 
 def has_fake_rule(operator: Any) -> bool:
-    """``FakeTensorMode`` itself knows what this one returns (``aten::bincount``)."""
+    """Whether ``FakeTensorMode`` has a built-in rule for an operator, as for ``aten::bincount``.
+
+    The rules are in ``torch._subclasses.fake_impls.op_implementations_checks``.
+    """
     try:
         from torch._subclasses.fake_impls import op_implementations_checks
     except ImportError:
@@ -125,9 +151,10 @@ def has_fake_rule(operator: Any) -> bool:
 
 
 def is_effectful(operator: Any) -> bool:
-    """Whether torch was told that calls of it matter beyond what they return.
+    """Whether an operator is registered as effectful: torch must not drop or reorder its calls.
 
-    ``get_effect_key`` up to torch 2.9, which wants the arguments of a call; then ``_get_effect``.
+    The query is ``get_effect_key`` up to torch 2.9, which requires the arguments of a call; later
+    ``_get_effect``.
     """
     from torch._higher_order_ops import effects
 
@@ -139,24 +166,26 @@ def is_effectful(operator: Any) -> bool:
 
 
 def is_functorch_wrapped(tensor: torch.Tensor) -> bool:
-    """Whether it is the stand-in for a tensor inside ``vmap`` or ``grad``."""
+    """Whether a tensor is the wrapper that functorch passes to functions inside ``vmap`` or
+    ``grad``."""
     return bool(torch._C._functorch.is_functorch_wrapped_tensor(tensor))
 
 
 def negative_view(tensor: torch.Tensor) -> torch.Tensor:
-    """``torch._neg_view``: a view with the negative bit flipped, as ``Tensor.is_neg`` shows it."""
+    """Return ``torch._neg_view(tensor)``: a view with the negative bit flipped
+    (``Tensor.is_neg``)."""
     return torch._neg_view(tensor)
 
 
-def without_torch_function() -> AbstractContextManager[Any]:
-    """Inside, subclasses' ``__torch_function__`` is not asked."""
-    plain: AbstractContextManager[Any] = torch._C.DisableTorchFunctionSubclass()
-    return plain
+def disable_torch_function() -> AbstractContextManager[Any]:
+    """Return a context manager that disables ``__torch_function__`` of tensor subclasses."""
+    guard: AbstractContextManager[Any] = torch._C.DisableTorchFunctionSubclass()
+    return guard
 
 
 @contextmanager
-def without_modes() -> Iterator[None]:
-    """Inside, no dispatch mode sees what is done."""
+def disable_modes() -> Iterator[None]:
+    """Disable all dispatch modes while the context is active."""
     from torch.utils import _python_dispatch
 
     with _python_dispatch._disable_current_modes():
@@ -164,7 +193,7 @@ def without_modes() -> Iterator[None]:
 
 
 def active_modes() -> list[Any]:
-    """The dispatch modes in force, outermost first."""
+    """Return the active dispatch modes, outermost first."""
     from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
     return list(_get_current_dispatch_mode_stack())

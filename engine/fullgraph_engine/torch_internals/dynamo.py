@@ -1,4 +1,4 @@
-"""Dynamo's settings and state, and the calls that it offers to users."""
+"""Dynamo's settings, counters and timings, and the functions of ``torch._dynamo`` for users."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from ..protocol.timings import DynamoTime
 config: Any = torch._dynamo.config
 counters: Any = torch._dynamo.utils.counters
 
-_times: dict[str, list[float]] = getattr(torch._dynamo.utils, "compilation_time_metrics", {})
-"""What ``compile_times`` prints."""
+_seconds_by_phase: dict[str, list[float]] = getattr(
+    torch._dynamo.utils, "compilation_time_metrics", {}
+)
+"""Seconds of each measurement, by phase; ``torch._dynamo.utils.compile_times`` prints them."""
 
 reset = torch._dynamo.reset
 disable: Any = torch._dynamo.disable
@@ -23,24 +25,25 @@ optimize = torch._dynamo.optimize
 graph_break = torch._dynamo.graph_break
 list_backends = torch._dynamo.list_backends
 mark_dynamic = torch._dynamo.maybe_mark_dynamic
-"""Try a dimension as symbolic: Dynamo may still specialize it."""
+"""Marks a dimension to be tried as symbolic; Dynamo can still specialize it."""
 
 
-def times() -> dict[str, int]:
-    """How often Dynamo has taken the time of each of its phases."""
-    return {name: len(taken) for name, taken in _times.items()}
+def phase_counts() -> dict[str, int]:
+    """Return the number of measurements that Dynamo has made of each of its phases."""
+    return {name: len(seconds) for name, seconds in _seconds_by_phase.items()}
 
 
-def times_since(before: dict[str, int]) -> tuple[DynamoTime, ...]:
-    """What its phases took since then; the longest first."""
+def phase_times_since(before: dict[str, int]) -> tuple[DynamoTime, ...]:
+    """Return the time of each phase since ``before``, a result of :func:`phase_counts`; longest
+    first."""
     found = [
-        DynamoTime(name, len(taken) - before.get(name, 0), sum(taken[before.get(name, 0) :]))
-        for name, taken in _times.items()
-        if len(taken) > before.get(name, 0)
+        DynamoTime(name, len(seconds) - before.get(name, 0), sum(seconds[before.get(name, 0) :]))
+        for name, seconds in _seconds_by_phase.items()
+        if len(seconds) > before.get(name, 0)
     ]
     return tuple(sorted(found, key=lambda one: -one.seconds))
 
 
 def dynamic_dimensions(tensor: torch.Tensor) -> tuple[int, ...]:
-    """Those that :func:`mark_dynamic` was called for."""
+    """Return the dimensions of a tensor that :func:`mark_dynamic` has marked."""
     return tuple(getattr(tensor, "_dynamo_weak_dynamic_indices", ()))

@@ -17,10 +17,13 @@ BREAKS = (
     UserError,
     UncapturedHigherOrderOpError,
 )
-"""Exceptions of a call in which a graph break is an error, as under ``fullgraph=True``."""
+"""Exceptions that a call raises for a graph break under ``fullgraph=True``."""
 
 ObservedFakeError: Any = getattr(torch._dynamo.exc, "FakeTensorObservedException", None)
-"""Since torch 2.14: what an operator raises on fake tensors, as the traced code may catch it."""
+"""Exception type for an operator's error on fake tensors, which the traced code can catch.
+
+``FakeTensorObservedException`` since torch 2.14; None in earlier releases.
+"""
 
 __all__ = [
     "BREAKS",

@@ -1,7 +1,7 @@
-"""``torch.export`` that goes on behind what it cannot decide, and what it was.
+"""Run ``torch.export`` and ``draft_export``, and parse what the draft reports.
 
-``draft_export`` runs fake tensors that know the true values; it reports what export would have
-refused, in the form of ``FailureReport`` (``torch/export/_draft_export.py``).
+``draft_export`` continues where export would raise, because its fake tensors know the true values.
+It describes each problem in a ``FailureReport`` (``torch/export/_draft_export.py``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 
 from ..protocol import Frame
 
-__all__ = ["DraftProblem", "draft", "plain_export"]
+__all__ = ["DraftProblem", "draft_export", "plain_export"]
 
 _KINDS: dict[str, DraftKind] = {
     "DATA_DEPENDENT_ERROR": "data-dependent",
@@ -26,18 +26,20 @@ _KINDS: dict[str, DraftKind] = {
 }
 DraftKind = Literal["data-dependent", "constraint", "missing-fake-kernel", "mismatched-fake-kernel"]
 
-_INTERNED: Mapping[str, int] = getattr(
+_FILE_NAME_IDS: Mapping[str, int] = getattr(
     importlib.import_module("torch._logging.structured"), "INTERN_TABLE", {}
 )
-"""The numbers of file names in logs."""
+"""Integer ids of file names in structured logs, by file name."""
 
 
 @dataclass(frozen=True)
 class DraftProblem:
-    """One thing that export refuses. ``stack`` is the user's, outermost first.
+    """One problem that makes ``torch.export`` fail. ``stack`` has the user's frames, outermost
+    first.
 
-    ``expression`` in symbols had the truth ``holds`` for these inputs; ``locals`` describe the
-    variables of the innermost frame as upstream does, ``sources`` what symbols are sizes of.
+    ``expression`` is the condition in symbols and ``holds`` its value for these inputs. ``locals``
+    are pairs of a variable of the innermost frame and torch's description of it. ``sources`` are
+    pairs of a symbol and the expression that it is the size of.
     """
 
     kind: DraftKind
@@ -50,28 +52,30 @@ class DraftProblem:
     reason: str = ""
 
 
-def draft(
+def draft_export(
     module: torch.nn.Module,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     dynamic_shapes: Any,
 ) -> tuple[Any, tuple[DraftProblem, ...]] | None:
-    """The exported program and what export would have refused; None where this torch has no draft.
+    """Export a module in draft mode; return the exported program and the problems found.
+
+    Return None if the installed torch does not have ``draft_export``.
 
     Raises:
-        Exception: what the code raises, or what not even a draft goes on behind.
+        Exception: The module raised it, or the problem stops even a draft export.
     """
-    upstream = _draft_export()
+    upstream = _find_draft_export()
     if upstream is None:
         return None
-    # Its log is named after the user, who may have no name here.
+    # torch names its log directory after the user, who may not have a name in this process.
     os.environ.setdefault("LOGNAME", "user")
     program = upstream(module, tuple(args), dict(kwargs), dynamic_shapes=dynamic_shapes)
     failures = program._report.failures
-    # The report has only the names that were first logged during it.
-    names = {int(number): name for name, number in _INTERNED.items()}
-    found = [_problem(failure, names) for failure in failures]
-    return program, tuple(one for one in found if one is not None)
+    # The report contains only names that were first logged during this export.
+    file_names = {int(number): name for name, number in _FILE_NAME_IDS.items()}
+    found = [_parse_failure(failure, file_names) for failure in failures]
+    return program, tuple(problem for problem in found if problem is not None)
 
 
 def plain_export(
@@ -82,13 +86,13 @@ def plain_export(
     *,
     strict: bool,
 ) -> Any:
-    """``torch.export.export``."""
+    """Call ``torch.export.export``."""
     return torch.export.export(
         module, tuple(args), dict(kwargs), dynamic_shapes=dynamic_shapes, strict=strict
     )
 
 
-def _draft_export() -> Callable[..., Any] | None:
+def _find_draft_export() -> Callable[..., Any] | None:
     try:
         module = importlib.import_module("torch.export._draft_export")
     except ImportError:
@@ -97,39 +101,43 @@ def _draft_export() -> Callable[..., Any] | None:
     return found
 
 
-def _problem(failure: Any, names: Mapping[int, str]) -> DraftProblem | None:
+def _parse_failure(failure: Any, file_names: Mapping[int, str]) -> DraftProblem | None:
     kind = _KINDS.get(str(failure.failure_type))
     data: Mapping[str, Any] = failure.data
-    # A guard of this kind is the assertion that goes with a data-dependent error.
+    # A `GUARD_ADDED` without sources is the assertion of a data-dependent error.
     if kind is None or (kind == "constraint" and not data.get("symbol_to_sources")):
         return None
-    here = data.get("frame_locals") or {}
+    frame_locals = data.get("frame_locals") or {}
     return DraftProblem(
         kind,
-        tuple(_frames(data.get("user_stack") or (), names)),
+        tuple(_parse_stack(data.get("user_stack") or (), file_names)),
         str(data.get("expr", "")),
         str(data.get("result", "True")) != "False",
-        tuple((name, _first(value)) for name, value in (here.get("locals") or {}).items()),
-        tuple((str(name), str(source)) for name, source in _sources(data)),
+        tuple(
+            (name, _describe_local(value))
+            for name, value in (frame_locals.get("locals") or {}).items()
+        ),
+        tuple((str(name), str(source)) for name, source in _symbol_sources(data)),
         str(data.get("op", "")),
         str(data.get("reason", "")),
     )
 
 
-def _sources(data: Mapping[str, Any]) -> Sequence[tuple[str, Any]]:
-    here = data.get("frame_locals") or {}
-    known = {**(here.get("symbols") or {}), **(data.get("symbol_to_sources") or {})}
+def _symbol_sources(data: Mapping[str, Any]) -> Sequence[tuple[str, Any]]:
+    frame_locals = data.get("frame_locals") or {}
+    known = {**(frame_locals.get("symbols") or {}), **(data.get("symbol_to_sources") or {})}
     return [(name, source) for name, source in known.items() if source is not None]
 
 
-def _first(value: Any) -> str:
-    """Locals are lists of the leaves of a value."""
+def _describe_local(value: Any) -> str:
+    """Return the description of a local variable, which torch stores as a list of the value's
+    leaves."""
     return str(value[0]) if isinstance(value, list) and len(value) == 1 else str(value)
 
 
-def _frames(stack: Any, names: Mapping[int, str]) -> Sequence[Frame]:
+def _parse_stack(stack: Any, file_names: Mapping[int, str]) -> Sequence[Frame]:
     return [
-        Frame(names[one["filename"]], one["name"], int(one["line"]) - 1)
-        for one in stack
-        if one.get("filename") in names
+        Frame(file_names[entry["filename"]], entry["name"], int(entry["line"]) - 1)
+        for entry in stack
+        if entry.get("filename") in file_names
     ]

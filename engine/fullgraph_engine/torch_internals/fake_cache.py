@@ -1,4 +1,7 @@
-"""The cache in which fake tensor modes keep what operators give, and what its contents rest on."""
+"""The cache of ``FakeTensorMode``, which stores what operators return for fake tensors.
+
+The module also detects changes that invalidate entries although their keys stay the same.
+"""
 
 from __future__ import annotations
 
@@ -23,50 +26,55 @@ from .binding import Internal, Spelling
 
 _PURPOSE = "what operators give for fake tensors, which later runs need not work out again"
 
-ENTRY = Internal(
+MAKE_CACHE_ENTRY = Internal(
     "fake tensors",
     _PURPOSE,
     (Spelling("torch._subclasses.fake_tensor", "FakeTensorMode._make_cache_entry"),),
 )
-"""Makes an entry of ``(mode, state, key, operator, args, kwargs, output)``. Not among what is
-required: without it nothing is kept."""
+"""The method that makes an entry from ``(mode, state, key, operator, args, kwargs, output)``.
+
+Excluded from the required names: without it, runs only lose the shared cache entries.
+"""
 
 _NAMESPACES = ("aten", "prims")
 
 
-def entries() -> dict[Any, Any]:
-    """All that is kept, of all modes; empty where this torch keeps nothing."""
-    kept: dict[Any, Any] = getattr(FakeTensorMode, "cache", {})
-    return kept
+def cache_entries() -> dict[Any, Any]:
+    """Return the cache itself: entries of all modes by key; empty if torch has none."""
+    cache: dict[Any, Any] = getattr(FakeTensorMode, "cache", {})
+    return cache
 
 
-def misses() -> int:
-    """How often an operator was worked out in this process."""
+def count_misses() -> int:
+    """Return the number of operator calls in this process that the cache did not contain."""
     return int(getattr(FakeTensorMode, "cache_misses", 0))
 
 
-def words(key: Any, entry: Any) -> str:
-    """What a key and its entry consist of; the same in each process."""
+def entry_text(key: Any, entry: Any) -> str:
+    """Return a text that identifies a key and its entry, equal in every process."""
     return f"{key.key!r} {entry!r}"
 
 
 def is_shared(state: Any) -> bool:
-    """Whether an entry is kept for all modes, not for the one whose symbols it has."""
+    """Whether an entry is valid for all modes, and not only for the mode that created its
+    symbols."""
     return not state.cache_on_shape_env()
 
 
-def name_of(operator: Any) -> str:
-    """``aten.add.Tensor``; empty for what no torch of this release has of itself."""
+def operator_name(operator: Any) -> str:
+    """Return the name of an ``aten`` or ``prims`` operator, such as ``aten.add.Tensor``; else
+    empty."""
     if not isinstance(operator, torch._ops.OpOverload) or operator.namespace not in _NAMESPACES:
         return ""
     return f"{operator.namespace}.{operator._opname}.{operator._overloadname}"
 
 
-def named(name: str) -> Any:
-    """The operator of a name.
+def find_operator(name: str) -> Any:
+    """Return the operator for a name that :func:`operator_name` returned.
 
     Raises:
-        AttributeError, ValueError: there is none.
+        AttributeError: torch does not have this operator.
+        ValueError: The name is malformed or from another namespace than ``aten`` and ``prims``.
     """
     namespace, packet, overload = name.split(".")
     if namespace not in _NAMESPACES:
@@ -74,26 +82,30 @@ def named(name: str) -> Any:
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload)
 
 
-def settings_of(mode: FakeTensorMode) -> dict[str, bool] | None:
-    """Of its symbolic sizes; None if it has none."""
+def shape_env_settings(mode: FakeTensorMode) -> dict[str, bool] | None:
+    """Return the settings of a mode's ``ShapeEnv``, or None if the mode does not have one."""
     env: Any = mode.shape_env
     return dataclasses.asdict(env.settings) if env is not None else None
 
 
-def mode_with(settings: dict[str, bool] | None) -> FakeTensorMode:
-    """A mode with these settings. Raises what ``ShapeEnv`` raises of others."""
+def make_mode(settings: dict[str, bool] | None) -> FakeTensorMode:
+    """Create a mode whose ``ShapeEnv`` has the given settings; without a ``ShapeEnv`` for None.
+
+    Raises:
+        TypeError: ``ShapeEnv`` does not accept the settings.
+    """
     make: Any = ShapeEnv
     env = None if settings is None else make(**settings)
     return FakeTensorMode(allow_non_fake_inputs=True, shape_env=env)
 
 
-def below_autograd() -> contextlib.AbstractContextManager[Any]:
-    """Inside, operators come to the mode as they do from autograd."""
+def skip_autograd() -> contextlib.AbstractContextManager[Any]:
+    """Return a context manager in which operator calls reach the mode as they do from autograd."""
     guard: contextlib.AbstractContextManager[Any] = torch._C._AutoDispatchBelowAutograd()
     return guard
 
 
-# -- what an entry rests on, besides its key ----------------------------------------------------
+# -- state that entries depend on, apart from their keys -----------------------------------------
 
 _MODULES = (
     "torch._decomp",
@@ -107,7 +119,7 @@ _MODULES = (
     "torch.utils._python_dispatch",
     "torch.utils._pytree",
 )
-_FLAGS = (
+_FLAG_READERS = (
     "_get_cudnn_allow_tf32",
     "_get_cudnn_benchmark",
     "_get_cudnn_deterministic",
@@ -128,39 +140,46 @@ _FLAGS = (
 _CLASSES = (FakeTensor, FakeTensorMode, ShapeEnv, torch._ops.OpOverload)
 
 
-class Rules:
-    """How operators work on fake tensors, as it is now: the functions that do it, what is
-    registered for operators of torch itself, and the settings that they read."""
+class FakeRulesSnapshot:
+    """A snapshot of everything that decides what operators return for fake tensors.
+
+    It contains the functions that implement fake tensors, the Python registrations for torch's own
+    operators, and the settings that those functions read.
+    """
 
     def __init__(self) -> None:
-        self._functions = [(space, *_functions(space)) for space in _spaces()]
-        self._registered, self._flags = _registered(), _flags()
-        self._tables = [(table, len(table)) for table in _tables()]
+        self._functions = [(space, *_list_callables(space)) for space in _watched_namespaces()]
+        self._registered, self._flags = _registration_state(), _read_flags()
+        self._tables_with_lengths = [(table, len(table)) for table in _operator_tables()]
         self._operators: dict[Any, Any] = {}
 
-    def add(self, operator: Any) -> None:
-        """What Python functions are registered for an operator matters as well."""
+    def add_operator(self, operator: Any) -> None:
+        """Add the Python kernels and decompositions of an operator to the snapshot."""
         if operator not in self._operators:
-            own = [table.get(operator) for table, _ in self._tables]
-            self._operators[operator] = dict(operator.py_kernels), own
+            implementations = [table.get(operator) for table, _ in self._tables_with_lengths]
+            self._operators[operator] = dict(operator.py_kernels), implementations
 
-    def hold(self) -> bool:
-        """Whether it is so still. What was only added does not matter."""
+    def is_current(self) -> bool:
+        """Whether nothing in the snapshot was replaced or removed; new functions do not matter."""
         return (
-            # Lists compare what is identical without a call.
-            all(list(map(space.get, names)) == found for space, names, found in self._functions)
-            and all(len(table) == length for table, length in self._tables)
+            # List comparison does not call `__eq__` for identical objects.
+            all(
+                list(map(space.get, names)) == functions
+                for space, names, functions in self._functions
+            )
+            and all(len(table) == length for table, length in self._tables_with_lengths)
             and all(
                 operator.py_kernels == kernels
-                and [table.get(operator) for table, _ in self._tables] == own
-                for operator, (kernels, own) in self._operators.items()
+                and [table.get(operator) for table, _ in self._tables_with_lengths]
+                == implementations
+                for operator, (kernels, implementations) in self._operators.items()
             )
-            and self._registered == _registered()
-            and self._flags == _flags()
+            and self._registered == _registration_state()
+            and self._flags == _read_flags()
         )
 
 
-def _spaces() -> Iterator[Any]:
+def _watched_namespaces() -> Iterator[Any]:
     for name, module in list(sys.modules.items()):
         if name.startswith(_MODULES) and module is not None:
             yield vars(module)
@@ -168,44 +187,44 @@ def _spaces() -> Iterator[Any]:
         yield vars(kind)
 
 
-def _tables() -> Iterator[Any]:
-    """By operator."""
+def _operator_tables() -> Iterator[Any]:
+    """Yield the dictionaries with implementations by operator."""
     yield fake_impls.op_implementations_dict
     yield from getattr(torch._decomp, "global_decomposition_table", {}).values()
 
 
-def _functions(space: Any) -> tuple[list[Any], list[Callable[..., Any]]]:
+def _list_callables(space: Any) -> tuple[list[Any], list[Callable[..., Any]]]:
     found = {name: value for name, value in list(space.items()) if callable(value)}
     return list(found), list(found.values())
 
 
-def _registered() -> tuple[Any, ...]:
-    return _registrations, set(torch.ops.loaded_libraries)
+def _registration_state() -> tuple[Any, ...]:
+    return _registration_count, set(torch.ops.loaded_libraries)
 
 
-_registrations = 0
-"""How often something was registered from Python for operators of torch itself."""
+_registration_count = 0
+"""Number of registrations that Python code has made for torch's own operators."""
 
 
 def count_registrations() -> None:
-    """From here on. Call it once per process, before others are forked off it."""
+    """Start to count registrations. Call it once per process, before the process forks."""
     library = torch.library.Library
     original: Any = library.impl
 
     @functools.wraps(original)
     def impl(self: Any, *args: Any, **kwargs: Any) -> Any:
-        global _registrations
-        _registrations += self.ns in _NAMESPACES
+        global _registration_count
+        _registration_count += self.ns in _NAMESPACES
         return original(self, *args, **kwargs)
 
     library.impl = impl  # type: ignore[method-assign]
 
 
-def _flags() -> tuple[Any, ...]:
+def _read_flags() -> tuple[Any, ...]:
     flags: list[Any] = []
-    for name in _FLAGS:
-        ask = getattr(torch._C, name, None)
-        flags.append(ask() if ask is not None else None)
+    for name in _FLAG_READERS:
+        read = getattr(torch._C, name, None)
+        flags.append(read() if read is not None else None)
     config: Any = torch._functorch.config
     flags.append(config.get_hash())
     return tuple(flags)

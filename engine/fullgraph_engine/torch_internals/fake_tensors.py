@@ -1,4 +1,4 @@
-"""Fake tensors, the mode that makes them, and what Dynamo asks of them."""
+"""Private names of fake tensors: the mode that creates them, and Dynamo's queries about them."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ STATIC_SHAPE_OF_GUARDS = Internal(
         ),
     ),
 )
-"""Not among :data:`INTERNALS`: nothing is missing where there is none."""
-MADE_FAKE = internal(
+"""Excluded from :data:`INTERNALS`: releases without this name do not need it."""
+FROM_REAL_TENSOR = internal(
     "fake tensors",
     _SCALARS,
     "torch._subclasses.fake_tensor",
@@ -59,7 +59,7 @@ MADE_FAKE = internal(
 OPERATORS = internal(
     "fake tensors", _SCALARS, "torch._subclasses.fake_impls", "op_implementations_dict"
 )
-TRACKED = internal("fake tensors", _SCALARS, "torch._dynamo.variables.builder", "TrackedFake")
+TRACKED_FAKE = internal("fake tensors", _SCALARS, "torch._dynamo.variables.builder", "TrackedFake")
 STATIC_REASON = internal(
     "fake tensors",
     "what Dynamo spares parameters, in runs with fake tensors",
@@ -67,29 +67,32 @@ STATIC_REASON = internal(
     "TensorStaticReason.PARAMETER",
 )
 
-INTERNALS = (STATIC_SHAPE, MADE_FAKE, OPERATORS, TRACKED, STATIC_REASON)
+INTERNALS = (STATIC_SHAPE, FROM_REAL_TENSOR, OPERATORS, TRACKED_FAKE, STATIC_REASON)
 
 
-def does_without_device() -> bool:
-    """Whether the mode itself has CUDA's device guard do nothing where there is no GPU.
+def provides_cuda_guard() -> bool:
+    """Whether ``FakeTensorMode`` itself installs a CUDA device guard on a machine without a GPU.
 
-    Since torch 2.10, in builds with CUDA.
+    It does since torch 2.10, in builds with CUDA.
     """
     return torch.backends.cuda.is_built() and hasattr(torch._C, "_ensureCUDADeviceGuardSet")
 
 
 def has_fake_function(operator: Any) -> bool:
-    """Whether a higher-order operator has a function for fake tensors, which the mode itself calls.
+    """Whether a higher-order operator has a function for fake tensors, which the mode calls itself.
 
-    ``torch._higher_order_ops.utils.register_fake``; others have a rule for the mode.
+    ``torch._higher_order_ops.utils.register_fake`` registers such functions. Other higher-order
+    operators have a ``py_impl`` rule for ``FakeTensorMode``.
     """
     return operator in getattr(torch._higher_order_ops.utils, "registered_hop_fake_fns", ())
 
 
-def find_higher_order_rules(mode: type[FakeTensorMode]) -> None:
-    """Let higher-order operators find the rules that they have for fake tensors in a subclass.
+def register_higher_order_rules(mode: type[FakeTensorMode]) -> None:
+    """Register the rules that higher-order operators have for ``FakeTensorMode`` for a subclass
+    too.
 
-    Up to torch 2.8. Since then a mode says that they are to come to its ``__torch_dispatch__``.
+    Needed up to torch 2.8. Later releases pass higher-order operators to ``__torch_dispatch__`` of
+    a mode whose ``supports_higher_order_operators`` is true.
     """
     if hasattr(TorchDispatchMode, "supports_higher_order_operators"):
         return

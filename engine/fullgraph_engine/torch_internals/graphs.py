@@ -1,4 +1,4 @@
-"""Graphs: their nodes as they are made, and their way to the backend."""
+"""Private names of graph capture: creation of nodes, and the call of the backend."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ CALL_COMPILER = internal("graphs", "graphs", _OG, "OutputGraph.call_user_compile
 INTERNALS = (COMPLIANCE, CREATE_NODE, CALL_COMPILER)
 
 
-def shape_env_of(output: Any) -> Any:
-    """The ``ShapeEnv`` of an ``OutputGraph``."""
+def find_shape_env(output: Any) -> Any:
+    """Return the ``ShapeEnv`` of an ``OutputGraph``, or None."""
     return getattr(output, "shape_env", None)

@@ -1,4 +1,4 @@
-"""The guards that Dynamo checks, and the tree that it checks them with."""
+"""Private names of the guards that Dynamo checks and of the tree that contains them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from .binding import internal
 
 _GUARDS = "torch._dynamo.guards"
 
-BUILD = internal("guards", "guards", _GUARDS, "CheckFunctionManager.__init__")
-WORDS = internal("guards", "the lines that guards come from", _GUARDS, "get_verbose_code_parts")
+BUILD_TREE = internal("guards", "guards", _GUARDS, "CheckFunctionManager.__init__")
+FORMAT_GUARD = internal(
+    "guards", "the lines that guards come from", _GUARDS, "get_verbose_code_parts"
+)
 RELATIONAL = internal(
     "guards",
     "counting guards that relate values once",
     "torch._C._dynamo.guards",
     "RelationalGuard",
 )
-PROFILE = internal(
+PROFILE_TREE = internal(
     "speed", "speed: leaving out how long guards take", _GUARDS, "profile_guard_manager"
 )
 FUNCTION_NAME = internal(
@@ -33,37 +35,52 @@ EXACT_TYPE = internal(
     "fake tensors", "what Dynamo spares parameters, in runs with fake tensors", _GUARDS, "istype"
 )
 
-ADD = internal("guards", "the lines that guards come from", "torch._guards", "GuardsSet.add")
+ADD_GUARD = internal("guards", "the lines that guards come from", "torch._guards", "GuardsSet.add")
 
-INTERNALS = (ADD, BUILD, WORDS, RELATIONAL, PROFILE, FUNCTION_NAME, EXACT_TYPE)
+INTERNALS = (
+    ADD_GUARD,
+    BUILD_TREE,
+    FORMAT_GUARD,
+    RELATIONAL,
+    PROFILE_TREE,
+    FUNCTION_NAME,
+    EXACT_TYPE,
+)
 
 
-def lack_stacks() -> bool:
-    """Whether this torch notes where a guard comes from only for its logs: up to 2.8."""
-    return releases.release(torch.__version__) < (2, 9)
+def are_stacks_missing() -> bool:
+    """Whether torch records the user stack of a guard only when its logs are on: up to 2.8."""
+    return releases.parse_release(torch.__version__) < (2, 9)
 
 
 def add_stack(guard: Any) -> None:
-    """Note the user's stack with a guard that has none."""
+    """Set ``user_stack`` of a guard that does not have one to the stack being traced."""
     if guard.user_stack is None:
         guard.user_stack = TracingContext.extract_stack()
 
 
-def type_of(node: Any) -> Any:
-    """The type of the value that a node of the tree guards; None where it is not known.
+def guarded_type(node: Any) -> Any:
+    """Return the type of the value that a node of the guard tree checks, or None if unknown.
 
-    Up to torch 2.8 the tree does not keep it: then :func:`type_asked_for` has it.
+    Up to torch 2.8 the tree does not store it; use :func:`requested_type` there.
     """
-    known = getattr(node, "get_type_of_guarded_value", None)
-    return None if known is None else known()
+    read_type = getattr(node, "get_type_of_guarded_value", None)
+    return None if read_type is None else read_type()
 
 
-def type_asked_for(guard: Any, source: str) -> Any:
-    """The type of the value that Dynamo wanted a guard on, if that has this source; else None."""
-    known = getattr(guard, "guarded_class_weakref", None)
-    return known() if known is not None and getattr(guard, "name", "") == source else None
+def requested_type(guard: Any, source: str) -> Any:
+    """Return the type of the value that Dynamo requested ``guard`` for.
+
+    The result is None if the guard has another ``source`` or the type is unknown.
+    """
+    class_reference = getattr(guard, "guarded_class_weakref", None)
+    return (
+        class_reference()
+        if class_reference is not None and getattr(guard, "name", "") == source
+        else None
+    )
 
 
-def manager_of(owner: Any) -> Any:
-    """The tree of guards that a ``CheckFunctionManager`` has built."""
-    return owner.guard_manager
+def find_guard_tree(check_manager: Any) -> Any:
+    """Return the guard tree that a ``CheckFunctionManager`` has built."""
+    return check_manager.guard_manager

@@ -1,4 +1,4 @@
-"""Minifying the graphs that a backend fails on."""
+"""Functorch's minifier of graphs that a backend fails on."""
 
 from torch._functorch.fx_minifier import minifier
 

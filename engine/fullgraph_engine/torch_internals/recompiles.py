@@ -1,11 +1,11 @@
-"""Where Dynamo says that it compiles a frame again, and that it does not any more.
+"""Private names with which Dynamo reports that it recompiles a frame, or that it stops to.
 
-| torch | what ``get_and_maybe_log_recompilation_reasons`` takes first |
+| torch | first argument of ``get_and_maybe_log_recompilation_reasons`` |
 |---|---|
 | since 2.13 | a list of cache entries |
-| up to 2.12 | the first entry, with the others behind its ``next`` |
+| up to 2.12 | the first entry of a linked list (``next``) |
 
-From 2.9 to 2.11 it is called a second time, with ``skip_logging``, about modules only.
+From 2.9 to 2.11 Dynamo calls it a second time with ``skip_logging``, for modules only.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ LIMIT = internal(
 INTERNALS = (REASONS, LIMIT)
 
 
-def entries(given: Any) -> list[Any]:
-    """The cache entries of a frame, from the first argument of :data:`REASONS`."""
-    return list(given) if isinstance(given, list) else list(_linked(given))
+def cache_entries(given: Any) -> list[Any]:
+    """Return the cache entries of a frame as a list, from the first argument of :data:`REASONS`."""
+    return list(given) if isinstance(given, list) else list(_walk_linked_entries(given))
 
 
-def _linked(entry: Any) -> Iterator[Any]:
+def _walk_linked_entries(entry: Any) -> Iterator[Any]:
     while entry is not None:
         yield entry
         entry = getattr(entry, "next", None)
 
 
-def is_about_modules(kwargs: dict[str, Any]) -> bool:
-    """Whether a call of :data:`REASONS` is the second one, of which nothing is to be reported."""
+def is_module_check(kwargs: dict[str, Any]) -> bool:
+    """Whether a call of :data:`REASONS` is the second one, for modules, and must not be
+    reported."""
     return bool(kwargs.get("skip_logging", False))

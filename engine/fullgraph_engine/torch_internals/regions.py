@@ -1,4 +1,4 @@
-"""Where torch makes a compiled callable, and what it notes of each call of one."""
+"""Private names with which torch creates a compiled callable and calls it."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ DEFAULTS: dict[str, Any] = {
 """Parameters of ``torch.compile`` except the model, with their defaults."""
 
 
-def is_compile(code: types.CodeType) -> bool:
-    """Whether a frame is a call of ``torch.compile``."""
+def is_compile_call(code: types.CodeType) -> bool:
+    """Whether a code object belongs to ``torch.compile``."""
     return code is _COMPILE
 
 
@@ -50,9 +50,11 @@ class CompiledCall:
     kwargs: dict[str, Any]
 
 
-def call_of(frame: types.FrameType | None) -> CompiledCall | None:
-    """The call whose wrapper runs the hooks of its context: the wrapper's frame is a few frames
-    above a hook. None where that frame is not found."""
+def find_compiled_call(frame: types.FrameType | None) -> CompiledCall | None:
+    """Return the compiled call whose hooks run in ``frame``, or None.
+
+    Searches up to eight frames outwards for torch's wrapper, in ``torch/_dynamo/eval_frame.py``.
+    """
     for _ in range(8):
         if frame is None:
             return None
@@ -64,9 +66,12 @@ def call_of(frame: types.FrameType | None) -> CompiledCall | None:
     return None
 
 
-def on_each_call(context: Any, enter: Callable[[], Callable[[], None]]) -> bool:
-    """Run ``enter`` before each call of a context's callable, and the function it returns after the
-    call. Return False if this torch does not have such hooks."""
+def add_call_hook(context: Any, enter: Callable[[], Callable[[], None]]) -> bool:
+    """Run ``enter`` before each call of an ``OptimizeContext``'s callable.
+
+    The function that ``enter`` returns runs after the call. Return False if this torch does not
+    have ``enter_exit_hooks``.
+    """
     hooks = getattr(context, "enter_exit_hooks", None)
     if not isinstance(hooks, list):
         return False
@@ -75,8 +80,10 @@ def on_each_call(context: Any, enter: Callable[[], Callable[[], None]]) -> bool:
 
 
 def compiled_subject(function: Any) -> Any:
-    """The module whose call a bound method is, for the methods that ``torch.compile`` makes of a
-    module; else the function itself."""
+    """Return the module if ``function`` is one of the call methods of a module, else ``function``.
+
+    ``torch.compile`` of a module compiles such a method, for example ``_call_impl``.
+    """
     owner = getattr(function, "__self__", None)
     name = getattr(function, "__name__", "")
     if isinstance(owner, torch.nn.Module) and name in _MODULE_CALLS:

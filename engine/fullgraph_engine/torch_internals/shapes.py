@@ -1,4 +1,4 @@
-"""Symbolic sizes: ``ShapeEnv``, the recording of its events, sources of values."""
+"""Private names of symbolic sizes: ``ShapeEnv``, the recording of its events, and sources."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ __all__ = [
 ]
 
 config: Any = sys.modules["torch.fx.experimental._config"]
-"""The settings of symbolic shapes: a module that torch gave the methods of its settings."""
+"""Module with the settings of symbolic shapes; torch adds ``patch`` and other methods to it."""
 
 SOURCE_MODULES = (torch._dynamo.source, torch._guards)
-"""Where the classes of sources are."""
+"""Modules that define the classes of sources."""
 
 _SS = "torch.fx.experimental.symbolic_shapes"
 
@@ -52,7 +52,9 @@ REPLACEMENT = internal(
     "specializations", "specialized dimensions", _SS, "ShapeEnv._set_replacement"
 )
 CREATE_SYMBOL = internal("specializations", "symbols of dimensions", _SS, "ShapeEnv.create_symbol")
-PLACE = internal("guards", "the lines that guards on sizes come from", _SS, "ShapeEnv._get_sloc")
+GET_LOCATION = internal(
+    "guards", "the lines that guards on sizes come from", _SS, "ShapeEnv._get_sloc"
+)
 CREATE_UNBACKED = internal(
     "explanations", "sizes that only the data know", _SS, "ShapeEnv.create_unbacked_symint"
 )
@@ -69,35 +71,36 @@ REPLAY = (
     internal("explanations", "replaying without leaving guards suppressed", _SS, "TLS"),
 )
 
-INTERNALS = (REPLACEMENT, CREATE_SYMBOL, PLACE, CREATE_UNBACKED, DEFER_ASSERT, *REPLAY)
+INTERNALS = (REPLACEMENT, CREATE_SYMBOL, GET_LOCATION, CREATE_UNBACKED, DEFER_ASSERT, *REPLAY)
 
 
 def name_of_source(source: Any) -> str:
-    """A method up to torch 2.9, then a property."""
+    """Return the name of a source: a method up to torch 2.9, a property since."""
     name = getattr(source, "name", "")
     return str(name() if callable(name) else name)
 
 
 def source_of_symbol(shape_env: Any, symbol: Any) -> str:
-    """The name of the value that a symbol is the size of; empty where it has none.
+    """Return the name of the value that a symbol is the size of, or an empty string.
 
-    ``var_to_sources`` up to torch 2.9, then ``source_to_var`` too.
+    The dictionary is ``var_to_sources`` up to torch 2.9; later releases also have
+    ``source_to_var``.
     """
     sources = getattr(shape_env, "var_to_sources", None) or getattr(shape_env, "source_to_var", {})
     found = sources.get(symbol, []) if isinstance(sources, dict) else []
     return name_of_source(found[0]) if found else ""
 
 
-def hints_of(shape_env: Any) -> Any:
-    """The values that its symbols had; those of the data are not among them.
+def symbol_hints(shape_env: Any) -> Any:
+    """Return the hints of the backed symbols of a ``ShapeEnv``, by symbol.
 
-    ``var_to_val`` up to torch 2.10, then ``backed_var_to_val``.
+    The dictionary is ``var_to_val`` up to torch 2.10, then ``backed_var_to_val``.
     """
     known = getattr(shape_env, "backed_var_to_val", None)
     return shape_env.var_to_val if known is None else known
 
 
 def deferred_asserts(shape_env: Any) -> list[Any]:
-    """Conditions that are checked when a graph runs."""
+    """Return the conditions that a ``ShapeEnv`` defers until the graph runs."""
     deferred = getattr(shape_env, "deferred_runtime_asserts", {})
     return [item for items in deferred.values() for item in items]

@@ -1,4 +1,4 @@
-"""What torch adds to sympy: functions, infinities, ranges, and printing as Python."""
+"""Torch's extensions of sympy: functions, infinities, value ranges and a Python printer."""
 
 from torch.utils._sympy import functions, numbers
 from torch.utils._sympy.printers import PythonPrinter

@@ -1,4 +1,4 @@
-"""Nested containers of tensors, flattened as torch itself flattens them."""
+"""Torch's flattening of nested containers of tensors (pytree)."""
 
 from torch.utils import _pytree as pytree
 

@@ -1,4 +1,4 @@
-"""The classes of Dynamo's variables: what its symbolic interpreter takes a value for."""
+"""Classes of Dynamo's variables, by which its symbolic interpreter represents values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMED_TUPLE = Internal(
     "shapes",
     _SHAPES,
     (
-        # First: the other class is older, and became that of named tuples too.
+        # Listed first: the other class is older and represents named tuples only since 2.12.
         Spelling(f"{_V}.lists", "NamedTupleVariable", "up to 2.11"),
         Spelling(
             f"{_V}.user_defined",
@@ -52,7 +52,7 @@ COMPUTED = internal(
     f"{_V}.lazy",
     "ComputedLazyConstantVariable",
 )
-"""Since torch 2.14; what it stands for was a :data:`CONSTANT` before."""
+"""Represents computed constants since torch 2.14; a :data:`CONSTANT` did before."""
 
 VALUES = (
     TENSOR,
@@ -67,9 +67,10 @@ VALUES = (
     ATTRIBUTE,
     NULL,
 )
-"""What is needed to say which expressions were tensors. All of it, lest something wrong is said."""
+"""Names required to report which expressions were tensors. All are required, because a missing
+class would lead to wrong reports."""
 
 SHAPES = (SYMBOL, CONSTANT, SIZE, TUPLE, NAMED_TUPLE, LIST)
-"""What is needed besides to say what they were."""
+"""Additional names required to report dtypes and sizes."""
 
 INTERNALS = (*VALUES, *SHAPES)

@@ -1,15 +1,15 @@
-"""What torch knows of GPUs, for processes that use none."""
+"""Make torch report zero GPUs in processes that do not use one."""
 
 from __future__ import annotations
 
 import torch
 
 
-def never_ask() -> None:
-    """Have torch count no GPU in this process and its forks, whatever a file puts into
-    ``CUDA_VISIBLE_DEVICES``.
+def report_no_gpu() -> None:
+    """Make ``torch.cuda.device_count`` return 0 without a query, in this process and its forks.
 
-    A process that asks the driver leaves its forks without CUDA, and torch asks it in nearly every
-    trace (``torch.cuda.is_available``).
+    torch queries the CUDA driver in nearly every trace (``torch.cuda.is_available``), and after a
+    query the forks of a process cannot use CUDA. The setting also applies if a file changes
+    ``CUDA_VISIBLE_DEVICES``.
     """
     torch.cuda._cached_device_count = 0

@@ -1,22 +1,22 @@
-"""Drive the real tracer once and write down everything it did.
+"""Run a call under Dynamo once and record everything that Dynamo did.
 
-The only place that drives Dynamo, through :mod:`..torch_internals`. What leaves this package
-is a :class:`Recording`, plain data.
+Only this package drives Dynamo, through :mod:`..torch_internals`. Its result is a
+:class:`Recording`, which is plain data.
 """
 
-from .absent_cuda import want_for as want_cuda_for
+from .absent_cuda import request_for_source as want_cuda_for
 from .describe import describe_value
-from .drive import call_eagerly, failure_of, fake_mode, tensor_mode, trace, warm
+from .drive import call_eagerly, failure_of, fake_mode, tensor_mode, trace, warm_up
 from .recording import Recording
-from .tensors import ValueNeeded, devices, has_device, storage_bytes
-from .triton_kernels import were_launched
+from .tensors import ValueNeeded, device_types, has_device, storage_bytes
+from .triton_kernels import was_kernel_launched
 
 __all__ = [
     "Recording",
     "ValueNeeded",
     "call_eagerly",
     "describe_value",
-    "devices",
+    "device_types",
     "failure_of",
     "fake_mode",
     "has_device",
@@ -24,6 +24,6 @@ __all__ = [
     "tensor_mode",
     "trace",
     "want_cuda_for",
-    "warm",
-    "were_launched",
+    "warm_up",
+    "was_kernel_launched",
 ]

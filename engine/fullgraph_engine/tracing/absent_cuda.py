@@ -1,16 +1,16 @@
-"""Fake CUDA tensors on a torch that was built without CUDA, and on an old one without a GPU.
+"""Make fake CUDA tensors work on a torch without CUDA, and before torch 2.10 also without a GPU.
 
-Under FakeTensorMode no kernel runs, so ``device="cuda"`` could be traced on any machine. On a CUDA
-build without a GPU torch arranges that itself since 2.10: it registers a device guard that does
-nothing. Before, the guard asks the driver that is not there. A CPU build has no CUDA guard at all,
-and device-aware C++ code fails with "PyTorch is not linked with support for cuda devices". Here the
-do-nothing guard that every build registers for the meta device is registered for CUDA as well, with
-the one answer changed that matters: the current device is ``cuda:0``.
+Under FakeTensorMode no kernel runs, so code with ``device="cuda"`` can be traced on any machine. A
+CUDA build of torch 2.10 or later handles a missing GPU itself: it registers a device guard that
+does nothing. The guard of older releases queries the missing driver. A CPU build does not have a
+CUDA guard, and device-aware C++ code fails with "PyTorch is not linked with support for cuda
+devices". This module takes the do-nothing guard that every build registers for the meta device, and
+registers a copy for CUDA whose current device is ``cuda:0``.
 
-``c10/core/impl/DeviceGuardImplInterface.h`` is the source of the layout: the registry is an
-exported array of pointers by device type, and the virtual functions begin with the (two or no)
-destructors and ``type``, ``exchangeDevice``, ``getDevice``. Instead of trusting that order,
-:func:`pretend` looks for the entries that answer like them, and tests the result.
+``c10/core/impl/DeviceGuardImplInterface.h`` defines the layout. The registry is an exported array
+of pointers, indexed by device type. The table of virtual functions begins with destructors (two or
+none), then ``type``, ``exchangeDevice`` and ``getDevice``. :func:`pretend` does not rely on the
+number of destructors: it calls the entries to find ``type``.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ from typing import Any
 _CUDA, _META = 1, 14
 _SLOTS = 48
 _REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
-_ANSWER_TYPE = ctypes.CFUNCTYPE(ctypes.c_int8, ctypes.c_void_p)
-_keep: list[Any] = []
-_wanted = False
+_TYPE_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int8, ctypes.c_void_p)
+_kept_alive: list[Any] = []
+_requested = False
 
 
 def is_needed() -> bool:
-    """Whether fake CUDA tensors would not work here as they are."""
+    """Whether fake CUDA tensors fail on this torch without :func:`pretend`."""
     from ..torch_internals import fake_tensors
 
-    return not fake_tensors.does_without_device()
+    return not fake_tensors.provides_cuda_guard()
 
 
-def want_for(text: str) -> None:
-    """If the code of this process speaks of CUDA, fake runs shall :func:`pretend` to have it.
+def request_for_source(text: str) -> None:
+    """Request a CUDA guard for later fake runs if the source text of this process mentions CUDA.
 
-    Asked for and not always done, because autograd looks for a real accelerator once the guard is
-    there, and code without CUDA shall run exactly as without us.
+    The guard is not installed unconditionally: autograd looks for a real accelerator once the guard
+    exists, and code without CUDA must run as it does without this engine.
     """
-    global _wanted
+    global _requested
     if "cuda" in text:
-        _wanted = True
+        _requested = True
 
 
-def is_wanted() -> bool:
-    """Whether :func:`want_for` was called with such a text."""
-    return _wanted
+def is_requested() -> bool:
+    """Whether :func:`request_for_source` was called with a text that mentions CUDA."""
+    return _requested
 
 
-def pretend() -> bool:
-    """Make fake CUDA tensors work in this process; False where that cannot be done.
+def install_cuda_guard() -> bool:
+    """Make fake CUDA tensors work in this process; return False if that fails.
 
-    Never undone: only a process that will not compute on real devices may call it.
+    The change is permanent, so call it only in a process that does not compute on real devices.
     """
     import torch
 
-    if _keep or not is_needed():
+    if _kept_alive or not is_needed():
         return True
     library = Path(torch.__file__).parent / "lib" / "libc10.so"
     try:
@@ -73,31 +73,31 @@ def pretend() -> bool:
         return False
     slots = (ctypes.c_void_p * _SLOTS)()
     ctypes.memmove(slots, table, ctypes.sizeof(slots))
-    first = _type_slot(meta, slots)
-    if first is None:
+    type_slot = _find_type_slot(meta, slots)
+    if type_slot is None:
         return False
 
-    # struct Device { DeviceType type; DeviceIndex index; }: two bytes, returned in a register.
-    answer_type = _ANSWER_TYPE(lambda _self: _CUDA)
-    answer_device = ctypes.CFUNCTYPE(ctypes.c_uint16, ctypes.c_void_p)(lambda _self: _CUDA)
-    exchange = ctypes.CFUNCTYPE(ctypes.c_uint16, ctypes.c_void_p, ctypes.c_uint16)(
+    # struct Device { DeviceType type; DeviceIndex index; } has two bytes and is returned in a
+    # register.
+    return_type = _TYPE_FUNCTION(lambda _self: _CUDA)
+    return_device = ctypes.CFUNCTYPE(ctypes.c_uint16, ctypes.c_void_p)(lambda _self: _CUDA)
+    exchange_device = ctypes.CFUNCTYPE(ctypes.c_uint16, ctypes.c_void_p, ctypes.c_uint16)(
         lambda _self, _device: _CUDA
     )
-    for offset, function in ((0, answer_type), (1, exchange), (2, answer_device)):
-        slots[first + offset] = ctypes.cast(function, ctypes.c_void_p).value
+    for offset, function in ((0, return_type), (1, exchange_device), (2, return_device)):
+        slots[type_slot + offset] = ctypes.cast(function, ctypes.c_void_p).value
     guard = (ctypes.c_void_p * 2)(ctypes.addressof(slots), 0)
-    _keep.extend((slots, answer_type, answer_device, exchange, guard))
+    _kept_alive.extend((slots, return_type, return_device, exchange_device, guard))
     registry[_CUDA] = ctypes.addressof(guard)
     return True
 
 
-def _type_slot(guard: int, slots: Any) -> int | None:
-    """The index of ``type()``: 0, or 2 behind the destructors where those are declared first.
+def _find_type_slot(guard: int, slots: Any) -> int | None:
+    """Return the index of ``type()`` in the function table: 0, or 2 if two destructors precede it.
 
-    Called on the wrong entry at 0 it is a complete-object destructor of a class without members,
-    which does nothing.
+    If entry 0 is a destructor, calling it is harmless: the class does not have members.
     """
     for index in (0, 2):
-        if slots[index] and _ANSWER_TYPE(slots[index])(guard) == _META:
+        if slots[index] and _TYPE_FUNCTION(slots[index])(guard) == _META:
             return index
     return None

@@ -1,4 +1,4 @@
-"""Why a graph broke, in the words that Dynamo has for it."""
+"""Determine why a graph broke, in Dynamo's own words."""
 
 from __future__ import annotations
 
@@ -9,99 +9,104 @@ from collections.abc import Iterable
 from ..torch_internals.exceptions import ObservedFakeError, TorchRuntimeError
 from .recording import Cause
 
-_words: dict[str, Cause] = {}
-"""What breaks were about whose report is only a text, by that text."""
+_causes_by_text: dict[str, Cause] = {}
+"""Causes of breaks that Dynamo reports only as formatted text, by that text."""
 
 
 class ReportedBreak(Exception):
-    """Stands for a break that Dynamo reports without having raised anything."""
+    """An exception that represents a break which Dynamo reported without raising anything."""
 
 
-def remember_words(
+def remember_cause(
     text: str, kind: str, context: str, explanation: str, hints: Iterable[str]
 ) -> None:
-    """Dynamo has laid out the words of a break for a terminal."""
-    _words[text] = Cause(kind, explanation, tuple(map(str, hints)), context)
+    """Store the parts of a break's message when Dynamo formats them as one text."""
+    _causes_by_text[text] = Cause(kind, explanation, tuple(map(str, hints)), context)
 
 
-def of_words(text: str) -> ReportedBreak:
-    """The break that a report is about."""
+def break_from_text(text: str) -> ReportedBreak:
+    """Create a :class:`ReportedBreak` for the formatted text of a report, with its stored cause."""
     error = ReportedBreak(text)
-    first = text.split("\n", 1)[0]
-    error._fullgraph_cause = _words.get(text) or Cause(first, text)  # type: ignore[attr-defined]
+    title = text.split("\n", 1)[0]
+    error._fullgraph_cause = _causes_by_text.get(text) or Cause(title, text)  # type: ignore[attr-defined]
     return error
 
 
-def raised_by_unimplemented() -> tuple[Cause | None, BaseException | None]:
-    """The words given to ``unimplemented`` and the exception it was called for.
+def read_unimplemented() -> tuple[Cause | None, BaseException | None]:
+    """Return the cause from the locals of ``unimplemented`` and the exception passed as
+    ``from_exc``.
 
-    Its message is these words laid out for a terminal; its locals are the words themselves.
+    Must be called while ``torch._dynamo.exc.unimplemented`` is on the stack, up to eight frames
+    above. Its error message is these locals, formatted for a terminal. Both results are None if it
+    is not found.
     """
     frame: types.FrameType | None = sys._getframe(1)
     for _ in range(8):
         if frame is None:
             break
         if frame.f_code.co_name.startswith("unimplemented") and "gb_type" in frame.f_locals:
-            words = frame.f_locals
+            arguments = frame.f_locals
             cause = Cause(
-                str(words["gb_type"]),
-                str(words.get("explanation", "")),
-                tuple(str(hint) for hint in words.get("hints") or ()),
-                str(words.get("context", "")),
+                str(arguments["gb_type"]),
+                str(arguments.get("explanation", "")),
+                tuple(str(hint) for hint in arguments.get("hints") or ()),
+                str(arguments.get("context", "")),
             )
-            source = words.get("from_exc")
+            source = arguments.get("from_exc")
             return cause, source if isinstance(source, BaseException) else None
         frame = frame.f_back
     return None, None
 
 
-def of_error(error: BaseException) -> tuple[Cause, ...]:
-    """The break that started it first, then what happened while it was being handled."""
+def cause_chain(error: BaseException) -> tuple[Cause, ...]:
+    """Return the causes of a break: the original break first, then what failed while handling
+    it."""
     chain: list[Cause] = []
-    link: BaseException | None = error
-    while link is not None and len(chain) < 16:
-        cause = getattr(link, "_fullgraph_cause", None) or _cause_behind(link)
+    current: BaseException | None = error
+    while current is not None and len(chain) < 16:
+        cause = getattr(current, "_fullgraph_cause", None) or _cause_of_reraised(current)
         if cause is None:
-            kind = getattr(link, "gb_type", None) or type(link).__name__
-            text = str(getattr(link, "msg", link))
+            kind = getattr(current, "gb_type", None) or type(current).__name__
+            text = str(getattr(current, "msg", current))
             cause = Cause(kind=str(kind), explanation=text)
         chain.append(cause)
-        source = getattr(link, "_fullgraph_source", None)
-        # A break made from an ordinary exception (a failing fake kernel) is explained by its
-        # own words; only breaks made from breaks are a chain.
-        link = source if hasattr(source, "_fullgraph_cause") else None
+        source = getattr(current, "_fullgraph_source", None)
+        # An ordinary exception, for example of a failing fake kernel, ends the chain: its text is
+        # already in the explanation.
+        current = source if hasattr(source, "_fullgraph_cause") else None
     return tuple(reversed(chain))
 
 
-def behind_fake_error(error: BaseException) -> BaseException | None:
-    """What an operator raised on fake tensors, behind an error that Dynamo made of it.
+def find_operator_error(error: BaseException) -> BaseException | None:
+    """Return an operator's own exception on fake tensors, from the error that Dynamo raised for it.
 
-    Since torch 2.14 such an error first passes through the handlers of the traced code.
+    Since torch 2.14 such an exception first passes through the exception handlers of the traced
+    code. None for other errors and older releases.
     """
     if ObservedFakeError is None or not isinstance(error, TorchRuntimeError):
         return None
-    link, passed = error.__context__, False
+    current, seen_fake_error = error.__context__, False
     for _ in range(16):
-        if link is None:
+        if current is None:
             break
-        passed = passed or isinstance(link, ObservedFakeError)
-        if passed and link.__cause__ is not None:
-            return link.__cause__
-        link = link.__context__
+        seen_fake_error = seen_fake_error or isinstance(current, ObservedFakeError)
+        if seen_fake_error and current.__cause__ is not None:
+            return current.__cause__
+        current = current.__context__
     return None
 
 
-def of_message(error: BaseException) -> Cause:
-    """The title that Dynamo has laid out above an error, and its explanation."""
+def parse_message(error: BaseException) -> Cause:
+    """Parse the title and the explanation from the formatted message of an error."""
     title, _, rest = str(getattr(error, "msg", error)).partition("\n")
     explanation = rest.partition("Explanation: ")[2].partition("\n  Hint: ")[0]
     return Cause(title.strip(), explanation.strip())
 
 
-def _cause_behind(error: BaseException) -> Cause | None:
-    """The cause of a break that was raised again, with the same words, as another exception."""
-    behind = error.__context__
-    if behind is None or getattr(behind, "msg", None) != getattr(error, "msg", ""):
+def _cause_of_reraised(error: BaseException) -> Cause | None:
+    """Return the cause of a break that Dynamo raised again with the same message."""
+    original = error.__context__
+    if original is None or getattr(original, "msg", None) != getattr(error, "msg", ""):
         return None
-    cause = getattr(behind, "_fullgraph_cause", None)
+    cause = getattr(original, "_fullgraph_cause", None)
     return cause if isinstance(cause, Cause) else None

@@ -1,4 +1,4 @@
-"""Values in probe notation: ``f32[4, 16]``, ``(i64[b], True)``."""
+"""Format values in probe notation: ``f32[4, 16]``, ``(i64[b], True)``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ def _abbreviations() -> dict[Any, str]:
 
 
 def dtype_name(dtype: Any) -> str:
-    """``f32``, from ``torch.fx.graph.dtype_abbrs``, else the dtype's name without ``torch.``."""
+    """Return the short name of a dtype, such as ``f32``, from ``torch.fx.graph.dtype_abbrs``.
+
+    A dtype without an abbreviation keeps its name, without ``torch.``.
+    """
     return _abbreviations().get(dtype, str(dtype).removeprefix("torch."))
 
 
 def describe_tensor(tensor: Any) -> str:
-    """``f32[4, s0]``, with ``@cuda`` where it is not on the CPU."""
+    """Format a tensor as ``f32[4, s0]``, with ``@cuda`` if it is not on the CPU."""
     try:
         sizes = ", ".join(str(size) for size in tensor.shape)
         device = tensor.device.type
@@ -29,7 +32,7 @@ def describe_tensor(tensor: Any) -> str:
 
 
 def describe_value(value: Any) -> str:
-    """One short line for anything a graph node may hold; empty for nothing."""
+    """Format any value of a graph node in one short line; None becomes an empty string."""
     import torch
 
     if value is None:

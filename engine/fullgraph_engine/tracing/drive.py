@@ -1,4 +1,4 @@
-"""Drive Dynamo once over one call."""
+"""Trace one call with Dynamo, and prepare the process for it."""
 
 from __future__ import annotations
 
@@ -31,46 +31,49 @@ from . import (
 )
 from .observer import Witness
 from .recording import Break, Cause, ChosenValue, Failure, Recording
-from .scalars import readable_scalars
+from .scalars import allow_scalar_reads
 from .tensors import (
     RunTensorMode,
     ValueNeeded,
-    copyable_constants,
-    formattable_scalars,
-    recognised_parameters,
-    swappable_parameters,
+    allow_constant_copies,
+    allow_parameter_swaps,
+    allow_scalar_formatting,
+    recognize_parameters,
 )
 
-_fake: RunTensorMode | None = None
+_fake_mode: RunTensorMode | None = None
 
 
 def fake_mode() -> RunTensorMode:
-    """The fake tensor mode of this process: tensors of two modes cannot meet in one operator."""
-    global _fake
-    if _fake is None:
-        _fake = RunTensorMode()
-    return _fake
+    """Return the only fake tensor mode of this process.
+
+    Operators refuse tensors from two modes, so all runs share this one.
+    """
+    global _fake_mode
+    if _fake_mode is None:
+        _fake_mode = RunTensorMode()
+    return _fake_mode
 
 
 @contextlib.contextmanager
 def tensor_mode(fake: bool) -> Iterator[RunTensorMode | None]:
-    """Everything inside sees fake tensors, or real ones."""
+    """Activate fake tensors for the block, or leave tensors real if ``fake`` is false."""
     if not fake:
         yield None
         return
-    if absent_cuda.is_wanted():
-        absent_cuda.pretend()
+    if absent_cuda.is_requested():
+        absent_cuda.install_cuda_guard()
     mode = fake_mode()
-    triton_kernels.launch_nothing()
-    fake_tensors.find_higher_order_rules(RunTensorMode)
-    recurrent.shorten(mode)
+    triton_kernels.skip_fake_launches()
+    fake_tensors.register_higher_order_rules(RunTensorMode)
+    recurrent.skip_time_steps(mode)
     with (
         mode,
-        swappable_parameters(),
-        recognised_parameters(),
-        copyable_constants(),
-        formattable_scalars(),
-        readable_scalars(),
+        allow_parameter_swaps(),
+        recognize_parameters(),
+        allow_constant_copies(),
+        allow_scalar_formatting(),
+        allow_scalar_reads(),
     ):
         yield mode
 
@@ -88,77 +91,78 @@ def trace(
 ) -> Recording:
     """Call ``function`` under ``torch.compile`` with a backend that compiles nothing.
 
-    Call it inside :func:`tensor_mode`. ``dynamic`` are dimensions to try as symbolic; Dynamo may
-    still specialize them, and then that is recorded. ``symbols`` are what the user
-    calls them. What the call raises becomes the recording's ``failure``; only :class:`ValueNeeded`
-    passes through. Of the code of ``file`` it is written down what values were.
+    The caller must be inside :func:`tensor_mode`. ``dynamic`` lists the dimensions to mark as
+    dynamic; Dynamo may still specialize them, and the recording states it. ``symbols`` are the
+    user's names of these dimensions, in the same order. The recording contains the values in the
+    code of ``file``. An exception of the call becomes the recording's ``failure``; only
+    :class:`ValueNeeded` propagates.
     """
-    install()
+    install_hooks()
     for tensor, dim in dynamic:
         dynamo.mark_dynamic(tensor, dim)
     backend = NoBackend()
     backend.marks_outputs = bool(dynamic)
-    if _fake is not None:
-        _fake.keeps_dynamic = bool(dynamic)
-    watch = recorder.Recorder(BOTTOM, on_break, file, witness)
+    if _fake_mode is not None:
+        _fake_mode.keeps_dynamic = bool(dynamic)
+    active_recorder = recorder.Recorder(BOTTOM, on_break, file, witness)
     for (tensor, dim), symbol in zip(dynamic, symbols, strict=False):
-        watch.shapes.name(tensor, dim, symbol)
-    started = time.perf_counter()
-    with watch.listen() as recording, _report_chosen(recording):
+        active_recorder.shapes.set_size_name(tensor, dim, symbol)
+    start = time.perf_counter()
+    with active_recorder.listen() as recording, _record_chosen_values(recording):
         try:
-            # A module without what `nn.Module.__init__` makes raises here.
+            # `torch.compile` raises for a module that did not call `nn.Module.__init__`.
             compiled = torch.compile(function, backend=backend)
-            _call(compiled, args, kwargs)
+            _make_call(compiled, args, kwargs)
         except ValueNeeded:
             raise
         except BaseException as error:
             recording.failure = failure_of(error)
         finally:
-            recording.seconds = time.perf_counter() - started
+            recording.seconds = time.perf_counter() - start
     return recording
 
 
 def call_eagerly(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """The same call without Dynamo; raises what it raises."""
+    """Call ``function`` with Dynamo disabled; exceptions propagate."""
     with dynamo.config.patch(disable=True):
-        return _call(function, args, kwargs)
+        return _make_call(function, args, kwargs)
 
 
 def failure_of(error: BaseException) -> Failure:
-    """What to remember of an exception; tracer errors bring the user's stack along."""
-    traced = getattr(error, "_fullgraph_stack", None) or stacks.of_summary(
+    """Convert an exception to a :class:`Failure`, with the user's stack of tracer errors."""
+    traced = getattr(error, "_fullgraph_stack", None) or stacks.stack_of_summary(
         getattr(error, "real_stack", None)
     )
-    live = stacks.of_traceback(error.__traceback__)
-    # Mistakes of Dynamo's own, such as a guard that fails at once, are plain exceptions.
+    live = stacks.stack_of_traceback(error.__traceback__)
+    # Dynamo's internal errors, such as a guard that fails immediately, are plain exceptions.
     in_tracer = (
         isinstance(error, _TRACER_ERRORS)
         or bool(traced)
-        or stacks.leads_into_tracer(error.__traceback__)
+        or stacks.passes_through_tracer(error.__traceback__)
     )
     cause = getattr(error, "inner_exception", None) or error
-    # Errors that are a break first and are then raised as one text.
+    # Dynamo turns some breaks into an error with the same text.
     broken = error.__context__
     chain: tuple[Cause, ...] = ()
     if broken is not None and getattr(broken, "_fullgraph_cause", None) is not None:
         if isinstance(error, TorchRuntimeError):
             # An operator failed on fake tensors: the error of that operator says the most.
             cause = getattr(broken, "_fullgraph_source", None) or cause
-            chain = causes.of_error(broken)
+            chain = causes.cause_chain(broken)
         elif isinstance(error, UncapturedHigherOrderOpError):
-            chain = causes.of_error(broken)
+            chain = causes.cause_chain(broken)
     elif isinstance(error, TorchRuntimeError):
-        # The same up to torch 2.10, where it is no break first.
+        # Up to torch 2.10 Dynamo raises this error without a break.
         cause = error.__cause__ or getattr(error.__context__, "__cause__", None) or cause
-    original = causes.behind_fake_error(error)
+    original = causes.find_operator_error(error)
     if original is not None:
-        cause, chain = original, (causes.of_message(error),)
-    words = _words(cause)
+        cause, chain = original, (causes.parse_message(error),)
+    words = _strip_tracer_stack(cause)
     return Failure(
         "tracer" if in_tracer else "eager",
         type(cause).__name__,
         words.partition(" Got graph break/error:")[0] if chain else words,
-        stacks.join(live, traced),
+        stacks.join_stacks(live, traced),
         chain,
         str(getattr(error, "_hop_name", "")),
     )
@@ -167,33 +171,34 @@ def failure_of(error: BaseException) -> Failure:
 _TRACER_ERRORS = (TorchDynamoException, ConstraintViolationError)
 
 
-def _words(error: BaseException) -> str:
-    """The message without the stack that Dynamo appends to it."""
+def _strip_tracer_stack(error: BaseException) -> str:
+    """Return the message of an error without the stack that Dynamo appends to it."""
     text = texts.message(error)
     for marker in ("\n\nfrom user code:", "\n\nSet TORCHDYNAMO_VERBOSE"):
         text = text.partition(marker)[0]
     return text.strip()
 
 
-def _call(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def _make_call(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     return function(*args, **kwargs)
 
 
-BOTTOM = _call.__code__
-"""Makes every traced call: the frames that called it are not the user's."""
+BOTTOM = _make_call.__code__
+"""Code object of the function that makes every traced call; frames outside it are not the
+user's."""
 
 
 @contextlib.contextmanager
-def _report_chosen(recording: Recording) -> Iterator[None]:
-    mode = _fake
+def _record_chosen_values(recording: Recording) -> Iterator[None]:
+    mode = _fake_mode
     if mode is None:
         yield
         return
 
-    def note(chosen: ChosenValue) -> None:
+    def record(chosen: ChosenValue) -> None:
         recording.chosen.append(chosen)
 
-    mode.on_chosen = note
+    mode.on_chosen = record
     try:
         yield
     finally:
@@ -201,21 +206,21 @@ def _report_chosen(recording: Recording) -> Iterator[None]:
 
 
 class NoBackend:
-    """A Dynamo backend that runs the captured graph as it is.
+    """A Dynamo backend that runs the captured graph without compiling it.
 
-    It also stands in for the backend wrappers that ``torch.compile`` makes, so that what the
-    user's file compiles is traced and not compiled. All instances are equal: Dynamo throws its
-    cache away when the backend changes.
+    It also replaces the backend wrappers that ``torch.compile`` creates, so that everything the
+    user's file compiles is traced but not compiled. All instances are equal, because Dynamo
+    discards its cache when the backend changes.
 
-    With ``marks_outputs`` a size that is symbolic when a graph ends stays so behind the break:
-    Dynamo would start the next graph with it as a constant, and make that symbolic only when
-    another size comes along.
+    With ``marks_outputs``, a size that is symbolic at the end of a graph stays symbolic after the
+    break. By default Dynamo would start the next graph with it as a constant, and make it symbolic
+    only for a second size.
     """
 
     compiler_name = "fullgraph"
-    calls_own = False
-    """True in programs: a backend written as a function of the user is called, and different
-    options make different backends, as for ``torch.compile``."""
+    calls_user_backend = False
+    """Set in programs. A backend written as a Python function of the user is then called, and
+    backends with different options are different, like in ``torch.compile``."""
     compiler: Callable[..., Any] | None = None
     """Backend that compiles the captured graphs of all instances; None to run them as they are."""
 
@@ -224,29 +229,35 @@ class NoBackend:
         self.key = (wrapped if callable(wrapped) else repr(wrapped), repr(args))
         self.dynamic = None
         self.config: dict[str, Any] = {}
-        self.own: Any = wrapped if NoBackend.calls_own and callable(wrapped) else None
+        self.user_backend: Any = (
+            wrapped if NoBackend.calls_user_backend and callable(wrapped) else None
+        )
         self.marks_outputs = bool(getattr(wrapped, "marks_outputs", False))
 
     def __call__(self, module: Any, inputs: Any, **kwargs: Any) -> Any:
-        compiler = self.own or self.chosen_compiler()
+        compiler = self.user_backend or self.chosen_compiler()
         if compiler is not None:
             return compiler(module, inputs, **kwargs)
         symbolic = _symbolic_outputs(module) if self.marks_outputs else ()
         if not symbolic:
             return module.forward
 
-        watch = recorder.active()
-        named = [
-            (number, dim, watch.shapes.words(size) if watch is not None else "")
+        active_recorder = recorder.active_recorder()
+        symbolic_with_names = [
+            (
+                number,
+                dim,
+                active_recorder.shapes.format_size(size) if active_recorder is not None else "",
+            )
             for number, dim, size in symbolic
         ]
 
         def forward(*args: Any) -> Any:
             outputs = module.forward(*args)
-            for number, dim, name in named:
+            for number, dim, name in symbolic_with_names:
                 dynamo.mark_dynamic(outputs[number], dim)
-                if watch is not None:
-                    watch.shapes.name(outputs[number], dim, name)
+                if active_recorder is not None:
+                    active_recorder.shapes.set_size_name(outputs[number], dim, name)
             return outputs
 
         return forward
@@ -258,7 +269,7 @@ class NoBackend:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, NoBackend):
             return False
-        return self.key == other.key or not NoBackend.calls_own
+        return self.key == other.key or not NoBackend.calls_user_backend
 
     def __hash__(self) -> int:
         return hash(NoBackend)
@@ -271,23 +282,25 @@ class NoBackend:
 
 
 class NoInductor(NoBackend):
-    """A stand-in for Inductor's wrapper, whose arguments are a mode and options."""
+    """A replacement for Inductor's wrapper, whose arguments are a mode and options."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # The fourth is a name for logs.
+        # The fourth argument is a name for logs.
         super().__init__("inductor", *args[:3], **kwargs)
         self._arguments, self._named = args, kwargs
 
     def chosen_compiler(self) -> Callable[..., Any] | None:
         """Return the chosen backend; for Inductor, with the mode and options of the region."""
-        if NoBackend.compiler is None or NoBackend.compiler is not backends.lookup("inductor"):
+        if NoBackend.compiler is None or NoBackend.compiler is not backends.find_backend(
+            "inductor"
+        ):
             return NoBackend.compiler
         wrapper = _wrappers[backends.INDUCTOR_WRAPPER]
         return wrapper(*self._arguments, **self._named)  # type: ignore[no-any-return]
 
 
 def _symbolic_outputs(module: Any) -> tuple[tuple[int, int, Any], ...]:
-    """Which dimensions of which outputs of a graph have no fixed size, and the size."""
+    """Return the symbolic dimensions of a graph's outputs, as (output, dimension, size) triples."""
     (outputs,) = module.graph.output_node().args
     found: list[tuple[int, int, Any]] = []
     for number, node in enumerate(outputs):
@@ -299,80 +312,81 @@ def _symbolic_outputs(module: Any) -> tuple[tuple[int, int, Any], ...]:
     return tuple(found)
 
 
-def install() -> None:
-    """Put all hooks in place, once per process, as far as this torch has them."""
+def install_hooks() -> None:
+    """Install all hooks that this torch supports, once per process."""
     global _installed
     if not _installed:
-        hooks.install()
-        operator_calls.install()
-        backends.GET_COMPILER.wrap(_around_get_compiler)
-        stand_ins = {backends.INDUCTOR_WRAPPER: NoInductor, backends.BACKEND_WRAPPER: NoBackend}
-        for wrapper, stand_in in stand_ins.items():
-            _wrappers[wrapper] = wrapper.get()
-            wrapper.replace(stand_in)
-        # Dynamo times every new set of guards on a flushed cache, for its logs: it allocates and
-        # touches 32 MiB, most of the time that a small frame takes, and nothing depends on it.
-        guards.PROFILE.wrap(lambda _original: lambda *_args: 0.0)
-        # For debug logs it reads and tokenizes each file that a traced function is in, torch's own
-        # as well.
+        hooks.install_hooks()
+        operator_calls.install_hook()
+        backends.GET_COMPILER.wrap(_wrap_get_compiler)
+        replacements = {backends.INDUCTOR_WRAPPER: NoInductor, backends.BACKEND_WRAPPER: NoBackend}
+        for wrapper, replacement in replacements.items():
+            _original_wrappers[wrapper] = wrapper.get()
+            wrapper.replace(replacement)
+        # Dynamo measures the speed of each new guard tree on a flushed cache, only for its logs.
+        # That allocates and writes 32 MiB, which is most of the time of a small frame.
+        guards.PROFILE_TREE.wrap(lambda _original: lambda *_args: 0.0)
+        # For debug logs Dynamo reads and tokenizes the file of every traced function, including
+        # torch's.
         guards.FUNCTION_NAME.wrap(lambda _original: lambda *_args: None)
-        triton_kernels.install()
+        triton_kernels.install_hook()
         _installed = True
 
 
 _installed = False
 
 
-def _around_get_compiler(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_get_compiler(original: Callable[..., Any]) -> Callable[..., Any]:
     def get_compiler_fn(compiler_fn: Any) -> Any:
-        is_named = isinstance(compiler_fn, str) and not _compiling
+        is_named = isinstance(compiler_fn, str) and not _uses_real_backends
         return original(NoBackend() if is_named else compiler_fn)
 
     return get_compiler_fn
 
 
 @contextlib.contextmanager
-def real_backends() -> Iterator[None]:
-    """Inside, ``torch.compile`` compiles with the backend that it is given."""
-    global _compiling
-    put_back = [wrapper.replace(original) for wrapper, original in _wrappers.items()]
-    _compiling = True
+def use_real_backends() -> Iterator[None]:
+    """Let ``torch.compile`` use its real backends while the context is active."""
+    global _uses_real_backends
+    undo_functions = [wrapper.replace(original) for wrapper, original in _original_wrappers.items()]
+    _uses_real_backends = True
     try:
         yield
     finally:
-        _compiling = False
-        for undo in put_back:
+        _uses_real_backends = False
+        for undo in undo_functions:
             if undo is not None:
                 undo()
 
 
-_compiling = False
-_wrappers: dict[Internal, Any] = {}
-"""What ``torch.compile`` makes of a backend's name, as torch has it."""
+_uses_real_backends = False
+_original_wrappers: dict[Internal, Any] = {}
+"""Classes with which ``torch.compile`` wraps a backend's name, as torch defines them."""
 
 
 def _start_autograd() -> None:
-    """Have autograd count its devices, as it does once per process, while there are none.
+    """Make autograd count its devices, which it does once per process, while there are none.
 
-    A CUDA build without a device gets one that does nothing when the first fake mode begins. From
-    then on autograd would start a thread for each device that it could be: in every run that calls
-    ``backward``, which then cannot fork, and may abort when several of them find that the pool of
-    threads that a fork has lost is not yet replaced (``caffe2::pthreadpool``).
+    A CUDA build without a device gets a device that does nothing when the first fake mode begins.
+    If autograd counted after that, it would start a thread per possible device in every run that
+    calls ``backward``. Such a run cannot fork, and may abort when several threads find that the
+    fork lost the thread pool (``caffe2::pthreadpool``).
 
-    C++ keeps the count of CUDA's, ``c10::cuda::device_count``, so it stays at none in all forks.
+    C++ stores the count of CUDA devices (``c10::cuda::device_count``), so it stays zero in all
+    forks.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a driver may say why it finds none
         torch.ones((), requires_grad=True).backward()
 
 
-def warm() -> None:
-    """Import and build what the first trace would: call once, before forking.
+def warm_up() -> None:
+    """Import and build what the first trace needs. Call it once, before the process forks.
 
-    Traces a little of everything that is common in models, on fake tensors, and forgets it. No
-    kernel of note runs, so no thread pool starts that a fork would break.
+    It traces a small model with the most common operators on fake tensors and discards the result.
+    The kernels are too small to start a thread pool, which a fork would break.
     """
-    install()
+    install_hooks()
 
     class Block(torch.nn.Module):
         def __init__(self) -> None:
@@ -404,15 +418,15 @@ def warm() -> None:
     backend = NoBackend()
     devices.hide()
     _start_autograd()
-    without_gpu.never_ask()
-    # What sympy has worked out about symbols it knows in every fork.
+    without_gpu.report_no_gpu()
+    # Fill sympy's caches for symbols, so that every fork has them.
     backend.marks_outputs = mode.keeps_dynamic = True
     with mode, contextlib.suppress(Exception):
         x = torch.randn(4, 3, 8)
-        recorder_only = recorder.Recorder(BOTTOM)
+        warmup_recorder = recorder.Recorder(BOTTOM)
         dynamo.mark_dynamic(x, 0)
-        with recorder_only.listen():
-            _call(torch.compile(Model(), backend=backend), (x,), {})
+        with warmup_recorder.listen():
+            _make_call(torch.compile(Model(), backend=backend), (x,), {})
     dynamo.reset()
     dynamo.counters.clear()
-    breaks.registry()
+    breaks.break_numbers()

@@ -1,8 +1,8 @@
-"""Which guards of an earlier compilation do not hold any more: all of them.
+"""Find all guards of earlier compilations that fail for the values of a call.
 
-Dynamo itself stops at the first one. Its guards form a tree that follows the values: a manager for
-each value, with the checks on it and with the managers of its parts. Walking it answers for every
-value by itself; what belongs to a value that is no longer what it was is left out.
+Dynamo itself stops at the first failing guard. Its guards form a tree that mirrors the values: each
+node is the manager of one value, with the checks on that value and the managers of its parts. This
+module checks every value separately. If a value fails, its parts are skipped.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import torch
 from . import stacks
 from .recording import FailedGuard, Guard, GuardFamily, Stack
 
-MOST = 64
-"""Failed guards that are told of one compilation."""
+MAX_FAILED_GUARDS = 64
+"""Maximum number of failed guards reported per compilation."""
 
 _STATEFUL = frozenset(
     ("NO_TENSOR_ALIASING", "OBJECT_ALIASING", "STORAGE_OVERLAPPING", "SYMBOLIC_SHAPE_GUARD")
 )
-"""Guards that remember the values they were called with until the whole tree is through."""
+"""Guards that store the values they are called with until the whole tree was checked."""
 
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
-_TENSOR = re.compile(
+_REPR_SAFE_TYPES = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
+_TENSOR_CHECK = re.compile(
     r"check_tensor\(.*?, (?P<type>\w+), (?P<keys>DispatchKeySet\(.*?\)), (?P<dtype>torch\.\w+), "
     r"device=(?P<device>\S+), requires_grad=(?P<grad>\w+), "
     r"size=\[(?P<size>.*?)\], stride=\[(?P<stride>.*?)\]\)"
@@ -62,27 +62,27 @@ _FAMILIES: dict[str, GuardFamily] = {
 }
 
 
-def remember(manager: Any, guards: Sequence[Guard]) -> None:
-    """Keep with a compilation what was recorded of its guards: where each comes from."""
+def store_guards(manager: Any, guards: Sequence[Guard]) -> None:
+    """Store the recorded guards of a compilation on its guard tree, for their stacks."""
     manager._fullgraph_guards = tuple(guards)
 
 
-def of_entry(entry: Any, local_values: dict[str, Any]) -> tuple[FailedGuard, ...]:
-    """The guards of one cache entry that fail for the values of a call, in the tree's order."""
+def find_failed_guards(entry: Any, local_values: dict[str, Any]) -> tuple[FailedGuard, ...]:
+    """Return the guards of one cache entry that fail for the values of a call, in tree order."""
     manager = entry.guard_manager
     compiled = str(getattr(entry, "compile_id", ""))
-    gone = getattr(manager, "invalidation_reason", "")
-    if gone:
-        return (FailedGuard(compiled, "identity", "DELETED", "", str(gone)),)
-    walk = _Walk(manager, local_values, compiled)
-    walk.visit(manager.root)
-    walk.epilogue(manager.root)
-    if not walk.found:
-        walk.as_dynamo_says()
-    return tuple(walk.found[:MOST])
+    invalidation = getattr(manager, "invalidation_reason", "")
+    if invalidation:
+        return (FailedGuard(compiled, "identity", "DELETED", "", str(invalidation)),)
+    search = _FailedGuardSearch(manager, local_values, compiled)
+    search.check_values(manager.root)
+    search.check_conditions(manager.root)
+    if not search.found:
+        search.use_dynamo_check()
+    return tuple(search.found[:MAX_FAILED_GUARDS])
 
 
-class _Walk:
+class _FailedGuardSearch:
     def __init__(self, manager: Any, local_values: dict[str, Any], compiled: str) -> None:
         self.found: list[FailedGuard] = []
         self._manager = manager
@@ -98,95 +98,96 @@ class _Walk:
         self._expressions: set[str] = set()
         self._origins: dict[tuple[str, str, str], Stack] | None = None
 
-    def visit(self, manager: Any) -> None:
+    def check_values(self, manager: Any) -> None:
         source = str(manager.get_source() or "")
         if source in ("", "L"):
             value: Any = self._locals
         else:
             try:
                 value = eval(source, self._scope)
-            except Exception:  # its owner has no such part any more
-                self._missing(manager, source)
+            except Exception:  # the owner of the value does not have this part any more
+                self._add_missing_value(manager, source)
                 return
         for leaf in manager.get_leaf_guards():
-            if type(leaf).__name__ not in _STATEFUL and not self._holds(leaf, source, value):
+            if type(leaf).__name__ not in _STATEFUL and not self._check_leaf(leaf, source, value):
                 return
-        for child in _children(manager):
-            if len(self.found) >= MOST:
+        for child in _child_managers(manager):
+            if len(self.found) >= MAX_FAILED_GUARDS:
                 return
-            self.visit(child)
+            self.check_values(child)
 
-    def epilogue(self, root: Any) -> None:
-        """Conditions on sizes, of which one guard has many, each an expression."""
+    def check_conditions(self, root: Any) -> None:
+        """Check the conditions on sizes: a single guard contains many of them, each an
+        expression."""
         for leaf in root.get_epilogue_lambda_guards():
             for part in leaf.verbose_code_parts():
-                self._condition(leaf, part)
+                self._check_condition(leaf, part)
 
-    def as_dynamo_says(self) -> None:
-        """What Dynamo's own check stops at, where going from value to value found nothing."""
+    def use_dynamo_check(self) -> None:
+        """Add the guard at which Dynamo's own check stops, if checking each value found nothing."""
         info = self._manager.check_verbose(self._locals)
         if info.result:
             return
-        stack = stacks.collapse(stacks.of_summary(getattr(info, "user_stack", None)))
+        stack = stacks.merge_resumed(stacks.stack_of_summary(getattr(info, "user_stack", None)))
         for part in info.verbose_code_parts[:1]:
             words = _expression(part)
             self._add("other", "CHECK", "", words, stack=stack)
 
     # -- one guard ----------------------------------------------------------------------------
 
-    def _holds(self, leaf: Any, source: str, value: Any) -> bool:
+    def _check_leaf(self, leaf: Any, source: str, value: Any) -> bool:
         kind = type(leaf).__name__
         try:
             if leaf(value):
                 return True
-        except Exception:  # it cannot be asked about a value of this kind
+        except Exception:  # the guard does not support a value of this type
             return True
         parts = leaf.verbose_code_parts()
         words = _expression(parts[0]) if parts else kind
-        stack = self._stack(kind, source, words)
+        stack = self._find_stack(kind, source, words)
         if kind == "TENSOR_MATCH":
-            self._tensor(source, value, words, stack)
+            self._add_tensor_differences(source, value, words, stack)
         elif kind == "LAMBDA_GUARD" and len(parts) > 1:
             for part in parts:
-                self._condition(leaf, part)
+                self._check_condition(leaf, part)
         elif kind == "GLOBAL_STATE":
-            changed = _state_that_changed(leaf, value)
+            changed = _changed_state(leaf, value)
             self._add("mode", kind, "", words, detail=changed, stack=stack)
         else:
             family = _FAMILIES.get(kind, "other")
             if kind == "LAMBDA_GUARD" and ".size()" not in words and ".stride()" not in words:
                 family = "other"
-            was, now = _both(kind, words, value)
+            was, now = _expected_and_actual(kind, words, value)
             self._add(family, kind, source, words, was=was, now=now, stack=stack)
         return False
 
-    def _missing(self, manager: Any, source: str) -> None:
+    def _add_missing_value(self, manager: Any, source: str) -> None:
         leaves = manager.get_leaf_guards()
         parts = leaves[0].verbose_code_parts() if leaves else []
         if parts:
             words = _expression(parts[0])
-            stack = self._stack(type(leaves[0]).__name__, source, words)
+            stack = self._find_stack(type(leaves[0]).__name__, source, words)
             self._add("structure", "MISSING", source, words, now="missing", stack=stack)
 
-    def _condition(self, leaf: Any, part: str) -> None:
+    def _check_condition(self, leaf: Any, part: str) -> None:
         words = _expression(part)
         if words in self._expressions:
             return
         self._expressions.add(words)
         try:
             holds = eval(words, self._scope)
-        except Exception:  # about a value that fails a guard of its own
+        except Exception:  # the condition uses a value that fails its own guard
             return
         if holds is False or isinstance(holds, str):
-            stack = self._stack(type(leaf).__name__, "", words)
+            stack = self._find_stack(type(leaf).__name__, "", words)
             of_tensor = ".size()" in words or ".stride()" in words
             family: GuardFamily = "size" if of_tensor else "value"
-            source, was = _equal_to(words)
+            source, was = _parse_equality(words)
             now = str(eval(source, self._scope)) if source else ""
             self._add(family, "SHAPE_ENV", source, words, was=was, now=now, stack=stack)
 
-    def _tensor(self, source: str, value: Any, words: str, stack: Stack) -> None:
-        match = _TENSOR.search(words)
+    def _add_tensor_differences(self, source: str, value: Any, words: str, stack: Stack) -> None:
+        match = _TENSOR_CHECK.search(words)
         if not isinstance(value, torch.Tensor) or match is None:
             now = type(value).__name__
             self._add("type", "TENSOR_MATCH", source, words, was="Tensor", now=now, stack=stack)
@@ -215,10 +216,10 @@ class _Walk:
             FailedGuard(self._compiled, family, kind, source, words, detail, was, now, stack)
         )
 
-    # -- where it comes from ------------------------------------------------------------------
+    # -- stacks of guards ---------------------------------------------------------------------
 
-    def _stack(self, kind: str, source: str, words: str) -> Stack:
-        """Where the guard that Dynamo made comes from; nothing where that was not recorded."""
+    def _find_stack(self, kind: str, source: str, words: str) -> Stack:
+        """Return the stack at which Dynamo created a guard; empty if it was not recorded."""
         if self._origins is None:
             guards: tuple[Guard, ...] = getattr(self._manager, "_fullgraph_guards", ())
             self._origins = {}
@@ -230,7 +231,7 @@ class _Walk:
         return found if found else self._origins.get((kind, source, ""), ())
 
 
-def _children(manager: Any) -> Iterator[Any]:
+def _child_managers(manager: Any) -> Iterator[Any]:
     pairs = getattr(manager, "get_key_value_managers", None)
     if pairs is not None:
         for key, value in pairs().values():
@@ -239,12 +240,12 @@ def _children(manager: Any) -> Iterator[Any]:
 
 
 def _expression(part: str) -> str:
-    """A guard without what Dynamo appends for people."""
+    """Return a guard's expression without the comment and hint that Dynamo appends."""
     words = part.partition("  # ")[0]
     return words.partition(" (HINT: ")[0].strip()
 
 
-def _state_that_changed(leaf: Any, value: Any) -> str:
+def _changed_state(leaf: Any, value: Any) -> str:
     try:
         (words,) = leaf.check_verbose(value).verbose_code_parts
     except Exception:
@@ -252,8 +253,9 @@ def _state_that_changed(leaf: Any, value: Any) -> str:
     return str(words).rpartition("changed:")[2].strip()
 
 
-def _both(kind: str, words: str, value: Any) -> tuple[str, str]:
-    """What a guard expects and what it got, where both can be said in a few words."""
+def _expected_and_actual(kind: str, words: str, value: Any) -> tuple[str, str]:
+    """Return the expected and the actual value of a guard; a value without a short form is
+    empty."""
     _, equals, expected = words.rpartition(" == ")
     if kind in ("LENGTH_CHECK", "DICT_LENGTH", "TUPLE_ITERATOR_LEN"):
         if not equals:
@@ -265,16 +267,21 @@ def _both(kind: str, words: str, value: Any) -> tuple[str, str]:
     if kind in ("TYPE_MATCH", "NONE_MATCH", "NOT_NONE"):
         found = re.search(r"type=<class '(?:.*\.)?(\w+)'>", words)
         was = found[1] if found else "None" if kind == "NONE_MATCH" else "not None"
-        return ("None" if was == "NoneType" else was), _type(value)
+        return ("None" if was == "NoneType" else was), _type_text(value)
     if kind in ("EQUALS_MATCH", "TRUE_MATCH", "FALSE_MATCH"):
-        return _short(expected) if equals else "", _value(value)
+        return _shorten(expected) if equals else "", _repr_if_safe(value)
     if kind == "MAPPING_KEYS_MATCH":
-        return "", _short(", ".join(_value(key) for key in value)) if _is_mapping(value) else ""
+        return "", _shorten(", ".join(_repr_if_safe(key) for key in value)) if _is_mapping(
+            value
+        ) else ""
     return "", ""
 
 
-def _equal_to(condition: str) -> tuple[str, str]:
-    """What has to be equal to a constant, and that; both empty for other conditions."""
+def _parse_equality(condition: str) -> tuple[str, str]:
+    """Parse a condition that compares an expression with a constant.
+
+    Return both sides as text, or two empty strings for any other condition.
+    """
     match ast.parse(condition, mode="eval").body:
         case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant() as constant]):
             return ast.unparse(left), ast.unparse(constant)
@@ -285,20 +292,25 @@ def _is_mapping(value: Any) -> bool:
     return hasattr(value, "keys")
 
 
-def _type(value: Any) -> str:
+def _type_text(value: Any) -> str:
     return "None" if value is None else type(value).__name__
 
 
-def _value(value: Any) -> str:
-    """The value, where its words are not the user's code."""
-    if type(value) in _PLAIN:
-        return _short(repr(value))
-    if type(value) in (tuple, list, torch.Size) and all(type(item) in _PLAIN for item in value):
-        return _short(repr(value))
+def _repr_if_safe(value: Any) -> str:
+    """Return the ``repr`` of a value whose type is built-in or torch's, else an empty string.
+
+    The ``repr`` of other types would run the user's code.
+    """
+    if type(value) in _REPR_SAFE_TYPES:
+        return _shorten(repr(value))
+    if type(value) in (tuple, list, torch.Size) and all(
+        type(item) in _REPR_SAFE_TYPES for item in value
+    ):
+        return _shorten(repr(value))
     return ""
 
 
-def _short(words: str) -> str:
+def _shorten(words: str) -> str:
     return words if len(words) <= 60 else words[:57] + "…"
 
 
@@ -306,7 +318,10 @@ _Difference = tuple[GuardFamily, str, str, str]
 
 
 def _differences(expected: re.Match[str], value: torch.Tensor) -> Iterable[_Difference]:
-    """In what a tensor is not as it was; ``detail`` names the part that differs."""
+    """Yield each difference between a tensor and the tensor that a guard expects.
+
+    Each item is the guard family, the property that differs, the expected and the actual value.
+    """
     if str(value.dtype) != expected["dtype"]:
         yield "tensor", "dtype", expected["dtype"], str(value.dtype)
     if value.requires_grad != (expected["grad"] == "True"):
@@ -314,7 +329,7 @@ def _differences(expected: re.Match[str], value: torch.Tensor) -> Iterable[_Diff
     kind, device = expected["device"], value.device
     if kind not in ("None", str(device.index)):
         yield "tensor", "device", kind, str(device)
-    sizes, strides = _numbers(expected["size"]), _numbers(expected["stride"])
+    sizes, strides = _parse_numbers(expected["size"]), _parse_numbers(expected["stride"])
     if len(sizes) != value.dim():
         yield "size", "dim", str(len(sizes)), str(value.dim())
         return
@@ -330,6 +345,6 @@ def _differences(expected: re.Match[str], value: torch.Tensor) -> Iterable[_Diff
             yield "tensor", f"stride {axis}", str(stride), str(now)
 
 
-def _numbers(words: str) -> list[int | None]:
+def _parse_numbers(words: str) -> list[int | None]:
     parts = [part.strip() for part in words.split(",") if part.strip()]
     return [int(part) if re.fullmatch(r"-?\d+", part) else None for part in parts]

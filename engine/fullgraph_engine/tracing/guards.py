@@ -1,7 +1,7 @@
-"""The guards that Dynamo checks, read off the tree that it checks them with.
+"""Record the guards that Dynamo checks, read from its guard tree.
 
-``OutputGraph.guards`` holds what was asked for; one such wish becomes several checks, or none, and
-others are added while the tree is built. Only the tree says what decides about a recompile. It is
+``OutputGraph.guards`` contains only the guards that were requested. One request becomes several
+checks or none, and building the tree adds others. The tree alone decides about recompiles. It is
 what ``TORCH_LOGS=guards`` prints.
 """
 
@@ -18,14 +18,14 @@ from ..torch_internals import frames
 from ..torch_internals import guards as upstream
 from ..torch_internals.variables import COMPUTED, CONSTANT
 from . import stacks, variables
-from .lines import last_place
+from .lines import last_instruction_range
 from .recording import Guard, GuardedCode, Recording, Stack, Write
 
-MOST = 10_000
-"""Guards that are written down of one run; the others are counted."""
+MAX_GUARDS = 10_000
+"""Maximum number of guards recorded per run; the others are only counted."""
 
 _COMMENT = "  # "
-"""What Dynamo puts between an expression and the line that it comes from."""
+"""Separator between an expression and the code location that Dynamo appends to it."""
 
 _HINT = " (HINT: "
 
@@ -38,120 +38,131 @@ class _Leaf(NamedTuple):
 
 
 @dataclass
-class _Open:
-    """A tree that is being built: which wish an expression came from."""
+class _TreeInProgress:
+    """A guard tree under construction, with the guard request of each expression.
 
-    wishes: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    ``requests`` maps Dynamo's text of an expression to the expression and its request, a
+    ``torch._guards.Guard``.
+    """
+
+    requests: dict[str, tuple[str, Any]] = field(default_factory=dict)
 
 
-class Guards:
-    """Writes the guards of one run into its recording."""
+class GuardRecorder:
+    """A recorder of the guards of one run."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._open: list[_Open] = []
-        self._places: dict[str, Stack] = {}
-        self._numbers: dict[str, dict[Stack, int]] = defaultdict(dict)
-        self._stacks: dict[tuple[Any, ...], Stack] = {}
+        self._trees: list[_TreeInProgress] = []
+        self._stacks_by_location: dict[str, Stack] = {}
+        self._stacks_per_text: dict[str, dict[Stack, int]] = defaultdict(dict)
+        self._stacks_by_summary: dict[tuple[Any, ...], Stack] = {}
 
     @contextlib.contextmanager
-    def building(self) -> Iterator[None]:
-        self._open.append(_Open())
+    def open_tree(self) -> Iterator[None]:
+        self._trees.append(_TreeInProgress())
         try:
             yield
         finally:
-            self._open.pop()
+            self._trees.pop()
 
-    def spoken(self, code_parts: Any, guard: Any, words: list[str]) -> None:
-        """Dynamo has put expressions into words, for a leaf of the tree."""
-        if self._open and guard is not None:
+    def note_request(self, code_parts: Any, guard: Any, texts: list[str]) -> None:
+        """Record the request from which Dynamo created the texts of a guard of the open tree."""
+        if self._trees and guard is not None:
             parts = code_parts if isinstance(code_parts, list) else [code_parts]
-            for part, said in zip(parts, words, strict=False):
-                # Two that one leaf checks are one for Dynamo where they are asked for on one line.
-                self._open[-1].wishes.setdefault(said, (part, guard))
+            for part, text in zip(parts, texts, strict=False):
+                # Dynamo merges requests from the same line that one leaf checks.
+                self._trees[-1].requests.setdefault(text, (part, guard))
 
-    def placed(self, place: Any, here: Stack) -> Any:
-        """A ShapeEnv has noted where it is, for what it is about to write down. It says so by
-        lines: returned is the same, with a number where it stands for another place as well."""
-        words = str(place)
-        known = self._numbers[words]
-        number = known.setdefault(here, len(known))
+    def note_location(self, location: Any, stack: Stack) -> Any:
+        """Record the stack for a code location (``SLoc``) that a ShapeEnv is about to store.
+
+        The location names only lines. If the same text was used for another stack, return a copy
+        with a number that distinguishes the two.
+        """
+        text = str(location)
+        stacks = self._stacks_per_text[text]
+        number = stacks.setdefault(stack, len(stacks))
         if number:
-            line = str(replace(place, maybe_user_loc=None))[1:-1]
-            place = replace(place, framework_loc=f"{line}, {number}")
-            words = str(place)
-        self._places[words] = here
-        return place
+            line = str(replace(location, maybe_user_loc=None))[1:-1]
+            location = replace(location, framework_loc=f"{line}, {number}")
+            text = str(location)
+        self._stacks_by_location[text] = stack
+        return location
 
-    def stack_at(self, words: str) -> Stack:
-        """Where a ShapeEnv was, by how it says so; nothing where it did not."""
-        return self._places.get(words, ())
+    def find_stack(self, text: str) -> Stack:
+        """Return the stack for the text of a ShapeEnv's code location; empty if unknown."""
+        return self._stacks_by_location.get(text, ())
 
-    def built(self, frame: int, code: types.CodeType, wrapper: Any) -> None:
-        """A tree is complete."""
-        recording, wishes = self._recording, self._open[-1].wishes
+    def record_tree(self, frame: int, code: types.CodeType, wrapper: Any) -> None:
+        """Record all guards of a complete tree."""
+        recording, requests = self._recording, self._trees[-1].requests
         count = 0
-        for leaf in _leaves(wrapper.root):
+        for leaf in _walk_leaves(wrapper.root):
             count += 1
-            if len(recording.guards) >= MOST:
+            if len(recording.guards) >= MAX_GUARDS:
                 continue
             expressions, summary, type_ = [], None, leaf.type
-            for words in leaf.words:
-                said = wishes.get(words) or wishes.get(words.partition(_HINT)[0])
-                part, wish = said or (words.partition(_COMMENT)[0].rstrip(), None)
+            for text in leaf.words:
+                known = requests.get(text) or requests.get(text.partition(_HINT)[0])
+                part, request = known or (text.partition(_COMMENT)[0].rstrip(), None)
                 expressions.append(part)
-                summary = summary or getattr(wish, "user_stack", None)
-                type_ = type_ or _type_name(upstream.type_asked_for(wish, leaf.source))
-            stack = self._stack(summary) if summary else ()
+                summary = summary or getattr(request, "user_stack", None)
+                type_ = type_ or _type_name(upstream.requested_type(request, leaf.source))
+            stack = self._convert_summary(summary) if summary else ()
             if not stack and not leaf.source:
-                stack = self._of_sizes(leaf.words)
+                stack = self._find_size_stack(leaf.words)
             recording.guards.append(
                 Guard(frame, leaf.kind, leaf.source, tuple(expressions), stack, type_)
             )
         resumed = frames.original_name(code.co_name) != code.co_name
-        recording.guarded.append(GuardedCode(frame, last_place(code), count, resumed))
+        recording.guarded.append(GuardedCode(frame, last_instruction_range(code), count, resumed))
 
-    def _stack(self, summary: Any) -> Stack:
-        """Hundreds of guards come from one place, each with a summary of its own."""
+    def _convert_summary(self, summary: Any) -> Stack:
+        """Convert a ``StackSummary`` to a stack; cached, as many guards have equal summaries."""
         key = tuple(
-            (entry.filename, entry.name, entry.lineno, *_extent(entry)) for entry in summary
+            (entry.filename, entry.name, entry.lineno, *_columns_of(entry)) for entry in summary
         )
-        stack = self._stacks.get(key)
+        stack = self._stacks_by_summary.get(key)
         if stack is None:
-            stack = self._stacks[key] = stacks.collapse(stacks.of_summary(summary))
+            stack = self._stacks_by_summary[key] = stacks.merge_resumed(
+                stacks.stack_of_summary(summary)
+            )
         return stack
 
-    def _of_sizes(self, words: tuple[str, ...]) -> Stack:
-        """Of what a ShapeEnv guards only the place is told, behind the expression."""
-        for part in words:
-            place = part.partition(_COMMENT)[2]
-            if place in self._places:
-                return self._places[place]
-            for one, stack in self._places.items() if place else ():
-                if one in place:  # of two bounds each has its own
+    def _find_size_stack(self, texts: tuple[str, ...]) -> Stack:
+        """Return the stack of a guard on sizes, whose expression has only a code location
+        appended."""
+        for text in texts:
+            location = text.partition(_COMMENT)[2]
+            if location in self._stacks_by_location:
+                return self._stacks_by_location[location]
+            for known, stack in self._stacks_by_location.items() if location else ():
+                if known in location:  # of two bounds each has its own
                     return stack
         return ()
 
-    def captured(self, frame: int, output: Any) -> None:
-        """A graph is complete: what else the code does is known, and not yet forgotten."""
-        self._recording.writes.extend(_writes(frame, output))
+    def record_writes(self, frame: int, output: Any) -> None:
+        """Record the values that the code of a complete graph changes, before Dynamo drops them."""
+        self._recording.writes.extend(_changed_values(frame, output))
 
-    def entered(self, frame: int, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        """The same compiled graph, counting how often the code that it belongs to is run."""
+    def count_runs(self, frame: int, graph: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap a compiled graph so that each run of its frame's code is counted."""
         entries = self._recording.entries
         entries.setdefault(frame, 0)
 
         def run(*args: Any, **kwargs: Any) -> Any:
             entries[frame] += 1
-            return compiled(*args, **kwargs)
+            return graph(*args, **kwargs)
 
         return run
 
 
-def _leaves(root: Any) -> Iterator[_Leaf]:
-    """In the order of Dynamo's log, each guard once."""
+def _walk_leaves(root: Any) -> Iterator[_Leaf]:
+    """Yield each guard of a tree once, in the order of Dynamo's log."""
     relational = upstream.RELATIONAL.get() or ()
-    # Kept, not only their ids: Python's objects for C++ ones are made anew when asked for.
+    # Keep the objects and not only their ids: Python creates new objects for C++ guards on each
+    # access.
     seen: list[Any] = []
     pending = [root]
     while pending:
@@ -161,13 +172,13 @@ def _leaves(root: Any) -> Iterator[_Leaf]:
         leaves = node.get_leaf_guards()
         if leaves:
             source = node.get_source()
-            type_ = _type_name(upstream.type_of(node)) if node is not root else ""
+            type_ = _type_name(upstream.guarded_type(node)) if node is not root else ""
             for leaf in leaves:
                 if isinstance(leaf, relational):
                     if any(leaf is other for other in seen):
                         continue
                     seen.append(leaf)
-                    # It stands at every value that it relates.
+                    # A relational guard is a leaf of every value that it relates.
                     yield _Leaf(type(leaf).__name__, "", "", tuple(leaf.verbose_code_parts()))
                     continue
                 parts = tuple(leaf.verbose_code_parts())
@@ -179,7 +190,7 @@ def _leaves(root: Any) -> Iterator[_Leaf]:
         below += node.get_child_managers()
         pending += reversed(below)
     for leaf in getattr(root, "get_epilogue_lambda_guards", list)():
-        # One function checks all conditions of this kind, each from another line.
+        # One function checks all conditions on sizes, each from another line.
         for part in leaf.verbose_code_parts():
             yield _Leaf(type(leaf).__name__, "", "", (part,))
 
@@ -191,38 +202,38 @@ def _type_name(kind: Any) -> str:
     return str(name) if module == "builtins" else f"{module}.{name}"
 
 
-def _extent(entry: Any) -> tuple[Any, ...]:
+def _columns_of(entry: Any) -> tuple[Any, ...]:
     return tuple(getattr(entry, name, None) for name in ("colno", "end_lineno", "end_colno"))
 
 
-def _writes(frame: int, output: Any) -> Iterator[Write]:
-    """What the traced code leaves with another value than it found."""
+def _changed_values(frame: int, output: Any) -> Iterator[Write]:
+    """Yield the values that the traced code changes."""
     effects = getattr(output, "side_effects", None)
     for owner, attributes in getattr(effects, "store_attr_mutations", {}).items():
-        name = variables.source_of(owner)
+        name = variables.variable_source(owner)
         for attribute, value in attributes.items() if name else ():
-            # A global is an attribute of nothing.
+            # A global does not have an owner.
             target = name if name == f"G[{attribute!r}]" else f"{name}.{attribute}"
-            yield Write(frame, target, _constant(value))
+            yield Write(frame, target, _constant_text(value))
     for owner in list(getattr(effects, "id_to_variable", {}).values()):
         if not getattr(getattr(owner, "mutation_type", None), "is_modified", False):
             continue
-        name, items = variables.source_of(owner), getattr(owner, "items", None)
+        name, items = variables.variable_source(owner), getattr(owner, "items", None)
         if name and isinstance(items, list):
             yield Write(frame, f"len({name})", str(len(items)))
         elif name and isinstance(items, dict):
             yield Write(frame, f"len({name})", str(len(items)))
             for key, value in items.items():
-                constant, new = _constant(getattr(key, "vt", None)), _constant(value)
-                # What the code did not touch is in it as well, and is no constant to us.
-                if constant and new:
-                    yield Write(frame, f"{name}[{constant}]", new)
+                constant, new_text = _constant_text(getattr(key, "vt", None)), _constant_text(value)
+                # The dictionary also contains untouched items, for which `_constant_text` is empty.
+                if constant and new_text:
+                    yield Write(frame, f"{name}[{constant}]", new_text)
 
 
-def _constant(variable: Any) -> str:
-    """A value in Python's words; empty for what is no constant.
+def _constant_text(variable: Any) -> str:
+    """Return the ``repr`` of a variable's value if it is a constant, else an empty string.
 
-    To ask a variable whether it is one may have it made, and guarded.
+    Only the exact type is checked: other queries could realize the variable and guard it.
     """
     if type(variable) is COMPUTED.get():
         value = getattr(getattr(variable, "_cache", None), "value", "")

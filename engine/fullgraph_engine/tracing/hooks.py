@@ -1,7 +1,8 @@
-"""Where Dynamo is listened to.
+"""Hooks into Dynamo that pass its events to the active :class:`Recorder`.
 
-:func:`install` wraps the private names of torch once per process; the wrappers do nothing until a
-:class:`Recorder` is active. They are installed in the warm parent, so a run pays nothing.
+:func:`install_hooks` wraps private names of torch once per process. The wrappers only call the
+original until a recorder is active. The parent process installs them before it forks runs, so that
+a run does not spend time on it.
 """
 
 from __future__ import annotations
@@ -16,101 +17,106 @@ from .. import texts
 from ..protocol.evidence import BreakOutcome, Resolution
 from ..torch_internals import breaks, frames, graphs, guards, recompiles, shapes
 from ..torch_internals import variables as classes
-from ..torch_internals.binding import Around, Internal
+from ..torch_internals.binding import Internal, WrapperFactory
 from . import causes, nodes, stacks
-from .recorder import Recorder, active, undisturbed
+from .recorder import Recorder, active_recorder, suppress_errors
 from .recording import TracedFrame
 
-# Bound now: traced code may replace the functions of `time`.
+# Bound at import, because traced code may replace the functions of `time`.
 _clock = time.perf_counter
 
 
-def _before(tell: Callable[..., None]) -> Around:
-    """Have ``tell(recorder, *arguments)`` called before the original."""
+def _call_before(notify: Callable[..., None]) -> WrapperFactory:
+    """Wrap a function so that ``notify(recorder, *arguments)`` is called before it."""
 
-    def around(original: Callable[..., Any]) -> Callable[..., Any]:
-        def heard(*args: Any, **kwargs: Any) -> Any:
-            recorder = active()
+    def make_wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            recorder = active_recorder()
             if recorder is not None:
-                with undisturbed(recorder):
-                    tell(recorder, *args, **kwargs)
+                with suppress_errors(recorder):
+                    notify(recorder, *args, **kwargs)
             return original(*args, **kwargs)
 
-        return heard
+        return wrapper
 
-    return around
+    return make_wrapper
 
 
-def _behind(tell: Callable[..., None]) -> Around:
-    """Have ``tell(recorder, result, *arguments)`` called when the original has returned."""
+def _call_after(notify: Callable[..., None]) -> WrapperFactory:
+    """Wrap a function so that ``notify(recorder, result, *arguments)`` is called after it
+    returned."""
 
-    def around(original: Callable[..., Any]) -> Callable[..., Any]:
-        def heard(*args: Any, **kwargs: Any) -> Any:
+    def make_wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
-            recorder = active()
+            recorder = active_recorder()
             if recorder is not None:
-                with undisturbed(recorder):
-                    tell(recorder, result, *args, **kwargs)
+                with suppress_errors(recorder):
+                    notify(recorder, result, *args, **kwargs)
             return result
 
-        return heard
+        return wrapper
 
-    return around
+    return make_wrapper
 
 
-def _with(call: Callable[..., Any]) -> Around:
-    """Have ``call(recorder, original, *arguments)`` called in place of the original."""
+def _replace_call(replacement: Callable[..., Any]) -> WrapperFactory:
+    """Wrap a function so that ``replacement(recorder, original, *arguments)`` is called instead."""
 
-    def around(original: Callable[..., Any]) -> Callable[..., Any]:
-        def heard(*args: Any, **kwargs: Any) -> Any:
-            recorder = active()
+    def make_wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            recorder = active_recorder()
             if recorder is None:
                 return original(*args, **kwargs)
-            return call(recorder, original, *args, **kwargs)
+            return replacement(recorder, original, *args, **kwargs)
 
-        return heard
+        return wrapper
 
-    return around
+    return make_wrapper
 
 
 # -- breaks -----------------------------------------------------------------------------------
 
 
-def _unsupported(recorder: Recorder, _none: None, error: Any, *_args: Any, **_kwargs: Any) -> None:
-    recorder.saw_unsupported(error)
-    error._fullgraph_cause, source = causes.raised_by_unimplemented()
-    error._fullgraph_source = source
-    past = getattr(source, "_fullgraph_stack", None)
-    if past is not None:
-        error._fullgraph_stack = past
-    elif summary := getattr(source, "real_stack", None):
-        error._fullgraph_stack = stacks.of_summary(summary)
-    else:
-        error._fullgraph_stack = stacks.of_translator(frames.translator())
-
-
-def _log_break(recorder: Recorder, *args: Any, **kwargs: Any) -> None:
-    told = breaks.reported(args, kwargs)
-    translator = frames.translator() if told.translator is None else told.translator
-    error = told.error
-    if error is None:
-        error = causes.of_words(told.reason)
-    traced = getattr(error, "_fullgraph_stack", None) or stacks.of_translator(translator)
-    recorder.broke(error, _outcome(told.reason), traced)
-
-
-def _goes_back(recorder: Recorder, speculation: Any, *_args: Any, **_kwargs: Any) -> None:
-    if breaks.goes_back(speculation):
-        recorder.broke_unreported()
-
-
-def _formatted(
-    recorder: Recorder, words: str, gb_type: str, context: str, explanation: str, hints: Any
+def _on_unsupported(
+    recorder: Recorder, _none: None, error: Any, *_args: Any, **_kwargs: Any
 ) -> None:
-    causes.remember_words(str(words), gb_type, context, explanation, hints)
+    recorder.note_unsupported(error)
+    error._fullgraph_cause, source = causes.read_unimplemented()
+    error._fullgraph_source = source
+    inner_stack = getattr(source, "_fullgraph_stack", None)
+    if inner_stack is not None:
+        error._fullgraph_stack = inner_stack
+    elif summary := getattr(source, "real_stack", None):
+        error._fullgraph_stack = stacks.stack_of_summary(summary)
+    else:
+        error._fullgraph_stack = stacks.stack_of_translator(frames.current_translator())
 
 
-def _outcome(reason: str) -> BreakOutcome:
+def _on_break_logged(recorder: Recorder, *args: Any, **kwargs: Any) -> None:
+    report = breaks.parse_report(args, kwargs)
+    translator = frames.current_translator() if report.translator is None else report.translator
+    error = report.error
+    if error is None:
+        error = causes.break_from_text(report.reason)
+    traced = getattr(error, "_fullgraph_stack", None) or stacks.stack_of_translator(translator)
+    recorder.record_break(error, _break_outcome(report.reason), traced)
+
+
+def _on_speculation_failed(
+    recorder: Recorder, speculation: Any, *_args: Any, **_kwargs: Any
+) -> None:
+    if breaks.restarts_before_break(speculation):
+        recorder.record_unresumable_break()
+
+
+def _on_message_formatted(
+    recorder: Recorder, text: str, gb_type: str, context: str, explanation: str, hints: Any
+) -> None:
+    causes.remember_cause(str(text), gb_type, context, explanation, hints)
+
+
+def _break_outcome(reason: str) -> BreakOutcome:
     if reason.startswith("Failed to handle graph break gracefully"):
         return "frame-skipped"
     if reason.startswith("Encountered graph break that we cannot resume from"):
@@ -118,35 +124,35 @@ def _outcome(reason: str) -> BreakOutcome:
     return "resumed"
 
 
-def _skipped(recorder: Recorder, reason: str, frame: Any) -> None:
-    recorder.skipped(reason, frame.f_code)
+def _on_frame_skipped(recorder: Recorder, reason: str, frame: Any) -> None:
+    recorder.record_skip(reason, frame.f_code)
 
 
-def _summarized(_recorder: Recorder, summary: Any, translator: Any) -> None:
+def _on_summary_made(_recorder: Recorder, summary: Any, translator: Any) -> None:
     frames.add_columns(summary, translator)
 
 
-def _summarized_innermost(_recorder: Recorder, summary: Any, _context: Any) -> None:
-    frames.add_columns(summary, frames.translator())
+def _on_innermost_summary_made(_recorder: Recorder, summary: Any, _context: Any) -> None:
+    frames.add_columns(summary, frames.current_translator())
 
 
-def _raised_skip(
+def _on_skip_raised(
     recorder: Recorder, _none: None, error: BaseException, *_args: Any, **_kwargs: Any
 ) -> None:
-    recorder.saw_skip(texts.message(error))
+    recorder.note_skip_reason(texts.message(error))
 
 
-def _converted(
+def _on_frame_converted(
     recorder: Recorder, result: Any, _converter: Any, frame: Any, *_args: Any, **_kwargs: Any
 ) -> None:
-    if not frames.has_code(result):
-        recorder.skipped("", frame.f_code)
+    if not frames.is_compiled(result):
+        recorder.record_skip("", frame.f_code)
 
 
 # -- frames -----------------------------------------------------------------------------------
 
 
-def _compile(
+def _around_compile(
     recorder: Recorder, original: Any, code: types.CodeType, *args: Any, **kwargs: Any
 ) -> Any:
     name = frames.original_name(code.co_name)
@@ -158,12 +164,12 @@ def _compile(
         code.co_filename,
         code.co_firstlineno - 1,
         resumed=name != code.co_name,
-        code=recorder.number_of(code),
+        code=recorder.code_number(code),
     )
-    started = _clock()
+    start = _clock()
 
     def leave(outcome: Literal["compiled", "skipped", "failed"], reason: str) -> None:
-        recorder.leave_frame(frame(outcome, reason, seconds=_clock() - started))
+        recorder.leave_frame(frame(outcome, reason, seconds=_clock() - start))
 
     try:
         result = original(code, *args, **kwargs)
@@ -176,46 +182,50 @@ def _compile(
     return result
 
 
-def _recompiled(
+def _on_recompile(
     recorder: Recorder, reasons: Any, cache_entries: Any, frame: Any, *_args: Any, **kwargs: Any
 ) -> None:
-    if not recompiles.is_about_modules(kwargs):
-        recorder.recompiled(frame, recompiles.entries(cache_entries), reasons)
+    if not recompiles.is_module_check(kwargs):
+        recorder.record_recompile(frame, recompiles.cache_entries(cache_entries), reasons)
 
 
-def _limited(recorder: Recorder, answer: tuple[bool, str], *_args: Any, **_kwargs: Any) -> None:
-    exceeded, setting = answer
+def _on_recompile_limit(
+    recorder: Recorder, result: tuple[bool, str], *_args: Any, **_kwargs: Any
+) -> None:
+    exceeded, setting = result
     if exceeded:
-        recorder.reached_limit(setting)
+        recorder.record_recompile_limit(setting)
 
 
 # -- graphs -----------------------------------------------------------------------------------
 
 
-def _created_node(recorder: Recorder, node: Any, tracer: Any, *_args: Any, **_kwargs: Any) -> None:
-    nodes.locate(node, tracer.output_graph)
+def _on_node_created(
+    recorder: Recorder, node: Any, tracer: Any, *_args: Any, **_kwargs: Any
+) -> None:
+    nodes.store_location(node, tracer.output_graph)
 
 
-def _call_compiler(
+def _around_backend_call(
     recorder: Recorder, original: Any, output: Any, module: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    with undisturbed(recorder):
-        recorder.captured(output, module)
-        recorder.guards.captured(recorder.frame, output)
+    with suppress_errors(recorder):
+        recorder.record_graph(output, module)
+        recorder.guards.record_writes(recorder.frame, output)
     compiled = original(output, module, *args, **kwargs)
-    return recorder.guards.entered(recorder.frame, compiled)
+    return recorder.guards.count_runs(recorder.frame, compiled)
 
 
-def _check_compliance(
+def _around_compliance_check(
     recorder: Recorder, original: Any, output: Any, *args: Any, **kwargs: Any
 ) -> Any:
     target = kwargs["target"] if "target" in kwargs else (*args, None, None)[1]
-    # The sets keep each operator once and forget where it was called: look at what this one
-    # call adds to empty ones.
+    # The sets contain each operator once, without the places of its calls. So replace them by empty
+    # sets to see what this call adds.
     bad = getattr(output, "non_compliant_ops", None)
     good = getattr(output, "compliant_custom_ops", None)
-    an_operator = isinstance(target, (graphs.OpOverload, graphs.OpOverloadPacket))
-    if not an_operator or bad is None or good is None:
+    is_operator = isinstance(target, (graphs.OpOverload, graphs.OpOverloadPacket))
+    if not is_operator or bad is None or good is None:
         return original(output, *args, **kwargs)
     output.non_compliant_ops, output.compliant_custom_ops = type(bad)(), type(good)()
     try:
@@ -225,13 +235,15 @@ def _check_compliance(
         output.non_compliant_ops, output.compliant_custom_ops = bad, good
         bad.update(new_bad)
         good.update(new_good)
-        with undisturbed(recorder):
+        with suppress_errors(recorder):
             for compliant, ops in ((False, new_bad), (True, new_good)):
                 for op in ops:
-                    recorder.called_custom(op, compliant, _resolution(target), output.current_tx)
+                    recorder.record_custom_op(
+                        op, compliant, _overload_resolution(target), output.current_tx
+                    )
 
 
-def _resolution(target: Any) -> Resolution:
+def _overload_resolution(target: Any) -> Resolution:
     if isinstance(target, graphs.OpOverload):
         return "overload"
     return "single overload" if len(target.overloads()) == 1 else "resolved packet"
@@ -240,39 +252,39 @@ def _resolution(target: Any) -> Resolution:
 # -- guards -----------------------------------------------------------------------------------
 
 
-def _build_guards(
+def _around_tree_construction(
     recorder: Recorder, original: Any, manager: Any, code: Any, *args: Any, **kwargs: Any
 ) -> None:
-    with recorder.guards.building():
+    with recorder.guards.open_tree():
         original(manager, code, *args, **kwargs)
-        with undisturbed(recorder):
-            recorder.guarded(code, guards.manager_of(manager))
+        with suppress_errors(recorder):
+            recorder.record_guards(code, guards.find_guard_tree(manager))
 
 
-def _added_guard(
+def _on_guard_added(
     _recorder: Recorder, _none: None, _guards: Any, guard: Any, *_args: Any, **_kwargs: Any
 ) -> None:
     guards.add_stack(guard)
 
 
-def _spoke(
-    recorder: Recorder, words: Any, code_parts: Any, guard: Any, *_args: Any, **_kwargs: Any
+def _on_guard_formatted(
+    recorder: Recorder, texts: Any, code_parts: Any, guard: Any, *_args: Any, **_kwargs: Any
 ) -> None:
-    recorder.guards.spoken(code_parts, guard, words)
+    recorder.guards.note_request(code_parts, guard, texts)
 
 
-def _place(recorder: Recorder, original: Any, *args: Any, **kwargs: Any) -> Any:
-    place = original(*args, **kwargs)
-    placed = None
-    with undisturbed(recorder):
-        placed = recorder.guards.placed(place, recorder.here())
-    return place if placed is None else placed
+def _around_get_location(recorder: Recorder, original: Any, *args: Any, **kwargs: Any) -> Any:
+    location = original(*args, **kwargs)
+    numbered = None
+    with suppress_errors(recorder):
+        numbered = recorder.guards.note_location(location, recorder.current_stack())
+    return location if numbered is None else numbered
 
 
 # -- sizes ------------------------------------------------------------------------------------
 
 
-def _set_replacement(
+def _around_set_replacement(
     recorder: Recorder, original: Any, shape_env: Any, symbol: Any, *args: Any, **kwargs: Any
 ) -> Any:
     before = shape_env.replacements.get(symbol)
@@ -281,94 +293,99 @@ def _set_replacement(
     if after is None or after == before:
         return result
     if not after.is_number:
-        with undisturbed(recorder):
-            recorder.equated(symbol, after)
+        with suppress_errors(recorder):
+            recorder.record_equality(symbol, after)
     elif before is None or not before.is_number:
-        with undisturbed(recorder):
+        with suppress_errors(recorder):
             reason = args[1] if len(args) > 1 else kwargs.get("msg", "")
-            recorder.specialized(shape_env, symbol, str(after), str(reason))
+            recorder.record_specialization(shape_env, symbol, str(after), str(reason))
     return result
 
 
-def _created_symbol(
+def _on_symbol_created(
     recorder: Recorder, symbol: Any, _env: Any, val: Any, source: Any, *_args: Any, **_kwargs: Any
 ) -> None:
     if getattr(symbol, "is_Symbol", False):
         hint = val if isinstance(val, int) else None
-        recorder.created(str(symbol), shapes.name_of_source(source), hint)
+        recorder.record_symbol(str(symbol), shapes.name_of_source(source), hint)
 
 
-def _created_unbacked(recorder: Recorder, size: Any, *_args: Any, **_kwargs: Any) -> None:
-    recorder.created(str(size.node.expr), "", None)
+def _on_unbacked_created(recorder: Recorder, size: Any, *_args: Any, **_kwargs: Any) -> None:
+    recorder.record_symbol(str(size.node.expr), "", None)
 
 
-def _defer_assert(
+def _around_defer_assert(
     recorder: Recorder, original: Any, shape_env: Any, *args: Any, **kwargs: Any
 ) -> Any:
     before = {id(item) for item in shapes.deferred_asserts(shape_env)}
     result = original(shape_env, *args, **kwargs)
-    with undisturbed(recorder):
-        recorder.deferred(shape_env, before)
+    with suppress_errors(recorder):
+        recorder.record_deferred_asserts(shape_env, before)
     return result
 
 
 # -- values -----------------------------------------------------------------------------------
 
 
-def _began(recorder: Recorder, _none: None, translator: Any, *_args: Any, **_kwargs: Any) -> None:
-    recorder.began(translator)
+def _on_interpreter_created(
+    recorder: Recorder, _none: None, translator: Any, *_args: Any, **_kwargs: Any
+) -> None:
+    recorder.attach_interpreter(translator)
 
 
-def _begin_frame(
+def _around_root_interpreter(
     recorder: Recorder, original: Any, translator: Any, *args: Any, **kwargs: Any
 ) -> None:
-    with undisturbed(recorder):
+    with suppress_errors(recorder):
         variables = kwargs["f_locals"] if "f_locals" in kwargs else args[2]
-        recorder.shapes.begin(recorder.frame, variables)
+        recorder.shapes.begin_frame(recorder.frame, variables)
     original(translator, *args, **kwargs)
-    with undisturbed(recorder):
-        recorder.began_frame(translator)
+    with suppress_errors(recorder):
+        recorder.record_frame_parameters(translator)
 
 
-_HOOKS: tuple[tuple[Internal, tuple[Around, ...]], ...] = (
-    (breaks.UNSUPPORTED, (_behind(_unsupported),)),
-    (breaks.USER_ERROR, (_behind(_unsupported),)),
-    (breaks.LOG, (_before(_log_break), _before(_log_break))),
-    (breaks.WORDS, (_behind(_formatted), _behind(_formatted))),
-    (frames.COMPILE, (_with(_compile),)),
-    (frames.SKIP_FRAME, (_behind(_raised_skip),)),
-    (frames.SKIP, (_before(_skipped), _behind(_converted))),
-    (frames.SUMMARY, (_behind(_summarized),)),
-    (frames.INNERMOST_SUMMARY, (_behind(_summarized_innermost),)),
-    (recompiles.REASONS, (_behind(_recompiled),)),
-    (recompiles.LIMIT, (_behind(_limited),)),
-    (graphs.COMPLIANCE, (_with(_check_compliance),)),
-    (graphs.CREATE_NODE, (_behind(_created_node),)),
-    (graphs.CALL_COMPILER, (_with(_call_compiler),)),
-    (guards.BUILD, (_with(_build_guards),)),
-    (guards.WORDS, (_behind(_spoke),)),
-    (shapes.PLACE, (_with(_place),)),
-    (shapes.REPLACEMENT, (_with(_set_replacement),)),
-    (shapes.CREATE_SYMBOL, (_behind(_created_symbol),)),
-    (shapes.CREATE_UNBACKED, (_behind(_created_unbacked),)),
-    (shapes.DEFER_ASSERT, (_with(_defer_assert),)),
+_HOOKS: tuple[tuple[Internal, tuple[WrapperFactory, ...]], ...] = (
+    (breaks.UNSUPPORTED, (_call_after(_on_unsupported),)),
+    (breaks.USER_ERROR, (_call_after(_on_unsupported),)),
+    (breaks.LOG_BREAK, (_call_before(_on_break_logged), _call_before(_on_break_logged))),
+    (
+        breaks.FORMAT_MESSAGE,
+        (_call_after(_on_message_formatted), _call_after(_on_message_formatted)),
+    ),
+    (frames.COMPILE, (_replace_call(_around_compile),)),
+    (frames.SKIP_FRAME, (_call_after(_on_skip_raised),)),
+    (frames.SKIP, (_call_before(_on_frame_skipped), _call_after(_on_frame_converted))),
+    (frames.SUMMARY, (_call_after(_on_summary_made),)),
+    (frames.INNERMOST_SUMMARY, (_call_after(_on_innermost_summary_made),)),
+    (recompiles.REASONS, (_call_after(_on_recompile),)),
+    (recompiles.LIMIT, (_call_after(_on_recompile_limit),)),
+    (graphs.COMPLIANCE, (_replace_call(_around_compliance_check),)),
+    (graphs.CREATE_NODE, (_call_after(_on_node_created),)),
+    (graphs.CALL_COMPILER, (_replace_call(_around_backend_call),)),
+    (guards.BUILD_TREE, (_replace_call(_around_tree_construction),)),
+    (guards.FORMAT_GUARD, (_call_after(_on_guard_formatted),)),
+    (shapes.GET_LOCATION, (_replace_call(_around_get_location),)),
+    (shapes.REPLACEMENT, (_replace_call(_around_set_replacement),)),
+    (shapes.CREATE_SYMBOL, (_call_after(_on_symbol_created),)),
+    (shapes.CREATE_UNBACKED, (_call_after(_on_unbacked_created),)),
+    (shapes.DEFER_ASSERT, (_replace_call(_around_defer_assert),)),
 )
-"""Each with a wrapper for each of its spellings."""
+"""Private names and their wrappers, one wrapper for each spelling of the name."""
 
 
-def install() -> None:
-    """Wrap what this torch has of them. Call it once per process."""
+def install_hooks() -> None:
+    """Install all wrappers for names that this torch has. Call it once per process."""
     for internal, wrappers in _HOOKS:
-        spelling = internal.spelling()
+        spelling = internal.find_spelling()
         if spelling is not None:
             internal.wrap(wrappers[internal.spellings.index(spelling)])
-    frames.LINE_TABLE.wrap(frames.counting_lines_once)
-    if breaks.hides_some():
-        breaks.UNREPORTED.wrap(_before(_goes_back))
-    if guards.lack_stacks():
-        guards.ADD.wrap(_behind(_added_guard))
-    # Of values either all is said, or nothing.
-    if all(one.get() is not None for one in (*classes.VALUES, frames.OPCODES)):
-        frames.TRANSLATOR.wrap(_behind(_began))
-        if all(one.get() is not None for one in classes.SHAPES):
-            frames.ROOT_TRANSLATOR.wrap(_with(_begin_frame))
+    frames.LINE_TABLE.wrap(frames.fix_line_table_writer)
+    if breaks.leaves_breaks_unreported():
+        breaks.RESTART_ANALYSIS.wrap(_call_before(_on_speculation_failed))
+    if guards.are_stacks_missing():
+        guards.ADD_GUARD.wrap(_call_after(_on_guard_added))
+    # Record values only if all classes exist: partial knowledge would lead to wrong reports.
+    if all(name.get() is not None for name in (*classes.VALUES, frames.OPCODES)):
+        frames.TRANSLATOR.wrap(_call_after(_on_interpreter_created))
+        if all(name.get() is not None for name in classes.SHAPES):
+            frames.ROOT_TRANSLATOR.wrap(_replace_call(_around_root_interpreter))

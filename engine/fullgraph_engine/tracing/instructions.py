@@ -1,8 +1,8 @@
-"""Listening to the instructions of one file's code while Dynamo interprets them.
+"""Listen to the instructions of one file's code while Dynamo interprets them.
 
-Dynamo looks up the handler of every instruction in a table of the interpreter's class. The
-interpreters of code of the file get a table of their own, in which those who asked for an
-instruction come before its handler, or behind it. All other code is traced as if we were not there.
+Dynamo finds the handler of an instruction in a table of the interpreter's class. An interpreter of
+the file's code gets its own table, whose handlers call the listeners before or after the original
+handler. Other code is traced without any change.
 """
 
 from __future__ import annotations
@@ -12,70 +12,77 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 Listener = Callable[[Any, Any], None]
-"""Called with the symbolic interpreter and the instruction; may look, and change nothing."""
+"""Function called with the symbolic interpreter and the instruction; it must not change either."""
 
 Handler = Callable[[Any, Any], Any]
 
-_LARGEST = 256
-"""Larger numbers are the compiler's own: it writes other instructions for them."""
+_FIRST_COMPILER_OPCODE = 256
+"""Opcode numbers from here on exist only in the compiler, which replaces those instructions."""
 
 
-class _Audience(NamedTuple):
+class _OpcodeListeners(NamedTuple):
     before: list[Listener]
-    behind: list[Listener]
+    after: list[Listener]
 
 
-class Instructions:
-    """The instructions of ``file``. What a listener raises goes to ``on_loss``, and no further."""
+class InstructionListeners:
+    """Listeners for the instructions of ``file``, by opcode.
+
+    ``on_loss`` receives an exception that a listener raises; Dynamo does not see it.
+    """
 
     def __init__(self, file: str, on_loss: Callable[[Exception], None]) -> None:
         self.file = file
         self._on_loss = on_loss
-        self._audiences: dict[int, _Audience] = {}
+        self._listeners: dict[int, _OpcodeListeners] = {}
         self._tables: dict[type, list[Any]] = {}
-        """By class of interpreter: there are three, and many interpreters."""
+        """Handler tables by class of interpreter; Dynamo has three classes and many instances."""
 
-    def before(self, names: Iterable[str], listener: Listener) -> None:
-        """Tell a listener of these instructions while their operands are on the stack."""
-        for audience in self._of(names):
-            audience.before.append(listener)
+    def listen_before(self, names: Iterable[str], listener: Listener) -> None:
+        """Call a listener before these instructions run, while their operands are on the stack."""
+        for listeners in self._select(names):
+            listeners.before.append(listener)
 
-    def behind(self, names: Iterable[str], listener: Listener) -> None:
-        """Tell a listener of these instructions when their result is on the stack.
+    def listen_after(self, names: Iterable[str], listener: Listener) -> None:
+        """Call a listener after these instructions ran, when their result is on the stack.
 
-        Not where the instruction broke the graph: what is on the stack then is of another frame.
+        It is not called if the instruction broke the graph: the stack then belongs to another
+        frame.
         """
-        for audience in self._of(names):
-            audience.behind.append(listener)
+        for listeners in self._select(names):
+            listeners.after.append(listener)
 
-    def attend(self, translator: Any) -> bool:
-        """Listen to a new symbolic interpreter, if it is one of the file's code."""
+    def attach(self, translator: Any) -> bool:
+        """Attach the listeners to a new symbolic interpreter; False if it runs code of another
+        file."""
         if translator.f_code.co_filename != self.file:
             return False
         kind = type(translator)
         table = self._tables.get(kind)
         if table is None:
-            table = self._tables[kind] = self._table(kind.dispatch_table)
+            table = self._tables[kind] = self._build_table(kind.dispatch_table)
         translator.dispatch_table = table
         return True
 
-    def _of(self, names: Iterable[str]) -> list[_Audience]:
-        """Of those names that instructions have in this Python."""
+    def _select(self, names: Iterable[str]) -> list[_OpcodeListeners]:
+        """Return the listeners of the opcodes with these names, as far as this Python has them."""
         numbers = [dis.opmap[name] for name in names if name in dis.opmap]
         return [
-            self._audiences.setdefault(number, _Audience([], []))
+            self._listeners.setdefault(number, _OpcodeListeners([], []))
             for number in numbers
-            if number < _LARGEST
+            if number < _FIRST_COMPILER_OPCODE
         ]
 
-    def _table(self, handlers: list[Any]) -> list[Any]:
+    def _build_table(self, handlers: list[Any]) -> list[Any]:
         table = list(handlers)
-        for number, audience in self._audiences.items():
+        for number, listeners in self._listeners.items():
             if table[number] is not None:
-                table[number] = self._heard(table[number], *audience)
+                table[number] = self._wrap_handler(table[number], *listeners)
         return table
 
-    def _heard(self, original: Handler, before: list[Listener], behind: list[Listener]) -> Handler:
+    def _wrap_handler(
+        self, original: Handler, before: list[Listener], after: list[Listener]
+    ) -> Handler:
         on_loss = self._on_loss
 
         def handle(translator: Any, instruction: Any) -> Any:
@@ -85,8 +92,8 @@ class Instructions:
                 except Exception as error:  # it must not change what Dynamo does
                     on_loss(error)
             result = original(translator, instruction)
-            if behind and translator.instruction_pointer is not None:
-                for listener in behind:
+            if after and translator.instruction_pointer is not None:
+                for listener in after:
                     try:
                         listener(translator, instruction)
                     except Exception as error:

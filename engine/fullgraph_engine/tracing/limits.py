@@ -1,4 +1,4 @@
-"""Sizes that compiled code takes only within bounds, because of a condition on them."""
+"""Find sizes for which a condition holds only within bounds, so that other sizes recompile."""
 
 from __future__ import annotations
 
@@ -9,33 +9,36 @@ from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 
-from ..torch_internals.shapes import hints_of
+from ..torch_internals.shapes import symbol_hints
 
-_FURTHER = (2, 3, 4)
-"""Multiples of a size that a condition does not hold for, if it limits the size."""
-_MOST = 256
-"""Steps in which a bound is looked for."""
+_FACTORS = (2, 3, 4)
+"""Factors of a size for which the condition must be false; else it does not count as a limit."""
+_MAX_DISTANCE = 256
+"""Maximum distance from the size at which a bound is searched."""
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """From ``low`` to ``high``, both included, a guard of a ShapeEnv holds for a symbol, which was
-    ``size``. ``place`` says where the ShapeEnv was."""
+class SizeBounds:
+    """The sizes from ``low`` to ``high``, both included, for which a guard on a symbol holds.
+
+    ``size`` is the symbol's size in this run. ``place`` is the code location (``SLoc``) of the
+    guard.
+    """
 
     symbol: Any
     condition: str
     size: int
     low: int
     high: int
-    place: str
+    location: str
 
 
-def of_guards(shape_env: Any) -> Iterator[Bounds]:
-    """The bounds of each symbol that had a value, by the first guard that limits it.
+def find_bounds(shape_env: Any) -> Iterator[SizeBounds]:
+    """Yield the bounds of each symbol that has a hint, from the first guard that limits it.
 
-    Only an equation of an expression of one symbol with a number is looked at, such as
-    ``Eq(s0//6, 1)``: what is not solved for the symbol has a floor in it, as pooling, windows and
-    parts of a fixed size have.
+    Only equations between an expression of one symbol and a number are examined, such as
+    ``Eq(s0//6, 1)``. sympy could not solve them for the symbol because they contain a floor, as in
+    pooling, windows and chunks of a fixed size.
     """
     tried: set[Any] = set()
     limited: set[Any] = set()
@@ -48,31 +51,31 @@ def of_guards(shape_env: Any) -> Iterator[Bounds]:
         if condition in tried or symbol in limited:
             continue
         tried.add(condition)
-        size = int(hints_of(shape_env).get(symbol, 0))
-        if size >= 2 and (bounds := _bounds(condition, symbol, size)) is not None:
+        size = int(symbol_hints(shape_env).get(symbol, 0))
+        if size >= 2 and (bounds := _search_bounds(condition, symbol, size)) is not None:
             limited.add(symbol)
             place = str(getattr(guard, "sloc", ""))
-            yield Bounds(symbol, _words(condition), size, *bounds, place)
+            yield SizeBounds(symbol, _condition_text(condition), size, *bounds, place)
 
 
-def _bounds(condition: Any, symbol: Any, size: int) -> tuple[int, int] | None:
-    """Between which sizes a condition holds; None where it limits none."""
+def _search_bounds(condition: Any, symbol: Any, size: int) -> tuple[int, int] | None:
+    """Return the smallest and largest size that satisfy a condition, or None without a limit."""
 
     def holds(value: int) -> bool:
         return condition.xreplace({symbol: sympy.Integer(value)}) is sympy.true
 
-    if not holds(size) or any(holds(factor * size) for factor in _FURTHER):
+    if not holds(size) or any(holds(factor * size) for factor in _FACTORS):
         return None
     low = high = size
-    while high - size < _MOST and holds(high + 1):
+    while high - size < _MAX_DISTANCE and holds(high + 1):
         high += 1
-    while low > 2 and size - low < _MOST and holds(low - 1):
+    while low > 2 and size - low < _MAX_DISTANCE and holds(low - 1):
         low -= 1
     return low, high
 
 
-def _words(condition: Any) -> str:
-    left = re.sub(r"\(\(([^()]*)\)\)", r"(\1)", str(condition.lhs))
-    if re.fullmatch(r"\((?:[^()]|\([^()]*\))*\)", left):
-        left = left[1:-1]
-    return f"{left} == {condition.rhs}"
+def _condition_text(condition: Any) -> str:
+    expression = re.sub(r"\(\(([^()]*)\)\)", r"(\1)", str(condition.lhs))
+    if re.fullmatch(r"\((?:[^()]|\([^()]*\))*\)", expression):
+        expression = expression[1:-1]
+    return f"{expression} == {condition.rhs}"

@@ -1,4 +1,4 @@
-"""Whether it can matter to Dynamo that a module is in training or in evaluation mode."""
+"""Decide whether training or evaluation mode of a module can matter to Dynamo."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import nn
 
-from .lines import mentions
+from .lines import mentions_name
 
-_HAND_ON = (
+_PASS_MODE_ON = (
     *(
         nn.Dropout,
         nn.Dropout1d,
@@ -23,19 +23,21 @@ _HAND_ON = (
     *(nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d),
     *(nn.RNN, nn.LSTM, nn.GRU, nn.RReLU),
 )
-"""Layers whose code only hands their mode on to an operator, which Dynamo puts into the graph
-either way. ``BatchNorm`` also counts batches, in the graph as well; only an average over all of
-them (``momentum=None``) needs the count as a number."""
+"""Layers that only pass their mode to an operator, which is in the graph in both modes.
+
+``BatchNorm`` also counts batches, in the graph as well. Only an average over all batches
+(``momentum=None``) needs the count as a Python number.
+"""
 
 
-def matter(function: Any, *, read: bool) -> bool:
-    """Whether a trace of a module in its other mode could differ in more than operators.
+def can_mode_matter(function: Any, *, mode_read_elsewhere: bool) -> bool:
+    """Whether a trace of a module in the other mode could differ in more than operators.
 
-    It cannot if no code asks for the mode. What a module does follows from the code of its class
-    and of those of its submodules, all of which is searched for ``training``, and of functions
-    that they call: of those ``read`` says whether Dynamo came across one outside torch that asks.
-    A function of no class that Dynamo never entered is not seen. A module without the state that
-    ``nn.Module.__init__`` makes cannot be called in any mode.
+    It cannot if the code never reads the mode. The function searches the code of the module's class
+    and of its submodules' classes for ``training``. ``mode_read_elsewhere`` states whether Dynamo
+    traced a function outside torch that reads the mode. A function outside these classes that
+    Dynamo never traced is not considered. A module without the state of ``nn.Module.__init__``
+    cannot be called in any mode.
     """
     if not isinstance(function, nn.Module):
         return False
@@ -43,36 +45,39 @@ def matter(function: Any, *, read: bool) -> bool:
         modules = list(function.modules())
     except AttributeError:
         return False
-    return read or any(map(_asks, modules))
+    return mode_read_elsewhere or any(map(_reads_mode, modules))
 
 
-def _asks(module: nn.Module) -> bool:
+def _reads_mode(module: nn.Module) -> bool:
     kind = type(module)
-    if kind not in _known:
-        _known[kind] = any(_class_asks(one) for one in _own_classes(kind))
-    return _known[kind] or (issubclass(kind, _HAND_ON) and getattr(module, "momentum", 0.0) is None)
+    if kind not in _reads_mode_by_class:
+        _reads_mode_by_class[kind] = any(_class_reads_mode(base) for base in _own_classes(kind))
+    return _reads_mode_by_class[kind] or (
+        issubclass(kind, _PASS_MODE_ON) and getattr(module, "momentum", 0.0) is None
+    )
 
 
-_known: dict[type, bool] = {}
+_reads_mode_by_class: dict[type, bool] = {}
 
 
 def _own_classes(kind: type) -> Iterator[type]:
-    """A class and its bases, up to those that are known."""
-    for one in kind.__mro__:
-        if one in _HAND_ON:
+    """Yield a class and its bases, up to the first class in ``_PASS_MODE_ON``."""
+    for base in kind.__mro__:
+        if base in _PASS_MODE_ON:
             return
-        if one not in (nn.Module, object):
-            yield one
+        if base not in (nn.Module, object):
+            yield base
 
 
-def _class_asks(kind: type) -> bool:
+def _class_reads_mode(kind: type) -> bool:
     return any(
-        name in ("train", "eval") or any(mentions(code, "training") for code in _codes(value))
+        name in ("train", "eval")
+        or any(mentions_name(code, "training") for code in _code_objects(value))
         for name, value in vars(kind).items()
     )
 
 
-def _codes(value: Any) -> list[types.CodeType]:
+def _code_objects(value: Any) -> list[types.CodeType]:
     functions = [getattr(value, name, None) for name in ("__func__", "fget", "__wrapped__")]
-    found = [getattr(each, "__code__", None) for each in (value, *functions)]
+    found = [getattr(function, "__code__", None) for function in (value, *functions)]
     return [code for code in found if isinstance(code, types.CodeType)]

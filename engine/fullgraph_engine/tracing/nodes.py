@@ -1,4 +1,4 @@
-"""The nodes of captured graphs: which line each comes from, and what it gives."""
+"""Nodes of captured graphs: the code that created each node, and the node's result."""
 
 from __future__ import annotations
 
@@ -12,38 +12,43 @@ _LOCATION = "fullgraph_location"
 """Key in ``Node.meta`` for the raw stack of the instruction that created the node."""
 
 
-def locate(node: Any, output: Any) -> None:
-    """Note with a new node where the tracer is: most nodes are thrown away at a restart."""
-    node.meta[_LOCATION] = stacks.raw_of_translator(output.current_tx)
+def store_location(node: Any, output: Any) -> None:
+    """Store the tracer's current raw stack on a new node.
+
+    The stack is converted later, because Dynamo discards most nodes when it restarts.
+    """
+    node.meta[_LOCATION] = stacks.raw_stack_of_translator(output.current_tx)
 
 
 Sizes = tuple[tuple[str, ...], tuple[int, ...]]
-"""As they are, and their hints."""
+"""Sizes of a tensor as text, and their hints (-1 if unknown)."""
 
 
-def ops_of(module: Any) -> tuple[tuple[Op, ...], dict[str, Sizes]]:
-    """What a graph calls, and the sizes of all its nodes that have some."""
+def list_ops(module: Any) -> tuple[tuple[Op, ...], dict[str, Sizes]]:
+    """Return the calls of a graph module, and the sizes of its tensor nodes by node name."""
     ops, sizes = [], {}
     for node in module.graph.nodes:
         value = node.meta.get("example_value")
-        size = _sizes(value)
+        size = _tensor_sizes(value)
         if size is not None:
             sizes[node.name] = size
-        if node.op in _NO_CALLS:
+        if node.op in _NON_CALL_OPS:
             continue
         target = node.target if isinstance(node.target, str) else _target_name(node.target)
-        stack: Stack = stacks.join((), stacks.of_raw(node.meta.get(_LOCATION, ())))
+        stack: Stack = stacks.join_stacks(
+            (), stacks.convert_raw_stack(node.meta.get(_LOCATION, ()))
+        )
         ops.append(Op(node.name, target, describe_value(value), stack))
     return tuple(ops), sizes
 
 
-_NO_CALLS = ("placeholder", "output", "get_attr")
+_NON_CALL_OPS = ("placeholder", "output", "get_attr")
 
 
-def count(translator: Any) -> int:
-    """How many calls are in the graph that a symbolic interpreter is filling."""
+def count_calls(translator: Any) -> int:
+    """Return the number of calls in the graph that a symbolic interpreter is building."""
     graph = getattr(getattr(translator, "output", None), "graph", None)
-    return sum(node.op not in _NO_CALLS for node in getattr(graph, "nodes", ()))
+    return sum(node.op not in _NON_CALL_OPS for node in getattr(graph, "nodes", ()))
 
 
 def _target_name(target: Any) -> str:
@@ -54,17 +59,17 @@ def _target_name(target: Any) -> str:
     return f"{module}.{name}" if module and module != "builtins" else str(name)
 
 
-def _sizes(value: Any) -> Sizes | None:
+def _tensor_sizes(value: Any) -> Sizes | None:
     shape = getattr(value, "shape", None)
     if shape is None or not hasattr(value, "dtype"):
         return None
     try:
-        return tuple(str(size) for size in shape), tuple(_hint(size) for size in shape)
+        return tuple(str(size) for size in shape), tuple(_size_hint(size) for size in shape)
     except Exception:  # sizes of nested or sparse tensors may refuse to be read
         return None
 
 
-def _hint(size: Any) -> int:
+def _size_hint(size: Any) -> int:
     if isinstance(size, int):
         return size
     hint = getattr(size.node, "hint", None)

@@ -1,4 +1,4 @@
-"""Who wants to see torch's own objects while they are there, to write them down as text."""
+"""Interface for code that inspects torch's own objects while a trace runs."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from .recording import Break, Graph, Skip, TracedFrame
 
 
 class Witness(Protocol):
-    """Called while Dynamo works; may look at everything and change nothing."""
+    """An observer that Dynamo's events are passed to, for example to write debug documents.
 
-    def entered(self, frame: int, code: types.CodeType) -> None: ...
+    Its methods may read torch's objects but must not change them.
+    """
 
-    def captured(self, graph: Graph, module: Any) -> None:
-        """A graph on its way to the backend, as it was recorded and as it is."""
+    def enter_frame(self, frame: int, code: types.CodeType) -> None: ...
 
-    def broke(self, record: Break) -> None: ...
+    def capture_graph(self, graph: Graph, module: Any) -> None:
+        """Receive a graph before the backend does: the record and the ``GraphModule``."""
 
-    def skipped(self, record: Skip) -> None: ...
+    def observe_break(self, record: Break) -> None: ...
 
-    def left(self, frame: TracedFrame) -> None: ...
+    def observe_skip(self, record: Skip) -> None: ...
+
+    def leave_frame(self, frame: TracedFrame) -> None: ...

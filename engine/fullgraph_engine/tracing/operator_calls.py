@@ -1,11 +1,11 @@
-"""Calls of operators on fake tensors, from one process to another that is to know their results.
+"""Transfer calls of operators on fake tensors from a run to the process that forks later runs.
 
-torch keeps what operators give for fake tensors: the same call is worked out once in a process, and
-that is most of what a first trace takes longer than the next. A run is a process that ends, so what
-it has worked out would be lost. It writes its calls down: names of operators, and of tensors only
-what a fake one has. Another process that later runs are forked off makes the same calls; of what
-torch keeps there, all goes again that is not the same as in the run. No object of the user's, and
-no result, travels.
+torch caches the results of operators on fake tensors. A first trace is slower than a second mainly
+because it fills that cache. A run ends with its process, so its cache would be lost. Therefore a
+run describes its operator calls as text: the operators by name, and the tensors by their shape,
+dtype and other metadata. The parent process of later runs repeats the calls. It keeps only the
+cache entries that are equal to the entries in the run. Neither objects of the user nor results are
+transferred.
 """
 
 from __future__ import annotations
@@ -23,46 +23,46 @@ import torch
 from ..torch_internals import fake_cache
 from ..torch_internals.fake_tensors import FakeTensor
 
-_MOST_CALLS = 4000
-"""Of one run."""
-_MOST_KEPT = 8000
-"""Entries of one process; one takes two KiB."""
+_MAX_CALLS = 4000
+"""Maximum number of calls recorded per run."""
+_MAX_KEPT_ENTRIES = 8000
+"""Maximum number of entries kept per process; an entry takes about 2 KiB."""
 
 _calls: list[tuple[Any, ...]] | None = None
-"""What was worked out since :func:`begin`, where that was called."""
+"""Calls that were not cached since :func:`begin_recording`; None while nothing is recorded."""
 
 
-class _NotPlain(Exception):
-    """Something among the arguments that no description is made of."""
+class _NotDescribable(Exception):
+    """Raised for an argument that cannot be described as text."""
 
 
 # -- in a run ------------------------------------------------------------------------------------
 
 
-def install() -> None:
-    """Call it once per process, before others are forked off it."""
-    fake_cache.ENTRY.wrap(_around_entry)
+def install_hook() -> None:
+    """Install the hook that records calls. Call it once per process, before the process forks."""
+    fake_cache.MAKE_CACHE_ENTRY.wrap(_wrap_make_entry)
     fake_cache.count_registrations()
 
 
-def begin() -> None:
-    """From here on take note of calls."""
+def begin_recording() -> None:
+    """Start to record operator calls."""
     global _calls
     _calls = []
 
 
-def _around_entry(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_make_entry(original: Callable[..., Any]) -> Callable[..., Any]:
     def _make_cache_entry(
         mode: Any, state: Any, key: Any, func: Any, args: Any, kwargs: Any, output: Any
     ) -> Any:
         entry = original(mode, state, key, func, args, kwargs, output)
-        if _calls is not None and len(_calls) < _MOST_CALLS and fake_cache.is_shared(state):
-            name = fake_cache.name_of(func)
+        if _calls is not None and len(_calls) < _MAX_CALLS and fake_cache.is_shared(state):
+            name = fake_cache.operator_name(func)
             if name:
                 try:
-                    plain = [_described(one) for one in args]
-                    named = {word: _described(one) for word, one in kwargs.items()}
-                except _NotPlain:
+                    plain = [_describe_argument(value) for value in args]
+                    named = {word: _describe_argument(value) for word, value in kwargs.items()}
+                except _NotDescribable:
                     return entry
                 _calls.append((mode, name, plain, named, key, entry))
         return entry
@@ -70,49 +70,49 @@ def _around_entry(original: Callable[..., Any]) -> Callable[..., Any]:
     return _make_cache_entry
 
 
-def packed() -> str:
-    """The calls that were noted, as :func:`repeat` takes them; empty if there are none."""
+def pack_calls() -> str:
+    """Stop recording and return the calls as text for :func:`repeat_calls`; empty without calls."""
     global _calls
-    made, _calls = _calls, None
-    if not made:
+    calls_made, _calls = _calls, None
+    if not calls_made:
         return ""
     settings: list[Any] = []
     calls = []
-    for mode, name, args, kwargs, key, entry in made:
-        own = fake_cache.settings_of(mode)
-        if own not in settings:
-            settings.append(own)
-        calls.append([settings.index(own), name, args, kwargs, _digest(key, entry)])
+    for mode, name, args, kwargs, key, entry in calls_made:
+        mode_settings = fake_cache.shape_env_settings(mode)
+        if mode_settings not in settings:
+            settings.append(mode_settings)
+        calls.append([settings.index(mode_settings), name, args, kwargs, _entry_digest(key, entry)])
     return json.dumps([settings, calls], separators=(",", ":"))
 
 
-def _digest(key: Any, entry: Any) -> str:
-    return hashlib.blake2b(fake_cache.words(key, entry).encode(), digest_size=12).hexdigest()
+def _entry_digest(key: Any, entry: Any) -> str:
+    return hashlib.blake2b(fake_cache.entry_text(key, entry).encode(), digest_size=12).hexdigest()
 
 
-def _described(value: Any) -> Any:
+def _describe_argument(value: Any) -> Any:
     if value is None or type(value) in (bool, int, float, str):
         return value
     if type(value) is list:
-        return [_described(one) for one in value]
+        return [_describe_argument(item) for item in value]
     if type(value) is tuple:
-        return {"tuple": [_described(one) for one in value]}
+        return {"tuple": [_describe_argument(item) for item in value]}
     if type(value) is FakeTensor:
-        return {"tensor": _tensor(value)}
+        return {"tensor": _describe_tensor(value)}
     if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
         return {"torch": str(value).removeprefix("torch.")}
     if isinstance(value, torch.device):
         return {"device": str(value)}
-    raise _NotPlain
+    raise _NotDescribable
 
 
-def _tensor(value: Any) -> list[Any]:
+def _describe_tensor(value: Any) -> list[Any]:
     if value.layout is not torch.strided or value.is_quantized or value.is_inference():
-        raise _NotPlain
+        raise _NotDescribable
     sizes, strides = list(value.shape), list(value.stride())
     offset, size = value.storage_offset(), value.untyped_storage().nbytes()
-    if any(type(one) is not int for one in (*sizes, *strides, offset, size)):
-        raise _NotPlain
+    if any(type(number) is not int for number in (*sizes, *strides, offset, size)):
+        raise _NotDescribable
     dtype = str(value.dtype).removeprefix("torch.")
     return [dtype, sizes, strides, offset, size, str(value.device), value.requires_grad]
 
@@ -120,91 +120,94 @@ def _tensor(value: Any) -> list[Any]:
 # -- in the process that later runs are forked off -----------------------------------------------
 
 
-_rules: fake_cache.Rules | None = None
-"""Those by which the entries of :data:`_kept` were made."""
-_known: set[str] = set()
-"""Digests of calls that were made, whatever came of them."""
-_kept: set[Any] = set()
+_rules_snapshot: fake_cache.FakeRulesSnapshot | None = None
+"""Snapshot of the fake tensor rules under which the entries of :data:`_kept` were made."""
+_repeated_digests: set[str] = set()
+"""Digests of the calls that were repeated, successful or not."""
+_kept_keys: set[Any] = set()
 
 
-def repeat(packed: str) -> Iterator[None]:
-    """Make calls again, one each step; nothing is raised for what cannot be made."""
-    global _rules
-    check()  # what is imported since then may have changed something
+def repeat_calls(packed: str) -> Iterator[None]:
+    """Repeat the calls of a text from :func:`pack_calls`, one per step of the iterator.
+
+    Calls that fail are skipped without an exception.
+    """
+    global _rules_snapshot
+    drop_outdated_entries()  # code imported since then may have changed a rule
     try:
         settings, calls = json.loads(packed)
         wanted = {str(call[-1]) for call in calls}
-        steps = [call for call in calls if call[-1] not in _known]
-        modes = [fake_cache.mode_with(one) for one in settings]
-    except Exception:  # user code may have written it
+        steps = [call for call in calls if call[-1] not in _repeated_digests]
+        modes = [fake_cache.make_mode(mode_settings) for mode_settings in settings]
+    except Exception:  # user code may have produced the text
         return
-    _known.update(wanted)
-    rules = _rules = _rules or fake_cache.Rules()
+    _repeated_digests.update(wanted)
+    rules = _rules_snapshot = _rules_snapshot or fake_cache.FakeRulesSnapshot()
     for number, name, args, kwargs, _ in steps:
-        if len(_kept) >= _MOST_KEPT:
+        if len(_kept_keys) >= _MAX_KEPT_ENTRIES:
             return
         with contextlib.suppress(Exception):
-            rules.add(operator := fake_cache.named(name))
-            _repeat(modes[number], operator, args, kwargs, wanted)
+            rules.add_operator(operator := fake_cache.find_operator(name))
+            _repeat_call(modes[number], operator, args, kwargs, wanted)
         yield
 
 
-def _repeat(mode: Any, operator: Any, args: Any, kwargs: Any, wanted: set[str]) -> None:
-    kept = fake_cache.entries()
-    before = len(kept)
-    numbers, others = torch.get_rng_state(), random.getstate()
+def _repeat_call(mode: Any, operator: Any, args: Any, kwargs: Any, wanted: set[str]) -> None:
+    cache = fake_cache.cache_entries()
+    before = len(cache)
+    torch_state, python_state = torch.get_rng_state(), random.getstate()
     always = torch.is_warn_always_enabled()
-    said: list[Any] | None = None
+    shown_warnings: list[Any] | None = None
     try:
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as shown_warnings:
             warnings.simplefilter("always")
-            torch.set_warn_always(True)  # else a warning of torch itself comes once in a process
+            torch.set_warn_always(True)  # by default torch emits its own warnings once per process
             with mode:
-                made = [_made(one) for one in args]
-                named = {word: _made(one) for word, one in kwargs.items()}
-                with fake_cache.below_autograd():
-                    operator(*made, **named)
+                positional = [_make_argument(value) for value in args]
+                keywords = {word: _make_argument(value) for word, value in kwargs.items()}
+                with fake_cache.skip_autograd():
+                    operator(*positional, **keywords)
     finally:
         torch.set_warn_always(always)
-        torch.set_rng_state(numbers)
-        random.setstate(others)
-        for key in list(kept)[before:]:  # new ones are last
-            # A run whose code leads to a warning is to give it.
-            if not said and _digest(key, kept[key]) in wanted:
-                _kept.add(key)
+        torch.set_rng_state(torch_state)
+        random.setstate(python_state)
+        for key in list(cache)[before:]:  # new ones are last
+            # Do not keep an entry whose call warned: a later run must emit the warning itself.
+            if not shown_warnings and _entry_digest(key, cache[key]) in wanted:
+                _kept_keys.add(key)
             else:
-                del kept[key]
+                del cache[key]
 
 
-def check() -> None:
-    """Forget what was kept if operators may give something else by now."""
-    if _rules is not None and not _rules.hold():
-        forget()
+def drop_outdated_entries() -> None:
+    """Drop all kept entries if a rule for fake tensors has changed since they were made."""
+    if _rules_snapshot is not None and not _rules_snapshot.is_current():
+        drop_all_entries()
 
 
-def forget() -> None:
-    """Forget what was kept, and that the calls were made."""
-    global _rules
-    _rules = None
-    for key in _kept:
-        fake_cache.entries().pop(key, None)
-    _kept.clear()
-    _known.clear()
+def drop_all_entries() -> None:
+    """Drop all kept entries, and forget that their calls were repeated."""
+    global _rules_snapshot
+    _rules_snapshot = None
+    for key in _kept_keys:
+        fake_cache.cache_entries().pop(key, None)
+    _kept_keys.clear()
+    _repeated_digests.clear()
 
 
-def _made(value: Any) -> Any:
+def _make_argument(value: Any) -> Any:
     if type(value) is list:
-        return [_made(one) for one in value]
+        return [_make_argument(item) for item in value]
     if type(value) is not dict:
         return value
-    ((kind, said),) = value.items()
+    ((kind, content),) = value.items()
     if kind == "tuple":
-        return tuple(_made(one) for one in said)
+        return tuple(_make_argument(item) for item in content)
     if kind == "torch":
-        return getattr(torch, said)
+        return getattr(torch, content)
     if kind == "device":
-        return torch.device(said)
-    dtype, sizes, strides, offset, size, device, grad = said
+        return torch.device(content)
+    dtype, sizes, strides, offset, size, device, grad = content
     element: torch.dtype = getattr(torch, dtype)
-    whole = torch.empty(size // element.itemsize, dtype=element, device=device)
-    return whole.as_strided(sizes, strides, offset).requires_grad_(grad)
+    storage = torch.empty(size // element.itemsize, dtype=element, device=device)
+    return storage.as_strided(sizes, strides, offset).requires_grad_(grad)

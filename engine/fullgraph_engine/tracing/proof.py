@@ -1,7 +1,8 @@
-"""Whether what Dynamo does reaches us.
+"""Check that Dynamo's events reach the recorder.
 
-That torch has a name does not mean that it still calls it. So a small program of which everything
-is known is traced: what is not seen of it would not be seen of the user's code either.
+A private name that exists is not necessarily still called by torch. Therefore the engine traces a
+small program with known results. An event that is missing there would be missing for the user's
+code too.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _NAMESPACE = "fullgraph_proof"
 
 
 _PATH = "/fullgraph/proof.py"
-"""A file outside of ours, whose frames would be left out."""
+"""Path of the program; frames in the engine's own files would be left out."""
 
 _PROGRAM = """
 import torch
@@ -57,15 +58,18 @@ def calls_operator(x):
 """
 
 
-def _line(words: str) -> int:
-    """Zero-based line of the program that begins with these words."""
+def _line_of(beginning: str) -> int:
+    """Return the zero-based line of the program that begins with a text."""
     lines = [line.strip() for line in _PROGRAM.split("\n")]
-    return next(number for number, line in enumerate(lines) if line.startswith(words))
+    return next(number for number, line in enumerate(lines) if line.startswith(beginning))
 
 
 @dataclass(frozen=True)
 class _Statement:
-    """What must be seen of a call: ``holds`` of its recording, or ``fact`` is degraded."""
+    """A fact that must be seen in the recording of a call.
+
+    If ``holds`` is false for the recording, ``fact`` is degraded.
+    """
 
     fact: Fact
     what: str
@@ -73,29 +77,29 @@ class _Statement:
 
 
 def prove() -> tuple[Degraded, ...]:
-    """The facts that are not seen of a program that has them.
+    """Trace a program that shows every fact; return the facts that the recorder did not see.
 
-    Registers an operator, and leaves Dynamo with compiled code: call it in a process that ends.
+    Call it in a process that ends afterwards: it registers an operator and leaves compiled code.
     """
     module = sys.modules[_NAMESPACE] = types.ModuleType(_NAMESPACE)
-    # Dynamo looks at functions that have neither module nor source in another way.
+    # Dynamo treats functions without a module or source in another way.
     linecache.cache[_PATH] = (len(_PROGRAM), None, _PROGRAM.splitlines(keepends=True), _PATH)
     program = vars(module)
     exec(compile(_PROGRAM, _PATH, "exec"), program)
     found: dict[Fact, list[str]] = {}
-    with drive.tensor_mode(True), _silence():
-        for call, statements in _calls(program):
+    with drive.tensor_mode(True), _silence_logging():
+        for call, statements in _proof_calls(program):
             try:
                 recording = call()
                 failure = recording.failure
-                lost = f"{failure.kind}: {failure.message}" if failure is not None else ""
-                lost = lost or "; ".join(recording.losses)
+                loss = f"{failure.kind}: {failure.message}" if failure is not None else ""
+                loss = loss or "; ".join(recording.losses)
             except Exception as error:  # whatever another release raises
-                recording, lost = Recording(), f"{type(error).__name__}: {error}"
-            because = f" ({' '.join(lost.split())[:200]})" if lost else ""
+                recording, loss = Recording(), f"{type(error).__name__}: {error}"
+            suffix = f" ({' '.join(loss.split())[:200]})" if loss else ""
             for statement in statements:
-                if lost or not _holds(statement, recording):
-                    found.setdefault(statement.fact, []).append(statement.what + because)
+                if loss or not _is_seen(statement, recording):
+                    found.setdefault(statement.fact, []).append(statement.what + suffix)
     return tuple(
         Degraded(fact, f"not seen of a test program: {', '.join(what)}")
         for fact, what in found.items()
@@ -103,8 +107,9 @@ def prove() -> tuple[Degraded, ...]:
 
 
 @contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """The program reaches a limit, of which Dynamo warns."""
+def _silence_logging() -> Iterator[None]:
+    """Disable logging for the block, because the program deliberately reaches Dynamo's recompile
+    limit."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -113,31 +118,31 @@ def _silence() -> Iterator[None]:
         logging.disable(before)
 
 
-def _holds(statement: _Statement, recording: Recording) -> bool:
+def _is_seen(statement: _Statement, recording: Recording) -> bool:
     try:
         return statement.holds(recording)
     except (IndexError, AttributeError):  # what it is about is not there at all
         return False
 
 
-def _calls(
+def _proof_calls(
     program: dict[str, Any],
 ) -> Iterator[tuple[Callable[[], Recording], tuple[_Statement, ...]]]:
     yield (
-        lambda: _traced(program["breaks"], torch.ones(4, 3)),
+        lambda: _trace_call(program["breaks"], torch.ones(4, 3)),
         (
             _Statement("graphs", "graphs", lambda r: len(r.graphs) == 3 and r.op_count > 3),
             _Statement(
                 "graphs",
                 "the line of an op",
-                lambda r: r.graphs[0].ops[0].stack[-1].line == _line("x = x + 1"),
+                lambda r: r.graphs[0].ops[0].stack[-1].line == _line_of("x = x + 1"),
             ),
             _Statement(
                 "breaks",
                 "graph breaks",
                 lambda r: (
                     [one.stack[-1].line for one in r.breaks]
-                    == [_line("torch._dynamo.graph_break"), _line("if x.sum()")]
+                    == [_line_of("torch._dynamo.graph_break"), _line_of("if x.sum()")]
                 ),
             ),
             _Statement(
@@ -148,18 +153,18 @@ def _calls(
             _Statement(
                 "lines",
                 "the lines of a function",
-                lambda r: _line("x = x + 1") in {one.start.line for one in r.lines.traced},
+                lambda r: _line_of("x = x + 1") in {one.start.line for one in r.lines.traced},
             ),
             _Statement("values", "tensors", lambda r: bool(r.seen)),
             _Statement("shapes", "sizes", lambda r: any(place.values for place in r.shapes)),
         ),
     )
     yield (
-        lambda: _traced(program["does_nothing"], torch.ones(4)),
+        lambda: _trace_call(program["does_nothing"], torch.ones(4)),
         (_Statement("skips", "a skipped frame", lambda r: bool(r.skips[0].reason)),),
     )
     yield (
-        lambda: _called_twice(program["branches"], torch.ones(4)),
+        lambda: _trace_two_calls(program["branches"], torch.ones(4)),
         (
             _Statement(
                 "guards",
@@ -176,7 +181,7 @@ def _calls(
         ),
     )
     yield (
-        lambda: _called_twice(program["branches"], torch.ones(4), limit=1),
+        lambda: _trace_two_calls(program["branches"], torch.ones(4), limit=1),
         (
             _Statement(
                 "recompiles", "the limit of recompiles", lambda r: bool(r.recompiles[0].limit)
@@ -184,20 +189,20 @@ def _calls(
         ),
     )
     yield (
-        lambda: _traced(program["fixes_size"], x := torch.ones(4, 3), dynamic=[(x, 0)]),
+        lambda: _trace_call(program["fixes_size"], x := torch.ones(4, 3), dynamic=[(x, 0)]),
         (
             _Statement(
                 "specializations",
                 "a specialized dimension",
                 lambda r: (
                     (r.specializations[0].value, r.specializations[0].stack[-1].line)
-                    == ("4", _line("return x * 2"))
+                    == ("4", _line_of("return x * 2"))
                 ),
             ),
         ),
     )
     yield (
-        lambda: _with_operator(program["calls_operator"]),
+        lambda: _trace_operator_call(program["calls_operator"]),
         (
             _Statement(
                 "compliance",
@@ -208,10 +213,11 @@ def _calls(
     )
 
 
-def build() -> str:
-    """Differs wherever the outcome might: the torch, the Python, Dynamo's files, and our own.
+def installation_digest() -> str:
+    """Return a digest that changes whenever the result of :func:`prove` may change.
 
-    Files are told by their sizes and times: a torch may be patched by hand.
+    It covers the versions of torch and Python, Dynamo's files and the engine's files. Files are
+    compared by size and modification time, because users patch torch by hand.
     """
     digest = hashlib.blake2b(digest_size=12)
     own = Path(__file__).parents[1]
@@ -224,18 +230,18 @@ def build() -> str:
     ]
     digest.update(f"{sys.version} {torch.__version__} {torch.__file__}".encode())
     for file in files:
-        found = file.stat()
-        digest.update(f"{file.name} {found.st_size} {found.st_mtime_ns} ".encode())
+        status = file.stat()
+        digest.update(f"{file.name} {status.st_size} {status.st_mtime_ns} ".encode())
     return digest.hexdigest()
 
 
-def _traced(function: Callable[..., Any], *args: Any, **options: Any) -> Recording:
+def _trace_call(function: Callable[..., Any], *args: Any, **options: Any) -> Recording:
     dynamo.reset()
     return drive.trace(function, args, {}, file=_PATH, **options)
 
 
-def _called_twice(function: Callable[..., Any], x: torch.Tensor, limit: int = 8) -> Recording:
-    """With other values of a flag, so that it is recompiled."""
+def _trace_two_calls(function: Callable[..., Any], x: torch.Tensor, limit: int = 8) -> Recording:
+    """Trace two calls with different values of a flag, which recompiles the function."""
     dynamo.reset()
     watch = Recorder(drive.BOTTOM, file=_PATH)
     with watch.listen() as recording, dynamo.config.patch(recompile_limit=limit):
@@ -245,8 +251,8 @@ def _called_twice(function: Callable[..., Any], x: torch.Tensor, limit: int = 8)
     return recording
 
 
-def _with_operator(function: Callable[..., Any]) -> Recording:
+def _trace_operator_call(function: Callable[..., Any]) -> Recording:
     library = torch.library.Library(_NAMESPACE, "FRAGMENT")
     library.define("untagged(Tensor x) -> Tensor")
     library.impl("untagged", lambda x: x.clone(), "CompositeExplicitAutograd")
-    return _traced(function, torch.ones(4))
+    return _trace_call(function, torch.ones(4))

@@ -1,4 +1,4 @@
-"""Writes down what Dynamo does, as :mod:`.hooks` tell it."""
+"""Record what Dynamo does, from the events that :mod:`.hooks` pass on."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..protocol.evidence import BreakOutcome, Resolution
 from ..torch_internals import breaks, dynamo, frames, graphs
 from ..torch_internals.shapes import deferred_asserts, source_of_symbol
 from . import causes, failed_guards, guards, limits, nodes, stacks
-from .instructions import Instructions
-from .lines import Lines
+from .instructions import InstructionListeners
+from .lines import LineRecorder
 from .observer import Witness
 from .recording import (
     Break,
@@ -32,35 +32,36 @@ from .recording import (
     Symbol,
     TracedFrame,
 )
-from .shapes_seen import Shapes
-from .values import Values
+from .shapes_seen import ShapeRecorder
+from .values import ValueRecorder
 
-_active: Recorder | None = None
+_active_recorder: Recorder | None = None
 
 _SUPPRESSED = ("an error was suppressed", "compilation failed with exception-directed")
-"""How Dynamo's reasons for a skipped frame begin where an error is behind them."""
+"""Beginnings of Dynamo's reasons for a skipped frame that stand for a suppressed error."""
 
 
-def active() -> Recorder | None:
-    """The recorder of the run in progress."""
-    return _active
+def active_recorder() -> Recorder | None:
+    """Return the recorder of the run in progress, or None."""
+    return _active_recorder
 
 
 @contextlib.contextmanager
-def undisturbed(recorder: Recorder) -> Iterator[None]:
-    """What goes wrong while writing something down must not change what Dynamo does."""
+def suppress_errors(recorder: Recorder) -> Iterator[None]:
+    """Turn an exception of the block into a loss of the recording, so that Dynamo does not see
+    it."""
     try:
         yield
     except Exception as error:
-        recorder.lose(error)
+        recorder.record_loss(error)
 
 
 class Recorder:
-    """Collects one :class:`Recording`.
+    """A recorder that fills one :class:`Recording`.
 
-    ``on_break`` is called at once for every graph break. ``bottom`` is the code object of the
-    function that starts the traced call: frames outside it are not the user's. ``file`` is the
-    one whose values are to be told.
+    ``on_break`` is called immediately for every graph break. ``bottom`` is the code object of the
+    function that starts the traced call: frames outside it are not the user's. Values and shapes
+    are recorded for the code of ``file``.
     """
 
     def __init__(
@@ -72,15 +73,15 @@ class Recorder:
     ) -> None:
         self.witness = witness
         self.recording = Recording()
-        self.instructions = Instructions(file, self.lose)
-        self.values = Values(self.instructions)
-        self.shapes = Shapes(self.instructions)
-        self.lines = Lines(self.instructions)
-        self.guards = guards.Guards(self.recording)
+        self.instructions = InstructionListeners(file, self.record_loss)
+        self.values = ValueRecorder(self.instructions)
+        self.shapes = ShapeRecorder(self.instructions)
+        self.lines = LineRecorder(self.instructions)
+        self.guards = guards.GuardRecorder(self.recording)
         self.bottom = bottom
         self.on_break = on_break
-        self._open: list[int] = []
-        self._frames = 0
+        self._open_frames: list[int] = []
+        self._frame_count = 0
         self._codes: list[types.CodeType] = []
         self._assert_stacks: dict[tuple[int, str], Stack] = {}
         self._last_unlogged: BaseException | None = None
@@ -88,49 +89,50 @@ class Recorder:
 
     @contextlib.contextmanager
     def listen(self) -> Iterator[Recording]:
-        """Record everything until the block ends. Recorders do not nest."""
-        global _active
-        previous, _active = _active, self
+        """Record everything until the block ends. Only one recorder can be active."""
+        global _active_recorder
+        previous, _active_recorder = _active_recorder, self
         try:
             yield self.recording
         finally:
-            _active = previous
-            self.finish()
+            _active_recorder = previous
+            self.collect_results()
 
-    def finish(self) -> None:
+    def collect_results(self) -> None:
         """Copy values, shapes and lines into the recording."""
-        with undisturbed(self):
-            self.recording.seen = self.values.seen()
-        with undisturbed(self):
+        with suppress_errors(self):
+            self.recording.seen = self.values.collect()
+        with suppress_errors(self):
             failure = self.recording.failure
             failed = failure is not None and failure.phase == "tracer"
-            self.recording.shapes = self.shapes.seen(failed)
+            self.recording.shapes = self.shapes.collect(failed)
             self.recording.shapes_left_out = self.shapes.left_out
-        with undisturbed(self):
-            self.recording.lines = self.lines.seen()
+        with suppress_errors(self):
+            self.recording.lines = self.lines.collect()
 
-    def lose(self, error: Exception) -> None:
-        """Note a mistake of ours."""
+    def record_loss(self, error: Exception) -> None:
+        """Record an error of the engine, which may have left the recording incomplete."""
         loss = f"{type(error).__name__}: {error}"
         if loss not in self.recording.losses:
             self.recording.losses.append(loss)
 
-    # -- what the hooks report ----------------------------------------------------------------
+    # -- events from the hooks ----------------------------------------------------------------
 
     @property
     def frame(self) -> int:
-        return self._open[-1] if self._open else -1
+        return self._open_frames[-1] if self._open_frames else -1
 
     def enter_frame(self, code: types.CodeType) -> int:
-        self._frames += 1
-        self._open.append(self._frames - 1)
+        self._frame_count += 1
+        self._open_frames.append(self._frame_count - 1)
         if self.witness is not None:
-            with undisturbed(self):
-                self.witness.entered(self.frame, code)
-        return self._frames - 1
+            with suppress_errors(self):
+                self.witness.enter_frame(self.frame, code)
+        return self._frame_count - 1
 
-    def number_of(self, code: types.CodeType) -> int:
-        """Which code object it is, of those that were compiled. Equal ones are several."""
+    def code_number(self, code: types.CodeType) -> int:
+        """Return the number of a compiled code object in this run; code objects are compared by
+        identity."""
         for number, known in enumerate(self._codes):
             if known is code:
                 return number
@@ -138,94 +140,97 @@ class Recorder:
         return len(self._codes) - 1
 
     def leave_frame(self, frame: TracedFrame) -> None:
-        self._open.pop()
+        self._open_frames.pop()
         self.recording.frames.append(frame)
-        with undisturbed(self):
-            self.shapes.leave(frame.id, self.frame, frame.outcome)
+        with suppress_errors(self):
+            self.shapes.leave_frame(frame.id, self.frame, frame.outcome)
         if self.witness is not None:
-            with undisturbed(self):
-                self.witness.left(frame)
+            with suppress_errors(self):
+                self.witness.leave_frame(frame)
 
-    def saw_unsupported(self, error: BaseException) -> None:
+    def note_unsupported(self, error: BaseException) -> None:
         self._last_unlogged = error
 
-    def broke(self, error: BaseException, outcome: BreakOutcome, traced: Stack) -> None:
-        """A graph break that Dynamo acted on. ``traced`` is the stack inside the tracer."""
+    def record_break(self, error: BaseException, outcome: BreakOutcome, traced: Stack) -> None:
+        """Record a graph break that Dynamo acted on. ``traced`` is the stack inside the tracer."""
         if getattr(error, "_fullgraph_recorded", False):
             return
         with contextlib.suppress(AttributeError):
             error._fullgraph_recorded = True  # type: ignore[attr-defined]
-        if stacks.in_engine(traced):
+        if stacks.is_in_engine(traced):
             return
-        chain = causes.of_error(error)
-        number = breaks.registry().get(chain[0].kind, "")
+        chain = causes.cause_chain(error)
+        number = breaks.break_numbers().get(chain[0].kind, "")
         record = Break(
-            # Some errors are noticed only when their frame was left already.
-            frame=self.frame if self._open else self._frames - 1,
+            # Dynamo notices some errors only after it left their frame.
+            frame=self.frame if self._open_frames else self._frame_count - 1,
             id=number,
             causes=chain,
             message=str(getattr(error, "msg", error)),
             outcome=outcome,
-            stack=stacks.join(stacks.above(self.bottom), traced),
-            href=breaks.link(number),
+            stack=stacks.join_stacks(stacks.caller_stack(self.bottom), traced),
+            href=breaks.break_page_url(number),
             inlined=len(traced),
             operator=str(getattr(error, "_hop_name", "")),
-            hook=stacks.hook_on(self.bottom, traced),
-            ops=nodes.count(frames.translator()),
+            hook=stacks.find_module_hook(self.bottom, traced),
+            ops=nodes.count_calls(frames.current_translator()),
         )
         self.recording.breaks.append(record)
         if self.witness is not None:
-            self.witness.broke(record)
+            self.witness.observe_break(record)
         if self.on_break is not None:
             self.on_break(record)
 
-    def broke_unreported(self) -> None:
-        """Dynamo takes up an earlier instruction, since it cannot resume from the last break."""
+    def record_unresumable_break(self) -> None:
+        """Record the last break when Dynamo goes back to an earlier instruction, as it cannot
+        resume."""
         error = self._last_unlogged
         if error is not None:
-            self.broke(error, "rest-skipped", getattr(error, "_fullgraph_stack", ()))
+            self.record_break(error, "rest-skipped", getattr(error, "_fullgraph_stack", ()))
 
-    def saw_skip(self, reason: str) -> None:
-        """Dynamo has decided to skip the frame at work."""
+    def note_skip_reason(self, reason: str) -> None:
+        """Store the reason for which Dynamo has decided to skip the current frame."""
         self._last_skip = reason
         breaks = self.recording.breaks
-        if frames.is_after_break(reason) and breaks and breaks[-1].frame == self.frame:
+        if frames.is_skip_after_break(reason) and breaks and breaks[-1].frame == self.frame:
             words = reason.partition("\n")[0]
             chain = (*breaks[-1].causes, Cause("graph break in loop", words))
             breaks[-1] = dataclasses.replace(breaks[-1], outcome="frame-skipped", causes=chain)
             if self.on_break is not None:
                 self.on_break(breaks[-1])
 
-    def _unspoken_reason(self, error: BaseException | None) -> str:
-        """Why a frame was skipped, of which torch up to 2.12 does not report the reason."""
+    def _unreported_reason(self, error: BaseException | None) -> str:
+        """Return the reason for a skipped frame that torch up to 2.12 does not report."""
         if self._last_skip:
             return f"Dynamo decided to skip the frame while tracing: {self._last_skip}"
         return "an error was suppressed during compilation" if error is not None else ""
 
-    def skipped(self, reason: str, code: types.CodeType) -> None:
+    def record_skip(self, reason: str, code: types.CodeType) -> None:
         error, self._last_unlogged = self._last_unlogged, None
-        told = frames.is_after_break(self._last_skip)
-        reason = reason or self._unspoken_reason(error)
+        already_recorded = frames.is_skip_after_break(self._last_skip)
+        reason = reason or self._unreported_reason(error)
         self._last_skip = ""
-        if told or not reason:
-            return  # torch up to 2.12 does not say why, and did not look at the frame
+        if already_recorded or not reason:
+            return  # torch up to 2.12 does not state a reason and did not trace the frame
         last = self.recording.recompiles[-1] if self.recording.recompiles else None
         if last is not None and last.limit and _is_code_of(last, code):
-            return  # it is told as the end of too many recompiles
+            return  # already recorded as the recompile limit
         if reason.startswith(_SUPPRESSED) and error is not None:
             if getattr(error, "_fullgraph_recorded", False):
                 return
             if hasattr(error, "compile_id") and hasattr(error, "real_stack"):
-                # Breaks raised outside the symbolic interpreter; by the same signs Dynamo logs
-                # them.
-                # Or inside it, up to torch 2.10: where it could not resume.
+                # Breaks raised outside the symbolic interpreter; Dynamo decides by the same
+                # attributes whether to log them. Up to torch 2.10 also breaks inside it that cannot
+                # be resumed from.
+
                 traced = getattr(error, "_fullgraph_stack", ()) or (
-                    stacks.frame_of(code, None, None),
+                    stacks.make_frame(code, None, None),
                 )
-                self.broke(error, "frame-skipped", traced)
+                self.record_break(error, "frame-skipped", traced)
                 return
-            # No break, as there was no graph yet (a generator cannot be compiled by itself).
-            first = causes.of_error(error)[0]
+            # Not a break, because Dynamo had not started a graph: a generator cannot be compiled by
+            # itself.
+            first = causes.cause_chain(error)[0]
             reason = f"{first.kind}: {first.explanation}" if first.explanation else first.kind
         if stacks.is_torch(code.co_filename):
             return  # hundreds a run, and none of them the user's
@@ -235,69 +240,83 @@ class Recorder:
             name,
             code.co_firstlineno - 1,
             reason,
-            stacks.above(self.bottom),
+            stacks.caller_stack(self.bottom),
             resumed=name != code.co_name,
         )
         self.recording.skips.append(skip)
         if self.witness is not None:
-            self.witness.skipped(skip)
+            self.witness.observe_skip(skip)
 
-    def captured(self, output: Any, module: Any) -> None:
-        """A graph on its way to the backend."""
-        shape_env = graphs.shape_env_of(output)
-        graph = Graph(self.frame, *nodes.ops_of(module))
+    def record_graph(self, output: Any, module: Any) -> None:
+        """Record a graph before the backend gets it."""
+        shape_env = graphs.find_shape_env(output)
+        graph = Graph(self.frame, *nodes.list_ops(module))
         self.recording.graphs.append(graph)
-        self.shapes.captured(len(self.recording.graphs))
+        self.shapes.set_graph(len(self.recording.graphs))
         if self.witness is not None:
-            with undisturbed(self):
-                self.witness.captured(graph, module)
-        self._limits(shape_env)
+            with suppress_errors(self):
+                self.witness.capture_graph(graph, module)
+        self._record_limits(shape_env)
         for item in deferred_asserts(shape_env):
             words = str(item.expr)
             stack = self._assert_stacks.get((id(shape_env), words), ())
             self.recording.asserts.append(RuntimeAssert(self.frame, words, str(item.msg), stack))
 
-    def _limits(self, shape_env: Any) -> None:
-        for one in limits.of_guards(shape_env):
-            symbol, source = str(one.symbol), source_of_symbol(shape_env, one.symbol)
-            stack = self.guards.stack_at(one.place)
+    def _record_limits(self, shape_env: Any) -> None:
+        for bounds in limits.find_bounds(shape_env):
+            symbol, source = str(bounds.symbol), source_of_symbol(shape_env, bounds.symbol)
+            stack = self.guards.find_stack(bounds.location)
             self.recording.limits.append(
-                Limit(self.frame, symbol, source, one.condition, one.size, one.low, one.high, stack)
+                Limit(
+                    self.frame,
+                    symbol,
+                    source,
+                    bounds.condition,
+                    bounds.size,
+                    bounds.low,
+                    bounds.high,
+                    stack,
+                )
             )
 
-    def deferred(self, shape_env: Any, before: set[int]) -> None:
-        """A condition was put off: only now it is known which line it comes from."""
+    def record_deferred_asserts(self, shape_env: Any, before: set[int]) -> None:
+        """Record the current stack for the runtime assertions that a ShapeEnv has just deferred."""
         for item in deferred_asserts(shape_env):
             if id(item) not in before:
-                self._assert_stacks[id(shape_env), str(item.expr)] = self.here()
+                self._assert_stacks[id(shape_env), str(item.expr)] = self.current_stack()
 
-    def created(self, symbol: str, source: str, hint: int | None) -> None:
-        letter = self.shapes.created(symbol, source, hint)
-        made = Symbol(self.frame, symbol, source, hint, self.here(), letter)
-        self.recording.symbols.append(made)
+    def record_symbol(self, symbol: str, source: str, hint: int | None) -> None:
+        letter = self.shapes.note_symbol(symbol, source, hint)
+        created = Symbol(self.frame, symbol, source, hint, self.current_stack(), letter)
+        self.recording.symbols.append(created)
 
-    def specialized(self, shape_env: Any, symbol: Any, value: str, reason: str) -> None:
+    def record_specialization(self, shape_env: Any, symbol: Any, value: str, reason: str) -> None:
         source = source_of_symbol(shape_env, symbol)
         self.recording.specializations.append(
-            Specialization(self.frame, str(symbol), source, value, reason, self.here())
+            Specialization(self.frame, str(symbol), source, value, reason, self.current_stack())
         )
 
-    def equated(self, symbol: Any, value: Any) -> None:
-        self.recording.equalities.append(Equality(self.frame, str(symbol), str(value), self.here()))
+    def record_equality(self, symbol: Any, value: Any) -> None:
+        self.recording.equalities.append(
+            Equality(self.frame, str(symbol), str(value), self.current_stack())
+        )
 
-    def here(self) -> Stack:
-        return stacks.join(stacks.above(self.bottom), stacks.of_translator(frames.translator()))
+    def current_stack(self) -> Stack:
+        return stacks.join_stacks(
+            stacks.caller_stack(self.bottom),
+            stacks.stack_of_translator(frames.current_translator()),
+        )
 
-    def guarded(self, code: types.CodeType, tree: Any) -> None:
-        """The tree of guards of the frame at work is complete."""
+    def record_guards(self, code: types.CodeType, tree: Any) -> None:
+        """Record the complete guard tree of the current frame."""
         before = len(self.recording.guards)
-        self.guards.built(self.frame, code, tree)
-        failed_guards.remember(tree, self.recording.guards[before:])
+        self.guards.record_tree(self.frame, code, tree)
+        failed_guards.store_guards(tree, self.recording.guards[before:])
 
-    def recompiled(self, frame: Any, cache_entries: Any, reasons: Any) -> None:
-        """None of the compilations of a frame's code fits its values."""
+    def record_recompile(self, frame: Any, cache_entries: Any, reasons: Any) -> None:
+        """Record that none of the compilations of a frame's code fits its values."""
         code = frame.f_code
-        latest_first = sorted(cache_entries, key=_compilation, reverse=True)
+        latest_first = sorted(cache_entries, key=_compile_id_numbers, reverse=True)
         self.recording.recompiles.append(
             Recompile(
                 frames.original_name(code.co_name),
@@ -307,39 +326,41 @@ class Recorder:
                 tuple(
                     failed
                     for entry in latest_first
-                    for failed in failed_guards.of_entry(entry, frame.f_locals)
+                    for failed in failed_guards.find_failed_guards(entry, frame.f_locals)
                 ),
-                stacks.above(self.bottom),
+                stacks.caller_stack(self.bottom),
             )
         )
 
-    def reached_limit(self, setting: str) -> None:
-        """The code that was to be recompiled has been compiled too often."""
+    def record_recompile_limit(self, setting: str) -> None:
+        """Record that Dynamo does not recompile the last recompiled code again."""
         limit = f"{setting} = {getattr(dynamo.config, setting)}"
         recompiles = self.recording.recompiles
         recompiles[-1] = dataclasses.replace(recompiles[-1], limit=limit)
 
-    def called_custom(
+    def record_custom_op(
         self, op: Any, compliant: bool, resolution: Resolution, translator: Any
     ) -> None:
-        """An operator that is not torch's own."""
-        stack = stacks.join(stacks.above(self.bottom), stacks.of_translator(translator))
+        """Record a call of a custom operator."""
+        stack = stacks.join_stacks(
+            stacks.caller_stack(self.bottom), stacks.stack_of_translator(translator)
+        )
         self.recording.custom_ops.append(
             CustomOp(self.frame, str(op), compliant, resolution, stack)
         )
 
-    def began(self, translator: Any) -> None:
-        """A new symbolic interpreter."""
-        self.lines.began(translator.f_code)
-        if self.instructions.attend(translator):
-            self.values.parameters(translator)
-            if translator.symbolic_locals:  # those of a frame come later
-                self.shapes.parameters(translator)
+    def attach_interpreter(self, translator: Any) -> None:
+        """Start to record the code of a new symbolic interpreter."""
+        self.lines.note_code(translator.f_code)
+        if self.instructions.attach(translator):
+            self.values.record_parameters(translator)
+            if translator.symbolic_locals:  # the locals of a frame are not complete yet
+                self.shapes.record_parameters(translator)
 
-    def began_frame(self, translator: Any) -> None:
-        """The symbolic interpreter of a frame is complete."""
+    def record_frame_parameters(self, translator: Any) -> None:
+        """Record the parameters of a frame whose symbolic interpreter is complete."""
         if translator.f_code.co_filename == self.instructions.file:
-            self.shapes.parameters(translator)
+            self.shapes.record_parameters(translator)
 
 
 def _is_code_of(recompile: Recompile, code: types.CodeType) -> bool:
@@ -347,6 +368,6 @@ def _is_code_of(recompile: Recompile, code: types.CodeType) -> bool:
     return (recompile.path, recompile.line) == (code.co_filename, line)
 
 
-def _compilation(entry: Any) -> tuple[int, ...]:
-    """The numbers of a compile id, ``0/2_1``."""
+def _compile_id_numbers(entry: Any) -> tuple[int, ...]:
+    """Return the numbers of a cache entry's compile id, such as ``(0, 2, 1)`` for ``0/2_1``."""
     return tuple(int(part) for part in re.findall(r"\d+", str(getattr(entry, "compile_id", ""))))

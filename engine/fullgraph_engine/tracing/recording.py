@@ -1,7 +1,7 @@
 """Everything Dynamo did in one run, as plain data.
 
-Filled by :mod:`.recorder`, read by ``findings``. Nothing here refers to torch, so a recording
-can be pickled, compared and kept after the process that made it is gone.
+:mod:`.recorder` fills a recording and ``findings`` reads it. It does not refer to objects of torch,
+so it can be pickled, compared, and kept after its process has ended.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Stack = tuple[Frame, ...]
 
 @dataclass(frozen=True)
 class Cause:
-    """One link of a chain of breaks, in Dynamo's words."""
+    """One error in a chain of breaks, in Dynamo's words."""
 
     kind: str
     explanation: str = ""
@@ -29,7 +29,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Break:
-    """One graph break. ``causes`` starts with the break itself and ends with what it led to.
+    """One graph break. ``causes`` starts with the break itself and ends with the last consequence.
 
     ``id`` is the number in ``graph_break_registry.json`` (``GB0059``), or empty.
     """
@@ -42,13 +42,13 @@ class Break:
     stack: Stack
     href: str = ""
     inlined: int = 1
-    """How many frames the tracer was in: 1 where the compiled function itself broke."""
+    """Depth of the tracer's stack of frames: 1 if the compiled function itself broke."""
     operator: str = ""
-    """The higher order operator that was being traced: ``torch.cond``."""
+    """Higher-order operator that was being traced, such as ``torch.cond``."""
     hook: str = ""
-    """The function of a library that a module called as a hook, if one led here."""
+    """Library function that a module called as a hook on the way to the break, or empty."""
     ops: int = 0
-    """Operators that the tracer had in its graph."""
+    """Number of operators in the graph at the time of the break."""
 
     @property
     def kind(self) -> str:
@@ -57,9 +57,9 @@ class Break:
 
 @dataclass(frozen=True)
 class Skip:
-    """A frame that Dynamo did not trace, and why.
+    """A frame that Dynamo did not trace, and the reason.
 
-    ``resumed``: the frame is what is left of the function behind a break.
+    ``resumed`` is true if the frame is the rest of a function after a break.
     """
 
     path: str
@@ -72,7 +72,7 @@ class Skip:
 
 @dataclass(frozen=True)
 class Op:
-    """One node of a graph that calls something, with the user code that created it."""
+    """One node of a graph that calls something, with the user's code that created it."""
 
     name: str
     target: str
@@ -82,7 +82,10 @@ class Op:
 
 @dataclass(frozen=True)
 class Graph:
-    """One graph that reached the backend. Sizes by node name: symbolic, and with hints."""
+    """One graph that the backend received.
+
+    ``sizes`` contains, by node name, the sizes of a tensor in symbols and as hints.
+    """
 
     frame: int
     ops: tuple[Op, ...]
@@ -92,10 +95,11 @@ class Graph:
 
 @dataclass(frozen=True)
 class Guard:
-    """A leaf of the tree of guards: ``kind`` is its class (``EQUALS_MATCH``), ``source`` the value
-    that it is checked on, of type ``type``, and ``expressions`` what is checked.
+    """A leaf of the guard tree.
 
-    ``source`` is empty where a guard is about no value, or about several.
+    ``kind`` is its class (``EQUALS_MATCH``), ``source`` the expression of the guarded value,
+    ``type`` the type of that value, and ``expressions`` the checked conditions. ``source`` is empty
+    if the guard concerns no value or several.
     """
 
     frame: int
@@ -108,9 +112,9 @@ class Guard:
 
 @dataclass(frozen=True)
 class GuardedCode:
-    """A compiled frame that has guards, and how many. ``last`` is where its last code comes from.
+    """A compiled frame with the number of its guards and the source range of its last code.
 
-    ``resumed``: it is what is left of a function behind a break.
+    ``resumed`` is true if the frame is the rest of a function after a break.
     """
 
     frame: int
@@ -121,10 +125,10 @@ class GuardedCode:
 
 @dataclass(frozen=True)
 class Write:
-    """A value that was there before and that a frame has changed.
+    """A change of an existing value by a frame.
 
-    ``target`` is its source, or ``len(source)``. ``value`` is its new value in Python's words,
-    empty where that is no constant.
+    ``target`` is the source of the value, or ``len(source)``. ``value`` is the ``repr`` of the new
+    value, empty if that is not a constant.
     """
 
     frame: int
@@ -134,9 +138,9 @@ class Write:
 
 @dataclass(frozen=True)
 class Symbol:
-    """A symbolic size that a ShapeEnv created; ``hint`` is None for an unbacked one.
+    """A symbolic size that a ShapeEnv created; ``hint`` is None if it is unbacked.
 
-    ``letter`` is what the probe calls it, if it does.
+    ``letter`` is the name of the size in the probe, or empty.
     """
 
     frame: int
@@ -161,8 +165,10 @@ class Specialization:
 
 @dataclass(frozen=True)
 class Limit:
-    """A symbol, ``size`` in this run, that a condition limits to sizes from ``low`` to ``high``,
-    both included."""
+    """A symbol that a condition limits to sizes from ``low`` to ``high``, both included.
+
+    ``size`` is the symbol's size in this run.
+    """
 
     frame: int
     symbol: str
@@ -176,7 +182,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Equality:
-    """A symbol that came to be an expression of others, by which it was replaced."""
+    """A symbol that Dynamo replaced by an expression of other symbols."""
 
     frame: int
     symbol: str
@@ -186,7 +192,7 @@ class Equality:
 
 @dataclass(frozen=True)
 class RuntimeAssert:
-    """A condition on unbacked symbols that is checked when the graph runs."""
+    """A condition on unbacked symbols, checked at run time by the compiled graph."""
 
     frame: int
     expression: str
@@ -195,16 +201,17 @@ class RuntimeAssert:
 
 
 GuardFamily = Literal["size", "tensor", "value", "type", "identity", "structure", "mode", "other"]
-"""What a guard is about: a size, another property of a tensor, a Python value, its type, which
-object it is, a length or keys, grad mode and the like."""
+"""Property that a guard checks: a size, another tensor property, a Python value, its type, its
+identity, a length or keys, or a global mode such as grad mode."""
 
 
 @dataclass(frozen=True)
 class FailedGuard:
-    """A guard of the compilation ``compiled`` that does not hold for the values of a call.
+    """A guard of the compilation ``compiled`` that is false for the values of a call.
 
-    ``source`` is the value it is about, ``detail`` the part of a tensor that differs (``size 0``,
-    ``dtype``) or of the global state; ``was`` and ``now`` are empty where they cannot be said.
+    ``source`` is the expression of the guarded value. ``detail`` is the differing property of a
+    tensor (``size 0``, ``dtype``) or of the global state. ``was`` and ``now`` are the expected and
+    the actual value, empty if a short form does not exist.
     """
 
     compiled: str
@@ -220,11 +227,11 @@ class FailedGuard:
 
 @dataclass(frozen=True)
 class Recompile:
-    """A frame was traced again because guards of earlier compilations failed.
+    """A new trace of a frame because guards of earlier compilations failed.
 
-    ``reasons`` are Dynamo's words, one for each earlier compilation; ``failures`` all guards that
-    failed, those of the latest compilation first. ``limit`` names the setting that allows no more
-    compilations, with its value; from then on the frame runs without Dynamo.
+    ``reasons`` are Dynamo's messages, one per earlier compilation. ``failures`` are all failed
+    guards, beginning with the latest compilation. ``limit`` is the setting, with its value, that
+    prevents more compilations; from then on the frame runs without Dynamo.
     """
 
     function: str
@@ -238,7 +245,7 @@ class Recompile:
 
 @dataclass(frozen=True)
 class CustomOp:
-    """A call of an operator and whether it carries the ``pt2_compliant_tag``."""
+    """A call of a custom operator, and whether the operator has the ``pt2_compliant_tag``."""
 
     frame: int
     name: str
@@ -249,10 +256,10 @@ class CustomOp:
 
 @dataclass(frozen=True)
 class Failure:
-    """An exception that left the traced call, or that Dynamo suppressed on the way.
+    """An exception that left the traced call, or that Dynamo suppressed.
 
-    ``phase`` is who raised it: the tracer, the code that ran between graphs, or the same code
-    without Dynamo at all (then it is the program that is wrong).
+    ``phase`` states what raised it: the tracer, the code that ran between graphs, or the code
+    without Dynamo, which means that the program itself is wrong.
     """
 
     phase: Phase
@@ -260,15 +267,15 @@ class Failure:
     message: str
     stack: Stack
     causes: tuple[Cause, ...] = ()
-    """The break that it was at first, where Dynamo made an error of one, and what that led to."""
+    """The chain of breaks if Dynamo turned a break into an error."""
     operator: str = ""
-    """The higher order operator that was being traced: ``torch.cond``."""
+    """Higher-order operator that was being traced, such as ``torch.cond``."""
 
     @property
     def in_graph(self) -> bool:
-        """Whether it was raised by a captured graph, which does not know the user's lines.
+        """Whether a captured graph raised the exception, so that the stack lacks the user's lines.
 
-        A graph module may cut off its own code from what passes through it.
+        A graph module may remove its own generated code from the traceback.
         """
         return any(
             frame.path.startswith("<eval_with_key>") or frame.path.endswith("fx/graph_module.py")
@@ -278,9 +285,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class TracedFrame:
-    """One compilation of one code object, which ``code`` numbers. Lines are zero-based.
+    """One compilation of one code object. Lines are zero-based.
 
-    ``resumed``: it is what is left of a function behind a break.
+    ``code`` is the number of the code object in this run. ``resumed`` is true if the frame is the
+    rest of a function after a break.
     """
 
     id: int
@@ -292,15 +300,15 @@ class TracedFrame:
     reason: str = ""
     resumed: bool = False
     seconds: float = 0.0
-    """Wall time, of which the recorder takes a part."""
+    """Wall time of the compilation in seconds, including the recorder's work."""
     code: int = -1
 
 
 @dataclass(frozen=True)
 class ChosenValue:
-    """A value that a fake tensor did not have and the run took from its oracle.
+    """A value that a fake tensor did not have and that the mode chose instead.
 
-    ``answer`` is the value itself where it is a truth or a number.
+    ``answer`` is the value itself if it is a bool or a number.
     """
 
     operator: str
@@ -311,10 +319,10 @@ class ChosenValue:
 
 @dataclass(frozen=True)
 class TracedLines:
-    """Of the functions of one file that Dynamo entered: where their instructions come from, and
-    those of them that it came to.
+    """Source ranges of the functions of one file that Dynamo entered.
 
-    ``reads_mode``: code outside torch reads whether a module is in training mode.
+    ``entered`` contains all their instructions, ``traced`` the instructions that Dynamo reached.
+    ``reads_mode`` is true if code outside torch reads the training mode of a module.
     """
 
     traced: frozenset[Range] = frozenset()
@@ -324,9 +332,9 @@ class TracedLines:
 
 @dataclass(frozen=True)
 class Receiver:
-    """What stood left of the dot where an attribute was loaded.
+    """The kind of the object left of the dot where an attribute was loaded.
 
-    ``line`` and ``byte`` are where the attribute ends, zero-based: no other one ends there.
+    ``line`` and ``byte`` are the zero-based end of the attribute, which is unique.
     """
 
     attribute: str
@@ -337,7 +345,7 @@ class Receiver:
 
 @dataclass(frozen=True)
 class Local:
-    """What a local variable was. ``line`` is the zero-based first line of its function."""
+    """The kind of a local variable. ``line`` is the zero-based first line of its function."""
 
     function: str
     line: int
@@ -347,11 +355,11 @@ class Local:
 
 @dataclass(frozen=True)
 class ShapedPlace:
-    """The distinct values of one place of the code, zero-based.
+    """The distinct values at one place of the code. Positions are zero-based.
 
-    ``function_line`` is the first line of the function. ``start`` and ``end``, each a line and a
-    byte, are None where the interpreter tells no columns. What they enclose depends on the role:
-    a name, a return statement or an expression; parameters have only their name.
+    ``function_line`` is the first line of the function. ``start`` and ``end`` are pairs of a line
+    and a byte, or None if Python does not record columns. Depending on ``role`` they enclose a
+    name, a return statement or an expression; a parameter has only its name.
     """
 
     role: ShapeRole
@@ -363,22 +371,23 @@ class ShapedPlace:
     end: tuple[int, int] | None
     values: tuple[ShapeSeen, ...]
     left_out: int = 0
-    """Values between the last two, where there were very many distinct ones."""
+    """Number of distinct values that were dropped before the last one because there were too
+    many."""
 
 
 @dataclass
 class Recording:
-    """In the order in which things happened."""
+    """Everything that was recorded in one run, in the order in which it happened."""
 
     frames: list[TracedFrame] = field(default_factory=list)
     graphs: list[Graph] = field(default_factory=list)
     breaks: list[Break] = field(default_factory=list)
     skips: list[Skip] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
-    """Of a run with very many not all."""
+    """Guards of the run, at most ``guards.MAX_GUARDS``."""
     guarded: list[GuardedCode] = field(default_factory=list)
     entries: dict[int, int] = field(default_factory=dict)
-    """How often the code of a frame was run after it was compiled, where that is known."""
+    """Number of times that the compiled code of a frame ran, by frame."""
     writes: list[Write] = field(default_factory=list)
     symbols: list[Symbol] = field(default_factory=list)
     specializations: list[Specialization] = field(default_factory=list)
@@ -389,14 +398,14 @@ class Recording:
     custom_ops: list[CustomOp] = field(default_factory=list)
     chosen: list[ChosenValue] = field(default_factory=list)
     seen: list[Receiver | Local] = field(default_factory=list)
-    """In the file that was to be watched; each once for each kind of value that it was."""
+    """Kinds of values in the file being checked, each place once per kind."""
     shapes: list[ShapedPlace] = field(default_factory=list)
     shapes_left_out: int = 0
-    """Values that were too many."""
+    """Number of values that exceeded the limit per frame."""
     lines: TracedLines = TracedLines()
     failure: Failure | None = None
     losses: list[str] = field(default_factory=list)
-    """Mistakes of the recorder, each in a few words: something may be missing."""
+    """Errors of the recorder, each in a few words; the recording may be incomplete."""
     seconds: float = 0.0
 
     @property

@@ -1,9 +1,9 @@
-"""Recurrent layers on fake tensors, without their time steps.
+"""Compute the shapes of recurrent layers on fake tensors without running their time steps.
 
-``aten::lstm`` and its siblings are composite: under a fake mode their C++ code runs step by step,
-and every step asks Python for the shapes of a dozen operators. A six-layer GRU over 512 steps
-takes a minute to say what its arguments say at once. Dynamo does not trace into these layers by
-default (it breaks at them), so only the eager code of a run comes here.
+``aten::lstm`` and its siblings are composite operators. Under a fake mode their C++ code runs each
+step and requests the shapes of a dozen operators from Python: a six-layer GRU over 512 steps takes
+a minute. Its result shapes follow from its arguments. Dynamo does not trace these layers by default
+but breaks at them, so only eager code of a run gets here.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _KEYS = ("AutogradCPU", "AutogradCUDA")
 _library: torch.library.Library | None = None
 
 
-def shorten(mode: RunTensorMode) -> None:
-    """Let recurrent layers on tensors of ``mode`` compute shapes only; once per process."""
+def skip_time_steps(mode: RunTensorMode) -> None:
+    """Make recurrent layers compute only shapes for tensors of ``mode``, once per process."""
     global _library
     if _library is not None:
         return
@@ -30,10 +30,10 @@ def shorten(mode: RunTensorMode) -> None:
         packet, _, overload = name.partition(".")
         operator = getattr(getattr(torch.ops.aten, packet), overload)
         for key in _KEYS:
-            _library.impl(name, _kernel(operator, mode), key, allow_override=True)
+            _library.impl(name, _make_kernel(operator, mode), key, allow_override=True)
 
 
-def _kernel(operator: Any, mode: RunTensorMode) -> Any:
+def _make_kernel(operator: Any, mode: RunTensorMode) -> Any:
     def layer(
         data: Any,
         hidden: Any,
@@ -45,7 +45,7 @@ def _kernel(operator: Any, mode: RunTensorMode) -> Any:
         bidirectional: bool,
         batch_first: bool,
     ) -> Any:
-        if not (mode.is_our_fake(data) and _fits(data, hidden)):
+        if not (mode.is_our_fake(data) and _has_valid_dimensions(data, hidden)):
             return operator.decompose(
                 data,
                 hidden,
@@ -59,17 +59,19 @@ def _kernel(operator: Any, mode: RunTensorMode) -> Any:
             )
         states = list(hidden) if isinstance(hidden, (list, tuple)) else [hidden]
         width = states[0].shape[-1] * (2 if bidirectional else 1)
-        # One element of a parameter, so that results require grad exactly when the layer's would.
+        # Use an element of a parameter, so that the results require grad exactly if the layer's
+        # would.
         link = parameters[0].reshape(-1)[0]
         out = data.new_empty((*data.shape[:2], width)) + link + data.reshape(-1)[0]
         finals = [state.new_empty(state.shape) + link for state in states]
         return (out, *finals)
 
-    # Dynamo is on while eager code between graphs runs, and must not see this as the user's.
+    # Dynamo is active while eager code between graphs runs, and must not trace this function.
     return dynamo.disable(layer)
 
 
-def _fits(data: Any, hidden: Any) -> bool:
-    """Whether the arguments are what the layer takes; if not, the real code shall complain."""
+def _has_valid_dimensions(data: Any, hidden: Any) -> bool:
+    """Whether the arguments have valid dimensions; if not, the original operator raises the
+    error."""
     first = hidden[0] if isinstance(hidden, (list, tuple)) else hidden
     return bool(data.dim() == 3 and first.dim() == 3 and data.numel() > 0)

@@ -1,8 +1,8 @@
-"""Scalars of fake tensors that Dynamo reads while it traces, as it reads those of real ones.
+"""Let Dynamo read scalars of fake tensors while it traces, as it reads real ones.
 
-Where a real integer or double without dimensions becomes a fake tensor of its own, Dynamo notes its
-number behind a symbol, and with that it traces ``x[step]``. The number of a fake one is asked for
-only when it is needed: nobody looks at most of them, and where it is not known a run with real
+When Dynamo converts a real zero-dimensional integer or double tensor, it stores the number behind a
+symbol, so that it can trace ``x[step]``. For a fake tensor of the run, this module reads the number
+only when Dynamo needs it. Most numbers are never needed, and for an unknown one a run with real
 tensors may be the better answer.
 """
 
@@ -21,20 +21,24 @@ from ..torch_internals.fake_tensors import FakeTensor, unset_fake_temporarily
 from ..torch_internals.shapes import CallMethodItemSource, DimDynamic, RandomValueSource
 
 _READ = torch.ops.aten._local_scalar_dense.default
-_KEPT = "_fullgraph_scalar"
+_ORIGIN_ATTRIBUTE = "_fullgraph_scalar"
 
 
 @dataclass(frozen=True)
-class _Scalar:
-    """What a fake tensor of Dynamo's was made of; until it is written, that one's number is its."""
+class _ScalarOrigin:
+    """The fake tensor of the run from which Dynamo made its own fake tensor.
+
+    The number of the original is valid until Dynamo's tensor is written to, which changes its
+    ``version``.
+    """
 
     original: FakeTensor
     source: Any
     context: Any
     version: int
 
-    def number(self) -> int | float:
-        """Asks the mode of the original, and lets that keep what was chosen for it."""
+    def read_number(self) -> int | float:
+        """Return the number of the original from its mode, and store it there for later reads."""
         original = self.original
         with unset_fake_temporarily():
             number: int | float = original.item()
@@ -45,18 +49,18 @@ class _Scalar:
 
 
 @contextlib.contextmanager
-def readable_scalars() -> Iterator[None]:
-    """Let Dynamo read numbers of fake tensors where it reads those of real ones."""
+def allow_scalar_reads() -> Iterator[None]:
+    """Let Dynamo read the numbers of fake tensors while the context is active."""
     operators = fake_tensors.OPERATORS.get()
-    if fake_tensors.TRACKED.get() is None or _READ not in (operators or ()):
+    if fake_tensors.TRACKED_FAKE.get() is None or _READ not in (operators or ()):
         yield
         return
-    undo = fake_tensors.MADE_FAKE.wrap(_remembering)
+    undo = fake_tensors.FROM_REAL_TENSOR.wrap(_wrap_from_real_tensor)
     if undo is None:
         yield
         return
     read = operators[_READ]
-    operators[_READ] = _reading(read)
+    operators[_READ] = _wrap_scalar_read(read)
     try:
         yield
     finally:
@@ -64,12 +68,12 @@ def readable_scalars() -> Iterator[None]:
         undo()
 
 
-def _remembering(original: Callable[..., Any]) -> Callable[..., Any]:
-    def from_real_tensor(converter: Any, mode: Any, tensor: Any, *args: Any, **given: Any) -> Any:
-        made = original(converter, mode, tensor, *args, **given)
-        source = given.get("source")
+def _wrap_from_real_tensor(original: Callable[..., Any]) -> Callable[..., Any]:
+    def from_real_tensor(converter: Any, mode: Any, tensor: Any, *args: Any, **options: Any) -> Any:
+        converted = original(converter, mode, tensor, *args, **options)
+        source = options.get("source")
         if (
-            type(tensor) is type(made) is FakeTensor
+            type(tensor) is type(converted) is FakeTensor
             and tensor.dim() == 0
             and tensor.device.type == "cpu"
             and tensor.dtype in (torch.int64, torch.float64)
@@ -77,43 +81,49 @@ def _remembering(original: Callable[..., Any]) -> Callable[..., Any]:
             and source is not None
             and not isinstance(source, RandomValueSource)
         ):
-            context = given.get("symbolic_context")
-            setattr(made, _KEPT, _Scalar(tensor, source, context, made._version))
-        return made
+            context = options.get("symbolic_context")
+            setattr(
+                converted,
+                _ORIGIN_ATTRIBUTE,
+                _ScalarOrigin(tensor, source, context, converted._version),
+            )
+        return converted
 
     return from_real_tensor
 
 
-def _reading(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_scalar_read(original: Callable[..., Any]) -> Callable[..., Any]:
     def local_scalar_dense(mode: Any, func: Any, tensor: FakeTensor) -> Any:
-        scalar: _Scalar | None = getattr(tensor, _KEPT, None)
-        translator = frames.translator()
+        origin: _ScalarOrigin | None = getattr(tensor, _ORIGIN_ATTRIBUTE, None)
+        translator = frames.current_translator()
         if (
-            scalar is not None
+            origin is not None
             and translator is not None
             and tensor.item_memo is None
-            and tensor._version == scalar.version
+            and tensor._version == origin.version
         ):
-            number = scalar.number()
+            number = origin.read_number()
             if math.isfinite(number):
-                tensor.item_memo = _tracked(number, scalar, mode.shape_env, translator.output)
+                tensor.item_memo = _create_symbol(number, origin, mode.shape_env, translator.output)
         return original(mode, func, tensor)
 
     return local_scalar_dense
 
 
-def _tracked(number: int | float, scalar: _Scalar, environment: Any, output: Any) -> Any:
-    """A symbol for the number, on which guards can be made."""
-    source = CallMethodItemSource(scalar.source)
+def _create_symbol(
+    number: int | float, origin: _ScalarOrigin, environment: Any, output: Any
+) -> Any:
+    """Create a symbol for a number, so that Dynamo can guard it."""
+    source = CallMethodItemSource(origin.source)
     symbol = environment.create_unspecified_symbol(
         number,
         source=source,
         dynamic_dim=DimDynamic.DYNAMIC,
-        symbolic_context=scalar.context,
+        symbolic_context=origin.context,
     )
     integral = isinstance(number, int)
     create = environment.create_symintnode if integral else environment.create_symfloatnode
-    made = create(symbol, hint=number, source=source)
-    tracked = fake_tensors.TRACKED.get()
-    output.tracked_fakes.append(tracked(made, source, scalar.context))
-    return made
+    symbolic = create(symbol, hint=number, source=source)
+    tracked_fake = fake_tensors.TRACKED_FAKE.get()
+    output.tracked_fakes.append(tracked_fake(symbolic, source, origin.context))
+    return symbolic

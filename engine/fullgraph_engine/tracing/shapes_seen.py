@@ -1,10 +1,10 @@
-"""What the values of one file are while Dynamo traces it: dtypes, sizes, constants.
+"""Record the dtypes, sizes and constants of the values in one file while Dynamo traces it.
 
-Looks at what is assigned and returned, and at what is on top of the stack behind an instruction
-that computes something. It reads what Dynamo has written down of a value already.
+The recorder reads each assigned or returned value, and the top of the stack after an instruction
+that computes something. It reads only what Dynamo has already determined.
 
-Dynamo traces a frame again from its start whenever it comes across something that it has to know
-before; only the last attempt counts. What it gave up is forgotten: that code ran without it.
+Dynamo restarts the trace of a frame when it needs to know something earlier. Only the last attempt
+counts. If Dynamo skips the frame, no attempt counts, because its code then runs without Dynamo.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from ..protocol.shapes import MOST_VALUES, ShapeKind, ShapeRole, ShapeSeen
 from ..torch_internals import frames
 from . import variables
 from .describe import dtype_name
-from .instructions import Instructions
+from .instructions import InstructionListeners
 from .recording import ShapedPlace
 from .size_names import FrameNames, SizeNames
 from .values import STORES
-from .variables import Constant, Content, Later, Number, Several, Tensor
+from .variables import Content, SeenConstant, SeenNumber, SeenSequence, SeenTensor, UnrealizedValue
 
-# Only with columns is it known which expression it was.
+# Without columns the expression that an instruction belongs to is unknown.
 _RESULTS = (
     (
         *(name for name in dis.opmap if name.startswith(("BINARY_", "UNARY_", "CALL"))),
@@ -43,16 +43,16 @@ _VARIABLES = (
 )
 _NOT_RESULTS = ("CALL_INTRINSIC_1", "CALL_INTRINSIC_2", "CALL_FINALLY")
 
-MOST_ENTRIES = 200_000
-"""Values that are kept of one attempt at a frame."""
-_LONGEST_TEXT = 40
+MAX_ENTRIES = 200_000
+"""Maximum number of values kept per attempt at a frame."""
+_MAX_TEXT_LENGTH = 40
 
 _Place = tuple[ShapeRole, Any, int, str, str, int]
-"""Role, bytecode position, line, name, and the function's name and first line."""
+"""Role, bytecode position, line, variable name, function name and first line of the function."""
 
 
-class _Attempt:
-    """What is known of a frame since Dynamo last began with it."""
+class _FrameAttempt:
+    """Values seen since Dynamo last started to trace a frame."""
 
     def __init__(self, variables: Any = None) -> None:
         self.entries: list[tuple[_Place, Content]] = []
@@ -60,119 +60,125 @@ class _Attempt:
         self.graph = 0
 
 
-class Shapes:
-    """What was seen in the code. Nothing that it does makes Dynamo guard anything."""
+class ShapeRecorder:
+    """A recorder of the shapes in one file. It does not cause Dynamo to add guards."""
 
-    def __init__(self, instructions: Instructions) -> None:
+    def __init__(self, instructions: InstructionListeners) -> None:
         self.left_out = 0
-        self._attempts: dict[int, _Attempt] = {}
-        self._here = _Attempt()
-        self._failed: _Attempt | None = None
+        self._attempts: dict[int, _FrameAttempt] = {}
+        self._current = _FrameAttempt()
+        self._failed_attempt: _FrameAttempt | None = None
         self._places: dict[_Place, dict[ShapeSeen, list[Any]]] = {}
         self._left_out: dict[_Place, int] = {}
         self._names = SizeNames()
-        instructions.before(STORES, self._stores)
-        instructions.before(("RETURN_VALUE",), self._returns)
-        instructions.before(("RETURN_CONST",), self._returns_constant)
+        instructions.listen_before(STORES, self._record_assignment)
+        instructions.listen_before(("RETURN_VALUE",), self._record_return)
+        instructions.listen_before(("RETURN_CONST",), self._record_constant_return)
         results = [name for name in _RESULTS if name not in _NOT_RESULTS]
-        instructions.behind(results, self._computed)
-        instructions.behind(_VARIABLES, self._loaded)
+        instructions.listen_after(results, self._record_result)
+        instructions.listen_after(_VARIABLES, self._record_variable)
 
-    # -- what the recorder tells --------------------------------------------------------------
+    # -- events from the recorder -------------------------------------------------------------
 
-    def name(self, tensor: torch.Tensor, dim: int, name: str) -> None:
-        """The user's name of a size, before the tensor comes to a frame."""
-        self._names.wish(tensor, dim, name)
+    def set_size_name(self, tensor: torch.Tensor, dim: int, name: str) -> None:
+        """Set the user's name for a size of a tensor, before a frame receives the tensor."""
+        self._names.set_name(tensor, dim, name)
 
-    def begin(self, frame: int, variables: Any) -> None:
-        """Dynamo starts with a frame, or starts over. ``variables`` are the frame's own."""
-        self._failed = None
-        self._here = self._attempts[frame] = _Attempt(variables)
+    def begin_frame(self, frame: int, variables: Any) -> None:
+        """Start an attempt at a frame. ``variables`` are the frame's local variables by name."""
+        self._failed_attempt = None
+        self._current = self._attempts[frame] = _FrameAttempt(variables)
 
-    def leave(self, frame: int, outer: int, outcome: str) -> None:
-        """Dynamo is through with a frame and goes on with the one around it, if there is one."""
+    def leave_frame(self, frame: int, outer: int, outcome: str) -> None:
+        """End an attempt at a frame and return to the enclosing frame, if there is one."""
         attempt = self._attempts.pop(frame, None)
-        self._here = self._attempts.get(outer) or _Attempt()
+        self._current = self._attempts.get(outer) or _FrameAttempt()
         if attempt is None:
             return
         if outcome == "compiled":
-            self._keep(attempt)
+            self._merge_attempt(attempt)
         elif outcome == "failed":
-            self._failed = attempt
+            self._failed_attempt = attempt
 
-    def captured(self, graph: int) -> None:
-        self._here.graph = graph
+    def set_graph(self, graph: int) -> None:
+        self._current.graph = graph
 
-    def created(self, symbol: str, source: str, hint: int | None) -> str:
-        """A symbol begins; what the user calls it, if that is known."""
-        return self._names.created(self._here.names, symbol, source, hint)
+    def note_symbol(self, symbol: str, source: str, hint: int | None) -> str:
+        """Record a new symbol and return the user's name for it, or an empty string."""
+        return self._names.note_symbol(self._current.names, symbol, source, hint)
 
-    def words(self, size: Any) -> str:
-        """A size of the frame that is being traced."""
-        return self._names.words(self._here.names, size)
+    def format_size(self, size: Any) -> str:
+        """Format a size of the current frame with the user's names of symbols."""
+        return self._names.format_size(self._current.names, size)
 
-    def parameters(self, translator: Any) -> None:
-        """A symbolic interpreter knows what its code is called with."""
+    def record_parameters(self, translator: Any) -> None:
+        """Record the arguments of a symbolic interpreter's function."""
         code: types.CodeType = translator.f_code
         if frames.original_name(code.co_name) != code.co_name:
-            return  # what a resume function is given are no parameters of the user's
-        given = self._here.names.variables if translator.parent is None else None
+            return  # the parameters of a resume function are not the user's
+        frame_locals = self._current.names.variables if translator.parent is None else None
         for name in variables.parameter_names(code):
             variable = translator.symbolic_locals.get(name)
             if variable is not None:
-                content = variables.read(variables.content_of(translator, variable))
-            else:  # since torch 2.15 Dynamo leaves out what the code never reads
-                content = variables.of_unread((given or {}).get(name))
-            self._note("parameter", content, None, name, code)
+                content = variables.read_content(variables.unwrap_cell(translator, variable))
+            else:  # since torch 2.15 Dynamo omits parameters that the code never reads
+                content = variables.unread_content((frame_locals or {}).get(name))
+            self._add_entry("parameter", content, None, name, code)
 
-    def seen(self, failed: bool) -> list[ShapedPlace]:
-        """``failed``: the tracer raised, so that what it saw last did not run without it."""
-        if failed and self._failed is not None:
-            self._keep(self._failed)
-            self._failed = None
+    def collect(self, failed: bool) -> list[ShapedPlace]:
+        """Return all places with their values.
+
+        ``failed`` states that the tracer raised. Then the last attempt counts, as its code did not
+        run without Dynamo.
+        """
+        if failed and self._failed_attempt is not None:
+            self._merge_attempt(self._failed_attempt)
+            self._failed_attempt = None
         return [
-            _placed(place, found, self._left_out.get(place, 0))
+            _make_place(place, found, self._left_out.get(place, 0))
             for place, found in self._places.items()
         ]
 
     # -- instructions -------------------------------------------------------------------------
 
-    def _stores(self, translator: Any, instruction: Any) -> None:
-        self._note(
+    def _record_assignment(self, translator: Any, instruction: Any) -> None:
+        self._add_entry(
             "assigned",
-            variables.read(translator.stack[-1]),
+            variables.read_content(translator.stack[-1]),
             instruction.positions,
             instruction.argval,
             translator.f_code,
             translator.lineno,
         )
 
-    def _returns(self, translator: Any, instruction: Any) -> None:
-        self._returned(translator, instruction, variables.read(translator.stack[-1]))
+    def _record_return(self, translator: Any, instruction: Any) -> None:
+        self._add_return(translator, instruction, variables.read_content(translator.stack[-1]))
 
-    def _returns_constant(self, translator: Any, instruction: Any) -> None:
-        self._returned(translator, instruction, variables.constant(instruction.argval, ""))
+    def _record_constant_return(self, translator: Any, instruction: Any) -> None:
+        self._add_return(
+            translator, instruction, variables.constant_content(instruction.argval, "")
+        )
 
-    def _returned(self, translator: Any, instruction: Any, content: Content) -> None:
+    def _add_return(self, translator: Any, instruction: Any, content: Content) -> None:
         code, line = translator.f_code, translator.lineno
-        self._note("return", content, instruction.positions, "", code, line)
+        self._add_entry("return", content, instruction.positions, "", code, line)
 
-    def _computed(self, translator: Any, instruction: Any) -> None:
+    def _record_result(self, translator: Any, instruction: Any) -> None:
         if not loads_method(instruction):
-            self._expression(translator, instruction, "")
+            self._add_expression(translator, instruction, "")
 
-    def _loaded(self, translator: Any, instruction: Any) -> None:
-        self._expression(translator, instruction, instruction.argval)
+    def _record_variable(self, translator: Any, instruction: Any) -> None:
+        self._add_expression(translator, instruction, instruction.argval)
 
-    def _expression(self, translator: Any, instruction: Any, name: str) -> None:
+    def _add_expression(self, translator: Any, instruction: Any, name: str) -> None:
         stack, position = translator.stack, instruction.positions
         if not stack or position is None or position.end_col_offset is None:
             return
-        content = variables.read(stack[-1])
-        if type(content) is not Constant:
-            self._note("expression", content, position, name, translator.f_code)
+        content = variables.read_content(stack[-1])
+        if type(content) is not SeenConstant:
+            self._add_entry("expression", content, position, name, translator.f_code)
 
-    def _note(
+    def _add_entry(
         self,
         role: ShapeRole,
         content: Content,
@@ -183,68 +189,70 @@ class Shapes:
     ) -> None:
         if content is None:
             return
-        entries = self._here.entries
-        if len(entries) < MOST_ENTRIES:
+        entries = self._current.entries
+        if len(entries) < MAX_ENTRIES:
             place = role, position, line or 0, name, code.co_name, code.co_firstlineno
             entries.append((place, content))
         else:
             self.left_out += 1
 
-    # -- words --------------------------------------------------------------------------------
+    # -- descriptions -------------------------------------------------------------------------
 
-    def _keep(self, attempt: _Attempt) -> None:
-        told: dict[int, tuple[Any, ShapeSeen | None]] = {}
+    def _merge_attempt(self, attempt: _FrameAttempt) -> None:
+        described_by_id: dict[int, tuple[Any, ShapeSeen | None]] = {}
         for place, value in attempt.entries:
-            known = told.get(id(value))
+            known = described_by_id.get(id(value))
             if known is None:
-                known = told[id(value)] = value, self._describe(value, attempt)
+                known = described_by_id[id(value)] = value, self._describe_content(value, attempt)
             described = known[1]
             if described is None or (place[0] == "expression" and described.kind == "constant"):
                 continue
             found = self._places.setdefault(place, {})
-            # Equal but for its place in a graph.
-            plain = replace(described, graph=0, node="")
-            counted = found.get(plain)
+            # Values that differ only in their graph node count as equal.
+            without_node = replace(described, graph=0, node="")
+            counted = found.get(without_node)
             if counted is not None:
                 counted[0] += 1
             else:
                 if len(found) == MOST_VALUES:
                     _, (count, *_) = found.popitem()
                     self._left_out[place] = self._left_out.get(place, 0) + count
-                found[plain] = [1, described.graph, described.node]
+                found[without_node] = [1, described.graph, described.node]
 
-    def _describe(self, value: Content, attempt: _Attempt) -> ShapeSeen | None:
-        if type(value) is Later:
-            value = variables.read_again(value)
+    def _describe_content(self, value: Content, attempt: _FrameAttempt) -> ShapeSeen | None:
+        if type(value) is UnrealizedValue:
+            value = variables.reread_content(value)
         match value:
-            case Tensor():
-                return self._tensor(value, attempt)
-            case Number():
-                words = self._names.words(attempt.names, value.value)
-                if words.lstrip("-").isdigit():  # it has been specialized
-                    return ShapeSeen("constant", words)
+            case SeenTensor():
+                return self._describe_tensor(value, attempt)
+            case SeenNumber():
+                text = self._names.format_size(attempt.names, value.value)
+                if text.lstrip("-").isdigit():  # it has been specialized
+                    return ShapeSeen("constant", text)
                 kind = type(value.value).__name__
-                return ShapeSeen("integer", f"{kind} {words}", _hint(value.value))
-            case Constant():
-                return ShapeSeen("constant", _shown(value.value), source=value.source)
-            case Several():
-                return self._several(value, attempt)
+                return ShapeSeen("integer", f"{kind} {text}", _hint_text(value.value))
+            case SeenConstant():
+                return ShapeSeen("constant", _shorten_repr(value.value), source=value.source)
+            case SeenSequence():
+                return self._describe_sequence(value, attempt)
         return None
 
-    def _tensor(self, value: Tensor, attempt: _Attempt) -> ShapeSeen:
-        sizes = [self._names.words(attempt.names, size) for size in value.shape]
+    def _describe_tensor(self, value: SeenTensor, attempt: _FrameAttempt) -> ShapeSeen:
+        sizes = [self._names.format_size(attempt.names, size) for size in value.shape]
         device = value.device.type
-        form = f"{dtype_name(value.dtype)}[%s]" + ("" if device == "cpu" else f"@{device}")
+        template = f"{dtype_name(value.dtype)}[%s]" + ("" if device == "cpu" else f"@{device}")
         concrete = ""
         if not all(size.isdigit() for size in sizes):
-            concrete = form % ", ".join(_hint(size) or "?" for size in value.shape)
+            concrete = template % ", ".join(_hint_text(size) or "?" for size in value.shape)
         stride = ""
         if value.stride is not None:
-            stride = ", ".join(self._names.words(attempt.names, step) for step in value.stride)
+            stride = ", ".join(
+                self._names.format_size(attempt.names, step) for step in value.stride
+            )
         strided = value.layout is torch.strided
         return ShapeSeen(
             "tensor",
-            form % ", ".join(sizes),
+            template % ", ".join(sizes),
             concrete,
             str(value.device),
             f"({stride})" if value.stride is not None else "",
@@ -255,31 +263,31 @@ class Shapes:
             str(value.node.name) if value.node is not None and attempt.graph else "",
         )
 
-    def _several(self, value: Several, attempt: _Attempt) -> ShapeSeen | None:
-        parts = [self._describe(item, attempt) for item in value.items]
+    def _describe_sequence(self, value: SeenSequence, attempt: _FrameAttempt) -> ShapeSeen | None:
+        parts = [self._describe_content(item, attempt) for item in value.items]
         known = [part for part in parts if part is not None]
         kind: ShapeKind = "several"
         if all(part.kind == "constant" for part in known):
             if value.brackets == "[]" or len(known) < len(parts):
-                return None  # a list may be another one in a moment
+                return None  # the code may change a list at any time
             kind = "constant"
         opening, closing = value.brackets[0], value.brackets[1]
         comma = "," if len(parts) == 1 and opening == "(" and not value.names else ""
 
-        def joined(words: Callable[[ShapeSeen], str]) -> str:
-            each = ["…" if part is None else words(part) for part in parts]
+        def join_parts(format_part: Callable[[ShapeSeen], str]) -> str:
+            texts = ["…" if part is None else format_part(part) for part in parts]
             if value.names:
-                each = [f"{name}: {text}" for name, text in zip(value.names, each, strict=True)]
-            inner = ", ".join(each)
+                texts = [f"{name}: {text}" for name, text in zip(value.names, texts, strict=True)]
+            inner = ", ".join(texts)
             return f"{opening}{inner}{comma}{closing}"
 
-        text = joined(lambda part: part.text.removeprefix("SymInt "))
-        concrete = joined(lambda part: part.concrete or part.text)
+        text = join_parts(lambda part: part.text.removeprefix("SymInt "))
+        concrete = join_parts(lambda part: part.concrete or part.text)
         source = next((part.source for part in known if part.source), "")
         return ShapeSeen(kind, text, "" if concrete == text else concrete, source=source)
 
 
-def _placed(place: _Place, found: dict[ShapeSeen, list[Any]], left_out: int) -> ShapedPlace:
+def _make_place(place: _Place, found: dict[ShapeSeen, list[Any]], left_out: int) -> ShapedPlace:
     role, position, line, name, function, first = place
     start = end = None
     if position is not None and position.lineno and position.end_lineno:
@@ -291,18 +299,18 @@ def _placed(place: _Place, found: dict[ShapeSeen, list[Any]], left_out: int) -> 
         replace(value, count=count, graph=graph, node=node)
         for value, (count, graph, node) in found.items()
     )
-    name_now = frames.original_name(function)
+    original = frames.original_name(function)
     line = (line or first) - 1
-    return ShapedPlace(role, name_now, first - 1, name, line, start, end, seen, left_out)
+    return ShapedPlace(role, original, first - 1, name, line, start, end, seen, left_out)
 
 
-def _hint(size: Any) -> str:
+def _hint_text(size: Any) -> str:
     if isinstance(size, (bool, int, float)):
         return str(size)
     hint = getattr(size.node, "hint", None)
     return "" if hint is None else str(hint)
 
 
-def _shown(value: object) -> str:
+def _shorten_repr(value: object) -> str:
     text = texts.shown(value)
-    return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"
+    return text if len(text) <= _MAX_TEXT_LENGTH else f"{text[: _MAX_TEXT_LENGTH - 1]}…"

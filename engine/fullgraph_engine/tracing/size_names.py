@@ -1,6 +1,7 @@
-"""What the user would call the symbols that Dynamo makes of sizes.
+"""Assign readable names to the symbols that Dynamo creates for sizes.
 
-The user has names for some of them; each of the others gets one, and the same in every frame.
+A size that the user named keeps that name. Every other size gets a generated name, the same in each
+frame.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from typing import Any
 
 import torch
 
-_SYMBOL = re.compile(r"\b[a-z]{1,4}\d+\b")
-_SIZE = re.compile(r"(?P<tensor>L\['\w+'\](?:\[[^\[\]]+\])*)\.size\(\)\[(?P<axis>\d+)\]")
-_ITEM = re.compile(r"\[(?:(?P<number>\d+)|'(?P<key>[^']*)')\]")
+_SYMBOL_NAME = re.compile(r"\b[a-z]{1,4}\d+\b")
+_SIZE_SOURCE = re.compile(r"(?P<tensor>L\['\w+'\](?:\[[^\[\]]+\])*)\.size\(\)\[(?P<axis>\d+)\]")
+_ITEM_ACCESS = re.compile(r"\[(?:(?P<number>\d+)|'(?P<key>[^']*)')\]")
 
 
 class FrameNames:
-    """The symbols of one attempt at a frame; the frame's ``variables`` are where they begin."""
+    """The symbols of one attempt at a frame, with the frame's local ``variables`` by name."""
 
     def __init__(self, variables: Any = None) -> None:
         self.names: dict[str, str] = {}
@@ -26,75 +27,78 @@ class FrameNames:
 
 
 class SizeNames:
-    """Names for symbols: the user's, else a letter and a number, unique in the run."""
+    """Names of symbols in one run: the user's name, or a unique letter and number."""
 
     def __init__(self) -> None:
-        self._wished: dict[int, tuple[weakref.ref[Any], dict[int, str]]] = {}
-        self._unnamed: dict[object, str] = {}
+        self._user_names: dict[int, tuple[weakref.ref[Any], dict[int, str]]] = {}
+        self._generated_names: dict[object, str] = {}
 
-    def wish(self, tensor: torch.Tensor, dim: int, name: str) -> None:
-        """The user's name of a size, before the tensor comes to a frame."""
-        known = self._wished.get(id(tensor))
+    def set_name(self, tensor: torch.Tensor, dim: int, name: str) -> None:
+        """Set the user's name for a size of a tensor, before a frame receives the tensor."""
+        known = self._user_names.get(id(tensor))
         if known is None or known[0]() is not tensor:
-            known = self._wished[id(tensor)] = weakref.ref(tensor), {}
+            known = self._user_names[id(tensor)] = weakref.ref(tensor), {}
         known[1][dim] = name
 
-    def created(self, frame: FrameNames, symbol: str, source: str, hint: int | None) -> str:
-        """A symbol begins; the user's name of it, if there is one."""
+    def note_symbol(self, frame: FrameNames, symbol: str, source: str, hint: int | None) -> str:
+        """Record a new symbol and return the user's name for it, or an empty string."""
         frame.sources[symbol] = source, hint
-        match = _SIZE.fullmatch(source)
-        if match is None or not self._wished:
+        match = _SIZE_SOURCE.fullmatch(source)
+        if match is None or not self._user_names:
             return ""
-        tensor = _found(match["tensor"], frame.variables)
-        wished = self._wished.get(id(tensor))
-        if wished is not None and wished[0]() is tensor:
-            name = wished[1].get(int(match["axis"]))
+        tensor = _find_value(match["tensor"], frame.variables)
+        known = self._user_names.get(id(tensor))
+        if known is not None and known[0]() is tensor:
+            name = known[1].get(int(match["axis"]))
             if name is not None:
                 frame.names[symbol] = name
                 return name
         return ""
 
-    def words(self, frame: FrameNames, size: Any) -> str:
-        """A size or number as the probe would write it."""
-        words = str(size)
+    def format_size(self, frame: FrameNames, size: Any) -> str:
+        """Format a size or number as a probe would write it."""
+        text = str(size)
         if isinstance(size, int):
-            return words
-        alone = _SYMBOL.fullmatch(words) is not None
+            return text
+        is_symbol = _SYMBOL_NAME.fullmatch(text) is not None
 
-        def named(match: re.Match[str]) -> str:
-            name = self._symbol(frame, match[0])
-            return name if alone or name.isidentifier() else f"({name})"
+        def replace_symbol(match: re.Match[str]) -> str:
+            name = self._symbol_name(frame, match[0])
+            return name if is_symbol or name.isidentifier() else f"({name})"
 
-        words = _SYMBOL.sub(named, words)
-        while words.startswith("(") and words.endswith(")") and _encloses(words):
-            words = words[1:-1]
-        return words
+        text = _SYMBOL_NAME.sub(replace_symbol, text)
+        while text.startswith("(") and text.endswith(")") and _is_enclosed(text):
+            text = text[1:-1]
+        return text
 
-    def _symbol(self, frame: FrameNames, symbol: str) -> str:
+    def _symbol_name(self, frame: FrameNames, symbol: str) -> str:
         name = frame.names.get(symbol)
         if name is not None:
             return name
         source, hint = frame.sources.get(symbol, ("", None))
         key: object = (source, hint) if source else (id(frame), symbol)
-        known = self._unnamed.get(key)
+        known = self._generated_names.get(key)
         if known is None:
             letter = symbol.rstrip("0123456789")
-            taken = {*self._unnamed.values()}
-            for _, wished in self._wished.values():
-                taken.update(wished.values())
+            taken = {*self._generated_names.values()}
+            for _, names in self._user_names.values():
+                taken.update(names.values())
             number = 0
             while f"{letter}{number}" in taken:
                 number += 1
-            known = self._unnamed[key] = f"{letter}{number}"
+            known = self._generated_names[key] = f"{letter}{number}"
             if not source:
                 frame.names[symbol] = known
         return known
 
 
-def _found(source: str, scope: Any) -> Any:
-    """The value of ``L['x'][0]``, if getting it runs no code of the user's."""
+def _find_value(source: str, scope: Any) -> Any:
+    """Return the value of a source such as ``L['x'][0]``, or None.
+
+    Only exact built-in containers are indexed, so that no code of the user runs.
+    """
     value: Any = scope
-    for match in _ITEM.finditer(source):
+    for match in _ITEM_ACCESS.finditer(source):
         key = match["key"] if match["number"] is None else int(match["number"])
         try:
             if type(value) is not dict and not (
@@ -107,11 +111,11 @@ def _found(source: str, scope: Any) -> Any:
     return value
 
 
-def _encloses(words: str) -> bool:
-    """Whether the first bracket is closed by the last."""
+def _is_enclosed(text: str) -> bool:
+    """Whether the last bracket of a text closes the first."""
     depth = 0
-    for number, letter in enumerate(words):
+    for number, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")
         if depth == 0:
-            return number == len(words) - 1
+            return number == len(text) - 1
     return False

@@ -1,4 +1,4 @@
-"""User stacks with columns: from the tracer's own frames, from live frames, from tracebacks."""
+"""User stacks with columns, from the tracer, from live frames and from tracebacks."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ import torch
 
 from ..code_objects import position
 from ..protocol import Frame
-from ..torch_internals.frames import enters_tracer, original_name
+from ..torch_internals.frames import is_tracer_callback, original_name
 from .recording import Stack
 
-_OURS = str(Path(__file__).resolve().parent.parent)
+_ENGINE = str(Path(__file__).resolve().parent.parent)
 _TORCH = str(Path(torch.__file__).resolve().parent)
 _STDLIB = str(Path(dataclasses.__file__).resolve().parent)
 
 
-def frame_of(code: types.CodeType, line: int | None, positions: Any) -> Frame:
-    """``positions`` is a bytecode position (``lineno``, ``col_offset``, …) or None.
+def make_frame(code: types.CodeType, line: int | None, positions: Any) -> Frame:
+    """Convert a code object with its current line to a :class:`Frame` (zero-based lines).
 
-    Columns are used only if they belong to ``line``: Dynamo's generated instructions carry the
-    positions of others now and then.
+    ``positions`` is a bytecode position (``lineno``, ``col_offset``, …) or None. Its columns are
+    used only if it belongs to ``line``: instructions that Dynamo generates sometimes have the
+    positions of others.
     """
     name = code.co_name
     line = line or code.co_firstlineno
@@ -45,12 +46,13 @@ def frame_of(code: types.CodeType, line: int | None, positions: Any) -> Frame:
     return Frame(code.co_filename, name, line - 1)
 
 
-Raw = tuple[tuple[types.CodeType, Any, Any], ...]
-"""Code objects and positions only, innermost first: most stacks are never asked for."""
+RawStack = tuple[tuple[types.CodeType, Any, Any], ...]
+"""Code object, line and bytecode position per frame, innermost first. Conversion is lazy, because
+most stacks are never needed."""
 
 
-def raw_of_translator(translator: Any) -> Raw:
-    """The frames that Dynamo is inlining right now."""
+def raw_stack_of_translator(translator: Any) -> RawStack:
+    """Return the frames that a symbolic interpreter is inlining now, unconverted."""
     raw: list[tuple[types.CodeType, Any, Any]] = []
     while translator is not None:
         positions = getattr(translator.current_instruction, "positions", None)
@@ -59,18 +61,19 @@ def raw_of_translator(translator: Any) -> Raw:
     return tuple(raw)
 
 
-def of_raw(raw: Raw) -> Stack:
-    """The same as frames, outermost first."""
-    return tuple(frame_of(*entry) for entry in reversed(raw))
+def convert_raw_stack(raw: RawStack) -> Stack:
+    """Convert a raw stack to frames, outermost first."""
+    return tuple(make_frame(*entry) for entry in reversed(raw))
 
 
-def of_translator(translator: Any) -> Stack:
-    """The frames that Dynamo is inlining right now, outermost first."""
-    return of_raw(raw_of_translator(translator))
+def stack_of_translator(translator: Any) -> Stack:
+    """Return the frames that a symbolic interpreter is inlining now, outermost first."""
+    return convert_raw_stack(raw_stack_of_translator(translator))
 
 
-def of_summary(summary: Iterable[Any] | None) -> Stack:
-    """From a ``traceback.StackSummary``; one that torch made has no lines on which ranges end."""
+def stack_of_summary(summary: Iterable[Any] | None) -> Stack:
+    """Convert a ``traceback.StackSummary``; torch's own summaries lack the line where a range
+    ends."""
     frames = []
     for entry in summary or ():
         start, end = getattr(entry, "colno", None), getattr(entry, "end_colno", None)
@@ -83,47 +86,49 @@ def of_summary(summary: Iterable[Any] | None) -> Stack:
     return tuple(frames)
 
 
-def above(bottom: types.CodeType | None) -> Stack:
-    """The live frames from ``bottom`` (exclusive) down to the caller, without Dynamo's and ours."""
-    return of_frame(sys._getframe(1), bottom)
+def caller_stack(bottom: types.CodeType | None) -> Stack:
+    """Return the live frames from ``bottom`` (exclusive) to the caller, without Dynamo and the
+    engine."""
+    return stack_of_frame(sys._getframe(1), bottom)
 
 
-def of_frame(frame: types.FrameType | None, bottom: types.CodeType | None) -> Stack:
-    """Like :func:`above`, from any live frame."""
+def stack_of_frame(frame: types.FrameType | None, bottom: types.CodeType | None) -> Stack:
+    """Return the frames from ``bottom`` (exclusive) to any live frame, like
+    :func:`caller_stack`."""
     frames: list[Frame] = []
     while frame is not None and frame.f_code is not bottom:
         code = frame.f_code
-        if enters_tracer(code):
-            frames.clear()  # what the tracer itself called is not the user's program
+        if is_tracer_callback(code):
+            frames.clear()  # the tracer called these frames, not the user's program
         elif not is_machinery(code.co_filename):
-            frames.append(_frame(code, frame.f_lineno, frame.f_lasti))
+            frames.append(_make_live_frame(code, frame.f_lineno, frame.f_lasti))
         frame = frame.f_back
-    return collapse(tuple(reversed(frames)))
+    return merge_resumed(tuple(reversed(frames)))
 
 
-def of_traceback(trace: types.TracebackType | None) -> Stack:
-    """The frames of an exception, without Dynamo's and ours."""
+def stack_of_traceback(trace: types.TracebackType | None) -> Stack:
+    """Return the frames of an exception's traceback, without frames of Dynamo and the engine."""
     frames = []
     while trace is not None:
         code = trace.tb_frame.f_code
-        if enters_tracer(code):
+        if is_tracer_callback(code):
             break
         if not is_machinery(code.co_filename):
-            frames.append(_frame(code, trace.tb_lineno, trace.tb_lasti))
+            frames.append(_make_live_frame(code, trace.tb_lineno, trace.tb_lasti))
         trace = trace.tb_next
-    return collapse(tuple(frames))
+    return merge_resumed(tuple(frames))
 
 
-def leads_into_tracer(trace: types.TracebackType | None) -> bool:
-    """Whether an exception was raised while Dynamo looked at a frame, before the frame ran."""
+def passes_through_tracer(trace: types.TracebackType | None) -> bool:
+    """Whether an exception was raised while Dynamo compiled a frame, before the frame ran."""
     while trace is not None:
-        if enters_tracer(trace.tb_frame.f_code):
+        if is_tracer_callback(trace.tb_frame.f_code):
             return True
         trace = trace.tb_next
     return False
 
 
-_MACHINERY = (
+_MACHINERY_PATHS = (
     "/torch/_dynamo/",
     "/torch/_subclasses/",
     "/torch/_compile.py",
@@ -134,94 +139,98 @@ _MACHINERY = (
 
 
 def is_machinery(path: str) -> bool:
-    """Whether a file is the tracer's or ours: frames there say nothing about the user's program."""
+    """Whether a file belongs to the tracer or the engine, so that users must not see its frames."""
     return (
-        path.startswith((_OURS, "<frozen"))
+        path.startswith((_ENGINE, "<frozen"))
         or path == "<string>"
-        or any(part in path for part in _MACHINERY)
+        or any(part in path for part in _MACHINERY_PATHS)
     )
 
 
-def in_engine(stack: Stack) -> bool:
-    """Whether the tracer went into code of ours, such as the stand-in for a missing import."""
-    return any(frame.path.startswith(_OURS) for frame in stack)
+def is_in_engine(stack: Stack) -> bool:
+    """Whether the tracer entered code of the engine, such as a replacement of a missing import."""
+    return any(frame.path.startswith(_ENGINE) for frame in stack)
 
 
 def is_torch(path: str) -> bool:
-    """Whether a file belongs to torch or to the interpreter's own library."""
+    """Whether a file belongs to torch or to the standard library."""
     if path.startswith(("<", _TORCH)):
         return True
     return path.startswith(_STDLIB) and "site-packages" not in path
 
 
 def is_library(path: str) -> bool:
-    """Whether a file was installed, be it with torch, with the interpreter or as a package."""
+    """Whether a file belongs to torch, the standard library or an installed package."""
     return is_torch(path) or "site-packages" in path or "dist-packages" in path
 
 
-def hook_on(bottom: types.CodeType | None, traced: Stack) -> str:
-    """The function of a library that a module calls as a hook, on the way from ``bottom`` to the
-    end of ``traced``; empty if none."""
+def find_module_hook(bottom: types.CodeType | None, traced: Stack) -> str:
+    """Return the library function that a module calls as a hook on the way to ``traced``, or empty.
+
+    The stack searched consists of the live frames above ``bottom``, then ``traced``.
+    """
     live: list[Frame] = []
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not bottom:
-        if enters_tracer(frame.f_code):
+        if is_tracer_callback(frame.f_code):
             live.clear()
         else:
             live.append(Frame(frame.f_code.co_filename, frame.f_code.co_name, frame.f_lineno - 1))
         frame = frame.f_back
     frames = (*reversed(live), *traced)
     for caller, called in itertools.pairwise(frames):
-        if caller.path.endswith(_MODULE) and is_library(called.path):
+        if caller.path.endswith(_MODULE_PATH) and is_library(called.path):
             text = linecache.getline(caller.path, caller.line + 1)
             if _HOOK_CALL.search(text) is not None:
                 return original_name(called.function)
     return ""
 
 
-_MODULE = "/torch/nn/modules/module.py"
+_MODULE_PATH = "/torch/nn/modules/module.py"
 _HOOK_CALL = re.compile(r"\bhook\(")
-"""How ``torch.nn.Module`` calls each of its hooks."""
+"""Matches the statements with which ``torch.nn.Module`` calls its hooks."""
 
 
-def innermost(stack: Stack) -> Frame | None:
-    """The innermost frame of code outside torch and the interpreter's own library."""
+def innermost_user_frame(stack: Stack) -> Frame | None:
+    """Return the innermost frame outside torch and the standard library, or None."""
     return next((frame for frame in reversed(stack) if not is_torch(frame.path)), None)
 
 
-def collapse(stack: Stack) -> Stack:
-    """One frame where a function is followed by its own resume functions, under its own name.
+def merge_resumed(stack: Stack) -> Stack:
+    """Merge each function with its resume functions into one frame with the function's name.
 
-    The caller of a resume function is the function that it resumes: to the user they are one
-    call, and the later one says where it is now.
+    Dynamo makes the function call its resume function. The user sees a single call, whose current
+    position is in the resume function.
     """
     frames: list[Frame] = []
     for frame in stack:
         name = original_name(frame.function)
         resumed = name != frame.function
-        named = dataclasses.replace(frame, function=name) if resumed else frame
+        renamed = dataclasses.replace(frame, function=name) if resumed else frame
         if resumed and frames and (frames[-1].path, frames[-1].function) == (frame.path, name):
-            frames[-1] = named
+            frames[-1] = renamed
         else:
-            frames.append(named)
+            frames.append(renamed)
     return tuple(frames)
 
 
-def join(callers: Stack, traced: Stack) -> Stack:
-    """A live stack continued by the stack that the tracer was in.
+def join_stacks(callers: Stack, traced: Stack) -> Stack:
+    """Append the tracer's stack to a live stack.
 
-    The tracer also steps through its own polyfills and through ``Module.__call__``; to the user
-    the caller of those calls what they call.
+    Frames in Dynamo's polyfills and in ``Module.__call__`` are removed, so that the user's caller
+    seems to call the function directly.
     """
-    return collapse(callers + tuple(frame for frame in traced if not _is_passage(frame)))
+    return merge_resumed(
+        callers + tuple(frame for frame in traced if not _is_internal_frame(frame))
+    )
 
 
-def _is_passage(frame: Frame) -> bool:
+def _is_internal_frame(frame: Frame) -> bool:
     if frame.path.endswith("/torch/nn/modules/module.py"):
         return frame.function in ("_wrapped_call_impl", "_call_impl", "inner")
     return is_machinery(frame.path)
 
 
-def _frame(code: types.CodeType, line: int | None, lasti: int) -> Frame:
+def _make_live_frame(code: types.CodeType, line: int | None, lasti: int) -> Frame:
     place = position(code, lasti)
-    return frame_of(code, line if place is None else place.lineno, place)
+    return make_frame(code, line if place is None else place.lineno, place)

@@ -1,10 +1,10 @@
-"""How a run sees tensors: fake ones with an oracle for values, or real ones.
+"""Fake tensors of a run, with chosen values where the program needs some.
 
 A :class:`RunTensorMode` is PyTorch's FakeTensorMode with two additions. Small tensors whose values
 follow from the program alone (``torch.tensor([3, 4])``, ``torch.arange(10)``) keep them, so that
-eager code between graphs reads what it would read. Where a value depends on data that a fake
-tensor does not have, the *oracle* computes the one operator on stand-in data and the recording
-says that a value was chosen. Dynamo's own fake mode, inside which tracing happens, is untouched.
+eager code between graphs reads the true values. If the program reads a value that a fake tensor
+does not have, the *oracle* runs that one operator on generated data, and the recording states that
+a value was chosen. Dynamo's own fake mode, which is active during tracing, is not changed.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from . import stacks
 from .recording import ChosenValue
 
 KNOWN_NUMEL = 4096
-"""Largest tensor whose values are kept, in elements."""
+"""Maximum number of elements of a tensor whose values are kept."""
 
 ORACLE_BYTES = 64 << 20
-"""Largest operand that the oracle makes stand-in data for."""
+"""Maximum size in bytes of an operand that the oracle generates data for."""
 
 _FACTORIES = frozenset(
     f"aten::{name}"
@@ -58,10 +58,10 @@ _FACTORIES = frozenset(
         "zeros",
     )
 )
-_UNINITIALISED = frozenset(
+_UNINITIALIZED = frozenset(
     f"aten::{name}" for name in ("empty_like", "new_empty", "new_empty_strided", "resize_")
 )
-_UNKNOWN = (
+_UNKNOWN_VALUE_ERRORS = (
     DataDependentOutputException,
     DynamicOutputShapeException,
     UnsupportedOperatorException,
@@ -69,37 +69,40 @@ _UNKNOWN = (
 
 
 class ValueNeeded(BaseException):
-    """Raised instead of asking the oracle, where real tensors would be the better answer.
+    """Raised instead of choosing a value, if a run with real tensors would be better.
 
-    Not an ``Exception``: user code that catches everything must not catch it.
+    Derives from BaseException so that ``except Exception`` in user code cannot swallow it.
     """
 
 
 @dataclass(frozen=True)
-class Oracle:
-    """How far a fake mode has come with its answers."""
+class ChosenState:
+    """A snapshot of the values that a mode has chosen so far, from which it can continue."""
 
     answers: int
     truths: tuple[int, ...]
     numbers: torch.Tensor
-    asked: Counter[Any]
+    reads_by_place: Counter[Any]
 
 
 class RunTensorMode(FakeTensorMode):
-    """The outer tensor mode of a fake run.
+    """The fake tensor mode that is active for the whole of a run.
 
-    ``on_chosen`` is told of every value that was chosen. With ``prefer_real`` the first need for
-    one raises :class:`ValueNeeded` instead; without ``real_follows`` nobody would take real tensors
-    then. A truth value is False unless it is in ``turned``, and where a place has asked very often:
-    a loop may wait for another answer. ``answer`` may give another truth or
-    number to the code that asks, the innermost of which is outside torch. ``read`` says whether
-    there was one to read in a tensor that keeps its values. With ``keeps_dynamic`` what eager code
-    makes of a dimension that was marked dynamic is marked as well: the next graph would take it for
-    a constant.
+    - ``on_chosen`` is called with every value that was chosen.
+    - ``prefer_real``: raise :class:`ValueNeeded` at the first value to choose.
+    - ``real_follows``: a run with real tensors would follow after :class:`ValueNeeded`.
+    - ``turned``: numbers of the choices that are True; a chosen bool is False otherwise. A place
+      that reads very many values gets the opposite, because a loop may wait for it.
+    - ``answer`` may replace a chosen bool or number; its first argument is the user's innermost
+      frame that reads the value.
+    - ``read``: the program has read a value that a fake tensor had kept.
+    - ``keeps_dynamic``: mark dimensions that eager code derives from a marked dimension as dynamic
+      too. Otherwise the next graph would take them for constants.
     """
 
-    # Their rules are registered for FakeTensorMode itself and not found for a subclass; so they
-    # come to dispatch(), which looks them up. A rule may be to have the mode dispatch it, though.
+    # The rules of higher-order operators are registered for FakeTensorMode itself, not for a
+    # subclass. With this attribute they reach dispatch(), which looks the rules up, unless a rule
+    # leaves the dispatch to the mode.
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
@@ -113,34 +116,35 @@ class RunTensorMode(FakeTensorMode):
         self.read = False
         self.keeps_dynamic = False
         self._answers = 0
-        self._asked: Counter[Any] = Counter()
-        """How often each place has asked: code and instruction."""
+        self._reads_by_place: Counter[Any] = Counter()
+        """Number of values that each place (code and instruction) has read."""
         self._generator = torch.Generator().manual_seed(0)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RunTensorMode:
-        """Itself: copying a fake tensor copies its attributes, and two modes cannot meet."""
+        """Return the mode itself: a copy of a fake tensor copies its mode, and two modes cannot be
+        mixed."""
         return self
 
-    def begin(self, turned: frozenset[int] = frozenset()) -> None:
-        """Start over: the same questions get the same answers, but for the truths to turn.
+    def restart(self, turned: frozenset[int] = frozenset()) -> None:
+        """Start over, so that the same reads get the same values, except for the choices to invert.
 
-        ``turned`` are numbers of earlier answers that were truth values (see ``truths``).
+        ``turned`` are the numbers of earlier choices of a bool (see ``truths``) that become True.
         """
         self.turned, self.truths, self._answers = turned, [], 0
-        self._asked.clear()
+        self._reads_by_place.clear()
         self.answer = None
         self._generator.manual_seed(0)
 
     @property
-    def oracle(self) -> Oracle:
+    def oracle(self) -> ChosenState:
         numbers = self._generator.get_state()
-        return Oracle(self._answers, tuple(self.truths), numbers, self._asked.copy())
+        return ChosenState(self._answers, tuple(self.truths), numbers, self._reads_by_place.copy())
 
     @oracle.setter
-    def oracle(self, before: Oracle) -> None:
-        """Go on from there."""
+    def oracle(self, before: ChosenState) -> None:
+        """Continue from a snapshot."""
         self._answers, self.truths = before.answers, list(before.truths)
-        self._asked = before.asked.copy()
+        self._reads_by_place = before.reads_by_place.copy()
         self._generator.set_state(before.numbers)
 
     def may_turn_const(self, t: torch.Tensor) -> bool:
@@ -151,8 +155,8 @@ class RunTensorMode(FakeTensorMode):
             and t.device.type != "meta"
         )
 
-    # Between graphs Dynamo looks at every frame that is run. Since torch 2.12 it leaves out what
-    # a dispatch mode runs; before, it would trace what is below, and find breaks in it.
+    # Dynamo traces every frame that runs between graphs. Before torch 2.12 it would also trace the
+    # code of a dispatch mode and find breaks in it.
     @dynamo.disable  # type: ignore[untyped-decorator]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return super().__torch_dispatch__(func, types, args, kwargs)
@@ -164,34 +168,35 @@ class RunTensorMode(FakeTensorMode):
         name = _schema_name(func)
         try:
             out = super().dispatch(func, types, args, kwargs)
-        except _UNKNOWN:
-            answer = self._ask(func, args, kwargs)
+        except _UNKNOWN_VALUE_ERRORS:
+            answer = self._choose_output(func, args, kwargs)
             if answer is _NO_ANSWER:
                 raise
             return answer
         if type(out) in (bool, int, float):
             self.read = True
-        if name in _UNINITIALISED:
-            self._forget((out,))
+        if name in _UNINITIALIZED:
+            self._drop_constants((out,))
         elif name in _FACTORIES and isinstance(out, FakeTensor) and out.constant is None:
-            return self._known(func, args, kwargs, out)
+            return self._compute_factory(func, args, kwargs, out)
         if self.keeps_dynamic:
             _keep_dynamic((args, kwargs), out)
         return out
 
-    def forget(self, values: Any) -> None:
-        """Drop the kept values of all tensors of nested data: they are to be as unknown as data."""
-        self._forget(pytree.tree_leaves(values))
+    def drop_values(self, values: Any) -> None:
+        """Drop the kept values of all tensors in nested data, so that they are unknown to the
+        program."""
+        self._drop_constants(pytree.tree_leaves(values))
 
-    def _forget(self, tensors: Any) -> None:
-        """Drop the kept values of tensors, and of all that share memory with them."""
+    def _drop_constants(self, tensors: Any) -> None:
+        """Drop the kept values of tensors and of all tensors that share memory with them."""
         for tensor in tensors:
             if isinstance(tensor, FakeTensor) and tensor.constant is not None:
                 self.fake_tensor_converter.invalidate_constant_aliases(tensor.constant)
                 tensor.constant = None
 
-    def _known(self, func: Any, args: Any, kwargs: Any, out: Any) -> Any:
-        """A factory's output with its values, where it is small and on the CPU."""
+    def _compute_factory(self, func: Any, args: Any, kwargs: Any, out: Any) -> Any:
+        """Return a factory's output with its values if it is small and on the CPU."""
         if out.device.type != "cpu" or out.layout is not torch.strided or kwargs.get("out"):
             return out
         if any(not isinstance(size, int) for size in out.shape) or out.numel() > KNOWN_NUMEL:
@@ -200,15 +205,15 @@ class RunTensorMode(FakeTensorMode):
             value = func(*args, **kwargs)
         return self.fake_tensor_converter.from_real_tensor(self, value, make_constant=True)
 
-    def _ask(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Compute one operator on stand-in data; ``_NO_ANSWER`` where that cannot be done."""
+    def _choose_output(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Run one operator on generated data; return ``_NO_ANSWER`` if the operator fails."""
         initializing = _called_from_init()
         if self.prefer_real and not initializing and not _called_from_loader():
             raise ValueNeeded(str(func))
         device: torch.device | None = None
         failed = False
 
-        def stand_in(value: Any) -> Any:
+        def replace_fake(value: Any) -> Any:
             nonlocal device, failed
             if not isinstance(value, torch.Tensor):
                 return value
@@ -219,55 +224,59 @@ class RunTensorMode(FakeTensorMode):
                 if value.numel() * value.element_size() > ORACLE_BYTES:
                     failed = True
                     return value
-                return self._stand_in(value)
+                return self._generate_data(value)
             return value
 
         with unset_fake_temporarily():
-            real_args, real_kwargs = pytree.tree_map(stand_in, (args, kwargs))
+            real_args, real_kwargs = pytree.tree_map(replace_fake, (args, kwargs))
             if failed:
                 return _NO_ANSWER
             if "device" in real_kwargs:
                 real_kwargs = {**real_kwargs, "device": torch.device("cpu")}
             try:
                 out = func(*real_args, **real_kwargs)
-            except Exception:  # whatever the kernel dislikes about the data: no answer
+            except Exception:  # the kernel does not accept the generated data
                 return _NO_ANSWER
-        plain = type(out) in (bool, int, float)
-        if plain:
-            out = self._chosen(out)
+        is_scalar = type(out) in (bool, int, float)
+        if is_scalar:
+            out = self._choose_scalar(out)
         self._answers += 1
         if self.on_chosen is not None and not initializing:
-            stack = stacks.above(None)
-            if plain and self.answer is not None:
-                out = self.answer(stacks.innermost(stack), out)
+            stack = stacks.caller_stack(None)
+            if is_scalar and self.answer is not None:
+                out = self.answer(stacks.innermost_user_frame(stack), out)
             shown = out if not isinstance(out, torch.Tensor) else f"{out.numel()} elements"
-            answer = out if plain else None
+            answer = out if is_scalar else None
             self.on_chosen(ChosenValue(str(func), str(shown)[:80], stack, answer))
 
-        def fake(value: Any) -> Any:
+        def make_fake(value: Any) -> Any:
             if not isinstance(value, torch.Tensor):
                 return value
             made = self.from_tensor(value)
             return made.to(device) if device is not None and device != made.device else made
 
-        return pytree.tree_map(fake, out)
+        return pytree.tree_map(make_fake, out)
 
-    def _chosen(self, out: float) -> float:
-        """The truth or number that a place gets which has asked for it, computed on stand-in data:
-        after very many the other truth, or a small and a large number in turn."""
-        frame = _asking()
+    def _choose_scalar(self, out: float) -> float:
+        """Choose the bool or number that the program reads from data it does not have.
+
+        ``out`` is the operator's result on generated data. A number is kept, a bool becomes False.
+        After very many reads at the same place, return the other bool, or alternate between a small
+        and a large number.
+        """
+        frame = _reading_frame()
         place = (frame.f_code, frame.f_lasti) if frame is not None else None
-        self._asked[place] += 1
-        often = max(0, self._asked[place] - _OFTEN)
+        self._reads_by_place[place] += 1
+        extra_reads = max(0, self._reads_by_place[place] - _NORMAL_READS)
         if type(out) is not bool:
-            return type(out)(often % 2 * _LARGE) if often else out
-        # Most truths that code asks for are checks that something is wrong.
+            return type(out)(extra_reads % 2 * _LARGE_NUMBER) if extra_reads else out
+        # Most bools that code reads are checks whether something is wrong, so the default is False.
         truth = self._answers in self.turned
         self.truths.append(self._answers)
-        return truth is not bool(often)
+        return truth is not bool(extra_reads)
 
-    def _stand_in(self, tensor: FakeTensor) -> torch.Tensor:
-        """Values of the shape and dtype of a fake tensor, the same in every run."""
+    def _generate_data(self, tensor: FakeTensor) -> torch.Tensor:
+        """Generate values for the shape and dtype of a fake tensor, the same in every run."""
         size, dtype = tuple(tensor.shape), tensor.dtype
         if dtype.is_floating_point or dtype.is_complex:
             kind = torch.complex64 if dtype.is_complex else torch.float32
@@ -278,7 +287,8 @@ class RunTensorMode(FakeTensorMode):
 
 
 def _keep_dynamic(inputs: Any, outputs: Any) -> None:
-    """Mark the dimensions of outputs that have the place and size of a marked one of an input."""
+    """Mark a dimension of an output as dynamic if an input has a marked one of equal index and
+    size."""
     marked = {
         (dim, value.shape[dim])
         for value in pytree.tree_leaves(inputs)
@@ -305,22 +315,22 @@ def _schema_name(func: Any) -> str:
     return getattr(getattr(func, "_schema", None), "name", "")
 
 
-def _asking() -> types.FrameType | None:
-    """The innermost frame that asks for a value, behind the tracer and us."""
+def _reading_frame() -> types.FrameType | None:
+    """Return the innermost live frame that reads a value, outside the tracer and the engine."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and stacks.is_machinery(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
 
 
-_OFTEN = 100
-"""Answers of one place: loops that wait for another one have hardly more iterations."""
-_LARGE = 1000
-"""What loops that count wait for; a size as well, which takes no memory to speak of."""
+_NORMAL_READS = 100
+"""Number of values that a place reads normally; a loop that waits for another value reads more."""
+_LARGE_NUMBER = 1000
+"""Number that ends loops which count up; also usable as a size, as it needs little memory."""
 
 
 def _called_from_init() -> bool:
-    """Whether weight initialization asks: its values matter to no one here."""
+    """Whether weight initialization reads the value, which does not affect the trace."""
     frame: types.FrameType | None = sys._getframe(2)
     for _ in range(24):
         if frame is None:
@@ -332,8 +342,8 @@ def _called_from_init() -> bool:
 
 
 def _called_from_loader() -> bool:
-    """Whether a data loader asks, for a seed or an order: which samples come matters to no one."""
-    frame = _asking()
+    """Whether a data loader reads a seed or an order, which does not affect the trace."""
+    frame = _reading_frame()
     return frame is not None and frame.f_code.co_filename.endswith(_LOADERS)
 
 
@@ -341,11 +351,12 @@ _LOADERS = ("torch/utils/data/sampler.py", "torch/utils/data/dataloader.py")
 
 
 @contextlib.contextmanager
-def swappable_parameters() -> Iterator[None]:
-    """Let ``module.to("cuda")`` swap fake parameters that the fake mode itself refers to weakly.
+def allow_parameter_swaps() -> Iterator[None]:
+    """Let ``module.to("cuda")`` swap fake parameters although they have weak references.
 
-    ``torch.utils.swap_tensors`` refuses tensors that have weak references. Under a fake mode
-    parameters have some from its own bookkeeping, so that check says nothing about the user's.
+    ``torch.utils.swap_tensors`` refuses tensors with weak references. For parameters of a fake run,
+    the fake mode itself creates these references, so the check reveals nothing about the user's
+    code.
     """
     owner: Any = torch.utils
     original = owner.weakref
@@ -357,14 +368,14 @@ def swappable_parameters() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def recognised_parameters() -> Iterator[None]:
-    """Let Dynamo know fake parameters where it asks for exactly that type.
+def recognize_parameters() -> Iterator[None]:
+    """Make Dynamo treat fake parameters as parameters, although their type is ``FakeTensor``.
 
-    It does so where parameters get less: no checks that they are not the same tensor as an input,
-    and no symbolic sizes. To Python, a fake parameter is a ``FakeTensor``.
+    For the exact type ``Parameter`` Dynamo omits guards against aliasing with inputs, and symbolic
+    sizes.
     """
 
-    def istype(original: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap_type_check(original: Callable[..., Any]) -> Callable[..., Any]:
         def is_exactly(value: Any, allowed: Any) -> Any:
             return original(value, allowed) or (
                 allowed is torch.nn.Parameter and _is_fake_parameter(value)
@@ -372,7 +383,7 @@ def recognised_parameters() -> Iterator[None]:
 
         return is_exactly
 
-    def static(original: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap_static_shape(original: Callable[..., Any]) -> Callable[..., Any]:
         def has_static_shape(tensor: Any, *args: Any, **kwargs: Any) -> Any:
             if _is_fake_parameter(tensor) and dynamo.config.force_parameter_static_shapes:
                 return True, fake_tensors.STATIC_REASON.get()
@@ -380,15 +391,15 @@ def recognised_parameters() -> Iterator[None]:
 
         return has_static_shape
 
-    with contextlib.ExitStack() as put_back:
+    with contextlib.ExitStack() as undo_stack:
         for hook, around in (
-            (guards.EXACT_TYPE, istype),
-            (fake_tensors.STATIC_SHAPE, static),
-            (fake_tensors.STATIC_SHAPE_OF_GUARDS, static),
+            (guards.EXACT_TYPE, wrap_type_check),
+            (fake_tensors.STATIC_SHAPE, wrap_static_shape),
+            (fake_tensors.STATIC_SHAPE_OF_GUARDS, wrap_static_shape),
         ):
             undo = hook.wrap(around)
             if undo is not None:
-                put_back.callback(undo)
+                undo_stack.callback(undo)
         yield
 
 
@@ -397,11 +408,11 @@ def _is_fake_parameter(value: Any) -> bool:
 
 
 @contextlib.contextmanager
-def formattable_scalars() -> Iterator[None]:
-    """Let ``f"{loss:.3f}"`` ask a fake tensor for its value.
+def allow_scalar_formatting() -> Iterator[None]:
+    """Let ``f"{loss:.3f}"`` read the value of a fake tensor.
 
-    ``Tensor.__format__`` does so only for tensors that are no subclass, and refuses the format
-    for all others.
+    ``Tensor.__format__`` reads the value only of exact tensors; it refuses the format for
+    subclasses.
     """
 
     def __format__(self: FakeTensor, words: str) -> str:
@@ -418,10 +429,10 @@ def formattable_scalars() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def copyable_constants() -> Iterator[None]:
-    """Let ``copy.deepcopy`` take fake tensors that keep their values.
+def allow_constant_copies() -> Iterator[None]:
+    """Let ``copy.deepcopy`` copy fake tensors that keep their values.
 
-    It copies a tensor's attributes under the fake mode as well, and the kept values are real.
+    It copies the attributes of a tensor under the fake mode, which refuses the kept real values.
     """
 
     def deepcopy(tensor: FakeTensor, memo: dict[int, Any]) -> Any:
@@ -438,7 +449,7 @@ def copyable_constants() -> Iterator[None]:
             tensor.fake_mode.fake_tensor_converter.add_constant_storage_mapping(copied)
         return copied
 
-    # Not as a method, which Dynamo would find and trace: to it the tensor is no FakeTensor.
+    # Registered in `copy` and not defined as a method, which Dynamo would find and trace.
     by_type: dict[type, Any] = copy._deepcopy_dispatch  # type: ignore[attr-defined]
     by_type[FakeTensor] = deepcopy
     try:
@@ -448,31 +459,32 @@ def copyable_constants() -> Iterator[None]:
 
 
 def storage_bytes(values: Any) -> int:
-    """Bytes of all tensors and module states in nested data, each storage's tensor once."""
+    """Return the size in bytes of all tensors and module states in nested data, each tensor
+    once."""
     seen: dict[int, int] = {}
-    for tensor in _tensors(values):
+    for tensor in _iterate_tensors(values):
         with contextlib.suppress(Exception):
             seen[id(tensor)] = math.prod(tensor.shape) * tensor.element_size()
     return sum(seen.values())
 
 
-def devices(values: Any) -> set[str]:
-    """The device types of all tensors and module states in nested data."""
-    return {tensor.device.type for tensor in _tensors(values)}
+def device_types(values: Any) -> set[str]:
+    """Return the device types of all tensors and module states in nested data."""
+    return {tensor.device.type for tensor in _iterate_tensors(values)}
 
 
-def _tensors(values: Any) -> Iterator[torch.Tensor]:
+def _iterate_tensors(values: Any) -> Iterator[torch.Tensor]:
     for leaf in pytree.tree_leaves(values):
         if isinstance(leaf, torch.Tensor):
             yield leaf
         elif isinstance(leaf, torch.nn.Module):
-            # One whose constructor has not called that of Module has no state.
+            # A module that did not call `Module.__init__` does not have state.
             with contextlib.suppress(AttributeError):
                 yield from (*leaf.parameters(), *leaf.buffers())
 
 
 def has_device(kind: str) -> bool:
-    """Whether tensors of a device type can hold values on this machine."""
+    """Whether this machine can allocate real tensors on a device type."""
     if kind == "cpu":
         return True
     module = getattr(torch, kind, None)

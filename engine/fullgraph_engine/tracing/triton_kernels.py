@@ -1,9 +1,9 @@
-"""Kernels written in Triton, traced without a GPU.
+"""Trace kernels written in Triton on a machine without a GPU.
 
-Dynamo takes a launch into its graph where there is a device for it, which it asks
-``torch.utils._triton.has_triton``. Elsewhere it traces into Triton's launcher, and breaks there: a
-break that nobody has who can run the code. A launch outside of a graph asks for a driver and fails;
-on fake tensors it has nothing to compute, as any other kernel.
+Dynamo captures a kernel launch in its graph only if a device for it exists
+(``torch.utils._triton.has_triton``). Without one it traces into Triton's launcher and breaks there,
+which does not happen on a machine that can run the code. A launch outside a graph queries the
+driver and fails. On fake tensors a launch has nothing to compute.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ from ..torch_internals.dispatcher import active_modes
 from ..torch_internals.fake_tensors import FakeTensorMode
 
 
-def install() -> None:
-    """Have Dynamo take launches for such that a device is there for, if Triton is."""
-    backends.HAS_TRITON.wrap(lambda _original: _is_imported)
+def install_hook() -> None:
+    """Make Dynamo capture kernel launches whenever Triton is imported."""
+    backends.HAS_TRITON.wrap(lambda _original: _is_triton_imported)
 
 
-def launch_nothing() -> None:
-    """From now on kernels are not launched on fake tensors, if Triton was imported."""
+def skip_fake_launches() -> None:
+    """Skip kernel launches under a fake mode from now on, if Triton is imported."""
     for module, name in (("jit", "JITFunction"), ("autotuner", "Autotuner")):
         kind: Any = getattr(sys.modules.get(f"triton.runtime.{module}"), name, None)
-        if hasattr(kind, "run") and kind not in _changed:
-            _changed.add(kind)
-            kind.run = _unless_fake(kind.run)
+        if hasattr(kind, "run") and kind not in _patched_classes:
+            _patched_classes.add(kind)
+            kind.run = _wrap_launch(kind.run)
 
 
-def were_launched() -> bool:
-    """Whether code of this process has launched one, in vain: with real tensors it would fail."""
-    return _launched
+def was_kernel_launched() -> bool:
+    """Whether this process has skipped or run a launch; with real tensors it needs a GPU."""
+    return _was_launched
 
 
-_changed = set[Any]()
-_launched = False
+_patched_classes = set[Any]()
+_was_launched = False
 
 
-def _is_imported(*_args: Any, **_kwargs: Any) -> bool:
+def _is_triton_imported(*_args: Any, **_kwargs: Any) -> bool:
     return hasattr(sys.modules.get("triton"), "jit")
 
 
-def _unless_fake(run: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_launch(run: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(run)
     def launch(*args: Any, **kwargs: Any) -> Any:
-        global _launched
-        _launched = True
+        global _was_launched
+        _was_launched = True
         if any(isinstance(mode, FakeTensorMode) for mode in active_modes()):
             return None
         return run(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Which expressions and locals of one file are tensors while Dynamo traces it."""
+"""Record which expressions and locals of one file are tensors or modules while Dynamo traces it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..code_objects import HAS_COLUMNS
 from ..protocol import SeenKind
 from ..torch_internals import frames
 from . import variables
-from .instructions import Instructions
+from .instructions import InstructionListeners
 from .recording import Local, Receiver
 
 _LOADS = ("LOAD_ATTR", "LOAD_METHOD") if HAS_COLUMNS else ()
@@ -17,33 +17,33 @@ _LOADS = ("LOAD_ATTR", "LOAD_METHOD") if HAS_COLUMNS else ()
 STORES = ("STORE_FAST", "STORE_DEREF")
 
 
-class Values:
-    """What was seen in the code. Nothing that it does makes Dynamo guard anything."""
+class ValueRecorder:
+    """A recorder of the kinds of values in one file. It does not cause Dynamo to add guards."""
 
-    def __init__(self, instructions: Instructions) -> None:
+    def __init__(self, instructions: InstructionListeners) -> None:
         self._receivers: set[tuple[Any, str, SeenKind]] = set()
         self._locals: set[tuple[str, int, str, SeenKind]] = set()
-        instructions.before(_LOADS, self._loads)
-        instructions.before(STORES, self._stores)
+        instructions.listen_before(_LOADS, self._record_receiver)
+        instructions.listen_before(STORES, self._record_local)
 
-    def parameters(self, translator: Any) -> None:
-        """A new symbolic interpreter knows what its code is called with.
+    def record_parameters(self, translator: Any) -> None:
+        """Record the kinds of the arguments of a symbolic interpreter's function.
 
-        Also what a resume function is given: locals of the function that it continues.
+        For a resume function these are local variables of the function that it continues.
         """
         code: types.CodeType = translator.f_code
-        # The outermost interpreter has values, those inside it what stands for values.
-        given, inlined = translator.f_locals, translator.symbolic_locals
+        # The outermost interpreter has values; an inlined interpreter has variables of Dynamo.
+        frame_locals, inlined = translator.f_locals, translator.symbolic_locals
         for name in variables.parameter_names(code):
             kind: SeenKind | None = None
-            if name in given:
-                kind = variables.kind_of_value(given[name])
+            if name in frame_locals:
+                kind = variables.kind_of_value(frame_locals[name])
             elif name in inlined:
-                kind = variables.kind_of(variables.content_of(translator, inlined[name]))
+                kind = variables.variable_kind(variables.unwrap_cell(translator, inlined[name]))
             if kind is not None:
                 self._locals.add((code.co_name, code.co_firstlineno, name, kind))
 
-    def seen(self) -> list[Receiver | Local]:
+    def collect(self) -> list[Receiver | Local]:
         receivers = [
             Receiver(name, place.end_lineno - 1, place.end_col_offset, kind)
             for place, name, kind in self._receivers
@@ -55,15 +55,15 @@ class Values:
         }
         return [*receivers, *found]
 
-    def _loads(self, translator: Any, instruction: Any) -> None:
-        kind = variables.kind_of(translator.stack[-1])
+    def _record_receiver(self, translator: Any, instruction: Any) -> None:
+        kind = variables.variable_kind(translator.stack[-1])
         place = instruction.positions
         if kind is not None and place is not None:
             self._receivers.add((place, instruction.argval, kind))
 
-    def _stores(self, translator: Any, instruction: Any) -> None:
-        kind = variables.kind_of(translator.stack[-1])
+    def _record_local(self, translator: Any, instruction: Any) -> None:
+        kind = variables.variable_kind(translator.stack[-1])
         code, name = translator.f_code, instruction.argval
-        # What a nested function stores in a variable of another is not its own.
+        # A variable of an enclosing function is not a local of this function.
         if kind is not None and name not in code.co_freevars:
             self._locals.add((code.co_name, code.co_firstlineno, name, kind))

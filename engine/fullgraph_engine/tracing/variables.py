@@ -1,6 +1,6 @@
-"""What Dynamo's variables stand for, as far as it has written that down already.
+"""Read what Dynamo already knows about the values that its variables represent.
 
-Nothing is realized, guarded or kept alive for it.
+Reading does not realize a variable, does not add guards and does not keep values alive.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from ..torch_internals import variables as upstream
 from ..torch_internals.binding import Internal
 from ..torch_internals.shapes import name_of_source
 
-_MOST_ITEMS = 8
+_MAX_ITEMS = 8
 
 
 def parameter_names(code: types.CodeType) -> tuple[str, ...]:
-    """The names of a code object's parameters, ``*args`` and ``**kwargs`` last."""
+    """Return the names of a code object's parameters, ``*args`` and ``**kwargs`` last."""
     count = code.co_argcount + code.co_kwonlyargcount
     count += bool(code.co_flags & inspect.CO_VARARGS)
     count += bool(code.co_flags & inspect.CO_VARKEYWORDS)
     return code.co_varnames[:count]
 
 
-def content_of(translator: Any, variable: Any) -> Any:
-    """What is in the cell of a variable that nested functions share."""
+def unwrap_cell(translator: Any, variable: Any) -> Any:
+    """Return the content of a cell that nested functions share; other variables are returned as
+    is."""
     if type(variable) is not upstream.CELL.get():
         return variable
-    # The getter of this dictionary would write down that the cell was read.
+    # The getter of this dictionary would record that the cell was read.
     attributes = translator.output.side_effects.store_attr_mutations.get(variable, {})
     return attributes.get("cell_contents")
 
@@ -41,48 +42,48 @@ def content_of(translator: Any, variable: Any) -> Any:
 # -- kinds ------------------------------------------------------------------------------------
 
 
-def kind_of(variable: Any) -> SeenKind | None:
-    """What a variable of Dynamo's stands for; None where nobody knows.
+def variable_kind(variable: Any) -> SeenKind | None:
+    """Return the kind of value that a variable of Dynamo represents; None if unknown.
 
-    ``isinstance`` would have a lazy variable made, and guarded.
+    ``isinstance`` would realize and guard a lazy variable, so only the exact type is compared.
     """
     kind = type(variable)
     try:
-        known = _known[kind]
+        known = _kind_by_class[kind]
     except KeyError:
-        known = _known[kind] = kind_of_class(kind)
+        known = _kind_by_class[kind] = kind_of_class(kind)
     if known != "lazy":
         return known
-    made = realized(variable)
-    return kind_of_value(vars(variable)["_cache"].value) if made is None else kind_of(made)
+    made = realized_variable(variable)
+    return kind_of_value(vars(variable)["_cache"].value) if made is None else variable_kind(made)
 
 
-def realized(variable: Any) -> Any:
-    """What a lazy variable has become; None where nobody has looked at it yet."""
+def realized_variable(variable: Any) -> Any:
+    """Return the variable that a lazy variable has become, or None if it is not realized."""
     return vars(variable)["_cache"].vt
 
 
-Known = Union[SeenKind, Literal["lazy"], None]
-_known: dict[type, Known] = {type(None): None}
+KindOfClass = Union[SeenKind, Literal["lazy"], None]
+_kind_by_class: dict[type, KindOfClass] = {type(None): None}
 
 
-def kind_of_class(kind: type) -> Known:
-    """What variables of a ``VariableTracker`` class stand for; None for those without a value.
+def kind_of_class(kind: type) -> KindOfClass:
+    """Return the kind of value that a ``VariableTracker`` class represents; None if it has none.
 
-    ``"lazy"`` for ``LazyVariableTracker``, of which each instance has to be looked at.
+    The result is ``"lazy"`` for ``LazyVariableTracker``, whose kind depends on the instance.
     """
-    line = kind.__mro__
+    bases = kind.__mro__
     for result, hooks in _CLASSES:
-        if any(hook.get() in line for hook in hooks):
+        if any(hook.get() in bases for hook in hooks):
             return result
     return "other"
 
 
-_CLASSES: tuple[tuple[Known, tuple[Internal, ...]], ...] = (
+_CLASSES: tuple[tuple[KindOfClass, tuple[Internal, ...]], ...] = (
     ("lazy", (upstream.LAZY,)),
-    # No value, or an attribute that nobody has looked at yet.
+    # Either without a value, or an attribute that Dynamo has not resolved.
     (None, (upstream.NULL, upstream.DELETED, upstream.ATTRIBUTE)),
-    # To Dynamo these are tensors, to the program they are not.
+    # Tensors for Dynamo, but not for the program.
     ("other", (upstream.ARRAY, upstream.NUMBER, upstream.ITEM)),
     ("tensor", (upstream.TENSOR,)),
     ("module", (upstream.MODULE, upstream.USER_MODULE)),
@@ -90,7 +91,7 @@ _CLASSES: tuple[tuple[Known, tuple[Internal, ...]], ...] = (
 
 
 def kind_of_value(value: Any) -> SeenKind:
-    """What a value of the program is, by its type alone: no code of the value is executed."""
+    """Return the kind of a value of the program by its type, without running code of the value."""
     kind = type(value)
     if issubclass(kind, torch.Tensor):
         return "tensor"
@@ -101,7 +102,7 @@ def kind_of_value(value: Any) -> SeenKind:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class SeenTensor:
     """A tensor at one moment; in-place operators may change its sizes later."""
 
     dtype: torch.dtype
@@ -114,60 +115,61 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Number:
+class SeenNumber:
     """A symbolic number: a ``torch.SymInt``, ``torch.SymFloat`` or ``torch.SymBool``."""
 
     value: Any
 
 
 @dataclass(frozen=True)
-class Constant:
-    """A value that is compiled into the graph; ``source`` is Dynamo's name for where it is from."""
+class SeenConstant:
+    """A constant in the compiled graph; ``source`` is Dynamo's expression of its origin."""
 
     value: object
     source: str
 
 
 @dataclass(frozen=True)
-class Later:
-    """What nobody had looked at yet; when the frame is done somebody may have."""
+class UnrealizedValue:
+    """A lazy variable that was not realized when it was read; check it again when the frame is
+    done."""
 
     variable: Any
     value: object
 
 
 @dataclass(frozen=True)
-class Several:
-    """A tuple or a list of at most ``_MOST_ITEMS`` items; ``brackets`` are ``()`` or ``[]``."""
+class SeenSequence:
+    """A tuple or a list of at most ``_MAX_ITEMS`` items; ``brackets`` are ``()`` or ``[]``."""
 
     brackets: str
     items: tuple[Any, ...]
-    """Contents, and None for what is none."""
+    """Contents of the items; None for an item of any other kind."""
     names: tuple[str, ...] = ()
-    """Of named tuples, as operators return them."""
+    """Field names of a named tuple, which many operators return."""
 
 
-Content = Union[Tensor, Number, Constant, Later, Several, None]
+Content = Union[SeenTensor, SeenNumber, SeenConstant, UnrealizedValue, SeenSequence, None]
 
 
-def read(variable: Any) -> Content:
-    """What Dynamo knows of a variable of its own; None for what is none of our kinds."""
-    reader = _readers.get(type(variable), _read_first)
+def read_content(variable: Any) -> Content:
+    """Return what Dynamo knows about a variable's value, or None if its kind is never recorded."""
+    reader = _reader_by_class.get(type(variable), _read_unknown_class)
     return None if reader is None else reader(variable)
 
 
-def _read_first(variable: Any) -> Content:
+def _read_unknown_class(variable: Any) -> Content:
     kind = type(variable)
-    reader = _readers[kind] = _reader(kind)
+    reader = _reader_by_class[kind] = _select_reader(kind)
     return None if reader is None else reader(variable)
 
 
-_Reader = Callable[[Any], Content]
-_readers: dict[type, _Reader | None] = {}
+_ContentReader = Callable[[Any], Content]
+_reader_by_class: dict[type, _ContentReader | None] = {}
 
 
-def _reader(kind: type) -> _Reader | None:
-    line = kind.__mro__
+def _select_reader(kind: type) -> _ContentReader | None:
+    bases = kind.__mro__
     general = kind_of_class(kind)
     if general == "tensor":
         return _read_tensor
@@ -181,20 +183,20 @@ def _reader(kind: type) -> _Reader | None:
         ((upstream.NAMED_TUPLE,), _read_named_tuple),
         ((upstream.SIZE, upstream.TUPLE), _read_tuple),
     ):
-        if any(hook.get() in line for hook in hooks):
+        if any(hook.get() in bases for hook in hooks):
             return reader
     return _read_list if kind is upstream.LIST.get() else None
 
 
-def _read_tensor(variable: Any) -> Tensor | None:
+def _read_tensor(variable: Any) -> SeenTensor | None:
     node = variable.proxy.node
     value = node.meta.get("example_value")
-    return _of_tensor(value, node) if isinstance(value, torch.Tensor) else None
+    return _tensor_content(value, node) if isinstance(value, torch.Tensor) else None
 
 
-def _of_tensor(value: torch.Tensor, node: Any) -> Tensor:
+def _tensor_content(value: torch.Tensor, node: Any) -> SeenTensor:
     strided = value.layout is torch.strided and not value.is_nested
-    return Tensor(
+    return SeenTensor(
         value.dtype,
         tuple(value.shape),
         value.stride() if strided else None,
@@ -205,51 +207,53 @@ def _of_tensor(value: torch.Tensor, node: Any) -> Tensor:
     )
 
 
-def read_again(later: Later) -> Content:
-    """Of a value that nobody may ever have looked at."""
-    known = realized(later.variable)
+def reread_content(unrealized: UnrealizedValue) -> Content:
+    """Return the content of a variable that was lazy; if it still is, the tensor it holds, or
+    None."""
+    known = realized_variable(unrealized.variable)
     if known is not None:
-        return read(known)
-    return of_unread(later.value)  # nothing holds another one to what it was in this run
+        return read_content(known)
+    return unread_content(unrealized.value)  # Dynamo does not guard a value that it never reads
 
 
-def of_unread(value: object) -> Content:
-    """Of a value of the program that Dynamo has no variable for."""
-    return _of_tensor(value, None) if isinstance(value, torch.Tensor) else None
+def unread_content(value: object) -> Content:
+    """Return the content of a tensor that Dynamo does not have a variable for; else None."""
+    return _tensor_content(value, None) if isinstance(value, torch.Tensor) else None
 
 
 def _read_lazy(variable: Any) -> Content:
-    known = realized(variable)
+    known = realized_variable(variable)
     if known is not None:
-        return read(known)
-    return Later(variable, vars(variable)["_cache"].value)
+        return read_content(known)
+    return UnrealizedValue(variable, vars(variable)["_cache"].value)
 
 
 def _read_symbol(variable: Any) -> Content:
     number = variable.sym_num
     if isinstance(number, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-        return Number(number)
-    return constant(number, "")
+        return SeenNumber(number)
+    return constant_content(number, "")
 
 
 def _read_constant(variable: Any) -> Content:
-    return constant(variable.value, source_of(variable))
+    return constant_content(variable.value, variable_source(variable))
 
 
-def constant(value: object, source: str) -> Constant | None:
-    """The content of None, a number, a string or a non-empty tuple of integers; else None."""
+def constant_content(value: object, source: str) -> SeenConstant | None:
+    """Return the content of None, a number, a string or a non-empty tuple of integers; else
+    None."""
     if value is None or type(value) in (int, float, bool, str):
-        return Constant(value, source)
+        return SeenConstant(value, source)
     if type(value) in (tuple, torch.Size) and all(type(item) is int for item in value):  # type: ignore[attr-defined]
-        return Constant(tuple(value), source) if value else None  # type: ignore[arg-type]
+        return SeenConstant(tuple(value), source) if value else None  # type: ignore[arg-type]
     return None
 
 
-def source_of(variable: Any) -> str:
-    """Dynamo's name for where a variable comes from; empty where it comes from nowhere."""
+def variable_source(variable: Any) -> str:
+    """Return Dynamo's expression of a variable's origin, or an empty string."""
     try:
         return name_of_source(getattr(variable, "source", None))
-    except NotImplementedError:  # sources of what only Dynamo knows have no name
+    except NotImplementedError:  # sources of Dynamo's internal values do not have a name
         return ""
 
 
@@ -261,11 +265,11 @@ def _read_named_tuple(variable: Any) -> Content:
     if not hasattr(variable, "items"):
         return None
     content = _read_items(variable, "()")
-    # Looked up without running code: the class may be the user's.
+    # Looked up statically: the class may be the user's.
     kind = getattr(variable, "tuple_cls", None)
-    for where in ("_fields", "__match_args__") if isinstance(kind, type) else ():
-        names = inspect.getattr_static(kind, where, ())
-        # What `torch.max` returns has no `_fields`.
+    for attribute in ("_fields", "__match_args__") if isinstance(kind, type) else ():
+        names = inspect.getattr_static(kind, attribute, ())
+        # The result type of `torch.max` does not have `_fields`.
         if type(names) is tuple and content is not None and len(names) == len(content.items):
             return replace(content, names=names)
     return content
@@ -275,9 +279,9 @@ def _read_list(variable: Any) -> Content:
     return _read_items(variable, "[]")
 
 
-def _read_items(variable: Any, brackets: str) -> Several | None:
+def _read_items(variable: Any, brackets: str) -> SeenSequence | None:
     items = variable.items
-    if not 0 < len(items) <= _MOST_ITEMS:
+    if not 0 < len(items) <= _MAX_ITEMS:
         return None
-    found = tuple(map(read, items))
-    return Several(brackets, found) if any(one is not None for one in found) else None
+    found = tuple(map(read_content, items))
+    return SeenSequence(brackets, found) if any(item is not None for item in found) else None

@@ -1,4 +1,4 @@
-"""The inputs of a call once more, with something changed."""
+"""Repeat a call's inputs with changed sizes or values."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ import torch
 from ..torch_internals.fake_tensors import FakeTensor
 from ..torch_internals.trees import pytree
 
-_PLAIN = (torch.Tensor, FakeTensor, torch.nn.Parameter)
+_RESIZABLE_TYPES = (torch.Tensor, FakeTensor, torch.nn.Parameter)
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """One value of the arguments. ``name`` is how the called function would write it.
+    """One leaf value of the arguments. ``name`` is its expression inside the called function.
 
-    ``given``: it was passed, and is not only a default. ``optional``: None would do as well.
+    ``given`` is false for a default that was not passed. ``optional`` is true if None is a valid
+    value, because it is the parameter's default.
     """
 
     name: str
@@ -29,7 +30,7 @@ class Leaf:
 
 
 class Inputs:
-    """The arguments of a call, as the parameters of the function that get them."""
+    """The arguments of a call, bound to the parameters of the called function."""
 
     def __init__(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -51,7 +52,7 @@ class Inputs:
         )
         paths, self._spec = pytree.tree_flatten_with_path(tree)
         self.leaves = [
-            Leaf(_words(path), value, optional=_is_optional(path, parameters))
+            Leaf(_leaf_name(path), value, optional=_is_optional(path, parameters))
             for path, value in paths
         ]
         self._given = len(self.leaves)
@@ -60,37 +61,39 @@ class Inputs:
             for name, one in parameters.items()
             if one.default is None and (tree.get(name) is None)
         ]
-        """Parameters that are None, as they are by default."""
+        """Names of parameters whose default is None and whose value in this call is None too."""
         for name, parameter in parameters.items():
             absent = self._bound is not None and name not in self._bound.arguments
             if absent and isinstance(parameter.default, bool):
                 self.leaves.append(Leaf(name, parameter.default, given=False))
 
-    def again(
+    def make_arguments(
         self,
         sizes: Mapping[tuple[int, int], int] | None = None,
         values: Mapping[int, Any] | None = None,
     ) -> tuple[tuple[Any, ...], dict[str, Any], dict[int, torch.Tensor]]:
-        """Arguments of the same call with fresh tensors, and these by the number of their leaf.
+        """Return positional and keyword arguments of the same call with fresh tensors.
 
-        ``sizes`` by leaf and dimension, ``values`` by leaf. What were one tensor stays one.
+        ``sizes`` are changed sizes by leaf and dimension, ``values`` changed values by leaf.
+        Arguments that share one tensor share the new one too. The third result is the new tensor of
+        each leaf.
         """
         sizes, values = sizes or {}, values or {}
-        fresh: dict[int, Any] = {}
-        renewed: dict[int, torch.Tensor] = {}
+        new_by_id: dict[int, Any] = {}
+        new_by_leaf: dict[int, torch.Tensor] = {}
         leaves: list[Any] = []
         for number, leaf in enumerate(self.leaves):
             value = values.get(number, leaf.value)
             if isinstance(value, torch.Tensor):
-                known = fresh.get(id(value))
-                if known is None:
-                    wanted = {dim: size for (at, dim), size in sizes.items() if at == number}
-                    known = fresh[id(value)] = resized(value, wanted)
-                value = renewed[number] = known
+                new = new_by_id.get(id(value))
+                if new is None:
+                    new_sizes = {dim: size for (at, dim), size in sizes.items() if at == number}
+                    new = new_by_id[id(value)] = resize_tensor(value, new_sizes)
+                value = new_by_leaf[number] = new
             leaves.append(value)
         tree = pytree.tree_unflatten(leaves[: self._given], self._spec)
         if self._bound is None:
-            return tree["args"], tree["kwargs"], renewed
+            return tree["args"], tree["kwargs"], new_by_leaf
         arguments = {**self._bound.arguments, **tree}
         for number in range(self._given, len(self.leaves)):
             if number in values:
@@ -104,19 +107,19 @@ class Inputs:
                 if name in arguments
             },
         )
-        return bound.args, bound.kwargs, renewed
+        return bound.args, bound.kwargs, new_by_leaf
 
 
-def with_parameters(
+def replace_arguments(
     function: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     values: Mapping[str, Any],
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The same arguments, but for parameters that get other values.
+    """Return the arguments of a call with the given parameters set to other values.
 
     Raises:
-        TypeError: they do not fit.
+        TypeError: The arguments do not match the function's signature.
     """
     called = function.forward if isinstance(function, torch.nn.Module) else function
     bound = inspect.signature(called).bind(*args, **kwargs)
@@ -127,12 +130,16 @@ def with_parameters(
 
 
 def can_be_resized(value: Any) -> bool:
-    """Whether :func:`resized` can change it: a strided tensor of no subclass of the user's."""
-    return type(value) in _PLAIN and value.layout is torch.strided
+    """Whether :func:`resize_tensor` supports a value: a strided tensor, not of a user's
+    subclass."""
+    return type(value) in _RESIZABLE_TYPES and value.layout is torch.strided
 
 
-def resized(tensor: torch.Tensor, sizes: Mapping[int, int]) -> torch.Tensor:
-    """A tensor like it with other sizes, its values repeated; itself if it is of a special kind."""
+def resize_tensor(tensor: torch.Tensor, sizes: Mapping[int, int]) -> torch.Tensor:
+    """Return a copy of a tensor with other sizes, its values repeated.
+
+    ``sizes`` are by dimension. A tensor that :func:`can_be_resized` refuses is returned as is.
+    """
     if not can_be_resized(tensor):
         return tensor
     with torch.no_grad():
@@ -144,12 +151,12 @@ def resized(tensor: torch.Tensor, sizes: Mapping[int, int]) -> torch.Tensor:
         if not sizes:
             result = result.clone()
         elif not tensor.is_contiguous():
-            back = sorted(range(tensor.dim()), key=order.__getitem__)
-            result = result.permute(order).contiguous().permute(back)
+            inverse_order = sorted(range(tensor.dim()), key=order.__getitem__)
+            result = result.permute(order).contiguous().permute(inverse_order)
     return result.requires_grad_(tensor.requires_grad)
 
 
-def _words(path: Sequence[Any]) -> str:
+def _leaf_name(path: Sequence[Any]) -> str:
     first, *rest = path
     name = str(getattr(first, "key", first))
     return name + pytree.keystr(tuple(rest))

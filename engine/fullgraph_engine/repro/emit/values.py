@@ -33,8 +33,8 @@ def expressions(program: Program, values: Sequence[object], hints: Sequence[str]
     names = [*hints, *["value"] * (len(values) - len(hints))]
     try:
         # Tensors are looked at, not computed with: no mode sees it, no gradient is recorded.
-        functions = dispatcher.without_torch_function()
-        with torch.no_grad(), functions, dispatcher.without_modes():
+        functions = dispatcher.disable_torch_function()
+        with torch.no_grad(), functions, dispatcher.disable_modes():
             known = frozenset(program.written.mentioned)
             program.written.mentioned |= words_within(values, known)
             for value in _shared(values):

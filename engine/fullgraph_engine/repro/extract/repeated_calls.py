@@ -64,7 +64,7 @@ def calls_of(wanted: Wanted, call: Call) -> RepeatedCalls | None:
         return None
     found = RepeatedCalls(call.function)
     for sizes, values in [({}, {}), *changes]:
-        args, kwargs, _ = inputs.again(sizes, values)
+        args, kwargs, _ = inputs.make_arguments(sizes, values)
         found.arguments.append((args, kwargs))
     return found
 
@@ -79,7 +79,7 @@ def _changes(
         at, dim = places[0]
         first = int(inputs.leaves[at].value.shape[dim])
         for several in _longer(first, inputs):
-            args, kwargs, _ = inputs.again(dict.fromkeys(places, several[0]))
+            args, kwargs, _ = inputs.make_arguments(dict.fromkeys(places, several[0]))
             if _works(call.function, args, kwargs):
                 return [(dict.fromkeys(places, size), {}) for size in several]
         return []

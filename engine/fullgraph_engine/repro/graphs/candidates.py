@@ -146,7 +146,7 @@ def _backend(wanted: Wanted) -> tuple[Backend, _Lines, _Lines, _Lines]:
             f"There is no backend `{name}` once the file was executed; there are {common}. "
             "Register it in the file, or import what does."
         )
-    function = backends.lookup(name)
+    function = backends.find_backend(name)
     if _is_installed(name, function):
         return Backend(name, f'"{name}"', wanted.accuracy), (), (), ()
     draft = Draft()
@@ -182,7 +182,7 @@ def _inductor_settings(backend: Backend) -> list[str]:
 
 def _is_installed(name: str, function: Any) -> bool:
     """Whether a fresh Python knows it by its name: torch has it, or a package announces it."""
-    announced = backends.REGISTERED.get() or {}
+    announced = backends.REGISTERED_BACKENDS.get() or {}
     if announced.get(name) is not None:
         return True
     if (getattr(function, "__module__", None) or "").startswith("torch."):

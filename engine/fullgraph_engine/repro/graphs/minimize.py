@@ -220,7 +220,7 @@ def _warm(backend: str) -> None:
 
     Nothing is differentiated: threads that would be started for it do not survive a fork.
     """
-    with drive.real_backends(), torch.no_grad(), contextlib.suppress(Exception):
+    with drive.use_real_backends(), torch.no_grad(), contextlib.suppress(Exception):
         torch.compile(lambda x: torch.relu(x) + 1, backend=backend)(torch.ones(8))
     dynamo.reset()
     dynamo.counters.clear()

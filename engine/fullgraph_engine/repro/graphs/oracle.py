@@ -38,14 +38,14 @@ def judge(program: str, wish: Requirement, backend: Backend) -> tuple[Verdict, S
     if not spelled:
         return Verdict(False, "another backend"), None
     linecache.cache[PATH] = (len(text), None, text.splitlines(keepends=True), PATH)
-    drive.install()
+    drive.install_hooks()
     dynamo.reset()
     rng.begin_again()
     namespace: dict[str, Any] = {"__name__": "__main__", "__file__": here()}
     plainly: list[BaseException] = []
     status: Any = None
     ended: BaseException | None = None
-    with drive.real_backends(), _plainly_first(plainly):
+    with drive.use_real_backends(), _plainly_first(plainly):
         try:
             exec(code, namespace)
         except SystemExit as leaving:

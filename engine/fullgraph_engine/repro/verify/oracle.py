@@ -110,7 +110,7 @@ def _safely(recording: Recording, source: SourceText) -> Iterator[Finding]:
 
 def _executed(code: CodeType, fake: bool) -> tuple[Recording, Any]:
     """What the tracer did, and the status with which the script wants to exit."""
-    drive.install()
+    drive.install_hooks()
     rng.begin_again()
     dynamo.counters.clear()
     status: Any = None
