@@ -295,7 +295,7 @@ class NoInductor(NoBackend):
             "inductor"
         ):
             return NoBackend.compiler
-        wrapper = _wrappers[backends.INDUCTOR_WRAPPER]
+        wrapper = _original_wrappers[backends.INDUCTOR_WRAPPER]
         return wrapper(*self._arguments, **self._named)  # type: ignore[no-any-return]
 
 
