@@ -28,7 +28,7 @@ from ..tracing.recording import Stack
 from . import absent_gpu
 from .detection import arguments_in
 from .regions import LiveRegion, Regions
-from .watching import Attribution, ProgramRecorder
+from .watching import Attribution, ProgramRecorder, RegionCall
 
 QUIET_CALLS = 8
 """Calls of each region without a compilation, after which a long run is stopped."""
@@ -43,10 +43,12 @@ _clock = time.monotonic
 
 @dataclass(frozen=True)
 class DynamoWarning:
-    """A warning that Dynamo issued while the program ran, with the user's stack."""
+    """A warning that Dynamo issued while the program ran, with the user's stack and the call of a
+    region that was in progress."""
 
     message: str
     stack: Stack
+    call: RegionCall | None = None
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,8 @@ class Program(Attribution):
             watch = recorder.active()
             words = str(message)
             if watch is not None and words.startswith("Dynamo "):
-                self.warnings.append(DynamoWarning(words, watch.here()))
+                call = self.active[-1] if self.active else None
+                self.warnings.append(DynamoWarning(words, watch.here(), call))
             show(message, category, filename, lineno, *rest)
 
         warnings.showwarning = showwarning  # type: ignore[assignment]

@@ -55,6 +55,8 @@ from .plain import to_plain as to_plain
 from .recompiles import ForecastRow as ForecastRow
 from .recorded import RecordedClass as RecordedClass
 from .regions import Region as Region
+from .regions import RegionCalls as RegionCalls
+from .regions import merge_calls as merge_calls
 from .repro import Reproduced as Reproduced
 from .repro import ReproFound as ReproFound
 from .repro import ReproProgress as ReproProgress
@@ -155,6 +157,8 @@ class Finding:
     """Of a graph break: what it comes from; several where a call leads to several breaks."""
     cost: Union[BreakCost, None] = None
     """Of a graph break; None until the run is through, and where this torch hides graphs."""
+    calls: tuple[RegionCalls, ...] = ()
+    """The calls of a program's regions in which it was seen; empty outside of such calls."""
 
     def wanted(self) -> Wanted:
         """This finding, to be reproduced."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from lsprotocol import types
 
+from fullgraph.domain.calls import calls_clause, headline
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.phrases import listing
@@ -88,9 +89,11 @@ def _message(item: FileFinding) -> str:
     finding = item.finding
     if item.same_as is not None:
         return f"Same cause as line {item.same_as.start.line + 1}: {finding.message}"
-    lines = [finding.message]
+    lines = [headline(finding)]
     if item.also:
         lines.append(f"The same cause breaks graphs on {_lines(item.also)}.")
+    if clause := calls_clause(finding):
+        lines.append(f"Seen {clause}.")
     explanation = finding.explanation.strip()
     if explanation and explanation not in finding.message:
         lines.append(explanation)
@@ -114,6 +117,7 @@ def _data(item: FileFinding, document: Document) -> dict[str, Any]:
         "targets": list(item.targets),
         "count": finding.count,
         "mode": finding.mode,
+        "calls": {one.region: list(one.numbers) for one in finding.calls},
         "fixes": [
             {
                 "title": fix.title,

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from fullgraph import __version__
 from fullgraph.domain import codes
+from fullgraph.domain.calls import headline
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 from fullgraph.render.checked import Checked, CheckedFile
@@ -96,6 +97,7 @@ def _result(file: CheckedFile, item: FileFinding, rule: int) -> dict[str, Any]:
         "properties": {
             "targets": list(item.targets),
             "mode": finding.mode,
+            "calls": {one.region: list(one.numbers) for one in finding.calls},
             "causes": [cause.identity for cause in finding.causes],
         },
     }
@@ -119,7 +121,7 @@ def _result(file: CheckedFile, item: FileFinding, rule: int) -> dict[str, Any]:
 def _message(item: FileFinding) -> str:
     finding = item.finding
     hints = [f"Hint: {hint}" for hint in finding.hints]
-    return "\n".join(part for part in (finding.message, finding.explanation, *hints) if part)
+    return "\n".join(part for part in (headline(finding), finding.explanation, *hints) if part)
 
 
 def _fingerprint(file: CheckedFile, item: FileFinding) -> str:
