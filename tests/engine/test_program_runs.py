@@ -619,3 +619,14 @@ def test_exceptions_and_breaks_that_raise_have_their_call(engine: Engine, progra
     raising = "@torch.compile\ndef root(x, n):\n    assert n < 2\n    return x + n\n\n"
     path = program(f"{raising}root(torch.ones(2), 1)\nroot(torch.ones(2), 2)\n")
     assert calls(run(engine, path))["trace/eager-error", 10] == {"root": (2,)}
+
+
+def test_a_guard_that_two_regions_share_is_one_finding(engine: Engine) -> None:
+    (path,) = (one for one in FIXTURES if one.stem == "shared_function")
+    result = run(engine, path)
+    shared = [one for one in result.findings if one.range.start.line == 6][-1]
+    assert [(one.name, one.function, one.words) for one in shared.names] == [
+        ("name", "update", "`name` was 'a', now 'ab'"),
+        ("word", "evaluate", "`word` was 'a', now 'ab'"),
+    ]
+    assert calls(result)["recompile/value", 7] == {"update": (2,), "evaluate": (2, 3)}

@@ -15,6 +15,7 @@ from functools import cached_property
 from .. import texts, tracing
 from ..findings import breaks, failures, guards, operators, recompiles, shapes, trace_steps
 from ..findings.break_costs import BreakCosts
+from ..findings.guard_names import GuardNames, merge_findings
 from ..findings.places import SourceText, identity, related_to
 from ..protocol import (
     BreakCost,
@@ -155,6 +156,7 @@ class _File:
         self.program = whole.program
         self.is_main = path == self.program.path
         self.source = SourceText(path, text)
+        self.guard_names = GuardNames(self.source)
         self.found: dict[str, Finding] = {}
         self.deeper: dict[str, tuple[str, ...]] = {}
         self.below: tuple[str, ...] = ()
@@ -214,11 +216,7 @@ class _File:
         finding = dataclasses.replace(finding, calls=merge_calls(calls))
         known = self.found.get(finding.identity)
         if known is not None:
-            self.found[finding.identity] = dataclasses.replace(
-                known,
-                count=known.count + finding.count,
-                calls=merge_calls((*known.calls, *finding.calls)),
-            )
+            self.found[finding.identity] = merge_findings(known, finding)
             return
         if self.below:
             self.deeper[finding.identity] = self.below
@@ -260,7 +258,7 @@ class _File:
             if stacks.is_torch(recompile.path):
                 continue  # a wrapper of torch's around what is compiled
             if self.is_shown_here(_places_of(recompile)):
-                for finding in recompiles.of_recompile(recompile, self.source, fallback):
+                for finding in recompiles.of_recompile(recompile, self.guard_names, fallback):
                     self.add(finding, target, calls(recompile))
 
     def breaks_of(

@@ -38,7 +38,9 @@ from .files import OpenFile as OpenFile
 from .given_calls import CalledAgain as CalledAgain
 from .given_calls import GivenCall as GivenCall
 from .given_calls import GivenCalls as GivenCalls
+from .guards import GuardName as GuardName
 from .guards import GuardsFound as GuardsFound
+from .guards import merge_names as merge_names
 from .measurements import Measurement as Measurement
 from .operators import Operator
 from .packing import items_of, packed
@@ -159,6 +161,8 @@ class Finding:
     """Of a graph break; None until the run is through, and where this torch hides graphs."""
     calls: tuple[RegionCalls, ...] = ()
     """The calls of a program's regions in which it was seen; empty outside of such calls."""
+    names: tuple[GuardName, ...] = ()
+    """Of a guard: the names of the value that it is about; the message has the first one."""
 
     def wanted(self) -> Wanted:
         """This finding, to be reproduced."""

@@ -12,6 +12,7 @@ from lsprotocol import types
 from fullgraph.domain.calls import calls_clause, headline
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.guard_names import other_names
 from fullgraph.domain.phrases import listing
 from fullgraph.lsp.edits import text_edits
 from fullgraph.lsp.places import OtherTexts, range_in
@@ -94,6 +95,7 @@ def _message(item: FileFinding) -> str:
         lines.append(f"The same cause breaks graphs on {_lines(item.also)}.")
     if clause := calls_clause(finding):
         lines.append(f"Seen {clause}.")
+    lines += [f"Also: {name}." for name in other_names(finding)]
     explanation = finding.explanation.strip()
     if explanation and explanation not in finding.message:
         lines.append(explanation)

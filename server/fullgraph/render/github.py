@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from fullgraph.domain.calls import calls_clause, headline
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.guard_names import other_names
 from fullgraph.render.checked import CheckedFile
 from fullgraph.render.places import span
 
@@ -56,7 +57,8 @@ def _message(item: FileFinding) -> str:
     reached = f"{times} {clause}".strip()
     if item.same_as is not None:
         return f"Same cause as line {item.same_as.start.line + 1}: {finding.message}"
-    parts = (headline(finding), finding.explanation, *hints, reached, item.href)
+    also = [f"also: {name}" for name in other_names(finding)]
+    parts = (headline(finding), finding.explanation, *also, *hints, reached, item.href)
     return "\n".join(part for part in parts if part)
 
 

@@ -187,6 +187,7 @@ def _finding(file: CheckedFile, item: FileFinding, rank: int | None) -> dict[str
         ],
         "cost": _cost(finding.cost, rank),
         "data": {
+            "names": to_plain(finding.names),
             "evidence": to_plain(finding.evidence),
             "explanation": finding.explanation,
             "hints": list(finding.hints),

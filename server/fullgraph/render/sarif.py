@@ -13,6 +13,7 @@ from fullgraph.domain import codes
 from fullgraph.domain.calls import headline
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.guard_names import other_names
 from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.render.json import dump
 from fullgraph.render.places import Span, shown_path, span
@@ -121,7 +122,9 @@ def _result(file: CheckedFile, item: FileFinding, rule: int) -> dict[str, Any]:
 def _message(item: FileFinding) -> str:
     finding = item.finding
     hints = [f"Hint: {hint}" for hint in finding.hints]
-    return "\n".join(part for part in (headline(finding), finding.explanation, *hints) if part)
+    also = [f"Also: {name}" for name in other_names(finding)]
+    parts = (headline(finding), finding.explanation, *also, *hints)
+    return "\n".join(part for part in parts if part)
 
 
 def _fingerprint(file: CheckedFile, item: FileFinding) -> str:

@@ -11,6 +11,7 @@ from fullgraph.domain.calls import calls_clause, headline
 from fullgraph.domain.causes import costliest
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.guard_names import other_names
 from fullgraph.domain.notebooks import cell_of
 from fullgraph.domain.paths import short_path
 from fullgraph.domain.phrases import amount, listing, seconds
@@ -107,6 +108,8 @@ def _finding(item: FileFinding, place: FindingFile, paint: Paint) -> Iterator[st
         yield from notes.plain(explanation)
     for hint in finding.hints:
         yield from notes.named("hint", hint)
+    for name in other_names(finding):
+        yield from notes.named("also", name)
     if finding.context:
         yield from notes.named("context", finding.context, Style.DIM)
     yield from _stack(finding.stack, place, notes)
