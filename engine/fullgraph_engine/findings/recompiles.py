@@ -105,7 +105,8 @@ def of_guard(
 
 
 def of_limit(recompile: Recompile, source: SourceText, fallback: Range) -> Finding:
-    """The finding ``recompile/limit``: Dynamo compiles a frame no more and runs it in eager mode.
+    """The finding ``recompile/limit``: Dynamo stops compiling a frame. It runs the frame in eager
+    mode, or raises, as under ``fullgraph=True``.
 
     The hint names the setting of ``torch._dynamo.config`` that ``recompile.limit`` begins with.
     """
@@ -118,10 +119,7 @@ def of_limit(recompile: Recompile, source: SourceText, fallback: Range) -> Findi
     always = ", ".join(dict.fromkeys(f"`{name_of(one)}`" for one in of_latest(recompile)))
     return Finding(
         code=code,
-        message=(
-            f"`{recompile.function}` was compiled too often and runs without Dynamo from now on "
-            f"({recompile.limit})"
-        ),
+        message=_limit_words(recompile),
         range=where,
         explanation=f"What changed the last time: {always}." if always else "",
         hints=(
@@ -134,6 +132,19 @@ def of_limit(recompile: Recompile, source: SourceText, fallback: Range) -> Findi
         related=(*related_guards(of_latest(recompile), source), *related_to(place)),
         identity=f"{identity(code, where)} {recompile.function}",
         evidence=_evidence(recompile, limit=recompile.limit),
+    )
+
+
+def _limit_words(recompile: Recompile) -> str:
+    if not recompile.raised:
+        return (
+            f"`{recompile.function}` was compiled too often and runs without Dynamo from now on "
+            f"({recompile.limit})"
+        )
+    changed = "".join(f": {change(one)}" for one in of_latest(recompile)[:1])
+    return (
+        f"`{recompile.function}` raises, because the limit of recompiles is reached under "
+        f"`{recompile.raised}` ({recompile.limit}){changed}"
     )
 
 

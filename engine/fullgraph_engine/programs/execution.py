@@ -193,7 +193,7 @@ class Program(Attribution):
             message: Any, category: Any, filename: str, lineno: int, *rest: Any
         ) -> None:
             watch = recorder.active()
-            words = str(message)
+            words = texts.plain(str(message))
             if watch is not None and words.startswith("Dynamo "):
                 call = self.active[-1] if self.active else None
                 self.warnings.append(DynamoWarning(words, watch.here(), call))

@@ -255,9 +255,13 @@ class _File:
             if not op.compliant and self.is_shown_here(op.stack):
                 self.add(operators.of_operator(op, self.source, fallback), target, calls(op))
         for recompile in part.recompiles:
-            if stacks.is_torch(recompile.path):
-                continue  # a wrapper of torch's around what is compiled
-            if self.is_shown_here(_places_of(recompile)):
+            if not self.is_shown_here(_places_of(recompile)):
+                continue
+            if stacks.is_torch(recompile.path):  # a wrapper of torch's around what is compiled
+                if recompile.raised:
+                    limit = recompiles.of_limit(recompile, self.source, fallback)
+                    self.add(limit, target, calls(recompile))
+            else:
                 for finding in recompiles.of_recompile(recompile, self.guard_names, fallback):
                     self.add(finding, target, calls(recompile))
 

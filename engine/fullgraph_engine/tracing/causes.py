@@ -6,6 +6,7 @@ import sys
 import types
 from collections.abc import Iterable
 
+from .. import texts
 from ..torch_internals.exceptions import ObservedFakeError, TorchRuntimeError
 from .recording import Cause
 
@@ -70,7 +71,7 @@ def of_error(error: BaseException) -> tuple[Cause, ...]:
         # A break made from an ordinary exception (a failing fake kernel) is explained by its
         # own words; only breaks made from breaks are a chain.
         link = source if hasattr(source, "_fullgraph_cause") else None
-    return tuple(reversed(chain))
+    return tuple(map(_plain, reversed(chain)))
 
 
 def behind_fake_error(error: BaseException) -> BaseException | None:
@@ -95,7 +96,16 @@ def of_message(error: BaseException) -> Cause:
     """The title that Dynamo has laid out above an error, and its explanation."""
     title, _, rest = str(getattr(error, "msg", error)).partition("\n")
     explanation = rest.partition("Explanation: ")[2].partition("\n  Hint: ")[0]
-    return Cause(title.strip(), explanation.strip())
+    return _plain(Cause(title.strip(), explanation.strip()))
+
+
+def _plain(cause: Cause) -> Cause:
+    return Cause(
+        texts.plain(cause.kind),
+        texts.plain(cause.explanation),
+        tuple(map(texts.plain, cause.hints)),
+        texts.plain(cause.context),
+    )
 
 
 def _cause_behind(error: BaseException) -> Cause | None:

@@ -168,6 +168,8 @@ def _compile(
     try:
         result = original(code, *args, **kwargs)
     except BaseException as error:
+        with undisturbed(recorder):
+            recorder.raised_at_limit(error)
         leave("failed", texts.described(error))
         raise
     reason = getattr(result, "skip_reason", None)

@@ -9,8 +9,10 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .. import texts
 from ..protocol.evidence import BreakOutcome, Resolution
 from ..torch_internals import breaks, dynamo, frames, graphs
+from ..torch_internals.exceptions import RecompileLimitError
 from ..torch_internals.shapes import deferred_asserts, source_of_symbol
 from . import causes, failed_guards, guards, limits, nodes, stacks
 from .instructions import Instructions
@@ -34,6 +36,9 @@ from .recording import (
 )
 from .shapes_seen import Shapes
 from .values import Values
+
+_FAILS_AT_LIMIT = "fail_on_recompile_limit_hit"
+"""A setting of ``torch._dynamo.config``."""
 
 _active: Recorder | None = None
 
@@ -164,7 +169,7 @@ class Recorder:
             frame=self.frame if self._open else self._frames - 1,
             id=number,
             causes=chain,
-            message=str(getattr(error, "msg", error)),
+            message=texts.plain(str(getattr(error, "msg", error))),
             outcome=outcome,
             stack=stacks.join(stacks.above(self.bottom), traced),
             href=breaks.link(number),
@@ -205,7 +210,7 @@ class Recorder:
     def skipped(self, reason: str, code: types.CodeType) -> None:
         error, self._last_unlogged = self._last_unlogged, None
         told = frames.is_after_break(self._last_skip)
-        reason = reason or self._unspoken_reason(error)
+        reason = texts.plain(reason or self._unspoken_reason(error))
         self._last_skip = ""
         if told or not reason:
             return  # torch up to 2.12 does not say why, and did not look at the frame
@@ -303,7 +308,7 @@ class Recorder:
                 frames.original_name(code.co_name),
                 code.co_filename,
                 code.co_firstlineno - 1,
-                tuple(str(reason) for reason in reasons),
+                tuple(texts.plain(str(reason)) for reason in reasons),
                 tuple(
                     failed
                     for entry in latest_first
@@ -318,6 +323,16 @@ class Recorder:
         limit = f"{setting} = {getattr(dynamo.config, setting)}"
         recompiles = self.recording.recompiles
         recompiles[-1] = dataclasses.replace(recompiles[-1], limit=limit)
+
+    def raised_at_limit(self, error: BaseException) -> None:
+        """A frame raises because its code has been compiled too often."""
+        last = self.recording.recompiles[-1] if self.recording.recompiles else None
+        if last is None or not last.limit or not isinstance(error, RecompileLimitError):
+            return
+        by_setting = getattr(dynamo.config, _FAILS_AT_LIMIT, False)
+        reason = _FAILS_AT_LIMIT if by_setting else "fullgraph=True"
+        self.recording.recompiles[-1] = dataclasses.replace(last, raised=reason)
+        error._fullgraph_recorded = True  # type: ignore[attr-defined]
 
     def called_custom(
         self, op: Any, compliant: bool, resolution: Resolution, translator: Any

@@ -224,7 +224,8 @@ class Recompile:
 
     ``reasons`` are Dynamo's words, one for each earlier compilation; ``failures`` all guards that
     failed, those of the latest compilation first. ``limit`` names the setting that allows no more
-    compilations, with its value; from then on the frame runs without Dynamo.
+    compilations, with its value. From then on the frame runs without Dynamo, or
+    raises because of ``raised``: ``fullgraph=True`` or a setting of ``torch._dynamo.config``.
     """
 
     function: str
@@ -234,6 +235,7 @@ class Recompile:
     failures: tuple[FailedGuard, ...] = ()
     stack: Stack = ()
     limit: str = ""
+    raised: str = ""
 
 
 @dataclass(frozen=True)

@@ -316,8 +316,9 @@ CODES: tuple[Code, ...] = (
         Severity.ERROR,
         "Compiled so often that Dynamo gave up",
         "A function was compiled `torch._dynamo.config.recompile_limit` (8) times and is run as "
-        "plain Python from then on, without a word unless `TORCH_LOGS=recompiles` is set. Look at "
-        "what changes from call to call: the finding names it.",
+        "plain Python from then on, without a word unless `TORCH_LOGS=recompiles` is set. Under "
+        "`fullgraph=True` the call raises instead. Look at what changes from call to call: the "
+        "finding names it.",
     ),
     Code(
         "recompile/every-call",
