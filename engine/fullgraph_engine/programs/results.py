@@ -15,6 +15,7 @@ from functools import cached_property
 from .. import texts, tracing
 from ..findings import breaks, failures, guards, operators, recompiles, shapes, trace_steps
 from ..findings.break_costs import BreakCosts
+from ..findings.compiler_conditions import CompilerConditions
 from ..findings.guard_names import GuardNames, merge_findings
 from ..findings.places import SourceText, identity, related_to
 from ..protocol import (
@@ -157,6 +158,7 @@ class _File:
         self.is_main = path == self.program.path
         self.source = SourceText(path, text)
         self.guard_names = GuardNames(self.source)
+        self.conditions = CompilerConditions(self.source)
         self.found: dict[str, Finding] = {}
         self.deeper: dict[str, tuple[str, ...]] = {}
         self.below: tuple[str, ...] = ()
@@ -254,6 +256,7 @@ class _File:
         for op in part.custom_ops:
             if not op.compliant and self.is_shown_here(op.stack):
                 self.add(operators.of_operator(op, self.source, fallback), target, calls(op))
+        self.different_code_of(part, target, region)
         for recompile in part.recompiles:
             if not self.is_shown_here(_places_of(recompile)):
                 continue
@@ -264,6 +267,20 @@ class _File:
             else:
                 for finding in recompiles.of_recompile(recompile, self.guard_names, fallback):
                     self.add(finding, target, calls(recompile))
+
+    def different_code_of(self, part: RegionWork, target: str, region: LiveRegion | None) -> None:
+        """Report conditions on being compiled, each once for each call that compiles them."""
+        is_export = region is not None and region.is_export
+        tool = "torch.export" if is_export else "torch.compile"
+        found: dict[str, Finding] = {}
+        numbers: dict[str, set[int]] = defaultdict(set)
+        for check in part.compiler_checks:
+            if (finding := self.conditions.finding(check, tool)) is not None:
+                found[finding.identity] = finding
+                numbers[finding.identity].add(part.call_of(check))
+        for key, finding in found.items():
+            counted = dataclasses.replace(finding, count=len(numbers[key]))
+            self.add(counted, target, self.calls_of(region, *numbers[key]))
 
     def breaks_of(
         self, part: RegionWork, fallback: Range, target: str, region: LiveRegion | None

@@ -12,7 +12,15 @@ from .regions import Listener, LiveRegion
 
 _RECORDS = (
     *("frames", "graphs", "breaks", "skips", "guards", "guarded", "writes", "symbols"),
-    *("specializations", "equalities", "limits", "asserts", "recompiles", "custom_ops"),
+    *(
+        "specializations",
+        "equalities",
+        "limits",
+        "asserts",
+        "recompiles",
+        "custom_ops",
+        "compiler_checks",
+    ),
 )
 """Lists of a recording whose items each belong to one region."""
 

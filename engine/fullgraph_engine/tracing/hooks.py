@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from .. import texts
 from ..protocol.evidence import BreakOutcome, Resolution
-from ..torch_internals import breaks, frames, graphs, guards, recompiles, shapes
+from ..torch_internals import breaks, compiler_checks, frames, graphs, guards, recompiles, shapes
 from ..torch_internals import variables as classes
 from ..torch_internals.binding import Around, Internal
 from . import causes, nodes, stacks
@@ -239,6 +239,12 @@ def _resolution(target: Any) -> Resolution:
     return "single overload" if len(target.overloads()) == 1 else "resolved packet"
 
 
+def _called(recorder: Recorder, result: Any, variable: Any, *_args: Any, **_kwargs: Any) -> None:
+    name = compiler_checks.name_of(getattr(variable, "value", None))
+    if name:
+        recorder.checked_compiler(name, getattr(result, "value", None) is True)
+
+
 # -- guards -----------------------------------------------------------------------------------
 
 
@@ -345,6 +351,7 @@ _HOOKS: tuple[tuple[Internal, tuple[Around, ...]], ...] = (
     (recompiles.REASONS, (_behind(_recompiled),)),
     (recompiles.LIMIT, (_behind(_limited),)),
     (graphs.COMPLIANCE, (_with(_check_compliance),)),
+    (compiler_checks.CALL, (_behind(_called),)),
     (graphs.CREATE_NODE, (_behind(_created_node),)),
     (graphs.CALL_COMPILER, (_with(_call_compiler),)),
     (guards.BUILD, (_with(_build_guards),)),

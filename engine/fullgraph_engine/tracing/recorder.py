@@ -21,6 +21,7 @@ from .observer import Witness
 from .recording import (
     Break,
     Cause,
+    CompilerCheck,
     CustomOp,
     Equality,
     Graph,
@@ -342,6 +343,10 @@ class Recorder:
         self.recording.custom_ops.append(
             CustomOp(self.frame, str(op), compliant, resolution, stack)
         )
+
+    def checked_compiler(self, function: str, value: bool) -> None:
+        """Traced code has asked whether it is compiled."""
+        self.recording.compiler_checks.append(CompilerCheck(function, value, self.here()))
 
     def began(self, translator: Any) -> None:
         """A new symbolic interpreter."""

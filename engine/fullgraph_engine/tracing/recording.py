@@ -250,6 +250,16 @@ class CustomOp:
 
 
 @dataclass(frozen=True)
+class CompilerCheck:
+    """A call of ``torch.compiler.is_compiling``, or of a ``function`` like it, that Dynamo
+    evaluated to ``value``."""
+
+    function: str
+    value: bool
+    stack: Stack
+
+
+@dataclass(frozen=True)
 class Failure:
     """An exception that left the traced call, or that Dynamo suppressed on the way.
 
@@ -389,6 +399,7 @@ class Recording:
     asserts: list[RuntimeAssert] = field(default_factory=list)
     recompiles: list[Recompile] = field(default_factory=list)
     custom_ops: list[CustomOp] = field(default_factory=list)
+    compiler_checks: list[CompilerCheck] = field(default_factory=list)
     chosen: list[ChosenValue] = field(default_factory=list)
     seen: list[Receiver | Local] = field(default_factory=list)
     """In the file that was to be watched; each once for each kind of value that it was."""

@@ -366,6 +366,15 @@ CODES: tuple[Code, ...] = (
         "eager mode.",
     ),
     Code(
+        "compile/different-code",
+        Severity.HINT,
+        "Compiled calls run other code than uncompiled ones",
+        "A condition depends on `torch.compiler.is_compiling()` or a function like it. Dynamo "
+        "evaluates the function while it traces, so the compiled code has one branch of the "
+        "condition, and calls without `torch.compile` take the other. That is right for logging "
+        "and checks. If the branches compute something, compare their results.",
+    ),
+    Code(
         "program",
         Severity.HINT,
         "Something about the run of a program",
