@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from typing import TypeVar
 
@@ -17,10 +18,19 @@ _OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "CUDA out of mem
 _Frame = TypeVar("_Frame")
 
 
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+"""Escape sequences of terminals: colors, cursor movements, links and titles."""
+
+
+def plain(words: str) -> str:
+    """Return a text without the escape sequences of terminals."""
+    return _ESCAPES.sub("", words) if "\x1b" in words else words
+
+
 def message(error: BaseException | None) -> str:
-    """What an exception says; empty without one, or if its ``__str__`` raises."""
+    """What an exception says, as plain text; empty without one, or if its ``__str__`` raises."""
     try:
-        return cut(str(error), _MOST) if error is not None else ""
+        return cut(plain(str(error)), _MOST) if error is not None else ""
     except Exception:  # a user's __str__ may do anything
         return ""
 

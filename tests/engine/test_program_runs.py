@@ -635,3 +635,51 @@ def test_a_crash_keeps_what_was_recorded(engine: Engine, program: Program) -> No
     result = run(engine, program(f"{CALL}{crash}"))
     assert result.reports["double"].status == "traced"
     assert [code for code, _ in codes(result) if code.startswith("trace/")] == ["trace/crashed"]
+
+
+# -- the calls of a finding ---------------------------------------------------------------------
+
+
+def calls(result: Result) -> dict[tuple[str, int], dict[str, tuple[int, ...]]]:
+    """The numbers of the calls by region, of each finding by its code and its line from one."""
+    return {
+        (one.code, one.range.start.line + 1): {c.region: c.numbers for c in one.calls}
+        for one in markers.merged(result.findings)
+    }
+
+
+def test_findings_have_the_calls_that_they_were_seen_in(engine: Engine) -> None:
+    (path,) = (one for one in FIXTURES if one.stem == "later_calls")
+    assert calls(run(engine, path)) == {
+        ("recompile/value", 9): {"Trainer.update": (6,)},
+        ("graph-break/GB0059", 11): {"Trainer.update": (6,)},
+        ("recompile/value", 13): {"Trainer.update": (3, 4)},
+    }
+
+
+def test_a_finding_of_two_regions_has_the_calls_of_each(engine: Engine, program: Program) -> None:
+    other = "@torch.compile\ndef halve(x, twice):\n    return double(x) / 2 if twice else x / 2\n\n"
+    called = "halve(torch.ones(2), False)\nhalve(torch.ones(2), True)\n"
+    result = run(engine, program(f"{other}{CALL}double(torch.ones(3))\n{called}"))
+    assert calls(result)[BREAK] == {"double": (1,), "halve": (2,)}
+
+
+def test_exceptions_and_breaks_that_raise_have_their_call(engine: Engine, program: Program) -> None:
+    again = f"try:\n    {CALL}except Exception:\n    pass\n"
+    path = program(f"{again}{again}")
+    path.write_text(path.read_text().replace("@torch.compile", "@torch.compile(fullgraph=True)"))
+    assert calls(run(engine, path)) == {BREAK: {"double": (1, 2)}}
+    raising = "@torch.compile\ndef root(x, n):\n    assert n < 2\n    return x + n\n\n"
+    path = program(f"{raising}root(torch.ones(2), 1)\nroot(torch.ones(2), 2)\n")
+    assert calls(run(engine, path))["trace/eager-error", 10] == {"root": (2,)}
+
+
+def test_a_guard_that_two_regions_share_is_one_finding(engine: Engine) -> None:
+    (path,) = (one for one in FIXTURES if one.stem == "shared_function")
+    result = run(engine, path)
+    shared = [one for one in result.findings if one.range.start.line == 6][-1]
+    assert [(one.name, one.function, one.words) for one in shared.names] == [
+        ("name", "update", "`name` was 'a', now 'ab'"),
+        ("word", "evaluate", "`word` was 'a', now 'ab'"),
+    ]
+    assert calls(result)["recompile/value", 7] == {"update": (2,), "evaluate": (2, 3)}

@@ -42,6 +42,7 @@ EVIDENCE = (
     evidence.RecompileEvidence("f", "m.py", 3, (GUARD, GUARD), "size 0", ("why",), "limit 8"),
     evidence.ForecastEvidence((GUARD,), ("n",), "3", ("4", "5")),
     evidence.FailureEvidence("ValueError", "tracer", "title"),
+    evidence.CompilerCheckEvidence("torch.compiler.is_compiling"),
     evidence.ImportEvidence("numpy"),
     evidence.ExportEvidence(
         "data-dependent",

@@ -77,3 +77,9 @@ def test_what_is_packed_is_never_cut() -> None:
 def test_output_is_cut_by_whoever_reads_it() -> None:
     told = Log(1, "stdout", "x" * 200_000)
     assert json.loads(protocol.encode(told))["text"] == told.text
+
+
+def test_escape_sequences_of_terminals_are_removed() -> None:
+    link = "\x1b]8;;https://pytorch.org\x1b\\a link\x1b]8;;\x07"
+    assert texts.plain(f"\x1b[1;31mred\x1b[0m, {link}, [31m\x1b[K") == "red, a link, [31m"
+    assert texts.message(ValueError("\x1b[93mwarning\x1b[0m")) == "warning"

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ..protocol import Finding, Position, Range, Related
 from ..protocol.evidence import GuardFailure, GuardFrame, RecompileEvidence
+from ..protocol.guards import GuardName
 from ..protocol.sources import condition_in_user_words, in_user_words
 from ..tracing.recording import FailedGuard, GuardFamily, Recompile, Recording
+from .guard_names import CompiledFunction, GuardNames
 from .places import FindingPlace, SourceText, identity, related_to
 
 _STACK = "L['___stack"
@@ -27,25 +29,27 @@ def of_recording(recording: Recording, source: SourceText, fallback: Range) -> I
     Guards of one family at one place are told in the finding of the first: where a library's layer
     is called there is one for each of its weights.
     """
+    names = GuardNames(source)
     for recompile in recording.recompiles:
         noted = filter(_is_of_note, of_latest(recompile))
-        yield from _of_guards(noted, recompile, source, fallback)
+        yield from _of_guards(noted, recompile, names, fallback)
 
 
-def of_recompile(recompile: Recompile, source: SourceText, fallback: Range) -> Iterator[Finding]:
+def of_recompile(recompile: Recompile, names: GuardNames, fallback: Range) -> Iterator[Finding]:
     """The findings of a recompile that a program caused: at least one, whatever guard failed."""
     latest = of_latest(recompile)
     noted = list(filter(_is_of_note, latest)) or list(latest)
-    yield from _of_guards(noted, recompile, source, fallback)
+    yield from _of_guards(noted, recompile, names, fallback)
 
 
 def _of_guards(
-    guards: Iterable[FailedGuard], recompile: Recompile, source: SourceText, fallback: Range
+    guards: Iterable[FailedGuard], recompile: Recompile, names: GuardNames, fallback: Range
 ) -> Iterator[Finding]:
     """Findings for guards that failed, and for the limit if the recompile reached it."""
+    source = names.source
     found: dict[tuple[str, Range], Finding] = {}
     for failed in itertools.islice(guards, MOST):
-        finding = of_guard(failed, recompile, source, fallback)
+        finding = of_guard(failed, recompile, names, fallback)
         found.setdefault((finding.code, finding.range), finding)
     yield from found.values()
     if recompile.limit:
@@ -72,16 +76,18 @@ def of_latest(recompile: Recompile) -> tuple[FailedGuard, ...]:
 
 
 def of_guard(
-    failed: FailedGuard, recompile: Recompile, source: SourceText, fallback: Range
+    failed: FailedGuard, recompile: Recompile, names: GuardNames, fallback: Range
 ) -> Finding:
     """The finding ``recompile/<family>`` for one guard that failed and so caused a recompile.
 
     Other guards that failed with it are related places. ``fallback`` is the range of the finding if
     no frame of the stacks is in the analyzed file.
     """
+    source = names.source
     place = place_of(failed, recompile, source, fallback)
-    code = f"recompile/{failed.family}"
-    others = [one for one in recompile.failures if one is not failed]
+    code, name = f"recompile/{failed.family}", name_of(failed)
+    others = [one for one in recompile.failures if name_of(one) != name]
+    compiled = CompiledFunction(recompile.path, recompile.function)
     return Finding(
         code=code,
         message=f"`{recompile.function}` was recompiled: {change(failed)}",
@@ -92,13 +98,15 @@ def of_guard(
         href=GUIDE,
         stack=place.stack,
         related=(*related_guards(others, source), *related_to(place)),
-        identity=f"{identity(code, place.range)} {name_of(failed)}",
+        identity=names.identity(code, place, failed.stack, compiled, name),
         evidence=_evidence(recompile, detail=failed.detail, reasons=recompile.reasons),
+        names=(GuardName(name, change(failed), recompile.function),),
     )
 
 
 def of_limit(recompile: Recompile, source: SourceText, fallback: Range) -> Finding:
-    """The finding ``recompile/limit``: Dynamo compiles a frame no more and runs it in eager mode.
+    """The finding ``recompile/limit``: Dynamo stops compiling a frame. It runs the frame in eager
+    mode, or raises, as under ``fullgraph=True``.
 
     The hint names the setting of ``torch._dynamo.config`` that ``recompile.limit`` begins with.
     """
@@ -111,10 +119,7 @@ def of_limit(recompile: Recompile, source: SourceText, fallback: Range) -> Findi
     always = ", ".join(dict.fromkeys(f"`{name_of(one)}`" for one in of_latest(recompile)))
     return Finding(
         code=code,
-        message=(
-            f"`{recompile.function}` was compiled too often and runs without Dynamo from now on "
-            f"({recompile.limit})"
-        ),
+        message=_limit_words(recompile),
         range=where,
         explanation=f"What changed the last time: {always}." if always else "",
         hints=(
@@ -127,6 +132,19 @@ def of_limit(recompile: Recompile, source: SourceText, fallback: Range) -> Findi
         related=(*related_guards(of_latest(recompile), source), *related_to(place)),
         identity=f"{identity(code, where)} {recompile.function}",
         evidence=_evidence(recompile, limit=recompile.limit),
+    )
+
+
+def _limit_words(recompile: Recompile) -> str:
+    if not recompile.raised:
+        return (
+            f"`{recompile.function}` was compiled too often and runs without Dynamo from now on "
+            f"({recompile.limit})"
+        )
+    changed = "".join(f": {change(one)}" for one in of_latest(recompile)[:1])
+    return (
+        f"`{recompile.function}` raises, because the limit of recompiles is reached under "
+        f"`{recompile.raised}` ({recompile.limit}){changed}"
     )
 
 

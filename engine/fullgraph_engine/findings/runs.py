@@ -69,6 +69,7 @@ from . import (
 from .break_costs import BreakCosts
 from .data_sizes import DataSizes
 from .forecast import Answer, Branch, Forecast, Forecaster
+from .guard_names import merge_findings
 from .paths import Asked, Explorer, Known, Policy, Traveled, altered, answers_of, flags_of
 from .places import SourceText
 
@@ -219,7 +220,7 @@ class _Ledger:
     def add(self, finding: Finding) -> None:
         known = self._by_identity.get(finding.identity)
         if known is not None:
-            self._by_identity[finding.identity] = dataclasses.replace(known, count=known.count + 1)
+            self._by_identity[finding.identity] = merge_findings(known, finding)
             return
         self._put(finding)
         self._tell(finding.identity)

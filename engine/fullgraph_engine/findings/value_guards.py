@@ -7,6 +7,7 @@ if functions assign it, and conditions on the data of tensors.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 import types
@@ -16,12 +17,13 @@ from typing import Any
 
 import torch
 
-from ..protocol import Finding, Range
+from ..protocol import Finding, GuardName, Range, merge_names
 from ..protocol.evidence import GuardEvidence
 from ..protocol.sources import in_user_words, root_of
 from ..tracing.recording import Guard, Recording, TracedFrame
 from . import data_sizes
 from .assignments import Assignments
+from .guard_names import CompiledFunction, GuardNames
 from .places import SourceText, identity, related_to
 
 _EQUAL = re.compile(r"^(?P<of>.+) (?:==|is) (?P<value>\S.*)$", re.S)
@@ -83,7 +85,11 @@ def of_recording(
     """Each once, in the order in which the guards were made."""
     found: dict[str, Finding] = {}
     for finding in _Unsteady(recording, source, given, fallback).findings():
-        found.setdefault(finding.identity, finding)
+        known = found.get(finding.identity)
+        if known is not None:
+            names = merge_names((*known.names, *finding.names))
+            finding = dataclasses.replace(known, names=names)
+        found[finding.identity] = finding
     return tuple(found.values())
 
 
@@ -96,6 +102,7 @@ class _Unsteady:
         self._frames = {frame.id: frame for frame in recording.frames}
         self._writes = {write.target: write.value for write in recording.writes}
         self._assignments = Assignments(source.tree)
+        self._names = GuardNames(source)
         self._modules = {
             (guard.frame, match["name"])
             for guard in recording.guards
@@ -133,6 +140,7 @@ class _Unsteady:
             return self._finding(
                 "guard/mutated",
                 guard,
+                frame,
                 f"`{name}` is guarded to be {value} and is {now} after the call: "
                 "the next call recompiles",
                 "The traced code reads this value, so that the compiled code is only valid while "
@@ -168,14 +176,16 @@ class _Unsteady:
         ending = f"is specialized to {value}; any other value recompiles"
         if scope == "global":
             why = f"A function of this file assigns `{words}`, or what it is in."
-            return self._finding("guard/global", guard, f"The global `{words}` {ending}", why)
+            return self._finding(
+                "guard/global", guard, frame, f"The global `{words}` {ending}", why
+            )
         later = (
             "Dynamo specializes to the first value of a Python number; at another one it "
             "recompiles and tries to make it symbolic."
             if guard.type in _NUMBERS
             else "Each new string recompiles."
         )
-        return self._finding("guard/value", guard, f"`{words}` {ending}", later)
+        return self._finding("guard/value", guard, frame, f"`{words}` {ending}", later)
 
     def _changes(self, guard: Guard, frame: TracedFrame, *, exactly: bool = False) -> bool:
         """Whether a function of the file that a frame is of assigns the global of a guard."""
@@ -199,6 +209,7 @@ class _Unsteady:
         return self._finding(
             "guard/identity",
             guard,
+            frame,
             f"`{words}` is guarded by identity: another {called or f'object ({guard.type})'} "
             "recompiles",
             "Dynamo compares the code of this function."
@@ -228,8 +239,12 @@ class _Unsteady:
                 evidence=GuardEvidence(expression=check.expression),
             )
 
-    def _finding(self, code: str, guard: Guard, message: str, explanation: str) -> Finding:
+    def _finding(
+        self, code: str, guard: Guard, frame: TracedFrame, message: str, explanation: str
+    ) -> Finding:
         place = self._source.locate(guard.stack, self._fallback)
+        compiled = CompiledFunction(frame.path, frame.function)
+        name = GuardName(in_user_words(guard.source), message, frame.function)
         return Finding(
             code=code,
             message=message,
@@ -238,8 +253,9 @@ class _Unsteady:
             context=guard.expressions[0],
             stack=place.stack,
             related=related_to(place),
-            identity=f"{identity(code, place.range)} {guard.source}",
+            identity=self._names.identity(code, place, guard.stack, compiled, guard.source),
             evidence=GuardEvidence(guard.source),
+            names=(name,),
         )
 
 

@@ -97,8 +97,8 @@ class Reproduction:
             name = self.request.wanted.target
             if name not in {target.name for target in message.targets}:
                 self._trouble = (
-                    f"{name} is only known from the run of a program, and repros are made of "
-                    "module classes and functions with inputs; write a probe comment above one."
+                    f"No repro can be made of {name}, which only the run of a program calls: move "
+                    "the code into a function with a probe comment, as `# fullgraph: x=f32[8, 16]`."
                 )
         elif isinstance(message, TargetDone):
             report = message.report

@@ -28,7 +28,7 @@ from ..tracing.recording import Stack
 from . import absent_gpu
 from .detection import arguments_in
 from .regions import LiveRegion, Regions
-from .watching import Attribution, ProgramRecorder
+from .watching import Attribution, ProgramRecorder, RegionCall
 
 QUIET_CALLS = 8
 """Calls of each region without a compilation, after which a long run is stopped."""
@@ -43,10 +43,12 @@ _clock = time.monotonic
 
 @dataclass(frozen=True)
 class DynamoWarning:
-    """A warning that Dynamo issued while the program ran, with the user's stack."""
+    """A warning that Dynamo issued while the program ran, with the user's stack and the call of a
+    region that was in progress."""
 
     message: str
     stack: Stack
+    call: RegionCall | None = None
 
 
 @dataclass(frozen=True)
@@ -208,9 +210,10 @@ class Program(Attribution):
             message: Any, category: Any, filename: str, lineno: int, *rest: Any
         ) -> None:
             watch = recorder.active_recorder()
-            words = str(message)
+            words = texts.plain(str(message))
             if watch is not None and words.startswith("Dynamo "):
-                self.warnings.append(DynamoWarning(words, watch.current_stack()))
+                call = self.active[-1] if self.active else None
+                self.warnings.append(DynamoWarning(words, watch.current_stack(), call))
             show(message, category, filename, lineno, *rest)
 
         warnings.showwarning = showwarning  # type: ignore[assignment]

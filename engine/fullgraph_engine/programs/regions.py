@@ -30,10 +30,11 @@ _LONGEST_OPTION = 60
 @dataclass(frozen=True)
 class RegionFailure:
     """An exception that left a call of a region, and the call, which can be repeated without
-    Dynamo."""
+    Dynamo. ``number`` counts the region's calls from 1."""
 
     error: BaseException
     call: CompiledCall | None
+    number: int
 
 
 _MOST_FAILURES = 8
@@ -122,18 +123,23 @@ class Regions:
     def _enter(self, region: LiveRegion) -> Callable[[], None]:
         call = upstream.find_compiled_call(sys._getframe(1))
         region.calls += 1
+        number = region.calls
         self._listener.enter_region(region)
 
         def leave() -> None:
-            self._leave(region, sys.exc_info()[1], call)
+            self._leave(region, sys.exc_info()[1], call, number)
 
         return dynamo.disable(leave)  # type: ignore[no-any-return]
 
     def _leave(
-        self, region: LiveRegion, error: BaseException | None, call: CompiledCall | None
+        self,
+        region: LiveRegion,
+        error: BaseException | None,
+        call: CompiledCall | None,
+        number: int,
     ) -> None:
         if error is not None and len(region.failures) < _MOST_FAILURES:
-            region.failures.append(RegionFailure(error, call))
+            region.failures.append(RegionFailure(error, call, number))
         self._listener.leave_region(region, error)
 
     # -- torch.export -------------------------------------------------------------------------
@@ -150,6 +156,7 @@ class Regions:
             if region is None:
                 return original(mod, *args, **kwargs)
             region.calls += 1
+            number = region.calls
             self._listener.enter_region(region)
             inputs = args[0] if args else kwargs.get("args", ())
             named = (args[1] if len(args) > 1 else kwargs.get("kwargs")) or {}
@@ -162,7 +169,7 @@ class Regions:
                 raise
             finally:
                 self._depth -= 1
-                self._leave(region, raised, CompiledCall(mod, tuple(inputs), named))
+                self._leave(region, raised, CompiledCall(mod, tuple(inputs), named), number)
 
         return export
 

@@ -7,13 +7,16 @@ import dataclasses
 import functools
 import os
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from .. import texts, tracing
 from ..findings import breaks, failures, guards, operators, recompiles, shapes, trace_steps
 from ..findings.break_costs import BreakCosts
+from ..findings.compiler_conditions import CompilerConditions
+from ..findings.guard_names import GuardNames, merge_findings
 from ..findings.places import SourceText, identity, related_to
 from ..protocol import (
     BreakCost,
@@ -33,15 +36,16 @@ from ..protocol import (
 from ..protocol.coverage import Coverage
 from ..protocol.evidence import BreakEvidence, FailureEvidence
 from ..protocol.guards import GuardedFrame
-from ..protocol.regions import CompileSite, ProgramEnd
+from ..protocol.regions import CompileSite, ProgramEnd, RegionCalls, merge_calls
 from ..protocol.shapes import PlaceShapes
 from ..protocol.trace_steps import TraceStep
 from ..targets import Discovery, Target, discover
 from ..targets.comments import first_line
 from ..tracing import stacks
-from ..tracing.recording import Failure, Recompile, Recording, Stack
+from ..tracing.recording import Failure, Recompile, Stack
 from .execution import Ending, Program, stop_words
 from .regions import LiveRegion, RegionFailure, is_own
+from .watching import RegionWork
 
 _MOST_PATHS = 40
 """Files that one run reports findings of."""
@@ -171,6 +175,8 @@ class _File:
         self.program = whole.program
         self.is_main = path == self.program.path
         self.source = SourceText(path, text)
+        self.guard_names = GuardNames(self.source)
+        self.conditions = CompilerConditions(self.source)
         self.found: dict[str, Finding] = {}
         self.deeper: dict[str, tuple[str, ...]] = {}
         self.below: tuple[str, ...] = ()
@@ -226,11 +232,11 @@ class _File:
         self.below = ()
         return False
 
-    def add(self, finding: Finding, target: str) -> None:
+    def add(self, finding: Finding, target: str, calls: Iterable[RegionCalls] = ()) -> None:
+        finding = dataclasses.replace(finding, calls=merge_calls(calls))
         known = self.found.get(finding.identity)
         if known is not None:
-            count = known.count + finding.count
-            self.found[finding.identity] = dataclasses.replace(known, count=count)
+            self.found[finding.identity] = merge_findings(known, finding)
             return
         if self.below:
             self.deeper[finding.identity] = self.below
@@ -238,6 +244,12 @@ class _File:
         run = RunId(target) if target else None
         finding = dataclasses.replace(finding, target=target, run=run, mode=self.whole.mode)
         self.found[finding.identity] = finding
+
+    def calls_of(self, region: LiveRegion | None, *numbers: int) -> Iterator[RegionCalls]:
+        """Return these calls of a region; the number 0 stands for records outside of calls."""
+        known = tuple(one for one in numbers if one)
+        if region is not None and known:
+            yield RegionCalls(self.whole.names[region], known)
 
     def target_around(self, where: Range) -> str:
         """The name of the target of this file that contains a place; empty if none does."""
@@ -247,27 +259,49 @@ class _File:
     # -- findings -------------------------------------------------------------------------------
 
     def findings_of(
-        self, part: Recording, place: Range | None, target: str, region: LiveRegion | None
+        self, part: RegionWork, place: Range | None, target: str, region: LiveRegion | None
     ) -> None:
+        def calls(record: object) -> Iterator[RegionCalls]:
+            return self.calls_of(region, part.call_of(record))
+
         fallback = place if place is not None else _NOWHERE
         self.breaks_of(part, fallback, target, region)
         self.below = ()
         for skip in part.skips:
             skipped = breaks.of_skip(skip, self.source)
             if skipped is not None:
-                self.add(skipped, target)
+                self.add(skipped, target, calls(skip))
         for op in part.custom_ops:
             if not op.compliant and self.is_shown_here(op.stack):
-                self.add(operators.of_operator(op, self.source, fallback), target)
+                self.add(operators.of_operator(op, self.source, fallback), target, calls(op))
+        self.different_code_of(part, target, region)
         for recompile in part.recompiles:
-            if stacks.is_torch(recompile.path):
-                continue  # a wrapper of torch's around what is compiled
-            if self.is_shown_here(_places_of(recompile)):
-                for finding in recompiles.of_recompile(recompile, self.source, fallback):
-                    self.add(finding, target)
+            if not self.is_shown_here(_places_of(recompile)):
+                continue
+            if stacks.is_torch(recompile.path):  # a wrapper of torch's around what is compiled
+                if recompile.raised:
+                    limit = recompiles.of_limit(recompile, self.source, fallback)
+                    self.add(limit, target, calls(recompile))
+            else:
+                for finding in recompiles.of_recompile(recompile, self.guard_names, fallback):
+                    self.add(finding, target, calls(recompile))
+
+    def different_code_of(self, part: RegionWork, target: str, region: LiveRegion | None) -> None:
+        """Report conditions on being compiled, each once for each call that compiles them."""
+        is_export = region is not None and region.is_export
+        tool = "torch.export" if is_export else "torch.compile"
+        found: dict[str, Finding] = {}
+        numbers: dict[str, set[int]] = defaultdict(set)
+        for check in part.compiler_checks:
+            if (finding := self.conditions.finding(check, tool)) is not None:
+                found[finding.identity] = finding
+                numbers[finding.identity].add(part.call_of(check))
+        for key, finding in found.items():
+            counted = dataclasses.replace(finding, count=len(numbers[key]))
+            self.add(counted, target, self.calls_of(region, *numbers[key]))
 
     def breaks_of(
-        self, part: Recording, fallback: Range, target: str, region: LiveRegion | None
+        self, part: RegionWork, fallback: Range, target: str, region: LiveRegion | None
     ) -> None:
         strict = "fullgraph=True"
         if region is not None and region.is_export:
@@ -276,11 +310,13 @@ class _File:
         tally = breaks.Tally()
         found: dict[str, Finding] = {}
         below: dict[str, tuple[str, ...]] = {}
+        numbers: dict[str, list[int]] = defaultdict(list)
         for record in part.breaks:
             if not self.is_shown_here(record.stack):
                 continue
             finding = breaks.of_break(record, self.source, fallback, strict)
             again = tally.add(finding.identity, record)
+            numbers[finding.identity].append(part.call_of(record))
             if finding.identity not in found or again:
                 found[finding.identity] = finding
                 below[finding.identity] = self.below
@@ -297,7 +333,7 @@ class _File:
                 cost=_per_call(costs.cost(finding), calls) if _goes_on(finding) else None,
             )
             self.below = below[key]
-            self.add(amended, target)
+            self.add(amended, target, self.calls_of(region, *numbers[key]))
 
     def without_effect(self, region: LiveRegion) -> None:
         """Report a compiling call that has no effect, as nothing calls or compiles its region."""
@@ -335,6 +371,7 @@ class _File:
             place = self.source.locate(warning.stack, _NOWHERE)
             first, _, rest = warning.message.partition(". ")
             code = "compile/warning"
+            call = warning.call
             self.add(
                 Finding(
                     code=code,
@@ -346,6 +383,7 @@ class _File:
                     identity=f"{identity(code, place.range)} {first}",
                 ),
                 "",
+                self.calls_of(call.region, call.number) if call is not None else (),
             )
 
     def failures_of(self, region: LiveRegion) -> None:
@@ -398,7 +436,8 @@ class _File:
             outer = type(error).__name__
             raises = "fails" if outer == failure.kind else f"raises {outer}"
             words = f"{region.api} {raises} here, and the same call runs without it"
-        self.add(_of_failure(failure, code, words, self.source, fallback), "")
+        calls = self.calls_of(region, failed.number) if failed is not None else ()
+        self.add(_of_failure(failure, code, words, self.source, fallback), "", calls)
 
     def report_exit(self, status: object) -> None:
         """Report that the program ended itself early, with a status that means failure."""
@@ -449,7 +488,7 @@ class _File:
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
         return [node for node in nodes if isinstance(node, kinds)]
 
-    def region_result(self, region: LiveRegion, place: Range, part: Recording) -> RegionResult:
+    def region_result(self, region: LiveRegion, place: Range, part: RegionWork) -> RegionResult:
         breaks_here = {
             (one.id, one.stack[-1] if one.stack else None, one.causes[0].kind)
             for one in part.breaks

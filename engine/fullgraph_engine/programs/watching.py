@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..tracing.recorder import Recorder
@@ -11,7 +12,15 @@ from .regions import Listener, LiveRegion
 
 _RECORDS = (
     *("frames", "graphs", "breaks", "skips", "guards", "guarded", "writes", "symbols"),
-    *("specializations", "equalities", "limits", "asserts", "recompiles", "custom_ops"),
+    *(
+        "specializations",
+        "equalities",
+        "limits",
+        "asserts",
+        "recompiles",
+        "custom_ops",
+        "compiler_checks",
+    ),
 )
 """Lists of a recording whose items each belong to one region."""
 
@@ -28,25 +37,45 @@ class ProgramRecorder(Recorder):
         super().attach_interpreter(translator)
 
 
+@dataclass(frozen=True)
+class RegionCall:
+    """One call of a region; numbers count from 1."""
+
+    region: LiveRegion
+    number: int
+
+
+@dataclass
+class RegionWork(Recording):
+    """The records of one region, and the number of the call that each was made in."""
+
+    calls: dict[int, int] = field(default_factory=dict)
+    """Numbers of calls by the ``id`` of a record; without those made outside of calls."""
+
+    def call_of(self, record: object) -> int:
+        """The number of the call that a record was made in; 0 if in none."""
+        return self.calls.get(id(record), 0)
+
+
 class Attribution(Listener):
-    """Assigns each record of a recorder to the innermost region whose call is in progress."""
+    """Assigns each record of a recorder to the innermost active call of a region."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
-        self.active: list[LiveRegion] = []
-        self._owners: dict[str, list[LiveRegion | None]] = {name: [] for name in _RECORDS}
+        self.active: list[RegionCall] = []
+        self._owners: dict[str, list[RegionCall | None]] = {name: [] for name in _RECORDS}
 
     def enter_region(self, region: LiveRegion) -> None:
         self.settle()
-        self.active.append(region)
+        self.active.append(RegionCall(region, region.calls))
 
     def leave_region(self, region: LiveRegion, error: BaseException | None) -> None:
         if error is not None:
             self.record_failure(error)
         region.quiet = 0 if self.settle() else region.quiet + 1
-        if region in self.active:
+        if any(one.region is region for one in self.active):
             # Calls that an exception ended elsewhere have not reported their end.
-            while self.active.pop() is not region:
+            while self.active.pop().region is not region:
                 pass
         self.after_call(region)
 
@@ -66,13 +95,17 @@ class Attribution(Listener):
             new = new or count > 0
         return new
 
-    def work_of(self, region: LiveRegion | None) -> Recording:
+    def work_of(self, region: LiveRegion | None) -> RegionWork:
         """Return the records of one region as a recording; with None, the records made outside the
         calls of any region."""
         self.settle()
-        part = Recording(entries=self.recording.entries, losses=self.recording.losses)
+        part = RegionWork(entries=self.recording.entries, losses=self.recording.losses)
         for name, owners in self._owners.items():
-            records = getattr(self.recording, name)
-            chosen = [one for one, owner in zip(records, owners, strict=False) if owner is region]
+            chosen = []
+            for record, call in zip(getattr(self.recording, name), owners, strict=False):
+                if (call.region if call is not None else None) is region:
+                    chosen.append(record)
+                    if call is not None:
+                        part.calls[id(record)] = call.number
             setattr(part, name, chosen)
         return part

@@ -38,7 +38,9 @@ from .files import OpenFile as OpenFile
 from .given_calls import CalledAgain as CalledAgain
 from .given_calls import GivenCall as GivenCall
 from .given_calls import GivenCalls as GivenCalls
+from .guards import GuardName as GuardName
 from .guards import GuardsFound as GuardsFound
+from .guards import merge_names as merge_names
 from .measurements import Measurement as Measurement
 from .operators import Operator
 from .packing import items_of, packed
@@ -55,6 +57,8 @@ from .plain import to_plain as to_plain
 from .recompiles import ForecastRow as ForecastRow
 from .recorded import RecordedClass as RecordedClass
 from .regions import Region as Region
+from .regions import RegionCalls as RegionCalls
+from .regions import merge_calls as merge_calls
 from .repro import Reproduced as Reproduced
 from .repro import ReproFound as ReproFound
 from .repro import ReproProgress as ReproProgress
@@ -155,6 +159,10 @@ class Finding:
     """Of a graph break: what it comes from; several where a call leads to several breaks."""
     cost: Union[BreakCost, None] = None
     """Of a graph break; None until the run is through, and where this torch hides graphs."""
+    calls: tuple[RegionCalls, ...] = ()
+    """The calls of a program's regions in which it was seen; empty outside of such calls."""
+    names: tuple[GuardName, ...] = ()
+    """Of a guard: the names of the value that it is about; the message has the first one."""
 
     def wanted(self) -> Wanted:
         """This finding, to be reproduced."""

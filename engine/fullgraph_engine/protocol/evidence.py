@@ -145,6 +145,14 @@ class FailureEvidence:
 
 
 @dataclass(frozen=True)
+class CompilerCheckEvidence:
+    """A call of ``function`` that Dynamo evaluated to true, and that decides a condition."""
+
+    function: str
+    kind: Literal["compiler-check"] = "compiler-check"
+
+
+@dataclass(frozen=True)
 class ImportEvidence:
     """The module that could not be imported."""
 
@@ -213,6 +221,7 @@ Evidence = Union[
     RecompileEvidence,
     ForecastEvidence,
     FailureEvidence,
+    CompilerCheckEvidence,
     ImportEvidence,
     ExportEvidence,
 ]

@@ -23,6 +23,7 @@ Fact = Literal[
     "repros",
     "speed",
     "regions",
+    "compiler checks",
 ]
 
 CODES: dict[Fact, tuple[str, ...]] = {
@@ -37,6 +38,7 @@ CODES: dict[Fact, tuple[str, ...]] = {
         "guard/equal-dimensions",
     ),
     "compliance": ("op/not-pt2-compliant",),
+    "compiler checks": ("compile/different-code",),
 }
 """Which codes of findings rest on a fact, by their beginnings. Without it, the absence of such a
 finding means nothing. Of the other facts no finding depends."""
@@ -59,6 +61,7 @@ WORDS: dict[Fact, str] = {
     "repros": "repros of backend failures",
     "speed": "shortcuts that make a trace faster",
     "regions": "what a program compiles",
+    "compiler checks": "code that only runs with or without `torch.compile`",
 }
 
 

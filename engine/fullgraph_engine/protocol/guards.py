@@ -28,6 +28,24 @@ class FoundGuard:
 
 
 @dataclass(frozen=True)
+class GuardName:
+    """A name of a guarded value, as the compiled ``function`` writes it. ``words`` are a clause on
+    its guard: ``"`x.shape[0]` was 4, now 6"``."""
+
+    name: str
+    words: str
+    function: str
+
+
+def merge_names(names: Iterable[GuardName]) -> tuple[GuardName, ...]:
+    """Return each name once, with the words of its first occurrence."""
+    found: dict[str, GuardName] = {}
+    for one in names:
+        found.setdefault(one.name, one)
+    return tuple(found.values())
+
+
+@dataclass(frozen=True)
 class GuardedFrame:
     """A compiled frame. Lines are zero-based; ``path`` is empty for the analyzed file, and ``last``
     is where the code that ends last comes from.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,6 +27,29 @@ class CompileSite:
 
     path: str
     range: Range
+
+
+MOST_CALLS = 100
+"""Calls that :class:`RegionCalls` lists; later ones are left out."""
+
+
+@dataclass(frozen=True)
+class RegionCalls:
+    """The calls of a region in which something was seen, by their increasing numbers from 1."""
+
+    region: str
+    numbers: tuple[int, ...]
+
+
+def merge_calls(calls: Iterable[RegionCalls]) -> tuple[RegionCalls, ...]:
+    """Return one item for each region, in the order in which the regions first occur."""
+    found: dict[str, set[int]] = {}
+    for one in calls:
+        found.setdefault(one.region, set()).update(one.numbers)
+    return tuple(
+        RegionCalls(region, tuple(sorted(numbers)[:MOST_CALLS]))
+        for region, numbers in found.items()
+    )
 
 
 @dataclass(frozen=True)

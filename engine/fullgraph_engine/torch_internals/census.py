@@ -7,6 +7,7 @@ from ..protocol.facts import Degraded, Fact
 from . import (
     backends,
     breaks,
+    compiler_checks,
     fake_tensors,
     frames,
     graphs,
@@ -31,6 +32,7 @@ INTERNALS: tuple[Internal, ...] = tuple(
         variables,
         backends,
         regions,
+        compiler_checks,
     )
     for internal in family.INTERNALS
 )

@@ -12,6 +12,9 @@ TorchRuntimeError = torch._dynamo.exc.TorchRuntimeError
 UserError = torch._dynamo.exc.UserError
 UncapturedHigherOrderOpError = torch._dynamo.exc.UncapturedHigherOrderOpError
 
+RecompileLimitError = torch._dynamo.exc.FailOnRecompileLimitHit
+"""Raised at the recompile limit under ``fullgraph=True``, or if a setting asks for it."""
+
 BREAKS = (
     torch._dynamo.exc.Unsupported,
     UserError,
@@ -29,6 +32,7 @@ __all__ = [
     "BREAKS",
     "ConstraintViolationError",
     "ObservedFakeError",
+    "RecompileLimitError",
     "TorchDynamoException",
     "TorchRuntimeError",
     "UncapturedHigherOrderOpError",

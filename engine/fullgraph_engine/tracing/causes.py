@@ -6,6 +6,7 @@ import sys
 import types
 from collections.abc import Iterable
 
+from .. import texts
 from ..torch_internals.exceptions import ObservedFakeError, TorchRuntimeError
 from .recording import Cause
 
@@ -74,7 +75,7 @@ def cause_chain(error: BaseException) -> tuple[Cause, ...]:
         # An ordinary exception, for example of a failing fake kernel, ends the chain: its text is
         # already in the explanation.
         current = source if hasattr(source, "_fullgraph_cause") else None
-    return tuple(reversed(chain))
+    return tuple(map(_plain, reversed(chain)))
 
 
 def find_operator_error(error: BaseException) -> BaseException | None:
@@ -100,7 +101,16 @@ def parse_message(error: BaseException) -> Cause:
     """Parse the title and the explanation from the formatted message of an error."""
     title, _, rest = str(getattr(error, "msg", error)).partition("\n")
     explanation = rest.partition("Explanation: ")[2].partition("\n  Hint: ")[0]
-    return Cause(title.strip(), explanation.strip())
+    return _plain(Cause(title.strip(), explanation.strip()))
+
+
+def _plain(cause: Cause) -> Cause:
+    return Cause(
+        texts.plain(cause.kind),
+        texts.plain(cause.explanation),
+        tuple(map(texts.plain, cause.hints)),
+        texts.plain(cause.context),
+    )
 
 
 def _cause_of_reraised(error: BaseException) -> Cause | None:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from .. import texts
 from ..protocol.evidence import BreakOutcome, Resolution
-from ..torch_internals import breaks, frames, graphs, guards, recompiles, shapes
+from ..torch_internals import breaks, compiler_checks, frames, graphs, guards, recompiles, shapes
 from ..torch_internals import variables as classes
 from ..torch_internals.binding import Internal, WrapperFactory
 from . import causes, nodes, stacks
@@ -174,6 +174,8 @@ def _around_compile(
     try:
         result = original(code, *args, **kwargs)
     except BaseException as error:
+        with suppress_errors(recorder):
+            recorder.record_limit_error(error)
         leave("failed", texts.described(error))
         raise
     reason = getattr(result, "skip_reason", None)
@@ -247,6 +249,14 @@ def _overload_resolution(target: Any) -> Resolution:
     if isinstance(target, graphs.OpOverload):
         return "overload"
     return "single overload" if len(target.overloads()) == 1 else "resolved packet"
+
+
+def _on_compiler_check(
+    recorder: Recorder, result: Any, variable: Any, *_args: Any, **_kwargs: Any
+) -> None:
+    name = compiler_checks.name_of(getattr(variable, "value", None))
+    if name:
+        recorder.record_compiler_check(name, getattr(result, "value", None) is True)
 
 
 # -- guards -----------------------------------------------------------------------------------
@@ -360,6 +370,7 @@ _HOOKS: tuple[tuple[Internal, tuple[WrapperFactory, ...]], ...] = (
     (recompiles.REASONS, (_call_after(_on_recompile),)),
     (recompiles.LIMIT, (_call_after(_on_recompile_limit),)),
     (graphs.COMPLIANCE, (_replace_call(_around_compliance_check),)),
+    (compiler_checks.CALL, (_call_after(_on_compiler_check),)),
     (graphs.CREATE_NODE, (_call_after(_on_node_created),)),
     (graphs.CALL_COMPILER, (_replace_call(_around_backend_call),)),
     (guards.BUILD_TREE, (_replace_call(_around_tree_construction),)),

@@ -9,8 +9,10 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .. import texts
 from ..protocol.evidence import BreakOutcome, Resolution
 from ..torch_internals import breaks, dynamo, frames, graphs
+from ..torch_internals.exceptions import RecompileLimitError
 from ..torch_internals.shapes import deferred_asserts, source_of_symbol
 from . import causes, failed_guards, guards, limits, nodes, stacks
 from .instructions import InstructionListeners
@@ -19,6 +21,7 @@ from .observer import Witness
 from .recording import (
     Break,
     Cause,
+    CompilerCheck,
     CustomOp,
     Equality,
     Graph,
@@ -36,6 +39,9 @@ from .shapes_seen import ShapeRecorder
 from .values import ValueRecorder
 
 _active_recorder: Recorder | None = None
+_FAILS_AT_LIMIT = "fail_on_recompile_limit_hit"
+"""A setting of ``torch._dynamo.config``."""
+
 
 _SUPPRESSED = ("an error was suppressed", "compilation failed with exception-directed")
 """Beginnings of Dynamo's reasons for a skipped frame that stand for a suppressed error."""
@@ -166,7 +172,7 @@ class Recorder:
             frame=self.frame if self._open_frames else self._frame_count - 1,
             id=number,
             causes=chain,
-            message=str(getattr(error, "msg", error)),
+            message=texts.plain(str(getattr(error, "msg", error))),
             outcome=outcome,
             stack=stacks.join_stacks(stacks.caller_stack(self.bottom), traced),
             href=breaks.break_page_url(number),
@@ -208,7 +214,7 @@ class Recorder:
     def record_skip(self, reason: str, code: types.CodeType) -> None:
         error, self._last_unlogged = self._last_unlogged, None
         already_recorded = frames.is_skip_after_break(self._last_skip)
-        reason = reason or self._unreported_reason(error)
+        reason = texts.plain(reason or self._unreported_reason(error))
         self._last_skip = ""
         if already_recorded or not reason:
             return  # torch up to 2.12 does not state a reason and did not trace the frame
@@ -322,7 +328,7 @@ class Recorder:
                 frames.original_name(code.co_name),
                 code.co_filename,
                 code.co_firstlineno - 1,
-                tuple(str(reason) for reason in reasons),
+                tuple(texts.plain(str(reason)) for reason in reasons),
                 tuple(
                     failed
                     for entry in latest_first
@@ -337,6 +343,16 @@ class Recorder:
         limit = f"{setting} = {getattr(dynamo.config, setting)}"
         recompiles = self.recording.recompiles
         recompiles[-1] = dataclasses.replace(recompiles[-1], limit=limit)
+
+    def record_limit_error(self, error: BaseException) -> None:
+        """Record that a frame raises because its code was compiled too often."""
+        last = self.recording.recompiles[-1] if self.recording.recompiles else None
+        if last is None or not last.limit or not isinstance(error, RecompileLimitError):
+            return
+        by_setting = getattr(dynamo.config, _FAILS_AT_LIMIT, False)
+        reason = _FAILS_AT_LIMIT if by_setting else "fullgraph=True"
+        self.recording.recompiles[-1] = dataclasses.replace(last, raised=reason)
+        error._fullgraph_recorded = True  # type: ignore[attr-defined]
 
     def record_custom_op(
         self, op: Any, compliant: bool, resolution: Resolution, translator: Any
@@ -356,6 +372,10 @@ class Recorder:
             self.values.record_parameters(translator)
             if translator.symbolic_locals:  # the locals of a frame are not complete yet
                 self.shapes.record_parameters(translator)
+
+    def record_compiler_check(self, function: str, value: bool) -> None:
+        """Record that traced code asked whether it is compiled."""
+        self.recording.compiler_checks.append(CompilerCheck(function, value, self.current_stack()))
 
     def record_frame_parameters(self, translator: Any) -> None:
         """Record the parameters of a frame whose symbolic interpreter is complete."""

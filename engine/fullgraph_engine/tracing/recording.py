@@ -231,7 +231,8 @@ class Recompile:
 
     ``reasons`` are Dynamo's messages, one per earlier compilation. ``failures`` are all failed
     guards, beginning with the latest compilation. ``limit`` is the setting, with its value, that
-    prevents more compilations; from then on the frame runs without Dynamo.
+    prevents more compilations; from then on the frame runs without Dynamo, or raises because of
+    ``raised``: ``fullgraph=True`` or a setting of ``torch._dynamo.config``.
     """
 
     function: str
@@ -241,6 +242,7 @@ class Recompile:
     failures: tuple[FailedGuard, ...] = ()
     stack: Stack = ()
     limit: str = ""
+    raised: str = ""
 
 
 @dataclass(frozen=True)
@@ -251,6 +253,16 @@ class CustomOp:
     name: str
     compliant: bool
     resolution: Resolution
+    stack: Stack
+
+
+@dataclass(frozen=True)
+class CompilerCheck:
+    """A call of ``torch.compiler.is_compiling``, or of a ``function`` like it, that Dynamo
+    evaluated to ``value``."""
+
+    function: str
+    value: bool
     stack: Stack
 
 
@@ -396,6 +408,7 @@ class Recording:
     asserts: list[RuntimeAssert] = field(default_factory=list)
     recompiles: list[Recompile] = field(default_factory=list)
     custom_ops: list[CustomOp] = field(default_factory=list)
+    compiler_checks: list[CompilerCheck] = field(default_factory=list)
     chosen: list[ChosenValue] = field(default_factory=list)
     seen: list[Receiver | Local] = field(default_factory=list)
     """Kinds of values in the file being checked, each place once per kind."""

@@ -316,8 +316,9 @@ CODES: tuple[Code, ...] = (
         Severity.ERROR,
         "Compiled so often that Dynamo gave up",
         "A function was compiled `torch._dynamo.config.recompile_limit` (8) times and is run as "
-        "plain Python from then on, without a word unless `TORCH_LOGS=recompiles` is set. Look at "
-        "what changes from call to call: the finding names it.",
+        "plain Python from then on, without a word unless `TORCH_LOGS=recompiles` is set. Under "
+        "`fullgraph=True` the call raises instead. Look at what changes from call to call: the "
+        "finding names it.",
     ),
     Code(
         "recompile/every-call",
@@ -363,6 +364,15 @@ CODES: tuple[Code, ...] = (
         "Nothing of a compiled function was compiled",
         "The program called this region, and Dynamo captured no graph in it: every call ran in "
         "eager mode.",
+    ),
+    Code(
+        "compile/different-code",
+        Severity.HINT,
+        "Compiled calls run other code than uncompiled ones",
+        "A condition depends on `torch.compiler.is_compiling()` or a function like it. Dynamo "
+        "evaluates the function while it traces, so the compiled code has one branch of the "
+        "condition, and calls without `torch.compile` take the other. That is right for logging "
+        "and checks. If the branches compute something, compare their results.",
     ),
     Code(
         "program",

@@ -9,8 +9,10 @@ from typing import Any
 
 from lsprotocol import types
 
+from fullgraph.domain.calls import calls_clause, headline
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.guard_names import other_names
 from fullgraph.domain.phrases import listing
 from fullgraph.lsp.edits import text_edits
 from fullgraph.lsp.places import OtherTexts, range_in
@@ -88,9 +90,12 @@ def _message(item: FileFinding) -> str:
     finding = item.finding
     if item.same_as is not None:
         return f"Same cause as line {item.same_as.start.line + 1}: {finding.message}"
-    lines = [finding.message]
+    lines = [headline(finding)]
     if item.also:
         lines.append(f"The same cause breaks graphs on {_lines(item.also)}.")
+    if clause := calls_clause(finding):
+        lines.append(f"Seen {clause}.")
+    lines += [f"Also: {name}." for name in other_names(finding)]
     explanation = finding.explanation.strip()
     if explanation and explanation not in finding.message:
         lines.append(explanation)
@@ -114,6 +119,7 @@ def _data(item: FileFinding, document: Document) -> dict[str, Any]:
         "targets": list(item.targets),
         "count": finding.count,
         "mode": finding.mode,
+        "calls": {one.region: list(one.numbers) for one in finding.calls},
         "fixes": [
             {
                 "title": fix.title,

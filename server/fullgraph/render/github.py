@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fullgraph.domain.calls import calls_clause, headline
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.guard_names import other_names
 from fullgraph.render.checked import CheckedFile
 from fullgraph.render.places import span
 
@@ -50,10 +52,13 @@ def _command(file: CheckedFile, item: FileFinding) -> str:
 def _message(item: FileFinding) -> str:
     finding = item.finding
     hints = [f"hint: {hint}" for hint in finding.hints]
-    reached = f"reached {finding.count} times" if finding.count > 1 else ""
+    clause = calls_clause(finding)
+    times = f"reached {finding.count} times" if finding.count > 1 else "seen" if clause else ""
+    reached = f"{times} {clause}".strip()
     if item.same_as is not None:
         return f"Same cause as line {item.same_as.start.line + 1}: {finding.message}"
-    parts = (finding.message, finding.explanation, *hints, reached, item.href)
+    also = [f"also: {name}" for name in other_names(finding)]
+    parts = (headline(finding), finding.explanation, *also, *hints, reached, item.href)
     return "\n".join(part for part in parts if part)
 
 

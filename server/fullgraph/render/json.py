@@ -171,6 +171,7 @@ def _finding(file: CheckedFile, item: FileFinding, rank: int | None) -> dict[str
         "text": finding_words(file, item),
         **_cell(file, finding.range),
         "count": finding.count,
+        "calls": {one.region: list(one.numbers) for one in finding.calls},
         "related": [
             {
                 "path": shown_path(file, related.path),
@@ -186,6 +187,7 @@ def _finding(file: CheckedFile, item: FileFinding, rank: int | None) -> dict[str
         ],
         "cost": _cost(finding.cost, rank),
         "data": {
+            "names": to_plain(finding.names),
             "evidence": to_plain(finding.evidence),
             "explanation": finding.explanation,
             "hints": list(finding.hints),

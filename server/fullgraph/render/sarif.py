@@ -10,8 +10,10 @@ from urllib.parse import quote
 
 from fullgraph import __version__
 from fullgraph.domain import codes
+from fullgraph.domain.calls import headline
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.guard_names import other_names
 from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.render.json import dump
 from fullgraph.render.places import Span, shown_path, span
@@ -96,6 +98,7 @@ def _result(file: CheckedFile, item: FileFinding, rule: int) -> dict[str, Any]:
         "properties": {
             "targets": list(item.targets),
             "mode": finding.mode,
+            "calls": {one.region: list(one.numbers) for one in finding.calls},
             "causes": [cause.identity for cause in finding.causes],
         },
     }
@@ -119,7 +122,9 @@ def _result(file: CheckedFile, item: FileFinding, rule: int) -> dict[str, Any]:
 def _message(item: FileFinding) -> str:
     finding = item.finding
     hints = [f"Hint: {hint}" for hint in finding.hints]
-    return "\n".join(part for part in (finding.message, finding.explanation, *hints) if part)
+    also = [f"Also: {name}" for name in other_names(finding)]
+    parts = (headline(finding), finding.explanation, *also, *hints)
+    return "\n".join(part for part in parts if part)
 
 
 def _fingerprint(file: CheckedFile, item: FileFinding) -> str:

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fullgraph.domain.calls import calls_clause, headline
 from fullgraph.domain.causes import costliest
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.guard_names import other_names
 from fullgraph.domain.notebooks import cell_of
 from fullgraph.domain.paths import short_path
 from fullgraph.domain.phrases import amount, listing, seconds
@@ -84,7 +86,7 @@ def check_text(checked: Checked, paint: Paint = PLAIN) -> str:
 def _finding(item: FileFinding, place: FindingFile, paint: Paint) -> Iterator[str]:
     finding = item.finding
     style = OF_SEVERITY.get(item.severity, Style.HINT)
-    first, *more = cells.printable_lines(finding.message) or [""]
+    first, *more = cells.printable_lines(headline(finding)) or [""]
     yield (
         paint(style, f"{item.severity.value}[{finding.code}]")
         + paint(Style.STRONG, ": ")
@@ -106,6 +108,8 @@ def _finding(item: FileFinding, place: FindingFile, paint: Paint) -> Iterator[st
         yield from notes.plain(explanation)
     for hint in finding.hints:
         yield from notes.named("hint", hint)
+    for name in other_names(finding):
+        yield from notes.named("also", name)
     if finding.context:
         yield from notes.named("context", finding.context, Style.DIM)
     yield from _stack(finding.stack, place, notes)
@@ -218,6 +222,8 @@ def _reach(item: FileFinding) -> Iterator[str]:
     facts = []
     if finding.count > 1:
         facts.append(f"reached {amount(finding.count, 'time')}")
+    if seen_in := calls_clause(finding):
+        facts.append(seen_in if facts else f"seen {seen_in}")
     if len(item.targets) > 1:
         facts.append(f"by {listing(item.targets)}" if facts else f"of {listing(item.targets)}")
     # What belongs to no target was seen while the file itself was executed.

@@ -15,7 +15,7 @@ from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding, latest
 from fullgraph.domain.paths import with_short_paths
 from fullgraph.session.settings import Settings
-from fullgraph_engine.protocol import Finding, RunId
+from fullgraph_engine.protocol import Finding, RunId, merge_calls, merge_names
 from fullgraph_engine.protocol.evidence import BreakEvidence
 
 T = TypeVar("T")
@@ -102,6 +102,8 @@ def _merged(group: list[Finding], severity: Severity) -> FileFinding:
         hints=first.hints or ((step,) if step else ()),
         count=sum(finding.count for finding in group),
         related=_distinct(related for finding in group for related in finding.related),
+        names=merge_names(name for finding in group for name in finding.names),
+        calls=merge_calls(calls for finding in group for calls in finding.calls),
         notes=_distinct(note for finding in group for note in finding.notes),
         fixes=_distinct(fix for finding in group for fix in finding.fixes),
         # Real tensors only where no fake run saw the same.

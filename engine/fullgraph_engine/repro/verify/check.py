@@ -63,7 +63,12 @@ class Check:
                 )
             case evidence.FailureEvidence(exception, _, title):
                 return cls.of_error(exception, finding.message, title)
-            case evidence.ImportEvidence() | evidence.ExportEvidence() | None:
+            case (
+                evidence.ImportEvidence()
+                | evidence.ExportEvidence()
+                | evidence.CompilerCheckEvidence()
+                | None
+            ):
                 return cls.of_error("", finding.message)
 
     @classmethod

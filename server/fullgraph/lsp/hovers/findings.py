@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fullgraph.domain.calls import headline
 from fullgraph.domain.findings import FileFinding
 from fullgraph.lsp.context import Context
 from fullgraph.lsp.hovers.section import Section
@@ -37,7 +38,7 @@ def section(context: Context, unit: Unit, offset: int) -> Section | None:
 
 def _blocks(item: FileFinding) -> Iterator[str]:
     finding = item.finding
-    yield f"**{finding.message}**"
+    yield f"**{headline(finding)}**"
     if finding.explanation and finding.explanation not in finding.message:
         yield finding.explanation.split("\n\n")[0]
     ways = [*(fix.title for fix in finding.fixes), *finding.hints[:_MOST_HINTS]]

@@ -1,0 +1,228 @@
+"""Conditions on ``torch.compiler.is_compiling()``, and the code that they cut off.
+
+Dynamo evaluates the function while it traces, so the compiled code has one branch of a condition
+on it. Without ``torch.compile`` the function returns False, and the other branch runs.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..protocol import Finding, Frame, Range, Related
+from ..protocol.evidence import CompilerCheckEvidence
+from ..tracing.recording import CompilerCheck, Stack
+from .places import SourceText, extent, identity, related_to, with_text
+
+CODE = "compile/different-code"
+
+_NAMES = ("is_compiling", "is_dynamo_compiling", "is_exporting")
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
+_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_BLOCKS = ("body", "orelse", "finalbody")
+_LONGEST = 40
+"""Characters of code in a sentence."""
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """A condition, and the code that only runs with or only runs without the compiler."""
+
+    condition: Range
+    compiled: Range | None
+    uncompiled: Range | None
+
+
+class CompilerConditions:
+    """The conditions of one file that depend on whether their code is compiled."""
+
+    def __init__(self, source: SourceText) -> None:
+        self._source = source
+
+    def finding(self, check: CompilerCheck, tool: str) -> Finding | None:
+        """The finding for one evaluated call; None unless it decides a condition of this file.
+        ``tool`` is the function that traces the code."""
+        # Where the answer is false, as it is without Dynamo, the same code runs.
+        choice = self._choice(check.stack) if check.value else None
+        if choice is None or choice.compiled is choice.uncompiled is None:
+            return None
+        place = self._source.locate(check.stack, choice.condition)
+        cut = [
+            (code, words)
+            for code, words in (
+                (choice.uncompiled, f"only without `{tool}`"),
+                (choice.compiled, f"only with `{tool}`"),
+            )
+            if code is not None
+        ]
+        related = (Related(self._source.path, code, f"runs {words}") for code, words in cut)
+        return Finding(
+            code=CODE,
+            message=f"Compiled code takes another branch: `{check.function}()` is true "
+            f"under `{tool}`",
+            range=choice.condition,
+            explanation=" ".join(f"{self._subject(code)} {words}." for code, words in cut),
+            stack=place.stack,
+            related=(*related, *related_to(place)),
+            identity=identity(CODE, choice.condition),
+            evidence=CompilerCheckEvidence(check.function),
+        )
+
+    def _subject(self, code: Range) -> str:
+        """``Lines 3 to 5 run``; the code itself if it is a short part of a line."""
+        first, last = code.start.line + 1, code.end.line + 1
+        if first != last:
+            return f"Lines {first} to {last} run"
+        text = self._source.text_of(code)
+        if self._source.line_range(first - 1) == code or len(text) > _LONGEST:
+            return f"Line {first} runs"
+        return f"`{text}` runs"
+
+    def _choice(self, stack: Stack) -> _Choice | None:
+        """The condition that the innermost call of a stack decides. Functions that return the
+        result of the call pass it to their callers."""
+        is_check = True
+        for frame in reversed(stack):
+            if frame.path != self._source.path:
+                if not with_text(frame).text.lstrip().startswith("return "):
+                    return None
+            else:
+                call = self._call_at(frame, is_check)
+                if call is None:
+                    return None
+                if not isinstance(self._parents.get(call), ast.Return):
+                    return self._decided_by(call)
+            is_check = False
+        return None
+
+    # -- the syntax tree ------------------------------------------------------------------------
+
+    @cached_property
+    def _parents(self) -> dict[ast.AST, ast.AST]:
+        tree = self._source.tree
+        return {
+            child: node
+            for node in (ast.walk(tree) if tree is not None else ())
+            for child in ast.iter_child_nodes(node)
+        }
+
+    def _call_at(self, frame: Frame, is_check: bool) -> ast.Call | None:
+        """The call that a frame is at. Where columns are unknown, the only call of its line; of a
+        check, the only one with the name of one."""
+        calls = [node for node in self._parents if isinstance(node, ast.Call)]
+        if frame.end_byte >= 0:
+            end = self._source.range_of(frame).end
+            return next((one for one in calls if extent(one).end == end), None)
+        here = [one for one in calls if one.lineno - 1 <= frame.line <= extent(one).end.line]
+        if is_check:
+            here = [one for one in here if _name(one.func) in _NAMES]
+        return here[0] if len(here) == 1 else None
+
+    def _decided_by(self, call: ast.expr) -> _Choice | None:
+        parent = self._parents.get(call)
+        if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name):
+            return self._decided_by_variable(parent, parent.targets[0].id)
+        return self._decided_at(call)
+
+    def _decided_by_variable(self, assigned: ast.Assign, name: str) -> _Choice | None:
+        """The first condition on a variable that its function assigns once."""
+        function: ast.AST = assigned
+        while not isinstance(function, _FUNCTIONS):
+            function = self._parents[function]
+        uses = [one for one in ast.walk(function) if isinstance(one, ast.Name) and one.id == name]
+        if sum(isinstance(one.ctx, ast.Store) for one in uses) != 1:
+            return None
+        loads = (one for one in uses if isinstance(one.ctx, ast.Load))
+        return next((found for one in loads if (found := self._decided_at(one))), None)
+
+    def _decided_at(self, flag: ast.expr) -> _Choice | None:
+        """The condition that an expression decides, which is true in compiled code only."""
+        short_circuit: _Choice | None = None
+        top, parent = flag, self._parents.get(flag)
+        while isinstance(parent, (ast.BoolOp, ast.UnaryOp)):
+            if isinstance(parent, ast.BoolOp) and short_circuit is None:
+                short_circuit = _of_operands(parent, top, flag)
+            top, parent = parent, self._parents.get(parent)
+        if isinstance(parent, (ast.If, ast.While, ast.IfExp)) and parent.test is top:
+            return self._of_branches(parent, flag)
+        return short_circuit
+
+    def _of_branches(self, node: ast.If | ast.While | ast.IfExp, flag: ast.expr) -> _Choice | None:
+        compiled, uncompiled = _truth(node.test, flag, True), _truth(node.test, flag, False)
+        if compiled is uncompiled:
+            return None
+        if isinstance(node, ast.IfExp):
+            then, otherwise = extent(node.body), extent(node.orelse)
+            return _Choice(
+                extent(node.test),
+                _only(compiled, uncompiled, then, otherwise),
+                _only(uncompiled, compiled, then, otherwise),
+            )
+        rest = node.orelse or (self._behind(node) if isinstance(node.body[-1], _LEAVES) else ())
+        block, other = _block(node.body), _block(rest)
+        return _Choice(
+            extent(node.test),
+            _only(compiled, uncompiled, block, other),
+            _only(uncompiled, compiled, block, other),
+        )
+
+    def _behind(self, node: ast.stmt) -> Sequence[ast.stmt]:
+        """The statements that follow a statement in its block."""
+        parent = self._parents[node]
+        for block in (getattr(parent, name, None) for name in _BLOCKS):
+            if isinstance(block, list) and node in block:
+                return block[block.index(node) + 1 :]
+        return ()
+
+
+def _only(
+    here: bool | None, there: bool | None, then: Range | None, otherwise: Range | None
+) -> Range | None:
+    """The branch that runs only where a test has the truth ``here``, and not where it has
+    ``there``; None stands for a truth that is unknown."""
+    if there is False and here is not False:
+        return then
+    if there is True and here is not True:
+        return otherwise
+    return None
+
+
+def _truth(test: ast.expr, flag: ast.expr, value: bool) -> bool | None:
+    """The truth of a test where a part of it has a value; None if other parts decide."""
+    if test is flag:
+        return value
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = _truth(test.operand, flag, value)
+        return None if inner is None else not inner
+    if isinstance(test, ast.BoolOp):
+        decides = isinstance(test.op, ast.Or)
+        parts = [_truth(one, flag, value) for one in test.values]
+        if decides in parts:
+            return decides
+        return None if None in parts else not decides
+    return None
+
+
+def _of_operands(node: ast.BoolOp, operand: ast.expr, flag: ast.expr) -> _Choice | None:
+    """The choice of an operand of ``and`` or ``or`` about the operands after it."""
+    later = node.values[node.values.index(operand) + 1 :]
+    stops = isinstance(node.op, ast.Or)
+    if not later or _truth(operand, flag, True) is _truth(operand, flag, False):
+        return None
+    code = Range(extent(later[0]).start, extent(later[-1]).end)
+    is_cut = _truth(operand, flag, True) is stops
+    return _Choice(extent(operand), None if is_cut else code, code if is_cut else None)
+
+
+def _block(statements: Sequence[ast.stmt]) -> Range | None:
+    if not statements:
+        return None
+    return Range(extent(statements[0]).start, extent(statements[-1]).end)
+
+
+def _name(function: ast.expr) -> str:
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
