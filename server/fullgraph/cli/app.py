@@ -43,7 +43,7 @@ from fullgraph.session.trust import TrustedFolders, trusted_folders_file
 from fullgraph_engine.protocol.documents import DOCUMENT_KINDS
 from fullgraph_engine.protocol.repro import Backend
 
-# What the manual says in full, in one sentence.
+# First sentence of each setting's documentation.
 _HELP = {
     declaration.name: declaration.description.split(". ")[0].rstrip(".").replace("`", "") + "."
     for declaration in declarations()
@@ -62,7 +62,7 @@ app = typer.Typer(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a command; returns its exit status."""
+    """Run a command and return its exit status."""
     try:
         app(args=list(arguments), prog_name="fullgraph")
     except SystemExit as end:
@@ -97,21 +97,21 @@ def _server(
     stdio: Annotated[bool, typer.Option(help="Use standard streams (default).")] = False,
     tcp: Annotated[str | None, typer.Option(metavar="HOST:PORT")] = None,
 ) -> None:
-    # Only here for the overview of commands; fullgraph.cli.main starts the server itself.
+    # This entry is for the list of commands; ``fullgraph.cli.main`` starts the server.
     from fullgraph.cli.server import main as server
 
     raise typer.Exit(server(["--tcp", tcp] if tcp else []))
 
 
 def _option(name: str, *more: str, **kinds: Any) -> Any:
-    """The flag of a setting, described by the setting's declaration."""
+    """Return the command line option of a setting, with the help from the setting's declaration."""
     return typer.Option(f"--{name}", *more, help=_HELP[name], show_default=False, **kinds)
 
 
 _Texts = list[str] | None
 _Text = str | None
 
-# What a check is done with, for all commands that check.
+# Options that several commands share.
 _Mode = Annotated[_Text, _option("mode", metavar="auto|fake|real")]
 _Select = Annotated[_Texts, _option("select", metavar="CODE,...")]
 _Ignore = Annotated[_Texts, _option("ignore", metavar="CODE,...")]
@@ -938,7 +938,11 @@ def _check_sides(
     reports: Sequence[Path] | None,
     settings_of_checks: Mapping[str, Any],
 ) -> None:
-    """Whether what ``diff`` was given makes two sides."""
+    """Check that the arguments of ``diff`` describe two sides.
+
+    Raises:
+        typer.BadParameter: They do not.
+    """
     if reports is not None:
         if len(reports) != 2:
             raise typer.BadParameter("Give two reports, old and new.", param_hint="--report")

@@ -1,7 +1,7 @@
-"""Findings that an earlier check has reported, so that CI speaks up for new ones only.
+"""Hide findings of an earlier check, so that CI only reports new ones.
 
-A baseline is a report of ``fullgraph check --format json``. Lines move and are edited, so findings
-are told by their code, their message and the code they are about, then by the target they are in.
+A baseline is a report of ``fullgraph check --format json``. Because lines move and change, findings
+are compared by their code, message and source text, then by their target.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from fullgraph.render.json import finding_words
 
 @dataclass(frozen=True)
 class Baseline:
-    """Without a report nothing is known."""
+    """Findings of an earlier report; without a report it is empty."""
 
     known: Mapping[Path, tuple[Trait, ...]] = dataclasses.field(default_factory=dict)
-    """By absolute path."""
+    """Known findings by the absolute path of their file."""
 
     @classmethod
     def read(cls, path: Path) -> Baseline:
-        """A report that ``fullgraph check --format json`` has written.
+        """Read a report of ``fullgraph check --format json``.
 
         Raises:
-            Unreadable: it cannot be read, or is something else.
+            Unreadable: The file cannot be read, or is not a report.
         """
         files = CheckReport.read(path).files
         return cls({absolute(Path(file.path)): tuple(map(_known, file.findings)) for file in files})
 
     def settle(self, file: CheckedFile) -> CheckedFile:
-        """The file with the findings that are new, and how many are not.
+        """Return the file with its new findings only, and the number of known ones.
 
-        Where there are more of one kind than before, and nothing tells which of them is new, all
-        of them are shown.
+        If there are more findings of one kind than before, and nothing distinguishes the new ones,
+        all of them are shown.
         """
         known = self.known.get(absolute(Path(file.path)), ())
         pairs = matched(known, [_trait(file, item) for item in file.findings], SAME)
@@ -50,7 +50,7 @@ class Baseline:
 
 
 def _known(finding: ReportedFinding) -> Trait:
-    """As a check has it now: messages of earlier versions may have whole paths."""
+    """Shorten the paths in a message as current checks do; earlier versions wrote full paths."""
     trait = finding.trait
     return dataclasses.replace(trait, message=with_short_paths(trait.message, str(Path.cwd())))
 

@@ -1,4 +1,4 @@
-"""Checking many files through one engine. The result is plain data; nothing is printed here."""
+"""Check many files with one engine. The result is plain data; nothing is printed here."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ from fullgraph_engine.protocol import (
     Timings,
 )
 
-# With this finding all is said: that the file was not traced is no failure of the tool.
+# The syntax error explains why the file was not traced; that is not a failure of the tool.
 _SYNTAX = "trace/syntax-error"
 
 
 class Tracer(Protocol):
-    """What a check needs of :class:`fullgraph.engines.Engine`."""
+    """The part of :class:`fullgraph.engines.Engine` that a check needs."""
 
     async def start(self) -> None: ...
 
@@ -64,33 +64,33 @@ class Tracer(Protocol):
 
 
 class Listener(Protocol):
-    """Who is told how a check goes on."""
+    """Receives the progress of a check."""
 
     def starting(self) -> None:
-        """The engine is being started, which takes seconds."""
+        """The engine is starting, which takes seconds."""
 
     def tracing(self, path: str, target: str) -> None: ...
 
     def importing(self, path: str, module: str) -> None:
-        """What the file imports is being executed, which may take seconds."""
+        """The imports of a file are running, which may take seconds."""
 
     def measuring(self, path: str, target: str) -> None:
-        """Its calls are timed, which takes as long as its compilation."""
+        """A target is being measured, which takes as long as its compilation."""
 
     def done(self, file: CheckedFile) -> None:
-        """A file is done. Files come in the order in which they were given."""
+        """A file is finished; files are reported in the order in which they were given."""
 
 
 class Unusable(Exception):
-    """The engine cannot work, in a sentence with the next step."""
+    """Raised if the engine cannot work; the message says why and what to do."""
 
 
 @contextlib.asynccontextmanager
 async def working(engine: Tracer) -> AsyncIterator[EngineStatus]:
-    """Start an engine, and end it behind the block.
+    """Start an engine, and stop it at the end of the block.
 
     Raises:
-        Unusable: it cannot work.
+        Unusable: The engine cannot work.
     """
     try:
         await engine.start()
@@ -98,23 +98,23 @@ async def working(engine: Tracer) -> AsyncIterator[EngineStatus]:
         check_usable(status)
         yield status
     finally:
-        # Not asked to end: there is nothing that it could lose.
+        # Killing is safe: the engine has no unsaved state.
         engine.kill()
         await engine.close()
 
 
 def check_usable(status: EngineStatus) -> None:
-    """Whether an engine of this status can work.
+    """Raise an error unless an engine with this status can work.
 
     Raises:
-        Unusable: it cannot.
+        Unusable: The engine cannot work.
     """
     if status.state is not EngineState.READY:
         raise Unusable(sentences(status.message, status.next_step))
 
 
 class Check:
-    """One check of some files with one engine, which is started when a file first needs it."""
+    """A check of files with one engine, which is started when a file first needs it."""
 
     def __init__(
         self,
@@ -141,11 +141,11 @@ class Check:
         self._measure = measure
         self._timings = timings
         self._settle = settle
-        """Leaves out what is known of a file."""
+        """Removes the findings that a baseline contains."""
         self._kept = kept
-        """Results of earlier checks."""
+        """Cached results of earlier checks."""
         self._status_before: EngineStatus | None = None
-        """Of the engine that these are from."""
+        """Status of the engine that computed the cached results."""
         self._texts = texts or {}
         """Texts that are not read from disk, by path."""
         self._programs = WorkspacePrograms()
@@ -153,11 +153,11 @@ class Check:
         self._tracer: Tracer | None = None
         self._status: EngineStatus | None = None
         self._starting = asyncio.Lock()
-        # What else is traced would slow down what is measured.
+        # Other traces would distort measurements.
         self._parallel = 1 if measure else min(settings.parallel, max(1, len(files)))
 
     async def run(self) -> Checked:
-        """Check all files. Cancelling it kills everything that was started."""
+        """Check all files. Cancelling this call kills the engine."""
         began = time.monotonic()
         room = asyncio.Semaphore(self._parallel)
 
@@ -230,7 +230,7 @@ class Check:
         return self._tracer
 
     async def _events(self, request: Analyze) -> AsyncIterator[Event]:
-        """What an engine says of a text, or has said of it before."""
+        """Yield the events of an analysis, from the cache if it has them."""
         known = self._kept.find(request) if self._kept is not None else None
         if known is not None and known.is_whole:
             self._status_before = known.status
@@ -258,7 +258,7 @@ class Check:
         request = with_programs(
             request, self._programs, self._project, self._settings.program_files, self._shown
         )
-        # So many files go on at once that all together there are never more than ``jobs`` runs.
+        # Divide the jobs among the files that are checked at the same time.
         jobs = max(1, self._settings.parallel // self._parallel)
         request = dataclasses.replace(request, jobs=jobs, timings=self._timings)
         timings: list[Timings] = []
@@ -323,5 +323,5 @@ class Check:
 
 
 def _noted(file: CheckedFile, source: SourceFile, note: str) -> CheckedFile:
-    """With a note where the user asked for this very file, and would wonder at silence."""
+    """Add a note to a file that the user named; files found in folders get no notes."""
     return dataclasses.replace(file, notes=(*file.notes, note)) if source.named else file

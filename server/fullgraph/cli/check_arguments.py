@@ -1,7 +1,7 @@
-"""The command line of a usual check, read in no time.
+"""Parse the command line of a common check without the command line library.
 
-The library that reads all command lines takes longer to load than a check takes whose engine is
-there. What is not read here is left to it, together with everything that is wrong.
+Importing the library takes longer than a check with a running engine. Arguments that are unknown or
+wrong here are left to the library.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _LISTS = {f"--{name}": name for name in ("select", "ignore", "severity", "exclud
 
 @dataclass(frozen=True)
 class CheckArguments:
-    """A job, and settings by name."""
+    """A check, and its settings by name."""
 
     job: CheckJob
     flags: dict[str, Any] = field(default_factory=dict)
 
 
 def check(arguments: Sequence[str]) -> int | None:
-    """Check, and return the exit status; None where these arguments are not read here."""
+    """Check files and return the exit status; None if the library must parse the arguments."""
     read = read_arguments(arguments)
     if read is None:
         return None
@@ -53,7 +53,7 @@ def check(arguments: Sequence[str]) -> int | None:
 
 
 def read_arguments(arguments: Sequence[str]) -> CheckArguments | None:
-    """What is behind ``fullgraph check``; None where it is not certain what it means."""
+    """Parse the arguments of ``fullgraph check``; None if the library must parse them."""
     paths: list[str] = []
     switches: set[str] = set()
     texts: dict[str, str] = {}

@@ -1,6 +1,6 @@
-"""What ``fullgraph check`` does once its command line is read; parts of it do for others as well.
+"""Run ``fullgraph check`` after its command line was parsed; other commands share parts of it.
 
-Nothing here loads the library that reads command lines: it takes longer than all the rest.
+This module does not import the command line library, which takes longer than all the rest.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ COLORS: tuple[Color, ...] = ("auto", "always", "never")
 
 @dataclass(frozen=True)
 class CheckJob:
-    """What ``check`` was asked for, besides settings."""
+    """Options of ``check`` that are not settings."""
 
     paths: tuple[str, ...]
     stdin_name: str = "<stdin>"
@@ -68,7 +68,10 @@ class CheckJob:
     output: Path | None = None
 
     def run(self, flags: Mapping[str, Any]) -> int:
-        """Check and print what was found; the exit status. ``flags`` are settings by name."""
+        """Check files, print the findings, and return the exit status.
+
+        ``flags`` are settings by name.
+        """
         try:
             known = Baseline.read(self.baseline) if self.baseline is not None else Baseline()
         except Unreadable as error:
@@ -85,7 +88,7 @@ class CheckJob:
                     write(sys.stderr, f"error: Cannot write {self.output}: {error.strerror}.\n")
                     return UNABLE
             elif self.form in ("json", "sarif"):
-                # These are UTF-8 whatever the terminal speaks.
+                # These formats are UTF-8 on every terminal.
                 out = cleanup.enter_context(utf8(sys.stdout))
             return self._run(out, project, resolved, known)
 
@@ -123,7 +126,7 @@ class CheckJob:
         return _status(checked, resolved.settings)
 
     def _kept(self, settings: Settings, project: Project) -> KeptFor | None:
-        """Results of before; none where those of now are wanted for more than themselves."""
+        """Return the cache of results; None if the check needs more than results."""
         if not settings.cache or self.measure or self.timings or self.verbose:
             return None
         try:
@@ -134,7 +137,7 @@ class CheckJob:
         return KeptFor(Store(), engine_basis(interpreter.path, may, settings.engine_processes))
 
     def _given(self, texts: dict[str, str]) -> _Given:
-        """What was named on the command line; standard input is read into ``texts``."""
+        """Return the named paths; standard input is read into ``texts``."""
         named = tuple(path for path in self.paths if path != sources.STANDARD_INPUT)
         if len(named) == len(self.paths):
             return _Given(named)
@@ -143,7 +146,7 @@ class CheckJob:
             texts[name] = sources.decoded(sys.stdin.buffer.read(), name)
         except Unreadable as error:
             return _Given(named, problems=(str(error),))
-        # A name that is no path stays one: the engine must not look for such a file.
+        # A name such as ``<stdin>`` stays as it is, so that the engine does not look for a file.
         path = Path(name) if name.startswith("<") else Path.cwd() / name
         return _Given(named, files=(SourceFile(name, path, named=True),))
 
@@ -167,10 +170,10 @@ def _status(checked: Checked, settings: Settings) -> int:
 def engine_for(
     settings: Settings, project: Project, report: Report | None = None, *, verbose: bool = False
 ) -> AnyEngine:
-    """The engine that traces everything; a report gets its output, where that was asked for.
+    """Return an engine for the settings; ``report`` receives its output if ``verbose`` is set.
 
     Raises:
-        Unusable: there is no interpreter to start it in.
+        Unusable: No interpreter was found.
     """
     try:
         interpreter = find_interpreter(settings.interpreter, project.root, os.environ)
@@ -193,14 +196,14 @@ def engine_for(
         keep=settings.engine_keep_seconds,
         cwd=project.root,
         processes=settings.engine_processes,
-        # What was typed is relative to where it was typed.
+        # Paths on the command line are relative to the current folder.
         allowed=allowed(settings.sandbox_allow, Path.cwd()),
         on_note=on_note,
     )
 
 
 def settings_of(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolved]:
-    """The project of a check and the settings in force; a bad flag ends the command."""
+    """Return the project of a check and its settings; exit with an error if a flag is invalid."""
     source = command_line_source(flags)
     bad = resolve(source).problems
     if bad:
@@ -214,7 +217,7 @@ def settings_of(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolve
 
 
 def common_folder(paths: Sequence[str]) -> Path:
-    """The folder that holds everything named."""
+    """Return the innermost folder that contains all paths."""
     absolute = [Path.cwd() / path for path in paths if not path.startswith("<")]
     if not absolute:
         return Path.cwd()
@@ -223,30 +226,31 @@ def common_folder(paths: Sequence[str]) -> Path:
 
 
 def of_here(path: str | None) -> str | None:
-    """A path that was typed is relative to where it was typed, not to the project."""
+    """Make a path from the command line absolute; the names of commands stay as they are."""
     if path is None or not path.strip() or not (os.sep in path or path.startswith("~")):
         return path
     return str(Path.cwd() / Path(path).expanduser())
 
 
 def joined(texts: list[str] | None) -> list[str] | None:
-    """A flag that may be repeated, each time with several values."""
+    """Split the values of an option that can be repeated and that takes comma-separated values."""
     if not texts:
         return None
     return [part for text in texts for part in text.split(",")]
 
 
 def paths_of_here(paths: list[str] | None) -> list[str] | None:
-    """As ``of_here``, for folders."""
+    """Make folders from the command line absolute."""
     return None if paths is None else [str(Path.cwd() / path) for path in paths]
 
 
 def piped(work: Callable[[], int]) -> int:
-    """The exit status of a command that writes as much as its reader wants."""
+    """Run a command and return its exit status, also if the reader of its output closes the
+    pipe."""
     try:
         return work()
     except BrokenPipeError:
-        # Whoever read the output has seen enough. Python would complain again while it exits.
+        # Redirect the output, because Python would report the broken pipe again at exit.
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE

@@ -1,4 +1,4 @@
-"""Reports that ``fullgraph check --format json`` has written, as they are read back."""
+"""Read reports of ``fullgraph check --format json``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from fullgraph.render.json import VERSION
 
 @dataclass(frozen=True)
 class ReportedFinding:
-    """``line`` and ``character`` count from zero; ``targets`` are all that reach it."""
+    """A finding of a report.
+
+    ``line`` and ``character`` are zero-based; ``targets`` are all targets that reach the finding.
+    """
 
     code: str
     severity: Severity
@@ -36,7 +39,7 @@ class ReportedFinding:
 
 @dataclass(frozen=True)
 class ReportedTarget:
-    """One target with one probe. A number is None where the torch of the check cannot show it."""
+    """The result of a target with one probe; a number is None if that torch cannot report it."""
 
     name: str
     line: int
@@ -53,7 +56,7 @@ class ReportedTarget:
 
 @dataclass(frozen=True)
 class ReportedFile:
-    """``known`` is how many findings a baseline has left out; ``problem`` as in CheckedFile."""
+    """A file of a report; ``known`` counts the findings that a baseline has hidden."""
 
     path: str
     targets: tuple[ReportedTarget, ...]
@@ -65,7 +68,7 @@ class ReportedFile:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """``torch`` and ``python`` are versions, empty where no engine was needed."""
+    """A whole report; ``torch`` and ``python`` are versions, empty if no engine was needed."""
 
     files: tuple[ReportedFile, ...]
     torch: str = ""
@@ -74,15 +77,15 @@ class CheckReport:
 
     @property
     def known(self) -> int:
-        """How many findings are left out because a baseline has them."""
+        """Number of findings that a baseline has hidden."""
         return sum(file.known for file in self.files)
 
     @classmethod
     def read(cls, path: Path) -> CheckReport:
-        """The report in a file.
+        """Read a report from a file.
 
         Raises:
-            Unreadable: it cannot be read, or is something else.
+            Unreadable: The file cannot be read, or is not a report.
         """
         try:
             text = path.read_text(encoding="utf-8")
@@ -94,10 +97,10 @@ class CheckReport:
 
     @classmethod
     def parse(cls, text: str, path: Path) -> CheckReport:
-        """The report that is written in a text; ``path`` is for what is said of a bad one.
+        """Parse a report; ``path`` is used in error messages.
 
         Raises:
-            Unreadable: it is something else.
+            Unreadable: The text is not a report.
         """
         try:
             plain = json.loads(text)

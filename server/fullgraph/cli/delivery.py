@@ -1,4 +1,4 @@
-"""Where ``fullgraph repro`` leaves the script, and what it prints."""
+"""Save and print the result of ``fullgraph repro``."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _WARNING = ("warning", Style.WARNING)
 
 @dataclass(frozen=True)
 class Out:
-    """Where the script goes: into a folder under a name of our own, a file, or standard output."""
+    """Destination of the script: a folder with a generated name, a file, or standard output."""
 
     folder: Path | None
     file: Path | None = None
 
     @classmethod
     def read(cls, written: str | None, folder: Path) -> Out:
-        """``folder`` is for where nothing is written.
+        """Parse the option ``--out``; without it, the destination is ``folder``.
 
         Raises:
-            FileExistsError: the file is there, and must stay as it is.
+            FileExistsError: The file exists already.
         """
         if written == STANDARD_OUTPUT:
             return cls(None)
@@ -57,10 +57,10 @@ class Out:
         return cls(path.parent, path)
 
     def keep(self, reproduced: Reproduced, data: str) -> Kept | None:
-        """Write the script, and what it needs of a folder; None where it is for standard output.
+        """Save the script and its data; None if the destination is standard output.
 
         Raises:
-            Unwritable: it can be written nowhere.
+            Unwritable: The script cannot be written anywhere.
         """
         found = reproduced.outcome.found
         if self.folder is None or found is None:
@@ -73,7 +73,7 @@ class Out:
 
 @dataclass(frozen=True)
 class Delivery:
-    """One run of the command. The result goes to standard output, words about it to the other."""
+    """One run of the command. The result goes to standard output, messages to standard error."""
 
     wish: Wish
     out: Out
@@ -139,7 +139,7 @@ class Delivery:
             elif found is not None and self.issue and not lost:
                 out.write(issue_text(made.outcome))
             elif found is not None:
-                # What no disk has room for is at least seen.
+                # Print a script that could not be saved.
                 text = f"{path}\n" if path else found.script
                 out.write(text if text.endswith("\n") else f"{text}\n")
 
@@ -168,7 +168,7 @@ class Delivery:
 
 
 def _unkept(made: Reproduced) -> str:
-    """What is lost of a script that is only printed."""
+    """Warn that the data of a script is lost if the script is only printed."""
     found = made.outcome.found
     if found is None or not found.data:
         return ""
@@ -176,6 +176,6 @@ def _unkept(made: Reproduced) -> str:
 
 
 def shown_path(path: Path) -> str:
-    """As the user would write it from here."""
+    """Return a path relative to the current folder, if it is inside."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith(os.pardir) else relative

@@ -1,4 +1,5 @@
-"""``fullgraph doctor``: what is used, whether it works, and where each setting is from."""
+"""``fullgraph doctor``: show the interpreter, the state of the engine, and the origin of each
+setting."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ _COLUMN = 15
 
 @dataclass(frozen=True)
 class Examination:
-    """What was found. ``trouble`` is why the engine cannot work; empty if it can."""
+    """Result of the examination; ``trouble`` explains why the engine cannot work, empty if it
+    can."""
 
     project: Project
     resolved: Resolved
@@ -127,7 +129,7 @@ class Examination:
 
 
 async def examine(project: Project, resolved: Resolved, env: Mapping[str, str]) -> Examination:
-    """Start an engine as a check would, ask it what it has of torch, and end it."""
+    """Start an engine as a check would, run its self check, and stop it."""
     interpreter: Interpreter | None = None
     status: EngineStatus | None = None
     check: SelfChecked | None = None

@@ -1,4 +1,4 @@
-"""``fullgraph fix``: apply verified fixes to files, or show them as a difference."""
+"""``fullgraph fix``: apply verified fixes to files, or show them as a diff."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from fullgraph.session.settings import Settings
 
 @dataclass(frozen=True)
 class FixRun:
-    """What all files came to."""
+    """Results of fixing files."""
 
     files: tuple[FixedFile, ...]
     torch: str = ""
@@ -41,7 +41,7 @@ class FixRun:
 
     @property
     def left(self) -> int:
-        """Breaks that are not fixed."""
+        """Number of breaks that were not fixed."""
         return sum(len(file.fixed.left) for file in self.files)
 
 
@@ -58,12 +58,12 @@ async def fix_files(
     tell: Callable[[str], None],
     done: Callable[[FixedFile], None],
 ) -> FixRun:
-    """Fix files one after the other with one engine; a file is written as soon as it is done.
+    """Fix files one after the other with one engine; each file is written when it is finished.
 
-    ``forecast``: also fix what will compile again with other sizes and values.
+    ``forecast`` also fixes what recompiles with other sizes and values.
 
     Raises:
-        Unusable: the engine cannot work.
+        Unusable: The engine cannot work.
     """
     texts: dict[str, str] = {}
     results: dict[str, FixedFile] = {}
@@ -150,8 +150,8 @@ def _write(source: SourceFile, before: str, after: str) -> None:
     """Write a file in its own encoding.
 
     Raises:
-        Unreadable: somebody else has changed it meanwhile.
-        OSError: it cannot be written.
+        Unreadable: Another program has changed the file.
+        OSError: The file cannot be written.
     """
     data = source.absolute.read_bytes()
     if sources.decoded(data, source.path) != before:
@@ -161,10 +161,14 @@ def _write(source: SourceFile, before: str, after: str) -> None:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Write a file as a whole or not at all, whatever happens meanwhile."""
+    """Replace the contents of a file atomically.
+
+    Raises:
+        PermissionError: The file is read-only.
+    """
     before = path.stat()
     if not before.st_mode & stat.S_IWUSR:
-        # Root could write it, and anybody who may write the folder could replace it.
+        # Root could write it, and a user who may write the folder could replace it.
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     number, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
@@ -180,7 +184,7 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def difference(file: FixedFile) -> str:
-    """The change of a file as a unified difference; empty where there is none."""
+    """Format the change of a file as a unified diff; empty without a change."""
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
         for line in difflib.unified_diff(

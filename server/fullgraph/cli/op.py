@@ -1,4 +1,4 @@
-"""``fullgraph op``: what hover says of a name, in a terminal or as JSON."""
+"""``fullgraph op``: show the hover page of a name in a terminal or as JSON."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from fullgraph_engine.protocol import IndexWritten
 from fullgraph_engine.protocol.operators import IndexUnreadable
 
 PATIENCE = 20.0
-"""Seconds to wait for what only the running torch knows, once its files have been read."""
+"""Seconds to wait for the complete operator index after the index of torch's files is available."""
 
 
 class NoIndex(Exception):
-    """There is nothing to look into. One sentence, and the next step."""
+    """Raised without an operator index; the message says why and what to do."""
 
 
 class Unknown(Exception):
-    """torch has nothing of that name. One sentence, with names like it."""
+    """Raised if torch does not have a name; the message lists similar names."""
 
 
 @dataclass(frozen=True)
 class Pages:
-    """What a name stands for, in the index that it was looked up in."""
+    """The pages of a name, and the index in which it was looked up."""
 
     written: str
     index: OperatorIndex
@@ -59,11 +59,11 @@ class Pages:
 
 
 async def pages_of(written: str, interpreter: Path, folder: Path) -> Pages:
-    """Start the engine of an interpreter for its operator index, and look a name up.
+    """Start the engine of an interpreter for its operator index, and look up a name.
 
     Raises:
-        NoIndex: the engine cannot work, or wrote no index.
-        Unknown: the index has no such name.
+        NoIndex: The engine cannot work, or did not write an index.
+        Unknown: The index does not have the name.
     """
     index = await _index(interpreter, folder)
     found = (page_of(index, subject) for subject in look_up(index, written))
@@ -77,13 +77,17 @@ async def pages_of(written: str, interpreter: Path, folder: Path) -> Pages:
 
 
 def _either(names: tuple[str, ...]) -> str:
-    """``a``, ``a or b``, ``a, b or c``."""
+    """Join names with commas and "or": ``a``, ``a or b``, ``a, b or c``."""
     *head, last = names
     return f"{', '.join(head)} or {last}" if head else last
 
 
 async def _index(interpreter: Path, folder: Path) -> OperatorIndex:
-    """The whole index; what the files of torch say where the rest does not come in time."""
+    """Load the complete index; if it is not ready in time, the index of torch's files.
+
+    Raises:
+        NoIndex: The engine cannot work, or did not write an index.
+    """
     written: asyncio.Queue[IndexWritten] = asyncio.Queue()
     engine = Engine(
         interpreter,
@@ -112,7 +116,7 @@ async def _index(interpreter: Path, folder: Path) -> OperatorIndex:
     finally:
         if not ended.done():
             ended.cancel()
-        # Not asked to end: it may be in the middle of importing torch.
+        # Killing avoids waiting for an import of torch.
         engine.kill()
         await engine.close()
     if last is None:
@@ -124,7 +128,7 @@ async def _index(interpreter: Path, folder: Path) -> OperatorIndex:
 
 
 async def _ended(engine: Engine) -> str:
-    """Why nothing more will come, once that is certain."""
+    """Return why the engine will not write an index, once this is certain."""
     status = await engine.ready()
     if status.state is EngineState.READY:
         await asyncio.sleep(PATIENCE)

@@ -1,8 +1,8 @@
-"""``fullgraph record``: run the user's program, and keep what its modules were called with.
+"""``fullgraph record``: run a program and record the calls of its modules as probes.
 
-The recorder comes into the program's Python by ``PYTHONPATH`` and a ``sitecustomize`` that chains
-to the one it stands before. So any command works as it is (``python``, ``pytest``, ``torchrun``, a
-shell script), also with Pythons that it starts in turn, and nothing is installed anywhere.
+The recorder is loaded by a ``sitecustomize`` on ``PYTHONPATH``, which then loads the
+``sitecustomize`` that it hides. It therefore works with any command (``python``, ``pytest``,
+``torchrun``, a shell script) and its child processes, without installing anything.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from fullgraph.domain.phrases import amount
 from fullgraph_engine.protocol.recorded import FILE, MOST_BYTES, Recorded, Unreadable, parse
 
 _NOT_FOUND, _NOT_EXECUTABLE, _UNWRITTEN = 127, 126, 2
-"""Exit statuses of a command that does not start are those of a shell."""
+"""Exit statuses: shells use the first two for commands that do not start."""
 
 
 def record(command: Sequence[str], root: Path, *, eager: bool, quiet: bool) -> int:
-    """Run a command and merge what it did into the recording of ``root``. Its exit status."""
+    """Run a command, merge its calls into the recording of ``root``, and return its exit status."""
     file = root / FILE
     problem = _problem_of(file)
     if problem:
@@ -54,7 +54,7 @@ def record(command: Sequence[str], root: Path, *, eager: bool, quiet: bool) -> i
 
 
 def _problem_of(file: Path) -> str:
-    """Why what is there cannot be added to."""
+    """Return why the existing recording cannot be extended; empty if it can."""
     try:
         if file.stat().st_size > MOST_BYTES:
             return "is too large to be one; delete it and record again"
@@ -80,27 +80,28 @@ def _environment(root: Path, folder: str, *, eager: bool) -> dict[str, str]:
 
 
 def _engine() -> Path:
-    """The folder of the engine's package, of which only the protocol is imported here."""
+    """Return the folder of the engine's package, of which the server only imports the protocol."""
     spec = util.find_spec("fullgraph_engine")
     assert spec is not None and spec.origin is not None
     return Path(spec.origin).parent
 
 
 def _run(command: Sequence[str], environment: dict[str, str]) -> int:
-    """
+    """Run a command and return its exit status as a shell reports it.
+
     Raises:
-        OSError: it cannot be started.
+        OSError: The command cannot be started.
     """
     process = subprocess.Popen(command, env=environment)
     with _left_to(process):
         code = process.wait()
-    # As a shell says it of one that a signal has ended.
+    # Shells report a process that a signal ended as 128 plus the number of the signal.
     return 128 - code if code < 0 else code
 
 
 @contextlib.contextmanager
 def _left_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Ctrl-C goes to the program as well, which ends as it likes; others are passed on."""
+    """Leave Ctrl-C to the program, which receives it too; forward SIGTERM to the program."""
     before = {
         signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None),
         signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: process.terminate()),
@@ -113,13 +114,15 @@ def _left_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _order(part: Path) -> tuple[int, ...]:
-    """Of the process that began first, first."""
+    """Sort key of a part: parts of processes that started earlier come first."""
     return tuple(int(number) for number in part.stem.split("-"))
 
 
 def _merge(file: Path, parts: Sequence[Path]) -> str:
-    """Why the parts cannot be added to the recording; empty if they were. The engine reads probe
-    notation, so it does it, without the program's environment."""
+    """Merge parts into the recording; return why this failed, else empty.
+
+    The engine does this, because it can parse probes; it runs without the program's environment.
+    """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     engine = _engine()
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What a check prints, in each format, and when."""
+"""Print the results of a check in each format."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ Format = Literal["text", "json", "sarif", "github"]
 
 
 class Report:
-    """Text and GitHub annotations appear file by file, JSON and SARIF at the end.
+    """Prints the results of a check.
 
-    What the tool could not do is said on standard error in every format.
+    Text and GitHub annotations are printed file by file, JSON and SARIF at the end. Problems are
+    printed on standard error in every format.
     """
 
     def __init__(self, out: TextIO, form: Format, color: Color, *, quiet: bool, files: int) -> None:
@@ -91,7 +92,7 @@ class Report:
                 self._say("note", Style.INFORMATION, sentence)
 
     def log(self, text: str) -> None:
-        """Output of the code that is traced, where it was asked for."""
+        """Print output of the traced code."""
         self._progress.hide()
         write(sys.stderr, text)
 

@@ -1,4 +1,4 @@
-"""``fullgraph repro``: a small script that shows one finding, written beside the project."""
+"""``fullgraph repro``: reduce one finding to a small script and save it."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ from fullgraph_engine.protocol.repro import Backend
 _SYNTAX = "trace/syntax-error"
 _MOST_LINES = 6
 _LEAST = 0.5
-"""The part of the time budget that is left for a repro however long its finding was looked for."""
+"""Minimum fraction of the time budget that remains for the reduction after a long search."""
 
 
 class Nothing(Exception):
-    """There is nothing that could be reproduced. One sentence, and the next step."""
+    """Raised if there is nothing to reproduce; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What is to be shown: a finding at a place, or with a backend what it does to a target."""
+    """What to reproduce: a finding at a place, or the failure of a backend on a target."""
 
     place: Chosen
     code: str = ""
@@ -77,12 +77,13 @@ class Wish:
 
 @dataclass(frozen=True)
 class Reproduced:
-    """What came of a wish. ``item`` is the finding, if there is one; ``others`` were there too."""
+    """Outcome of a reproduction; ``item`` is the finding, ``others`` are findings at the same
+    place."""
 
     wish: Wish
     outcome: ReproOutcome
     path: str
-    """What the engine calls the file."""
+    """Path of the file in the engine."""
     item: FileFinding | None = None
     others: tuple[FileFinding, ...] = ()
     torch: str = ""
@@ -119,15 +120,15 @@ async def reproduced(
     tell: Callable[[str], None],
     folder: str = "",
 ) -> Reproduced:
-    """Find what is meant as a check would, and have it reduced. Data comes into ``folder``.
+    """Find the requested finding as a check would, and reduce it; data files go to ``folder``.
 
-    Cancelled while it is being reduced, it returns the best that there is; cancelled once more, it
-    does so at once.
+    If it is cancelled during the reduction, it returns the best script so far; if it is cancelled
+    again, it does so immediately.
 
     Raises:
-        Unreadable: the file cannot be read.
-        Unusable: the engine cannot work.
-        Nothing: there is no such finding or target.
+        Unreadable: The file cannot be read.
+        Unusable: The engine cannot work.
+        Nothing: The finding or the target does not exist.
     """
     source = SourceFile(wish.place.file, Path.cwd() / wish.place.file, named=True)
     text = sources.read(source)
@@ -193,7 +194,7 @@ class _Found:
 
 
 class _Search:
-    """Looks for what is meant in the events of an analysis."""
+    """Searches the events of an analysis for the requested finding or target."""
 
     def __init__(
         self, wish: Wish, settings: Settings, tell: Callable[[str], None], folder: str
@@ -222,12 +223,12 @@ class _Search:
                 told = event.findings if isinstance(event, ForecastFound) else (event.finding,)
                 self._findings += filter(self._of_wish, told)
                 if self._wish.code and (found := self._chosen(certain=True)):
-                    # Only this one is wanted: the rest of the file need not be traced.
+                    # Only this finding is needed, so the rest of the file is not traced.
                     analysis.cancel()
                     return found
             elif isinstance(event, TargetDone):
                 if self._traced(event.report.name) and (found := self._chosen()):
-                    # Other targets, and other paths and sizes, may take long and show the same.
+                    # Other targets, paths and sizes may take long and show the same finding.
                     analysis.cancel()
                     return found
             elif isinstance(event, Restarted):
@@ -248,7 +249,7 @@ class _Search:
         return any(finding.code == _SYNTAX for finding in self._findings)
 
     def _traced(self, target: str) -> bool:
-        """All is known that a first run of a target finds on the line."""
+        """Whether the first run of a target has reported a finding on the requested line."""
         found = any(item.finding.target == target for item in self._there())
         return bool(self._wish.place.line) and found
 
@@ -263,7 +264,7 @@ class _Search:
     def _of_target(self, targets: Sequence[TargetInfo]) -> Wanted:
         wish, line = self._wish, self._wish.place.line - 1
         named = [target for target in targets if target.name == wish.target]
-        # Of those that begin above the line the nearest; a file may have only one.
+        # Choose the last target that begins above the line; without a line, the only target.
         above = [target for target in targets if target.range.start.line <= line]
         if not wish.target:
             named = above[-1:] if wish.place.line else list(targets) if len(targets) == 1 else []
@@ -288,7 +289,7 @@ class _Search:
         return _Found(first.finding.wanted(), first, tuple(others))
 
     def _may_be(self, item: FileFinding) -> bool:
-        # Whoever names a code is taken by their word.
+        # A code that the user names is not filtered.
         return bool(self._wish.code) or reproducible(item.finding.code)
 
     def _there(self) -> Iterable[FileFinding]:

@@ -1,4 +1,4 @@
-"""``fullgraph show``: what an editor shows as a document about a target, in a terminal."""
+"""``fullgraph show``: print a document about a target, as editors show it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ from fullgraph_engine.protocol.documents import DocumentKind, SavedEvents
 
 @dataclass(frozen=True)
 class Chosen:
-    """``FILE``, ``FILE:LINE`` or ``FILE::TARGET``. The line is one-based, 0 where none is given."""
+    """A parsed place: ``FILE``, ``FILE:LINE`` or ``FILE::TARGET``.
+
+    ``line`` is counted from 1; 0 means without a line.
+    """
 
     file: str
     target: str = ""
@@ -48,7 +51,7 @@ class Chosen:
         return cls(written)
 
     def request(self, request: Analyze) -> Analyze:
-        """The same, for what is meant: the target nearest to the line, or all."""
+        """Restrict a request to the named target, or to the target nearest to the line."""
         if self.target:
             return dataclasses.replace(request, only=(self.target,))
         if self.line:
@@ -58,15 +61,15 @@ class Chosen:
 
 
 class NoTarget(Exception):
-    """There is nothing that could be shown. One sentence."""
+    """Raised if the file has no such target; the message is one sentence."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """Documents behind each other; not ``complete`` where a run ended too early.
+    """Documents of one or more targets.
 
-    ``saved`` are the events, where they are asked for; ``differs``: they are not those that they
-    were compared with.
+    ``complete`` is false if a run ended early. ``saved`` are the events, if they were requested;
+    ``differs`` is true if they differ from the events that they were compared with.
     """
 
     text: str
@@ -79,16 +82,16 @@ _VERSION = 1
 
 
 def written_events(saved: tuple[SavedEvents, ...]) -> str:
-    """The text of a file of saved events."""
+    """Serialize saved events for a file."""
     events = [to_plain(one) for one in saved]
     return json.dumps({"version": _VERSION, "events": events}) + "\n"
 
 
 def read_events(path: Path) -> tuple[SavedEvents, ...]:
-    """The events of a file that ``--save`` wrote.
+    """Read the events of a file that ``--save`` wrote.
 
     Raises:
-        Unreadable: it is no such file.
+        Unreadable: The file does not contain saved events.
     """
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
@@ -114,12 +117,12 @@ async def documents_of(
     save: bool = False,
     compare: tuple[SavedEvents, ...] = (),
 ) -> Shown:
-    """Trace the targets that are meant, and write down what their runs do.
+    """Trace the chosen targets and write a document about each.
 
     Raises:
-        Unreadable: the file cannot be read.
-        Unusable: the engine cannot work.
-        NoTarget: the file has no such target, or does not parse.
+        Unreadable: The file cannot be read.
+        Unusable: The engine cannot work.
+        NoTarget: The file does not have the target, or has a syntax error.
     """
     source = SourceFile(chosen.file, Path.cwd() / chosen.file, named=True)
     text = sources.read(source)

@@ -1,4 +1,4 @@
-"""Which files a check is about, and what is in them."""
+"""Find the files to check, and read them."""
 
 from __future__ import annotations
 
@@ -19,23 +19,26 @@ STANDARD_INPUT = "-"
 _NEVER = {"node_modules", "__pycache__", "site-packages", "__pypackages__", "third_party"}
 
 _MADE = {"build", "_build", "dist", "vendor", "_vendor", "vendored", "buck-out"}
-"""Folders of what tools have made, or others written, unless they are packages."""
+"""Names of folders with generated or copied code; they are skipped unless they are packages."""
 
 _VENDORED = ("linguist-vendored", "linguist-generated")
-"""Attributes that mark files as not the repository's own; GitHub and others go by them."""
+"""Git attributes of files that are not the repository's own; GitHub uses them too."""
 
 MOST_BYTES = 32 << 20
-"""Of a file that is read."""
+"""Maximum size in bytes of a file that is read."""
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file to check. ``path`` is as the user wrote it, or below a folder as they wrote that."""
+    """A file to check.
+
+    ``path`` is as the user wrote it; in a folder, it begins with the folder as the user wrote it.
+    """
 
     path: str
     absolute: Path
     named: bool
-    """The user named this very file, so it is always traced."""
+    """Whether the user named this file, so that it is always traced."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +48,11 @@ class Sources:
     files: tuple[SourceFile, ...]
     problems: tuple[str, ...]
     remarks: tuple[str, ...]
-    """What a user should know, though nothing went wrong."""
+    """Information for the user that is not a problem."""
 
 
 class Unreadable(Exception):
-    """One sentence with the next step."""
+    """Raised if a file cannot be used; the message says why and what to do."""
 
 
 def find(
@@ -58,9 +61,9 @@ def find(
     root: Path,
     located: Callable[[Path], Path] | None = None,
 ) -> Sources:
-    """The files that ``paths`` name, each once, folders walked in the order of names.
+    """Find the files that ``paths`` name, each once; folders are walked in the order of names.
 
-    ``located`` says where a path is that is not where it says; ``root`` is in the same place.
+    ``located`` maps a path to the place where it is read; ``root`` is such a place.
     """
     files: dict[Path, SourceFile] = {}
     problems: list[str] = []
@@ -89,15 +92,15 @@ def find(
 
 
 def read(source: SourceFile) -> str:
-    """The text of a file, decoded as Python would.
+    """Read a file, decoded as Python would.
 
     Raises:
-        Unreadable: it cannot be opened, or is not text.
+        Unreadable: The file cannot be read, or is not text.
     """
     try:
         state = source.absolute.stat()
         if not stat.S_ISREG(state.st_mode):
-            # To read a pipe may never end, and a device gives more than there is memory.
+            # Reading a pipe may never end, and a device may have more data than fits into memory.
             raise Unreadable(
                 f"{source.path} is no regular file; pass its text to standard input, as `-`."
             )
@@ -116,7 +119,11 @@ def read(source: SourceFile) -> str:
 
 
 def decoded(data: bytes, path: str) -> str:
-    """Bytes as text by their byte order mark, their coding comment, else as UTF-8."""
+    """Decode bytes by their byte order mark or coding comment, else as UTF-8.
+
+    Raises:
+        Unreadable: The bytes are not text in that encoding.
+    """
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         text = data.decode(encoding)
@@ -147,8 +154,8 @@ def _undecodable(data: bytes, path: str, error: UnicodeDecodeError) -> str:
 
 
 def absolute(path: Path) -> Path:
-    """A path from the root on, without ``..``."""
-    # Links stay: modules are imported by the name under which they are found.
+    """Make a path absolute and remove ``..``."""
+    # Links are kept, because modules are imported by the path under which they are found.
     return Path(os.path.abspath(path))  # noqa: PTH100 (pathlib has no absolute() that drops "..")
 
 
@@ -157,7 +164,7 @@ def absolute(path: Path) -> Path:
 
 @dataclass(frozen=True)
 class _Ignore:
-    """The patterns of one folder's .gitignore."""
+    """The patterns of one ignore file, and the folder that they apply to."""
 
     folder: Path
     spec: GitIgnoreSpec
@@ -172,7 +179,7 @@ def _walk(top: Path, given: Path, excluded: GitIgnoreSpec, root: Path) -> Iterat
 
     def visit(folder: Path, shown: Path, ignores: tuple[_Ignore, ...]) -> Iterator[SourceFile]:
         ignores = (*ignores, *_ignores_of(folder))
-        # A folder that may not be listed hides only itself.
+        # A folder without read permission only hides its own files.
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except PermissionError:
@@ -196,7 +203,7 @@ def _walk(top: Path, given: Path, excluded: GitIgnoreSpec, root: Path) -> Iterat
 
 
 def _ignored(path: Path, is_folder: bool, ignores: tuple[_Ignore, ...]) -> bool:
-    # The nearest .gitignore with an opinion decides, as in git.
+    # The nearest ignore file with a decision wins, as in git.
     for ignore in reversed(ignores):
         decision = ignore.decides(path, folder=is_folder)
         if decision is not None:
@@ -205,12 +212,12 @@ def _ignored(path: Path, is_folder: bool, ignores: tuple[_Ignore, ...]) -> bool:
 
 
 def _above(folder: Path) -> tuple[_Ignore, ...]:
-    """The ignore files of the folders above, up to the repository that ``folder`` is in."""
+    """Return the ignore files of the parent folders, up to the root of the repository."""
     found: list[_Ignore] = []
     here = folder
     while not (here / ".git").exists():
         if here.parent == here:
-            # Not in a repository: a .gitignore further up is none of ours.
+            # Outside of a repository, ignore files of parent folders do not apply.
             return ()
         here = here.parent
         found += _ignores_of(here)
@@ -219,7 +226,7 @@ def _above(folder: Path) -> tuple[_Ignore, ...]:
 
 
 def _is_not_ours(folder: Path) -> bool:
-    """A folder of an environment, of what tools have made, or of code that was copied here."""
+    """Whether a folder is a virtual environment, or contains generated or copied code."""
     if folder.name in _MADE and not (folder / "__init__.py").exists():
         return True
     return folder.name in _NEVER or (folder / "pyvenv.cfg").exists()
@@ -230,7 +237,7 @@ def _ignores_of(folder: Path) -> tuple[_Ignore, ...]:
     for line in _lines(folder / ".gitattributes"):
         pattern, *attributes = line.split() or [""]
         if any(f in (name, f"{name}=true") for f in attributes for name in _VENDORED):
-            # A pattern without a slash matches at any depth, here as in .gitignore.
+            # A pattern without a slash matches at any depth, as in .gitignore.
             vendored.append(pattern)
     marked = (_Ignore(folder, GitIgnoreSpec.from_lines(vendored)),) if vendored else ()
     return (*marked, *_ignore(folder, ".gitignore"))

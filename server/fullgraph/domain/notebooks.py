@@ -1,6 +1,7 @@
-"""Jupyter notebooks as one Python text: the code cells in order, each below a line that numbers it.
+"""Convert Jupyter notebooks to Python text.
 
-The format is nbformat 4, as the page "The notebook format" of the nbformat package describes it.
+The text contains the code cells in order, each below a comment with its number. The format is
+nbformat 4, as "The notebook format" in the nbformat documentation describes it.
 """
 
 from __future__ import annotations
@@ -15,34 +16,34 @@ from fullgraph.domain.positions import TextPositions
 SUFFIX = ".ipynb"
 _MARK = re.compile(r"# %% cell (\d+)$")
 _PRELUDE = "display, get_ipython = print, lambda: None"
-"""Names that IPython adds to a notebook's own."""
+"""Statement that defines the names which IPython provides in a notebook."""
 _MAGIC = re.compile(r"^[ \t]*(%%?[A-Za-z]|!|\?|[\w.]+\?\??$)")
 _KEPT_CELL_MAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")
-"""Cell magics whose cells hold Python."""
+"""Cell magics whose cells contain Python."""
 
 
 class NotANotebook(ValueError):
-    """A file is not a notebook of format 4."""
+    """Raised for data that is not a notebook of format 4."""
 
 
 @dataclass(frozen=True)
 class CellPlace:
-    """A line of a notebook: the number of its cell, from 1, and the line in the cell, from 0."""
+    """A line of a notebook: the number of its cell, from 1, and of the line in the cell, from 0."""
 
     cell: int
     line: int
 
     @property
     def words(self) -> str:
-        """``cell 3:5``, with the line counted from 1."""
+        """Text ``cell 3:5``; here the line is counted from 1."""
         return f"cell {self.cell}:{self.line + 1}"
 
 
 def python_of(data: str) -> str:
-    """Return the code of a notebook as one text. Lines with magics become comments.
+    """Convert the code of a notebook to one Python text; lines with magics become comments.
 
     Raises:
-        NotANotebook: the data is not a notebook of format 4.
+        NotANotebook: The data is not a notebook of format 4.
     """
     try:
         cells = json.loads(data)["cells"]
@@ -56,12 +57,12 @@ def python_of(data: str) -> str:
 
 
 def cell_of(path: str, text: TextPositions, line: int) -> CellPlace | None:
-    """The cell of a line of a file; None if the file is not a notebook."""
+    """Return the cell that contains a line of a file; None if the file is not a notebook."""
     return place_in_cell(text, line) if path.endswith(SUFFIX) else None
 
 
 def place_in_cell(text: TextPositions, line: int) -> CellPlace | None:
-    """The cell of a line of a notebook's text; None above the first cell."""
+    """Return the cell that contains a line of a notebook's text; None above the first cell."""
     for above in range(min(line, len(text) - 1), -1, -1):
         found = _MARK.match(text.line(above))
         if found is not None:

@@ -1,4 +1,4 @@
-"""Values that were seen, as they stand at the end of a line."""
+"""Format traced values for the end of a source line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeSeen
 
 
 def brief(place: PlaceShapes) -> str:
-    """``f32[b, 64]``; of several that differ the first and the last, and how many there were."""
+    """Format the values of a place: ``f32[b, 64]``; if they differ, the first, the last and the
+    count."""
     distinct = list(dict.fromkeys(map(short, place.values)))
     if len(distinct) <= 1:
         return distinct[0] if distinct else ""
@@ -14,7 +15,7 @@ def brief(place: PlaceShapes) -> str:
 
 
 def short(value: ShapeSeen) -> str:
-    """``f32[b, 64]`` or, for a constant, ``3 (constant)``."""
+    """Format one value: ``f32[b, 64]``, or ``3 (constant)`` for a constant."""
     return f"{value.text} (constant)" if value.kind == "constant" else value.text
 
 

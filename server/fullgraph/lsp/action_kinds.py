@@ -1,4 +1,4 @@
-"""Kinds of code actions, which are paths: who asks for one means all below it as well."""
+"""Kinds of code actions. They are paths: a request for a kind includes all kinds below it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lsprotocol import types
 
 
 def asked_for(kind: str, only: Iterable[types.CodeActionKind | str] | None) -> bool:
-    """Whether a request wants actions of a kind; without ``only`` it wants all."""
+    """Whether a request includes a kind of code action; without ``only`` it includes all kinds."""
     return only is None or any(_includes(asked, kind) for asked in only)
 
 

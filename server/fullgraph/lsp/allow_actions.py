@@ -1,4 +1,4 @@
-"""Code actions that let code do what the sandbox has refused."""
+"""Code actions that allow what the sandbox refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from fullgraph.session.analysis_unit import Unit
 def allow_actions(
     context: Context, unit: Unit, there: Sequence[FileFinding]
 ) -> Iterator[types.CodeAction]:
-    """One for each entry of the setting; it is the user's own setting, for all workspaces."""
+    """Yield one code action for each entry that the user can add to the setting
+    ``sandbox.allow``."""
     command = CLIENT_ALLOW if CLIENT_ALLOW in context.client.commands else ALLOW
     diagnostics = context.publication.diagnostics
     by_entry: dict[str, list[FileFinding]] = {}
@@ -36,7 +37,7 @@ def allow_actions(
 
 
 def _is_entry(text: str) -> bool:
-    """Whether the setting would take it: code that was traced may have made it up."""
+    """Whether the setting accepts an entry; traced code may have raised an error with any text."""
     try:
         return text.isprintable() and str(parsed(text)) == text
     except ValueError:

@@ -1,4 +1,4 @@
-"""What ``workspace/executeCommand`` can do."""
+"""Commands of ``workspace/executeCommand``."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from fullgraph_engine.protocol.documents import DocumentKind
 
 
 async def analyze(context: Context, arguments: list[Any]) -> dict[str, Any]:
-    """Trace a file, or one target of it, whatever is known; answers when the run has ended."""
+    """Trace a file, or one target of it, and answer when the run has ended; caches are not used."""
     uri, target = _place(arguments)
-    # First: meanwhile the file may be closed, or opened again.
+    # While this waits, the client may close the file or open it again.
     await context.session.configured()
     unit = _unit(context, uri)
     if unit is None:
@@ -62,7 +62,7 @@ async def analyze(context: Context, arguments: list[Any]) -> dict[str, Any]:
 
 
 async def cancel(context: Context, arguments: list[Any]) -> None:
-    """End the run of a file, its repros and measurements, or without a file all of them."""
+    """Cancel the runs, repros and measurements of a file; of all files if no file is named."""
     uri, _ = _place(arguments)
     for unit in list(context.session.units.values()):
         if not uri or unit.document.uri == uri:
@@ -77,7 +77,7 @@ async def restart_engine(context: Context, arguments: list[Any]) -> None:
 
 
 async def debug_information(context: Context, arguments: list[Any]) -> dict[str, Any]:
-    """What one would want to know when something is wrong, as data and as text."""
+    """Return the state of the server for a bug report, as data and as text."""
     session = context.session
     client = session.client
     facts: dict[str, Any] = {
@@ -111,13 +111,14 @@ async def debug_information(context: Context, arguments: list[Any]) -> dict[str,
 
 
 async def toggle_guards(context: Context, arguments: list[Any]) -> bool:
-    """Show all guards of a target as diagnostics, or no longer; answers whether they are shown."""
+    """Show or hide all guards of a target as diagnostics; return whether they are shown now."""
     unit, target = _toggle(context, arguments, lambda unit: unit.guards_shown)
     return target in unit.guards_shown
 
 
 async def toggle_untraced(context: Context, arguments: list[Any]) -> bool:
-    """Fade the lines of a target that were never traced, or no longer; answers whether they are."""
+    """Fade or restore the lines of a target that were never traced; return whether they are faded
+    now."""
     unit, target = _toggle(context, arguments, lambda unit: unit.untraced_shown)
     return target in unit.faded
 
@@ -133,19 +134,19 @@ def _toggle(
 
 
 async def repro(context: Context, arguments: list[Any]) -> dict[str, Any]:
-    """Make a small script that shows a finding, or what a backend does to a target, and open it."""
+    """Reduce a finding, or the failure of a backend, to a small script and open the script."""
     unit, _ = _unit_and_target(context, arguments)
     return await context.repros.emit(unit, _object(arguments))
 
 
 async def repro_issue(context: Context, arguments: list[Any]) -> dict[str, Any]:
-    """Markdown about such a script to paste into an issue, of a finding or of the script itself."""
+    """Return Markdown for an issue about a finding, or about the repro script that is open."""
     uri, _ = _place(arguments)
     return await context.repros.issue(uri, _object(arguments))
 
 
 async def allow(context: Context, arguments: list[Any]) -> str:
-    """Say how to allow something, where the client cannot change its settings itself."""
+    """Explain how to allow something, for clients that cannot change their settings themselves."""
     entry = _object(arguments).get("entry")
     try:
         allowance = parsed(entry if isinstance(entry, str) else "")
@@ -161,9 +162,10 @@ async def allow(context: Context, arguments: list[Any]) -> str:
 
 def _showing(kind: DocumentKind) -> Callable[[Context, list[Any]], Awaitable[Any]]:
     async def show(context: Context, arguments: list[Any]) -> dict[str, Any]:
-        """Open a document about a target; without a name about the only one of the file.
+        """Open a document about a target; without a name, about the only target of the file.
 
-        ``probe`` says with which of its probes, from 0; without it about all of its runs.
+        ``probe`` selects the run with that probe, counted from 0; without it the document has all
+        runs.
         """
         unit, target = _unit_and_target(context, arguments)
         probe = _object(arguments).get("probe")
@@ -174,14 +176,16 @@ def _showing(kind: DocumentKind) -> Callable[[Context, list[Any]], Awaitable[Any
 
 
 async def show_timings(context: Context, arguments: list[Any]) -> dict[str, Any]:
-    """Open a document that says where the time of the last run of a file went."""
+    """Open a document that shows where the time of a file's last run went."""
     unit, _ = _unit_and_target(context, arguments)
     return await context.documents.show_timings(unit)
 
 
 async def measure(context: Context, arguments: list[Any]) -> dict[str, Any]:
-    """Open a document that says how long a target, or what a file has, takes: as it is, compiled,
-    and compiled with the fixes."""
+    """Open a document with the run times of a target, or of all targets of a file.
+
+    Each target is measured in eager mode, compiled, and compiled with the verified fixes.
+    """
     unit, target = _unit_and_target(context, arguments)
     return await context.measures.show(unit, target)
 
@@ -232,10 +236,10 @@ def _unit(context: Context, uri: str) -> Unit | None:
 
 
 def _unit_and_target(context: Context, arguments: list[Any]) -> tuple[Unit, str]:
-    """The open file that is named, and the target, empty if none is.
+    """Return the open file that the arguments name, and the name of the target; empty without one.
 
     Raises:
-        JsonRpcInvalidParams: no such file is open.
+        JsonRpcInvalidParams: The file is not open.
     """
     uri, target = _place(arguments)
     unit = _unit(context, uri)
@@ -250,7 +254,8 @@ def _object(arguments: list[Any]) -> Mapping[str, Any]:
 
 
 def _place(arguments: list[Any]) -> tuple[str, str]:
-    """A URI, alone or with a target beside it; or both in one object, as a code lens has them."""
+    """Parse a URI and a target name, from two arguments or from one object as code lenses send
+    it."""
     first = arguments[0] if arguments else ""
     if isinstance(first, Mapping):
         uri, target = first.get("uri", ""), first.get("target", "")

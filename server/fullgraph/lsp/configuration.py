@@ -1,4 +1,4 @@
-"""The client's settings, asked for by folder."""
+"""The client's settings, requested for each workspace folder."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fullgraph.session.session import Session
 
 SECTION = "fullgraph"
 PATIENCE = 5.0
-"""Seconds after which a client that does not answer is taken to have nothing new to say."""
+"""Seconds to wait for the client's settings before the previous settings are used."""
 
 
 class Configuration:
-    """What the client last said is set, put in force as soon as it says so."""
+    """The settings that the client sent last. Changes are applied to the session immediately."""
 
     def __init__(
         self, connection: Connection, session: Session, changed: Callable[[], None]
@@ -27,24 +27,24 @@ class Configuration:
         self._session = session
         self._changed = changed
         self._said: dict[str, Any] = {}
-        """By folder, and under the empty name what is set for none."""
+        """Settings by folder; the empty name has the settings outside of all folders."""
         self._asked = 0
         self._answered = 0
-        """The latest question that has an answer."""
+        """Number of the latest request that the client answered."""
 
     @property
     def may_be_asked(self) -> bool:
         return self._session.client.configuration
 
     def ask(self) -> None:
-        """Settings may be others than those that the client spoke of last."""
+        """Request the settings from the client, because they may have changed."""
         if self.may_be_asked:
             self._connection.in_background(self._ask())
         else:
             self._configure()
 
     def take(self, settings: Any) -> None:
-        """A client that cannot be asked sent its settings of itself."""
+        """Apply settings that a client pushed because it cannot answer requests for them."""
         self._said = {"": _plain(settings)}
         self._configure()
 
@@ -72,9 +72,9 @@ class Configuration:
                 f"The settings of the editor could not be read ({why}); {used} count."
             )
         if folders != self._session.folders:
-            # Whoever changed them has asked again.
+            # The handler that changed the folders has sent its own request.
             return
-        # A client may need longer for one answer than for the next.
+        # Answers can arrive out of order; ignore one that is older than the last.
         if isinstance(answers, (list, tuple)) and question > self._answered:
             self._answered = question
             self._said = dict(zip(scopes, map(_plain, answers), strict=False))
@@ -82,7 +82,7 @@ class Configuration:
 
 
 def _plain(value: Any) -> Any:
-    """pygls gives some objects as named tuples."""
+    """Convert the named tuples that pygls makes of JSON objects to dictionaries."""
     if hasattr(value, "_asdict"):
         return {key: _plain(item) for key, item in value._asdict().items()}
     if isinstance(value, dict):

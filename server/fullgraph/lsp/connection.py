@@ -1,4 +1,4 @@
-"""Messages to one client, and the tasks that send them."""
+"""The connection to one client, and the tasks that send messages to it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from fullgraph.session.session import MessageLevel
 logger = logging.getLogger(__name__)
 
 MOST_LOG = 64 * 1024
-"""Characters of user output that go to the client's log for one run."""
+"""Maximum number of characters of user output that one run may write to the client's log."""
 
 _PARENT_WATCH = 3.0
-"""Seconds between two looks at whether the client's process is there."""
+"""Seconds between two checks that the client's process exists."""
 
 _LEVELS = {
     MessageLevel.ERROR: types.MessageType.Error,
@@ -31,7 +31,8 @@ _LEVELS = {
 
 
 class Connection:
-    """What every part of the server needs to reach the client, and nothing that needs them."""
+    """Sends messages to one client and runs background tasks; every part of the server can use
+    it."""
 
     def __init__(self, protocol: Protocol) -> None:
         self.protocol = protocol
@@ -43,23 +44,23 @@ class Connection:
     # -- messages -----------------------------------------------------------------------------
 
     def plain(self, value: Any) -> Any:
-        """A type of the protocol as the JSON that it is sent as."""
+        """Convert a type of the protocol to the JSON data that is sent."""
         return self.protocol._converter.unstructure(value)
 
     def notify(self, method: str, params: Any) -> None:
-        """Send a notification, with parameters as types or as plain data."""
+        """Send a notification; ``params`` is a type of the protocol or plain data."""
         self.protocol.send_notification(method, params)
 
     async def request(self, method: str, params: Any) -> Any:
         """Send a request and wait for its result.
 
         Raises:
-            JsonRpcException: the client answered with an error.
+            JsonRpcException: The client answered with an error.
         """
         return await self.protocol.request(method, params)
 
     def request_in_background(self, method: str, params: Any) -> None:
-        """Send a request whose result does not matter."""
+        """Send a request and ignore its result."""
 
         async def send() -> None:
             try:
@@ -70,10 +71,10 @@ class Connection:
         self.in_background(send())
 
     async def show_document(self, uri: str, client: ClientCapabilities, *, focus: bool) -> bool:
-        """Have the client open a document, if it can; says whether it did.
+        """Ask the client to open a document; return whether it did.
 
-        ``focus``: the user asked for it just now. What comes later must not take the keystrokes
-        that are meant for another text.
+        ``focus`` is true if the user has just asked for the document. A document that opens later
+        must not take the focus, or it would receive keystrokes meant for another text.
         """
         if not client.show_document or self.protocol.is_shut_down:
             return False
@@ -85,12 +86,13 @@ class Connection:
         return bool(getattr(result, "success", False))
 
     def show_message(self, level: MessageLevel, message: str) -> None:
-        """Show a message that the user should read now."""
+        """Show the user a message."""
         params = types.ShowMessageParams(_LEVELS[level], f"fullgraph: {message}")
         self.notify(types.WINDOW_SHOW_MESSAGE, params)
 
     async def offer(self, level: MessageLevel, message: str, *choices: str) -> str:
-        """Show a message with buttons and wait for the user; the one pressed, empty if none."""
+        """Show a message with buttons and wait; return the title of the pressed button, or
+        empty."""
         actions = [types.MessageActionItem(title=choice) for choice in choices]
         params = types.ShowMessageRequestParams(_LEVELS[level], f"fullgraph: {message}", actions)
         try:
@@ -100,7 +102,7 @@ class Connection:
         return getattr(chosen, "title", "")
 
     def log(self, text: str) -> None:
-        """Write to the client's log, up to ``MOST_LOG`` characters for one run."""
+        """Write to the client's log, at most ``MOST_LOG`` characters for each run."""
         if self._logged > MOST_LOG:
             return
         self._logged += len(text)
@@ -109,7 +111,7 @@ class Connection:
         self.notify(types.WINDOW_LOG_MESSAGE, types.LogMessageParams(types.MessageType.Log, text))
 
     def reset_log(self) -> None:
-        """A run began, which may log as much as the one before."""
+        """Start counting logged characters again, for a new run."""
         self._logged = 0
 
     # -- tasks --------------------------------------------------------------------------------
@@ -125,16 +127,16 @@ class Connection:
             logger.error("In the background: %s", error, exc_info=error)
 
     def stop(self) -> None:
-        """End the server: the client asked for it, or is gone."""
+        """Stop the server because the client asked for it or has disconnected."""
         self._stopped.set()
 
     async def stopped(self) -> None:
-        """Wait until the server is to end."""
+        """Wait until :meth:`stop` is called."""
         await self._stopped.wait()
 
     def watch_parent(self, pid: int | None) -> None:
-        """Stop when the client's process is gone, should it leave its pipes open."""
-        # A client elsewhere, in another container, has a number that means nothing here.
+        """Stop the server when the client's process ends, even if its pipes stay open."""
+        # The number of a client in another container does not identify a process here.
         if pid is not None and pid > 0 and _alive(pid):
             self.in_background(self._watch(pid))
 

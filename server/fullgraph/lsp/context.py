@@ -1,4 +1,4 @@
-"""What the handler of a method may use."""
+"""What the handlers of LSP methods work with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fullgraph.session.session import Session
 
 @dataclass(frozen=True)
 class Context:
-    """One client: the way to it, the session behind it, and what is shown to it."""
+    """What handlers need for one client: its connection, its session and what it displays."""
 
     connection: Connection
     session: Session
@@ -53,5 +53,5 @@ class Context:
         return self.session.client
 
     def unit(self, uri: str) -> Unit | None:
-        """The open Python file with this URI."""
+        """Return the open Python file with this URI; None if it is not open."""
         return self.session.units.get(uri)

@@ -1,4 +1,4 @@
-"""Findings as diagnostics."""
+"""Convert findings to diagnostics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_HINTS = 3
 
 
 class Diagnostics:
-    """Makes diagnostics as this client can take them."""
+    """Builds diagnostics that fit the capabilities of the client."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -72,7 +72,7 @@ class Diagnostics:
 
 
 def result_id(items: Sequence[dict[str, Any]]) -> str:
-    """The same for the same diagnostics, whatever version of the text they are of."""
+    """Return a result id that only depends on the diagnostics, not on the version of the text."""
     text = json.dumps(items, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
@@ -104,7 +104,7 @@ def _lines(places: Iterable[Range]) -> str:
 
 
 def _data(item: FileFinding, document: Document) -> dict[str, Any]:
-    """What a client may show beyond a diagnostic, as plain JSON."""
+    """Return additional data for clients with their own display of findings, as JSON."""
     finding = item.finding
     name = document.name
     place = FindingFile(name.rsplit("/", 1)[-1], name, document.positions)

@@ -1,4 +1,4 @@
-"""Documents that somebody reads: asked of the engine when they are opened, and not before."""
+"""Documents about targets, which the engine writes when a reader opens them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fullgraph_engine.protocol import TargetDone
 from fullgraph_engine.protocol.documents import DocumentKind
 
 _MOST_KEPT = 8
-"""Documents that are kept for being opened again."""
+"""Maximum number of documents that are cached after their readers have gone."""
 
 
 @dataclass(frozen=True)
 class DocumentKey:
-    """A document about a target of a text that is open."""
+    """Identifies a document about a target of an open file."""
 
     uri: str
     kind: DocumentKind
@@ -28,12 +28,15 @@ class DocumentKey:
 
 
 Shown = Callable[[DocumentKey, Callable[[], None]], Callable[[], None]]
-"""Shows that a document is being written; given a way to cancel, it returns one to end that."""
+"""Callback that shows progress while a document is written.
+
+It gets a function that cancels the writing, and returns a function that removes the progress.
+"""
 
 
 @dataclass
 class _Written:
-    """A document that is being written, or was."""
+    """A document that is being written or was written, and how many requests wait for it."""
 
     basis: object
     task: asyncio.Task[Draft | str]
@@ -41,7 +44,7 @@ class _Written:
 
 
 class DocumentService:
-    """Documents by wish. Runs of their own, one at a time, beside those that find findings."""
+    """Writes documents in engine runs of their own, one at a time, and caches them."""
 
     def __init__(self, session: Session, shown: Shown) -> None:
         self._session = session
@@ -52,10 +55,11 @@ class DocumentService:
     async def text(
         self, unit: Unit, kind: DocumentKind, target: str, probe: int | None = None
     ) -> str:
-        """The document of the text as it is now. If the text changes meanwhile, of the new one.
+        """Return a document about the current text; if the text changes meanwhile, about the new
+        text.
 
-        About the run with one probe, by its number, or about all of them. Cancelling the last
-        reader ends the run.
+        ``probe`` selects the run with that probe; without it the document has all runs. Cancelling
+        the last waiting request cancels the engine run.
         """
         await self._session.configured()
         found: Draft | str | None = _known_guards(unit, target) if kind == "guards" else None
@@ -66,15 +70,15 @@ class DocumentService:
         return (found if probe is None else found.of(probe)).text(short_name(unit))
 
     async def _read(self, unit: Unit, wish: DocumentKey) -> Draft | str:
-        """A document, or why there is none."""
+        """Return a document, or a sentence that explains why there is none."""
         while True:
             written = self._begun(unit, wish)
             written.readers += 1
             try:
                 return await asyncio.shield(written.task)
             except asyncio.CancelledError:
-                # Either this reader was cancelled, or the text that it reads of is gone: edited, or
-                # closed, though one of its name may have been opened since.
+                # Either this request was cancelled, or the document that it waits for was: the text
+                # was edited, or closed and possibly opened again.
                 is_open = self._session.units.get(unit.document.uri) is unit
                 superseded = is_open and self._written.get(wish, written) is not written
                 if not (superseded and written.task.cancelled()):
@@ -86,7 +90,7 @@ class DocumentService:
                 written.readers -= 1
 
     def changed(self, uri: str) -> None:
-        """A run of the text has ended: what it depends on may be other than it was."""
+        """Discard the finished documents of a file because a new run of it has ended."""
         for wish, written in list(self._written.items()):
             if wish.uri == uri and written.task.done():
                 del self._written[wish]
@@ -103,7 +107,7 @@ class DocumentService:
         if known is not None and known.basis == basis and not _lost(known.task):
             return known
         written = _Written(basis, asyncio.create_task(self._write(unit, wish)))
-        # First the new one: whoever waits for the old one looks for it.
+        # Store the new document first: requests that wait for the old one look it up.
         self._written.pop(wish, None)
         self._written[wish] = written
         if known is not None:
@@ -147,11 +151,11 @@ class DocumentService:
 
 
 def _known_guards(unit: Unit, target: str) -> Draft | None:
-    """The guards as the last run has told them, if that was of the text as it is now, and went
-    through: else they may be of the run before."""
+    """Return the guards that the last run reported, or None if they may be incomplete or
+    outdated."""
     shown = [one for one in unit.reports() if one.report.name == target]
     guards = unit.results.told(target).guards
-    # One telling for each probe: otherwise it is not sure which belongs to which.
+    # Without one report for each probe, guards cannot be assigned to their probes.
     traced = all(one.current and one.report.status == "traced" for one in shown)
     if guards is None or not traced or len(shown) != len(guards.told):
         return None
@@ -163,7 +167,7 @@ def _known_guards(unit: Unit, target: str) -> Draft | None:
 
 
 def short_name(unit: Unit) -> str:
-    """What a document calls the file that it is about."""
+    """Return the file's name as documents show it."""
     return unit.document.name.rsplit("/", 1)[-1]
 
 

@@ -1,4 +1,4 @@
-"""Code actions that apply fixes which were verified."""
+"""Code actions that apply verified fixes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORDS = {"safe": "safe fix", "unsafe": "unsafe fix", "suggestion": "suggestion"
 def fix_actions(
     context: Context, unit: Unit, there: Sequence[FileFinding]
 ) -> Iterator[types.CodeAction]:
-    """The fixes of these findings, the best first; only a safe one is preferred."""
+    """Yield the fixes of findings, best first; only safe fixes are marked as preferred."""
     open_ = context.session.documents()
     for item in there:
         shown = context.publication.diagnostics.one(item, unit.document, open_)
@@ -38,7 +38,7 @@ def fix_actions(
 def fix_all_actions(
     context: Context, unit: Unit, only: Sequence[types.CodeActionKind | str] | None
 ) -> Iterator[types.CodeAction]:
-    """All safe fixes of the file in one edit, where they were verified together."""
+    """Yield an action that applies all safe fixes of the file, if they were verified together."""
     fix = context.fixes.together(unit)
     if fix is not None and asked_for(FIX_ALL_KIND, only):
         yield types.CodeAction(

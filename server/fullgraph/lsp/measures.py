@@ -1,4 +1,4 @@
-"""Measures targets for a client: as they are, compiled, and compiled with the fixes."""
+"""Measure targets for a client: in eager mode, compiled, and compiled with the fixes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 class Measures:
-    """The measurements of one client: one after the other, as they would slow each other down."""
+    """Runs the measurements of one client one at a time, because they would slow each other
+    down."""
 
     def __init__(
         self,
@@ -33,11 +34,14 @@ class Measures:
         self._documents = documents
         self._one = asyncio.Lock()
         self._tasks: dict[asyncio.Task[tuple[Timed, ...]], str] = {}
-        """Those that go on or wait, with the URI of their file."""
+        """Measurements that are running or waiting, with the URI of their file."""
 
     async def show(self, unit: Unit, target: str) -> dict[str, Any]:
-        """Measure a target, or without a name those of the file that no other one calls, and open
-        a document about it. Takes minutes; ends with the request, or with its progress."""
+        """Measure targets and open a document with the results, which takes minutes.
+
+        Without a name it measures the targets of the file that no other target calls. Cancelling
+        the request or its progress ends the measurement.
+        """
         reports = [shown.report for shown in unit.reports() if target in ("", shown.report.name)]
         if not any(report.status == "traced" for report in reports):
             why = f"`{target}` was not" if target else f"no target of {short_name(unit)} was"
@@ -63,7 +67,6 @@ class Measures:
         try:
             await asyncio.wait([task])
         finally:
-            # Nothing to end if it is done.
             task.cancel()
             del self._tasks[task]
             bar.end()
@@ -72,7 +75,7 @@ class Measures:
         return await self._documents.show_measured(unit, request.text, task.result())
 
     def cancel(self, uri: str) -> None:
-        """End those of a file, or without one all of them."""
+        """Cancel the measurements of a file, or all measurements if ``uri`` is empty."""
         for task, of in self._tasks.items():
             if uri in ("", of):
                 task.cancel()

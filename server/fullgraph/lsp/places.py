@@ -1,4 +1,4 @@
-"""Ranges of the engine as ranges of LSP."""
+"""Convert ranges of the engine to ranges of LSP."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fullgraph_engine.protocol import Range
 
 
 def lsp_range(range_: Range, text: TextPositions, encoding: Encoding) -> types.Range:
-    """A range in UTF-8 bytes as one in the units of ``encoding``."""
+    """Convert a range in UTF-8 bytes to a range in units of ``encoding``."""
     return types.Range(
         start=types.Position(*text.character(range_.start, encoding)),
         end=types.Position(*text.character(range_.end, encoding)),
@@ -20,15 +20,14 @@ def lsp_range(range_: Range, text: TextPositions, encoding: Encoding) -> types.R
 
 
 def range_in(document: Document, range_: Range) -> types.Range:
-    """A range in UTF-8 bytes as one in the position encoding of the document's client."""
+    """Convert a range in UTF-8 bytes to the position encoding of the document's client."""
     return lsp_range(range_, document.positions, document.encoding)
 
 
 class OtherTexts:
-    """Texts that findings point into besides the one they are in.
+    """Reads the texts of other files that findings refer to.
 
-    The text of the editor where it is open there, else of the disk, read once for a state of the
-    file.
+    An open file has the text of the editor. Files on disk are cached by modification time.
     """
 
     def __init__(self) -> None:
@@ -37,7 +36,7 @@ class OtherTexts:
     def location(
         self, path: str, range_: Range, here: Document, open_: dict[str, Document]
     ) -> types.Location | None:
-        """None where there is nothing that an editor could open."""
+        """Return the location of a range; None if the file cannot be read."""
         if path == here.name:
             return types.Location(here.uri, range_in(here, range_))
         for document in open_.values():

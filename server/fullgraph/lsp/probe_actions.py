@@ -1,4 +1,4 @@
-"""Code actions that keep a probe that was found by trying."""
+"""Code actions that write a probe, found by trying inputs, into the file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def found_probes(unit: Unit, params: types.CodeActionParams) -> Iterator[Fix]:
-    """On the line of a target's name: write its probe above it, or complete the comment there."""
+    """Yield edits that write a target's probe above it, for a request on the line of its name."""
     for shown in unit.reports():
         probe, range_ = shown.report.probe, shown.report.range
         line = range_in(unit.document, range_).start.line
@@ -32,7 +32,7 @@ def found_probes(unit: Unit, params: types.CodeActionParams) -> Iterator[Fix]:
 
 
 def _completed(document: Document, line: int, probe: str) -> TextEdit | None:
-    """In the comment that says how the target on a line is constructed, and no more."""
+    """Return an edit that completes a comment with constructor arguments only; None without one."""
     for comment in comments_of(document.positions, line):
         if comment.text.startswith("init(") and "#" not in comment.text:
             return TextEdit(comment.range(document.positions), probe)
@@ -40,7 +40,7 @@ def _completed(document: Document, line: int, probe: str) -> TextEdit | None:
 
 
 def _above(document: Document, line: int, probe: str) -> TextEdit:
-    """As a comment above the definition on a line, and above its decorators."""
+    """Return an edit that inserts a probe comment above the decorators of a definition."""
     positions = document.positions
     first = line
     while positions.line(first - 1).lstrip().startswith("@"):

@@ -1,4 +1,4 @@
-"""Completion inside a probe comment."""
+"""Completion inside probe comments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fullgraph.probes.completion import ProbeItemKind
 from fullgraph.session.documents import Document
 
 TRIGGERS = frozenset(" [@(")
-"""Characters that have completion begin only inside of a probe comment."""
+"""Characters that trigger completion only inside probe comments."""
 
 _KINDS: dict[ProbeItemKind, types.CompletionItemKind] = {
     "dtype": types.CompletionItemKind.Constant,
@@ -25,13 +25,13 @@ _KINDS: dict[ProbeItemKind, types.CompletionItemKind] = {
 
 
 def probe_completion(document: Document, line: int, character: int) -> dict[str, Any] | None:
-    """What may stand at a place, as an LSP list; None outside of probe comments."""
+    """Return the completions at a position as an LSP list; None outside of probe comments."""
     positions = document.positions
     comment = comment_on(positions, line)
     column = document.offset_at(line, character) - positions.start(line)
     if comment is None or column < comment.start:
         return None
-    # With the blanks at its end, behind which the cursor may be.
+    # Include trailing blanks, because the cursor may be behind them.
     whole = ProbeComment(line, comment.start, positions.line(line)[comment.start :])
     offset = column - comment.start
     found = complete_probe(whole, offset, scope_at(document.text, positions, line))

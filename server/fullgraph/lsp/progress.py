@@ -1,4 +1,4 @@
-"""Progress of runs that take long enough to ask oneself what goes on."""
+"""Progress bars of long runs in the client."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from fullgraph_engine.protocol import Event, Importing, TargetDone, TargetsFound
 from fullgraph_engine.protocol.documents import DocumentKind
 
 PATIENCE = 0.3
-"""Seconds that a run may take before it is shown; most end sooner."""
+"""Seconds that a run may take before its progress is shown; most runs end sooner."""
 
 _PAUSE = 0.1
 
 
 class Progress:
-    """One token for each run that is shown, made when it is needed and dropped at its end."""
+    """Shows progress bars for runs and other jobs.
+
+    Each bar has its own token, which is created with the bar and dropped at its end.
+    """
 
     def __init__(self, connection: Connection, session: Session) -> None:
         self._connection = connection
@@ -33,9 +36,10 @@ class Progress:
         self._jobs: dict[JobBar, Callable[[], None]] = {}
 
     def began(self, unit: Unit, *, asked: bool) -> None:
-        """A run began. Only of one that was asked for the client may make more than a word.
+        """Show the progress of a new run.
 
-        Where progress can be cancelled, clients show a button for that over the text.
+        Only runs that the user requested can be cancelled, because clients show a button over the
+        text for those.
         """
         if not self._session.client.work_done_progress:
             return
@@ -43,7 +47,8 @@ class Progress:
         self._bars[unit] = self._bar(f"Tracing {name}", cancellable=asked)
 
     def asked(self, unit: Unit) -> None:
-        """The run that goes on was asked for meanwhile: from here on it can be cancelled."""
+        """Replace the bar of the current run by one with a cancel button, because the user
+        requested it."""
         if (bar := self._bars.get(unit)) is not None and not bar.cancellable:
             bar.end()
             self._bars[unit] = bar.again(self._token())
@@ -59,11 +64,14 @@ class Progress:
     def document(
         self, target: str, kind: DocumentKind, cancel: Callable[[], None]
     ) -> Callable[[], None]:
-        """A document is being written; what is returned is to be called when it is."""
+        """Show that a document is being written; return a function that removes the progress."""
         return self.job(f"Writing down {TITLES[kind]} of {target}", cancel).end
 
     def job(self, title: str, cancel: Callable[[], None], kind: str = "") -> JobBar:
-        """Something else goes on, which ``cancel`` ends; ``kind`` is a part of its token."""
+        """Show the progress of a job.
+
+        ``cancel`` is called when the user cancels it; ``kind`` becomes a part of the token.
+        """
         bar: _Bar | None = None
         if self._session.client.work_done_progress:
             bar = self._bar(title, kind)
@@ -78,7 +86,7 @@ class Progress:
         return "/".join(filter(None, ("fullgraph", kind, str(next(self._tokens)))))
 
     def cancel(self, token: int | str) -> None:
-        """The user pressed the button."""
+        """Cancel the run or job of a token because the user pressed its button."""
         for unit, bar in list(self._bars.items()):
             if bar.token == token:
                 unit.cancel()
@@ -88,7 +96,7 @@ class Progress:
 
 
 class JobBar:
-    """The bar of a job, if the client shows any; whoever does the job says how far it is."""
+    """The progress bar of a job; without effect if the client does not show progress."""
 
     def __init__(self, bar: _Bar | None, ended: Callable[[], object]) -> None:
         self._bar = bar
@@ -130,7 +138,7 @@ class _Bar:
         self._task = asyncio.create_task(self._show())
 
     def again(self, token: str) -> _Bar:
-        """The same once more, as one that can be cancelled."""
+        """Return a bar with the same progress and a new token that the user can cancel."""
         bar = _Bar(self._connection, self._session, self._title, token, True)
         bar._targets, bar._done, bar._said = self._targets, self._done, self._said
         return bar

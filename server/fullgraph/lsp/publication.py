@@ -1,4 +1,4 @@
-"""How findings reach the client: pushed or pulled, never both."""
+"""Publish findings to the client, either by pushing diagnostics or by asking it to pull them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph.session.session import Session
 
 PAUSE = 0.05
-"""Seconds between two publications while findings stream in."""
+"""Seconds between two pushes while a run reports findings."""
 
 REFRESH_PAUSE = 0.2
-"""Between two requests to pull again, each of which makes a client pull every open file."""
+"""Seconds between two requests to pull again; each makes the client pull every open file."""
 
 _REST = 4
-"""How many times as long as it took to make diagnostics is left to everything else."""
+"""Factor between the time that building diagnostics took and the pause that follows."""
 
 
 class Publication:
-    """Publishes the first change at once and what follows closely in one."""
+    """Publishes the first change immediately, and combines changes that follow within a pause."""
 
     def __init__(self, connection: Connection, session: Session) -> None:
         self._connection = connection
@@ -42,7 +42,10 @@ class Publication:
         return self._session.client
 
     def changed(self, unit: Unit, *, final: bool) -> None:
-        """The findings of a file may have changed; ``final`` are not held back."""
+        """Publish the findings of a file.
+
+        Changes that are not ``final`` wait for the end of the pause.
+        """
         self._due[unit.document.uri] = unit
         if final and self._client.inlay_hint_refresh:
             self._connection.request_in_background(types.WORKSPACE_INLAY_HINT_REFRESH, None)
@@ -50,7 +53,7 @@ class Publication:
             self._flush(final=final)
 
     def closed(self, uri: str) -> None:
-        """A file that is closed has no findings."""
+        """Clear the diagnostics of a closed file."""
         self._due.pop(uri, None)
         if self._published.pop(uri, None) is not None:
             self._connection.notify(
@@ -58,7 +61,7 @@ class Publication:
             )
 
     def report(self, unit: Unit | None, previous: str | None) -> Any:
-        """The answer to a pull."""
+        """Answer a pull request; ``previous`` is the result id of the client's last answer."""
         items = self._items(unit) if unit is not None else []
         identity = result_id(items)
         if identity == previous:
@@ -100,7 +103,7 @@ class Publication:
         items = self._items(unit)
         state = document.version, result_id(items)
         last = self._published.get(document.uri)
-        # Before the first run has ended, no findings means that nothing is known.
+        # Before the end of the first run, an empty list would claim that there are no findings.
         if last == state or (last is None and not items and (unit.busy or unit.waiting)):
             return
         self._published[document.uri] = state

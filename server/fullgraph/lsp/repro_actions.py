@@ -1,4 +1,4 @@
-"""Code actions that make repros. Nothing is run before one is chosen."""
+"""Code actions that make repros. The reduction starts when the user chooses one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from fullgraph.session.repro import reproducible
 def repro_actions(
     context: Context, unit: Unit, there: Sequence[FileFinding]
 ) -> Iterator[types.CodeAction]:
-    """For each finding that a script could show; on a script of ours, for the script itself."""
+    """Yield actions for findings that a script can reproduce, and for an open repro script
+    itself."""
     copy = COPY_ISSUE if COPY_ISSUE in context.client.commands else REPRO_ISSUE
     if context.repros.jobs.at(unit.document.path) is not None:
         yield _action("Copy as issue", copy, {"uri": unit.document.uri})
@@ -40,7 +41,8 @@ def repro_actions(
 
 
 def reduce_actions(unit: Unit, params: types.CodeActionParams) -> Iterator[types.CodeAction]:
-    """On the line of a target: what only its compiled graphs can show."""
+    """Yield an action on the line of a target that compiles it with Inductor and reduces a
+    failure."""
     line, anywhere = params.range.start.line, params.context.only is not None
     target = target_at(unit, line, anywhere=anywhere)
     if target is not None:

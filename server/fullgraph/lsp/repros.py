@@ -1,4 +1,4 @@
-"""Makes repros for a client: opens them, says what is to be said of them, writes issues."""
+"""Make repros for a client: open the scripts, report the outcome, write issues."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BACKENDS: tuple[Backend, ...] = ("eager", "aot_eager", "inductor")
 
 
 class Repros:
-    """The commands that make a repro or the text of an issue for one client."""
+    """Commands of one client that make a repro script or the text of an issue."""
 
     def __init__(self, connection: Connection, session: Session, progress: Progress) -> None:
         self._connection = connection
@@ -39,7 +39,8 @@ class Repros:
         self.jobs = ReproJobs(session, self._shown)
 
     async def emit(self, unit: Unit, argument: Mapping[str, Any]) -> dict[str, Any]:
-        """Make a script and open it; the answer has its text where nothing else can be done."""
+        """Make a script and open it; the answer contains the text if the client cannot open
+        documents."""
         wanted, item = meant(unit, argument)
 
         async def work() -> dict[str, Any]:
@@ -48,9 +49,9 @@ class Repros:
         return await self._lasting(work())
 
     async def issue(self, uri: str, argument: Mapping[str, Any]) -> dict[str, Any]:
-        """The text of an issue, for the clipboard of a client that can reach it, else as a file.
+        """Write the text of an issue about a finding, or about an open repro script.
 
-        It is about a finding, or about a script that was made of one.
+        Clients with a clipboard command get the text; for other clients it is saved as a file.
         """
         unit = self._session.units.get(uri)
         made = self.jobs.at(unit.document.path) if unit is not None else None
@@ -66,12 +67,13 @@ class Repros:
         return await self._lasting(work())
 
     async def _lasting(self, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-        """The answer. A client that withdraws its request still gets what there is by then."""
+        """Wait for a result. If the client cancels its request, the reduction ends with its best
+        script."""
         task = asyncio.create_task(work)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            # Not its end: it goes on with the best so far.
+            # Cancelling the task ends the reduction; the task still delivers the best script.
             task.cancel()
             self._connection.in_background(_ended(task))
             raise
@@ -135,7 +137,7 @@ class Repros:
         return {**answer, "uri": kept.path.as_uri(), "shown": shown}
 
     async def _offer(self, path: Path, words: str, *, calm: bool) -> None:
-        """Say that a script is there; it opens when the user wants it to."""
+        """Report that a script was written, and open it if the user presses the button."""
         level = MessageLevel.INFORMATION if calm else MessageLevel.WARNING
         chosen = await self._connection.offer(level, f"{path.name}: {words}", "Open")
         if chosen:
@@ -143,11 +145,12 @@ class Repros:
             await self._connection.show_document(path.as_uri(), client, focus=True)
 
     async def _show(self, uri: str) -> bool:
-        """Beside what the user does meanwhile: making it took a while."""
+        """Open a document without taking the focus, because the user may have continued
+        elsewhere."""
         return await self._connection.show_document(uri, self._session.client, focus=False)
 
     async def _unsaved(self, name: str, text: str) -> str | None:
-        """A document that is only in the editor, with this text; None if it makes none."""
+        """Open a new document that is not saved; return its URI, or None if the client cannot."""
         if not self._session.client.apply_edit:
             return None
         uri = f"untitled:{name}"
@@ -191,7 +194,7 @@ async def _ended(task: asyncio.Task[Any]) -> None:
 
 
 def argument_of(unit: Unit, item: FileFinding) -> dict[str, Any]:
-    """A finding as the argument of a command; places are in the units of the client."""
+    """Return the argument of a repro command for a finding, in positions of the client."""
     start = range_in(unit.document, item.finding.range).start
     return {
         "uri": unit.document.uri,
@@ -203,9 +206,12 @@ def argument_of(unit: Unit, item: FileFinding) -> dict[str, Any]:
 
 
 def meant(unit: Unit, argument: Mapping[str, Any]) -> tuple[Wanted, FileFinding | None]:
-    """The finding, or the target with a backend, that the argument of a command means.
+    """Find the finding, or the target with a backend, that a command's argument describes.
 
-    Only a line has to be given; whatever else is given narrows it down.
+    Only the line of a finding is required; the other keys select among several findings.
+
+    Raises:
+        JsonRpcInvalidParams: No finding or target matches.
     """
     if argument.get("backend"):
         return _target(unit, argument), None

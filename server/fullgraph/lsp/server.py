@@ -1,4 +1,4 @@
-"""The server of one client: messages in, a session behind, notifications out."""
+"""The language server of one client: passes messages to a session, and its events to the client."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class Server(LanguageServer):
-    """Runs the handlers of ``methods``, and shows the client what the session reports."""
+    """Runs the handlers of ``methods``, and shows the events of the session to the client."""
 
     protocol: Protocol
 
@@ -45,7 +45,7 @@ class Server(LanguageServer):
             protocol_cls=Protocol,
             converter_factory=default_converter,
         )
-        # At INFO pygls writes the body of every message.
+        # pygls logs the body of every message at INFO.
         logging.getLogger("pygls").setLevel(logging.ERROR)
         logging.getLogger("pygls.protocol.json_rpc").addFilter(ErrorsOfClients())
         self.protocol.answered |= answered
@@ -56,7 +56,8 @@ class Server(LanguageServer):
             self.feature(method)(handler)
 
     async def run(self, reader: asyncio.StreamReader) -> int:
-        """Handle messages until ``exit``, or until the client is gone; the exit status."""
+        """Handle messages until ``exit``, or until the client disconnects; return the exit
+        status."""
         import threading
 
         messages = asyncio.create_task(
@@ -79,7 +80,8 @@ class Server(LanguageServer):
         return 0 if self.protocol.is_shut_down else 1
 
     def report_server_error(self, error: Exception, source: Any) -> None:
-        """Log only: a message to the client about an error in sending messages never ends."""
+        """Log an error. A message to the client about a failed message would cause the next
+        failure."""
         if isinstance(error, JsonRpcException) and not isinstance(error, JsonRpcInternalError):
             return  # the client has it as an answer
         logger.error("%s: %s", getattr(source, "__name__", source), error, exc_info=error)

@@ -33,7 +33,8 @@ _COMMANDS: dict[DocumentKind, str] = {
 
 
 def show_actions(unit: Unit, params: types.CodeActionParams) -> Iterator[types.CodeAction]:
-    """On the line of a target's name; where they are asked for, anywhere below it as well."""
+    """Yield actions on the line of a target's name; if requested by kind, also on the lines below
+    it."""
     wanted = params.context.only
     if not asked_for(SHOW_KIND, wanted):
         return
@@ -62,7 +63,7 @@ def show_actions(unit: Unit, params: types.CodeActionParams) -> Iterator[types.C
 
 
 def target_at(unit: Unit, line: int, *, anywhere: bool) -> str | None:
-    """The target whose name is on a line, or that begins above it."""
+    """Return the target whose name is on a line; with ``anywhere``, else the nearest one above."""
     above = None
     for shown in unit.reports():
         report = shown.report

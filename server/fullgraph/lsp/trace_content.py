@@ -1,4 +1,4 @@
-"""A target and what was traced of it, as plain data: graphs, breaks, sizes, guards."""
+"""Convert a target's trace to plain data for clients: graphs, breaks, sizes and guards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from fullgraph_engine.protocol.sources import in_user_words
 from fullgraph_engine.protocol.trace_steps import TraceStep
 
 MOST_GUARDS = 200
-"""Guards of one kind that are told one by one."""
+"""Maximum number of guards of one kind that are listed."""
 
 _OUTCOMES = {
     "resumed": "Python does this, and the next graph goes on behind it.",
@@ -72,9 +72,10 @@ _NOWHERE = Range(Position(0, 0), Position(0, 0))
 
 @dataclass(frozen=True)
 class _Subject:
-    """A target with a report for each probe; with none while its first run goes on.
+    """A target with a report for each probe.
 
-    Before the run has found the targets, that is all that is known, and the name is empty.
+    ``runs`` is empty during the target's first run. ``name`` is empty until the run has found the
+    targets of the file.
     """
 
     name: str
@@ -93,10 +94,10 @@ def trace_content(
     run: int | None = None,
     probe: int | None = None,
 ) -> dict[str, Any] | None:
-    """None where no target is known. The target that is named, or at or above a line.
+    """Return the trace of a target: by name, else the target at or above a line; None without one.
 
-    It may have several runs, one for each probe: ``run`` says which, from 0, or ``probe``, by the
-    number of its probe. Where neither does, it is that of the probe comment on the line.
+    A target has one run for each probe. ``run`` is the index of the run, ``probe`` the number of
+    its probe. Without both, a line with a probe comment selects the run of that probe.
     """
     subjects = _subjects(unit)
     written = None
@@ -121,7 +122,7 @@ def trace_content(
 
 
 def _subjects(unit: Unit) -> list[_Subject]:
-    """In the order of the text."""
+    """Return all targets in the order of the text."""
     runs: dict[str, list[ShownReport]] = defaultdict(list)
     for shown in unit.reports():
         runs[shown.report.name].append(shown)
@@ -155,14 +156,14 @@ def _chosen(
     around = subjects[number]
     if around.traced:
         return around
-    # A part of other targets, as a layer of a model is, was traced with them.
+    # A part of other targets, such as a layer of a model, was traced with them.
     end = starts[number + 1] if number + 1 < len(starts) else len(unit.document.positions)
     whole = (subject for subject in traced if _reached(unit, subject, starts[number], end))
     return next(whole, around)
 
 
 def _reached(unit: Unit, subject: _Subject, first: int, end: int) -> bool:
-    """Some operator of a target comes from these lines."""
+    """Whether some operator of a target comes from these lines."""
     found = unit.results.told(subject.name).trace_steps
     steps = (step for steps in found.by_probe.values() for step in steps) if found else ()
     return any(first <= line < end for step in steps for line in step.ops_by_line)
@@ -180,7 +181,7 @@ def _about(unit: Unit, subject: _Subject, names: Sequence[str]) -> dict[str, Any
 
 
 def _awaited(unit: Unit, subject: _Subject, names: Sequence[str]) -> dict[str, Any]:
-    """A target of which nothing is known but that it is being traced."""
+    """Return the content for a target whose first run has not ended."""
     nothing = dict.fromkeys(("graphs", "ops", "breaks", "guards", "recompiles", "seconds"), 0)
     empty: dict[str, Any] = {"runs": [], "steps": [], "guardGroups": [], "remarks": []}
     return {
@@ -227,7 +228,7 @@ class _Content:
         number = 0
         for step in self._steps:
             if step.kind == "break":
-                # Of one that was edited nothing is known any more.
+                # The range of a break is unknown after its line was edited.
                 if step.range is not None:
                     yield self._break(step, step.range)
                 continue
@@ -242,7 +243,7 @@ class _Content:
                 for line, ops in step.ops_by_line.items()
                 if line < len(self._unit.document.positions)
             ]
-            # After an edit, operators of the lines that it touched are nowhere.
+            # After an edit, operators of the edited lines have no place.
             elsewhere = step.ops - sum(place.ops for place in step.places)
             yield {
                 "kind": "graph",
@@ -283,7 +284,8 @@ class _Content:
         }
 
     def _call(self, stack: Sequence[Frame], inlined: int) -> dict[str, Any] | None:
-        """Where the function that was compiled calls what leads to a break."""
+        """Return where the compiled function calls the code that breaks; None if it is not in the
+        file."""
         frame = stack[-inlined] if 0 < inlined <= len(stack) else None
         if frame is None or frame.path != self._unit.document.name or not self._shown.current:
             return None
@@ -294,7 +296,7 @@ class _Content:
         )
 
     def _finding_of(self, step: TraceStep) -> FileFinding | None:
-        # Also one that a comment hides in the text.
+        # A comment may hide the finding in the text, but not here.
         for item in self._findings:
             if (item.finding.code, item.finding.range) == (step.code, step.range):
                 return item
@@ -314,7 +316,7 @@ class _Content:
         ]
 
     def _shapes_by_line(self) -> dict[int, list[str]]:
-        """What names were on each line, as hints say it."""
+        """Return the values of names by line, formatted as in inlay hints."""
         found = self._unit.results.told(self._subject.name).shapes
         places = found.by_probe.get(self._probe, {}) if found is not None else {}
         by_line: dict[int, list[str]] = defaultdict(list)
@@ -328,7 +330,7 @@ class _Content:
     # -- beside it ----------------------------------------------------------------------------
 
     def _guards(self) -> Iterator[dict[str, Any]]:
-        """By kind, those of which there are most first."""
+        """Yield groups of guards by kind, largest group first."""
         found = self._unit.results.told(self._subject.name).guards
         frames = found.by_probe.get(self._probe, ()) if found is not None else ()
         groups: dict[str, list[tuple[GuardedFrame, FoundGuard]]] = defaultdict(list)
@@ -348,7 +350,7 @@ class _Content:
         }
 
     def _remarks(self) -> Iterator[dict[str, Any]]:
-        """Findings of the run that are no break among its steps."""
+        """Yield findings of the run, except the breaks among its steps."""
         breaks = {(step.code, step.range) for step in self._steps if step.kind == "break"}
         for item in kept(self._findings, self._unit.document.positions):
             if (item.finding.code, item.finding.range) in breaks:
@@ -394,7 +396,7 @@ def _has_tensor(place: PlaceShapes) -> bool:
 
 
 def _words(kind: str) -> str:
-    """``DICT_CONTAINS`` as people would write it."""
+    """Convert a guard kind to words: ``DICT_CONTAINS`` to ``Dict contains``."""
     return kind.replace("_", " ").capitalize()
 
 

@@ -1,4 +1,4 @@
-"""Shows documents in whichever way the client can: by its own scheme, as a file, as text."""
+"""Show documents in the way that the client supports: by a URI scheme, as a file, or as text."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 SCHEME = "fullgraph"
 
 VirtualKind = DocumentKind | Literal["timings", "measured"]
-"""Those that are no ``DocumentKind`` are of a file, whose name is the target, and known without
-asking an engine."""
+"""Kind of a document. Timings and measurements are about a file, whose name replaces the target;
+they do not need the engine."""
 _KINDS: tuple[VirtualKind, ...] = (*DOCUMENT_KINDS, "timings", "measured")
 
 
 @dataclass(frozen=True)
 class Address:
-    """Which document a URI means: ``fullgraph:/graph/Net/Net.graph.py?file%3A///model.py``.
+    """The URI of a document, such as ``fullgraph:/graph/Net/Net.graph.py?file%3A///model.py``.
 
-    The last part of its path is what an editor shows as title and takes the language from. About
-    the run with one probe it is ``fullgraph:/graph/Net/1/Net.probe2.graph.py?…``.
+    An editor uses the last part of the path as title and to detect the language. A document about
+    the run with one probe is ``fullgraph:/graph/Net/1/Net.probe2.graph.py?…``.
     """
 
     kind: VirtualKind
@@ -66,7 +66,7 @@ class Address:
 
     @classmethod
     def read(cls, text: str) -> Address | None:
-        """None for what is no address of ours. Clients escape more or less than we do."""
+        """Parse a URI; None if it is not the address of a document. Clients escape differently."""
         parts = urlsplit(text)
         path = parts.path.split("/")
         probe = path[3] if len(path) == 5 else ""
@@ -81,22 +81,23 @@ class Address:
 
 
 class VirtualDocuments:
-    """The documents of one client."""
+    """Opens and refreshes documents in one client."""
 
     def __init__(self, connection: Connection, session: Session, progress: Progress) -> None:
         self._connection = connection
         self._session = session
         self._folder: Path | None = None
         self._open: dict[str, Address] = {}
-        """What the client has asked for by its URI, so that it can be told of newer texts."""
+        """Documents that the client has requested, by URI, so that it can be notified of
+        changes."""
         self._measured: dict[str, tuple[str, Sequence[Timed]]] = {}
-        """By the URI of a file: its text then, and what came of it."""
+        """Measurements by the URI of their file, with the text that was measured."""
         self._service = DocumentService(
             session, lambda wish, cancel: progress.document(wish.target, wish.kind, cancel)
         )
 
     async def content(self, uri: str) -> str:
-        """The text behind a URI of our scheme. What is wrong is said in the document."""
+        """Return the text of a document URI; problems are described in the text."""
         address = Address.read(uri)
         if address is None:
             return f"{uri} is not an address of a document of fullgraph.\n"
@@ -109,17 +110,18 @@ class VirtualDocuments:
     async def show(
         self, unit: Unit, kind: DocumentKind, target: str, probe: int | None = None
     ) -> dict[str, Any]:
-        """Open a document in the client; the answer has the text where nothing else can be done."""
+        """Open a document about a target; the answer contains the text if the client cannot open
+        it."""
         address = Address(kind, target, unit.document.uri, probe)
         return await self._show(unit, address, focus=True)
 
     async def show_timings(self, unit: Unit) -> dict[str, Any]:
-        """The same of where the time of the last run of a file went, which leaves the focus."""
+        """Open a document with the timings of a file's last run, without taking the focus."""
         address = Address("timings", short_name(unit), unit.document.uri)
         return await self._show(unit, address, focus=False)
 
     async def show_measured(self, unit: Unit, text: str, timed: Sequence[Timed]) -> dict[str, Any]:
-        """The same of how long targets of a file take, which had that text."""
+        """Open a document with measurements of a file's targets; ``text`` is what was measured."""
         self._measured[unit.document.uri] = text, timed
         address = Address("measured", short_name(unit), unit.document.uri)
         self._refresh([str(address)])
@@ -149,13 +151,13 @@ class VirtualDocuments:
         return {"uri": str(address), "shown": False, "text": text}
 
     def run_ended(self, unit: Unit) -> None:
-        """There are new results of a text: what is open about it may be of an older one."""
+        """Refresh the open documents about a file after a run of it has ended."""
         uri = unit.document.uri
         self._service.changed(uri)
         self._refresh([shown for shown, address in self._open.items() if address.uri == uri])
 
     def _refresh(self, uris: Sequence[str]) -> None:
-        """Have the client ask for the texts of documents again that it has open."""
+        """Ask the client to request the texts of these documents again, if it has them open."""
         if not self._session.client.text_document_content:
             return
         for uri in uris:
@@ -172,16 +174,16 @@ class VirtualDocuments:
         self._open = {shown: a for shown, a in self._open.items() if a.uri != uri}
 
     def close(self) -> None:
-        """Remove the files; editors that show one keep its text."""
+        """Delete the files that were written; editors that show one keep its text."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
     def _file(self, address: Address, text: str) -> Path:
-        """A file that only its reader may read, and nobody write."""
+        """Write a document to a file that only the user can read and nobody can modify."""
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="fullgraph-"))
-        # One folder for each file that is read about: their targets may have the same names.
+        # Each source file gets a folder, because targets of several files may have the same name.
         folder = self._folder / _plain_name(address.uri.rsplit("/", 1)[-1])
         folder.mkdir(exist_ok=True)
         path = folder / address.name
@@ -194,5 +196,5 @@ class VirtualDocuments:
 
 
 def _plain_name(name: str) -> str:
-    """Something that every file system takes as a name."""
+    """Convert a name to one that is valid on every file system."""
     return re.sub(r"[^\w.-]+", "_", unquote(name)).strip("_.")[:80] or "target"

@@ -1,4 +1,4 @@
-"""Causes and costs of graph breaks in words."""
+"""Describe causes and costs of graph breaks in words."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from fullgraph.domain.phrases import amount, listing
 from fullgraph_engine.protocol import BreakCause, BreakCost, GraphCut
 
 _MOST_CUTS = 6
-"""On a page."""
+"""Maximum number of cuts that a page lists."""
 
 
 def cause_words(cause: BreakCause, line: int, shown: Callable[[str], str] = short_path) -> str:
-    """``the call of `print```, ``line 12``; ``line``, zero-based, is that of the finding, and
-    ``shown`` says how paths are shown."""
+    """Describe a cause: ``the call of `print```, ``line 12``.
+
+    ``line`` is the zero-based line of the finding; ``shown`` formats paths.
+    """
     if cause.kind == "call":
         return f"the call of `{cause.function}`"
     if cause.kind == "place":
@@ -24,7 +26,8 @@ def cause_words(cause: BreakCause, line: int, shown: Callable[[str], str] = shor
 
 
 def clause(cost: BreakCost) -> str:
-    """``cuts 340 ops into 120 + 220, syncs with the device (`Tensor.item()`)``, and so on."""
+    """Describe a cost in a clause: ``cuts 340 ops into 120 + 220, syncs with the device
+    (`Tensor.item()`)``."""
     facts = [_eager(cost)] if cost.eager else []
     dividing = [cut for cut in cost.cuts if cut.before and cut.after]
     if len(dividing) == 1 == len(cost.cuts):
@@ -44,7 +47,7 @@ def clause(cost: BreakCost) -> str:
 
 
 def page(cost: BreakCost) -> str:
-    """All that is known of what a graph break costs, in Markdown."""
+    """Describe the cost of a graph break in full, as Markdown."""
     often = f", to which it comes {cost.met:,} times" if cost.met > 1 else ""
     lines = [f"**Cost of this graph break** in one call of `{cost.target}`{often}", ""]
     lines += [f"- {_eager(cost)}"] if cost.eager else []

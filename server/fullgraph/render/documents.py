@@ -1,4 +1,4 @@
-"""A document about one target as text: what a run wrote down, and how it ended."""
+"""Build a document about one target from the events of its runs."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ _NOTHING: dict[DocumentKind, str] = {
 }
 
 OFF = "# fullgraph: off"
-"""First line of what is Python: an editor that opens it must not trace it in turn."""
+"""First line of documents that are Python code, so that an editor does not trace them."""
 
 
 def document_request(request: Analyze, kind: DocumentKind) -> Analyze:
-    """The request for a document, of one like those for findings."""
-    # Only for sizes it matters what a second run, with first dimensions dynamic, does.
+    """Convert a request for findings to a request for a document."""
+    # Only shape events differ in the second run, which makes the first dimensions dynamic.
     wanted: tuple[Part, ...] = ("first", "second") if kind == "events" else ("first",)
     parts = tuple(part for part in wanted if part in request.parts)
     return dataclasses.replace(request, documents=(kind,), parts=parts)
@@ -69,20 +69,20 @@ def document_request(request: Analyze, kind: DocumentKind) -> Analyze:
 
 @dataclass
 class _Run:
-    """What the last attempt of a run wrote."""
+    """Document parts that the last attempt of a run wrote."""
 
     attempt: str = ""
     parts: list[DocumentPart] = field(default_factory=list)
 
 
 class Draft:
-    """Takes the events of an analysis, and gives the document at any time."""
+    """Collects the events of an analysis; the document can be built at any time."""
 
     def __init__(self, kind: DocumentKind, target: str, text: str = "") -> None:
         self.kind: DocumentKind = kind
         self.target = target
         self._text = text
-        """The analyzed text, for the lines that guards come from."""
+        """The analyzed text, to quote the lines that guards come from."""
         self._guards: list[GuardsFound] = []
         self._runs: dict[RunId, _Run] = {}
         self._reports: list[TargetReport] = []
@@ -113,7 +113,7 @@ class Draft:
 
     @property
     def saved(self) -> tuple[SavedEvents, ...]:
-        """Events that a later run can be compared with."""
+        """Saved events, with which a later run can be compared."""
         return tuple(
             SavedEvents(id_, part.number, part.archive)
             for id_ in sorted(self._runs)
@@ -123,12 +123,12 @@ class Draft:
 
     @property
     def differs(self) -> bool:
-        """Whether events are not those that they were compared with."""
+        """Whether a run's events differ from the saved events that they were compared with."""
         return any(part.differs for run in self._runs.values() for part in run.parts)
 
     @property
     def found(self) -> bool:
-        """The text has such a target, as far as is known."""
+        """Whether the file has this target; True until the targets are known."""
         return self._known is None or self.target in self._known
 
     @property
@@ -139,12 +139,13 @@ class Draft:
 
     @property
     def complete(self) -> bool:
-        """All that there is to say is said."""
+        """Whether the analysis ended without problems."""
         return not self.problem and not self._problem and not any(_trouble(self._reports))
 
     @property
     def problem(self) -> str:
-        """Why there is nothing, in a sentence; empty if there is something, or all went well."""
+        """Sentence that explains why the document is empty; empty if it has content or all went
+        well."""
         if self.written:
             return ""
         if self._problem:
@@ -154,7 +155,7 @@ class Draft:
         return " ".join(_trouble(self._reports))
 
     def of(self, probe: int) -> Draft:
-        """What there is of the run with one probe; of all, where there is none with it."""
+        """Return a draft with the run of one probe only; this draft if no run has that probe."""
         reports = [report for report in self._reports if report.probe_number == probe]
         if not reports:
             return self
@@ -166,7 +167,7 @@ class Draft:
         return draft
 
     def text(self, name: str) -> str:
-        """The document; ``name`` is what the file is called in it."""
+        """Return the text of the document; ``name`` is the name of the file in it."""
         lines: list[str] = []
         about = _ABOUT[self.kind].format(target=self.target)
         header = [f"{about}. From {name}."]
@@ -194,7 +195,7 @@ class Draft:
         return list(_trouble(self._reports, written=self.written))
 
     def _parts(self) -> Iterator[tuple[list[str], DocumentPart]]:
-        """All parts, the first of each run with a line that tells it from others."""
+        """Yield all parts; the first part of each run has a label if there are several runs."""
         if self.kind == "guards":
             yield from self._guard_parts()
             return
@@ -233,7 +234,7 @@ class Draft:
 
 
 def _capped(text: str) -> str:
-    """Up to the end of the last line that there is room for."""
+    """Cut a text after the last line that fits into ``MOST_TEXT`` characters, and say so."""
     if len(text) <= MOST_TEXT:
         return text
     kept = text[: text.rfind("\n", 0, MOST_TEXT) + 1]
@@ -248,7 +249,7 @@ def _facts(report: TargetReport) -> str:
 
 
 def _trouble(reports: list[TargetReport], *, written: bool = False) -> Iterator[str]:
-    """How runs ended that did not end well, each in a sentence."""
+    """Yield a sentence for each run that did not complete."""
     for report in reports:
         if report.status == "no-probe":
             yield (

@@ -1,4 +1,4 @@
-"""The lines of code that a finding is about, with the range marked below them."""
+"""Draw the source lines of a finding with the range marked below them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from fullgraph.render import cells
 from fullgraph.render.paint import Paint, Style
 from fullgraph_engine.protocol import Range, TextEdit
 
-# A range of more lines than these is shown by its beginning and its last line.
+# A range with more than ``_MOST`` lines is shown as its first ``_HEAD`` lines and its last line.
 _HEAD = 4
 _MOST = 6
 
 
 @dataclass(frozen=True)
 class _Row:
-    """A line of the excerpt. ``number`` is zero-based; None has no number."""
+    """A line of the excerpt; ``number`` is its zero-based line number, None for marks."""
 
     number: int | None
     parts: tuple[tuple[Style | None, str], ...]
@@ -25,14 +25,15 @@ class _Row:
 
 
 class Excerpt:
-    """Draws into a margin that is wide enough for every line number of one finding."""
+    """Draws excerpts whose margin fits every line number of one finding."""
 
     def __init__(self, paint: Paint, margin: int) -> None:
         self.paint = paint
         self.margin = margin
 
     def mark(self, text: TextPositions, place: Range, style: Style) -> list[str]:
-        """The lines of ``place`` with context around, and the range underlined."""
+        """Draw the lines of a range with one line of context on each side, and underline the
+        range."""
         first, last = place.start.line, _last_line(place)
         if not 0 <= first < len(text):
             return []
@@ -47,7 +48,7 @@ class Excerpt:
         return [self._draw(row) for row in rows]
 
     def edit(self, text: TextPositions, edit: TextEdit) -> list[str]:
-        """The lines that an edit takes away and those that it puts there, with context."""
+        """Draw the lines that an edit removes and adds, with one line of context on each side."""
         first, last = edit.range.start.line, edit.range.end.line
         if not 0 <= first < len(text):
             return []
@@ -56,7 +57,7 @@ class Excerpt:
         tail = text.line(last)[text.column(edit.range.end) :]
         before = [text.line(number) for number in range(first, last + 1)]
         after = (head + edit.text + tail).split("\n")
-        # Lines that stay as they are at either end are context, not change.
+        # Unchanged lines at both ends are context.
         start = 0
         while before and after and before[0] == after[0]:
             del before[0], after[0]
@@ -81,7 +82,7 @@ class Excerpt:
 
     @property
     def room(self) -> int:
-        """Cells for code, to the right of the margin."""
+        """Number of cells for code to the right of the margin."""
         return max(40, self.paint.code - self.margin - 4)
 
     def _one(self, text: TextPositions, place: Range, style: Style) -> Iterator[_Row]:
@@ -95,7 +96,7 @@ class Excerpt:
         shown = left + cells.printable(part.text) + right
         yield _Row(number, ((None, shown),))
         before = len(left) + cells.width(line[part.skipped : start])
-        # An empty range still gets its mark.
+        # An empty range gets one mark.
         marked = cells.width(line[start : min(end, part.skipped + len(part.text))])
         yield _Row(None, ((None, " " * before), (style, "^" * max(1, marked))))
 
@@ -147,13 +148,13 @@ class Excerpt:
 
 
 def margin(*ranges: Range, extra: int = 0) -> int:
-    """Cells that the largest line number shown needs."""
+    """Return the number of digits of the largest line number in an excerpt."""
     lines = [number for place in ranges for number in (place.start.line, place.end.line)]
     return len(str(max(lines, default=0) + 2 + extra))
 
 
 def _last_line(place: Range) -> int:
-    # A range that ends before the first character of a line does not show that line.
+    # A range that ends at the start of a line does not include that line.
     if place.end.byte == 0 and place.end.line > place.start.line:
         return place.end.line - 1
     return max(place.end.line, place.start.line)

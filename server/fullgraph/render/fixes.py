@@ -1,4 +1,4 @@
-"""Fixes in words and as JSON."""
+"""Format fixes as text and as JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FixedFile:
-    """What became of one file. ``problem`` says in a sentence why nothing was tried or written."""
+    """Result of fixing one file; ``problem`` explains in a sentence why it was not fixed or
+    written."""
 
     path: str
     before: str
@@ -33,9 +34,9 @@ class FixedFile:
 
 
 def fixed_text(file: FixedFile, paint: Paint, *, verbose: bool = False) -> str:
-    """What was done in a file, a line for each fix and each break that is left.
+    """Format the result of a file, with a line for each applied fix and each remaining break.
 
-    ``verbose``: also what was tried in vain.
+    ``verbose`` adds the rewrites that were tried and refused.
     """
     return "\n".join(_lines(file, paint, verbose))
 
@@ -71,7 +72,7 @@ def _lines(file: FixedFile, paint: Paint, verbose: bool) -> Iterator[str]:
 
 
 def upstream(offered: Offered) -> BreakCause | None:
-    """The code of a library that a break comes from, where no rewrite of the file ends it."""
+    """Return the library code that causes a break which no rewrite of the file fixes; else None."""
     causes = offered.finding.causes
     verified_ones = (fix for fix in offered.search.fixes if fix.grade != "suggestion")
     if any(cause.own for cause in causes) or any(verified_ones):
@@ -80,8 +81,10 @@ def upstream(offered: Offered) -> BreakCause | None:
 
 
 def issue_command(file: FixedFile, finding: Finding) -> str:
-    """The command that prints the text of an issue with a minified repro; empty while the finding
-    is in a text that is not in the file."""
+    """Return the command that prints an issue with a minified repro.
+
+    It is empty if the finding is in a fixed text that was not written to the file.
+    """
     if file.fixed.text != file.before and not file.written:
         return ""
     place = f"{file.path}:{finding.range.start.line + 1}"
@@ -89,7 +92,7 @@ def issue_command(file: FixedFile, finding: Finding) -> str:
 
 
 def verified(fix: Fix) -> str:
-    """What was verified, in one clause."""
+    """Describe in one clause what the verification of a fix showed."""
     number = sum(len(one.cases) for one in fix.compared)
     first, *more = fix.findings
     parts = [
@@ -107,7 +110,7 @@ def verified(fix: Fix) -> str:
 
 
 def fixed_json(files: tuple[FixedFile, ...], torch: str, problems: tuple[str, ...]) -> str:
-    """All files as JSON text; each fix with its edits, its grade and what was verified."""
+    """Format all files as JSON; each fix has its edits, its grade and its verification."""
     document: dict[str, Any] = {
         "version": VERSION,
         "torch": torch or None,
@@ -159,7 +162,10 @@ def _offered(offered: Offered, text: str, file: FixedFile) -> dict[str, Any]:
 
 
 def fix_json(fix: Fix, text: str) -> dict[str, Any]:
-    """A fix; ranges are of ``text``, which it changes, in lines and UTF-16 characters from zero."""
+    """Convert a fix to JSON data.
+
+    Ranges are in ``text``, which the fix edits, as zero-based lines and UTF-16 characters.
+    """
     positions = TextPositions(text)
     return {
         "title": fix.candidate.title,

@@ -1,4 +1,4 @@
-"""Workflow commands of GitHub Actions: each finding becomes an annotation of the diff."""
+"""Format findings as workflow commands of GitHub Actions, which annotate the changed lines."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning"}
 
 
 def file_github(file: CheckedFile) -> str:
-    """The annotations of a file, one workflow command a line; empty without findings."""
+    """Format the findings of a file, one workflow command per line; empty without findings."""
     return "\n".join(_commands(file))
 
 
 def problem_github(problem: str, path: str = "") -> str:
-    """What the tool could not do, as an annotation."""
+    """Format a problem of the check as an annotation."""
     place = f" file={_property(path)}" if path else " title=fullgraph"
     return f"::error{place}::{_data(problem)}"
 
@@ -41,7 +41,7 @@ def _command(file: CheckedFile, item: FileFinding) -> str:
         "title": f"fullgraph: {item.finding.code}",
     }
     if place.end_line != place.line:
-        # Columns are only understood within one line.
+        # GitHub supports columns only within one line.
         del properties["col"], properties["endColumn"]
     written = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
     return f"::{_COMMANDS.get(item.severity, 'notice')} {written}::{_data(_message(item))}"

@@ -1,4 +1,4 @@
-"""Guards as people read them: as a tree of text, and what there is to say of one expression."""
+"""Format guards for people: as a text of all frames, and for a single expression."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MOST_SHOWN = 12
 def guards_text(
     frames: Iterable[GuardedFrame], note: str = "", line_of: Callable[[int], str] | None = None
 ) -> str:
-    """Guards by frame, then by the line that caused them; what libraries ask for comes last.
+    """Format guards by frame, then by the line that caused them; guards of library code come last.
 
-    ``line_of`` gives the text of a zero-based line.
+    ``line_of`` returns the text of a zero-based line.
     """
     lines: list[str] = []
     for frame in frames:
@@ -36,7 +36,7 @@ def guards_text(
 
 
 def frame_title(frame: GuardedFrame) -> str:
-    """``forward, lines 12-20 [0/0]: 41 guards, entered 2 times``."""
+    """Format the heading of a frame: ``forward, lines 12-20 [0/0]: 41 guards, entered 2 times``."""
     place = f"lines {frame.first_line + 1}-{frame.last_line + 1}"
     if frame.path:
         place = f"{frame.path}:{frame.first_line + 1}"
@@ -92,31 +92,31 @@ def _amount(guards: Iterable[FoundGuard]) -> str:
 
 @dataclass(frozen=True)
 class Asked:
-    """An expression of the text: its words without spaces, and the zero-based line it is in."""
+    """An expression in the text: its code without spaces, and its zero-based line."""
 
     words: str
     line: int
 
     @property
     def path(self) -> str:
-        """What follows the first name: ``.training`` of ``self.training``."""
+        """Attributes after the first name: ``.training`` of ``self.training``."""
         return re.sub(r"^\w+", "", self.words)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The guards on an expression, and how many there are on what it holds."""
+    """Guards on an expression, and the number of guards on its attributes and items."""
 
     guards: tuple[tuple[GuardedFrame, FoundGuard], ...]
     below: int
 
 
 def about(asked: Asked, frames: Iterable[GuardedFrame]) -> Answer:
-    """The guards on an expression.
+    """Find the guards on an expression.
 
-    A local is meant in the lines of its frame, a global anywhere. In functions that were traced
-    into their caller, names are other ones; there the guards of the line are looked through for
-    what is reached by the same attributes.
+    A local matches within the lines of its frame, a global anywhere. Functions that were inlined
+    into a caller have other names; their guards match if they are caused by the same line and end
+    with the same attributes.
     """
     found: list[tuple[GuardedFrame, FoundGuard]] = []
     below = 0
@@ -143,7 +143,7 @@ def _on_line(frame: GuardedFrame, guard: FoundGuard, line: int) -> bool:
 
 
 def answer_markdown(asked: Asked, answer: Answer) -> str:
-    """Empty where there is nothing to say."""
+    """Format the guards on an expression as Markdown; empty without guards."""
     counted = Counter(
         (sentence, guard.kind) for _, guard in answer.guards for sentence in sentences(guard)
     )
@@ -168,5 +168,5 @@ def answer_markdown(asked: Asked, answer: Answer) -> str:
 
 
 def answer_text(asked: Asked, answer: Answer) -> str:
-    """The same without Markdown."""
+    """Format the guards on an expression as plain text."""
     return answer_markdown(asked, answer).replace("**", "").replace("`", "")

@@ -1,4 +1,4 @@
-"""The JSON format: one object, made for programs. Lines and UTF-16 characters count from zero."""
+"""The JSON output of a check. Lines and UTF-16 characters are zero-based."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VERSION = 1
 
 
 def check_json(checked: Checked) -> str:
-    """The results of a check as JSON text, in the format that ``VERSION`` numbers."""
+    """Format the results of a check as JSON, in the format with the number ``VERSION``."""
     document: dict[str, Any] = {
         "version": VERSION,
         "torch": checked.torch or None,
@@ -42,7 +42,7 @@ def check_json(checked: Checked) -> str:
 
 
 def dump(document: object) -> str:
-    """Readable JSON; what UTF-8 cannot hold (half a surrogate pair) is escaped."""
+    """Serialize an object as indented JSON; surrogates that UTF-8 cannot encode are escaped."""
     text = json.dumps(document, indent=2, ensure_ascii=False)
     try:
         text.encode("utf-8")
@@ -104,7 +104,7 @@ def _target(file: CheckedFile, report: TargetReport) -> dict[str, Any]:
 
 
 def _region(file: CheckedFile, region: Region) -> dict[str, Any]:
-    """A region as JSON; ``site`` is the compiling call."""
+    """Convert a region to JSON data; ``site`` is the compiling call."""
     return {
         "program": shown_path(file, region.program),
         "api": region.api,
@@ -119,7 +119,7 @@ def _region(file: CheckedFile, region: Region) -> dict[str, Any]:
 
 
 def _forecast(file: CheckedFile, made: ForecastFound) -> dict[str, Any]:
-    """What further calls of a target recompiled; one for each probe of it."""
+    """Convert the forecast of a target with one probe to JSON data."""
     return {
         "run": str(made.run),
         "note": made.note,
@@ -151,7 +151,7 @@ def _probe(probe: ProbeInfo | None) -> dict[str, str] | None:
 
 
 def finding_words(file: CheckedFile, item: FileFinding) -> str:
-    """The code of a finding in one line, however it is laid out."""
+    """Return the code of a finding as one line, independent of its layout."""
     return " ".join(file.text.between(item.finding.range).split())
 
 
@@ -201,13 +201,13 @@ def _finding(file: CheckedFile, item: FileFinding, rank: int | None) -> dict[str
 
 
 def _cell(file: CheckedFile, place: Range) -> dict[str, Any]:
-    """In a notebook, the number of the cell from 1 and the line in it from 0."""
+    """Return the cell of a range in a notebook (from 1) and the line in the cell (from 0)."""
     cell = cell_of(file.path, file.text, place.start.line)
     return {"cell": {"number": cell.cell, "line": cell.line}} if cell is not None else {}
 
 
 def _cost(cost: BreakCost | None, rank: int | None) -> dict[str, Any] | None:
-    """``rank`` is 1 for the costliest of the file."""
+    """Convert a cost to JSON data; ``rank`` is 1 for the costliest break of the file."""
     if cost is None:
         return None
     derived = {"separated": cost.separated, "worth_fixing": cost.worth_fixing}
@@ -234,7 +234,7 @@ def _fix(file: CheckedFile, fix: Fix) -> dict[str, Any]:
 
 
 def range_json(place: Span) -> dict[str, Any]:
-    """A range as LSP has it."""
+    """Convert a range to the JSON form of LSP."""
     return {
         "start": {"line": place.line, "character": place.character},
         "end": {"line": place.end_line, "character": place.end_character},

@@ -1,4 +1,4 @@
-"""How long targets take, for people and as JSON."""
+"""Format measured run times as text and as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def measured_document(path: str, timed: Sequence[Timed], *, current: bool) -> str:
-    """What an editor shows about a file; ``current``: it was measured as it is now."""
+    """Format the document about a file; ``current`` is false if the text was edited since."""
     name = PurePath(path).name
     if not timed:
         return f"{name} was not measured since it was opened. Measure a target; this follows.\n"
@@ -30,7 +30,7 @@ def measured_document(path: str, timed: Sequence[Timed], *, current: bool) -> st
 
 
 def measured_text(timed: Sequence[Timed], paint: Paint = PLAIN) -> str:
-    """A few lines for each target."""
+    """Format a few lines for each measured target."""
     return "\n".join(line for one in timed for line in _lines(one, paint))
 
 
@@ -47,7 +47,7 @@ def _lines(one: Timed, paint: Paint) -> list[str]:
 
 
 def _where(measurement: Measurement) -> str:
-    """On what it was measured, and that nothing is known of a GPU."""
+    """Describe the device of a measurement; GPUs are not measured."""
     threads = amount(measurement.threads, "thread")
     return f"on the CPU with {threads}; nothing is measured on a GPU"
 
@@ -63,7 +63,7 @@ def _compiled(name: str, one: Measurement, plain: Measurement) -> str:
 
 
 def measured_json(one: Timed) -> dict[str, Any]:
-    """Times in seconds; null for what was not measured."""
+    """Convert measurements to JSON data: times in seconds, null for what was not measured."""
     return {
         "target": one.target,
         "inputs": one.inputs,

@@ -1,4 +1,4 @@
-"""Repros in words: how one gets smaller, what became of it, and the text of an issue."""
+"""Describe repros: the progress of the reduction, its outcome, and the text of an issue."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _DEED = {
     "recompile": "`torch.compile` recompiles",
     "trace": "`torch.compile` fails",
 }
-"""What happens, by the first part of a code."""
+"""What torch.compile does, by the first part of a code."""
 
 
 def reduction_words(state: ReductionState) -> str:
-    """``143 → 37 lines · 212 tried · 4.1 s``"""
+    """Describe the progress of a reduction: ``143 → 37 lines · 212 tried · 4.1 s``."""
     last = state.last
     if last is None:
         return "Starting"
@@ -39,7 +39,7 @@ def reduction_words(state: ReductionState) -> str:
 
 
 def outcome_words(outcome: ReproOutcome) -> str:
-    """``12 lines of 143, verified in a fresh Python · 212 tried · 4.1 s``"""
+    """Describe an outcome: ``12 lines of 143, verified in a fresh Python · 212 tried · 4.1 s``."""
     found = outcome.found
     if found is None:
         return ""
@@ -52,12 +52,12 @@ def outcome_words(outcome: ReproOutcome) -> str:
 
 
 def description(wanted: Wanted) -> str:
-    """What a repro shows, in one sentence."""
+    """Describe in one sentence what a repro shows."""
     if wanted.backend:
         failing = "gives other numbers than eager" if wanted.accuracy else "fails"
         return f'`torch.compile(backend="{wanted.backend}")` {failing}.'
     message = wanted.message.strip().split("\n", 1)[0].rstrip(".")
-    # Without an id the code is a name that only fullgraph gives.
+    # Only fullgraph uses codes without an id.
     identity = codes.graph_break_id(wanted.code)
     deed = _DEED.get(wanted.code.partition("/")[0], "`torch.compile` does something unexpected")
     deed += f" ({identity})" if identity else ""
@@ -65,7 +65,7 @@ def description(wanted: Wanted) -> str:
 
 
 def issue_text(outcome: ReproOutcome) -> str:
-    """Markdown to paste into an issue: what happens, the script, its output, the environment."""
+    """Return Markdown for an issue: a description, the script, its output and the environment."""
     found = outcome.found
     parts = [description(outcome.wanted)]
     if found is not None:
@@ -84,7 +84,7 @@ def issue_text(outcome: ReproOutcome) -> str:
 
 
 def outcome_json(outcome: ReproOutcome, path: str) -> dict[str, Any]:
-    """For programs. ``path`` is where the script is, empty if it is nowhere."""
+    """Convert an outcome to JSON data; ``path`` is where the script was saved, or empty."""
     found = outcome.found
     return {
         "verified": outcome.verified,
@@ -104,7 +104,7 @@ def outcome_json(outcome: ReproOutcome, path: str) -> dict[str, Any]:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    """In a fence longer than any in the text."""
+    """Put a text into a code fence that is longer than any fence in it."""
     longest = max((len(ticks) for ticks in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text.strip()}\n{fence}"

@@ -1,4 +1,5 @@
-"""SARIF 2.1.0, for code scanning services. Lines and UTF-16 columns count from one."""
+"""Format a check as SARIF 2.1.0 for code scanning services. Lines and UTF-16 columns count from
+one."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ _LEVELS = {
 
 
 def check_sarif(checked: Checked) -> str:
-    """The results of a check as SARIF text with one run; problems are notifications of the tool."""
+    """Format the results of a check as SARIF with one run; problems become tool notifications."""
     rules = sorted({item.finding.code for item in checked.findings()})
     indices = {rule: index for index, rule in enumerate(rules)}
     run = {
@@ -123,7 +124,7 @@ def _message(item: FileFinding) -> str:
 
 
 def _fingerprint(file: CheckedFile, item: FileFinding) -> str:
-    """The same while the line stays as it is, wherever it moves to."""
+    """Return a hash of a finding that does not change when its line moves."""
     finding = item.finding
     line = file.text.line(finding.range.start.line).strip()
     parts = (finding.code, finding.message, line)
@@ -172,7 +173,8 @@ def _region(place: Span) -> dict[str, int]:
 
 
 def _artifact(path: str) -> dict[str, str]:
-    """An absolute path becomes a URI; a relative one stays relative to where the check ran."""
+    """Return the location of a file: a URI for an absolute path, else relative to the check's
+    folder."""
     if Path(path).is_absolute():
         return {"uri": Path(path).as_uri()}
     return {"uri": quote(Path(path).as_posix())}

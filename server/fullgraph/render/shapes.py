@@ -1,4 +1,4 @@
-"""Values that were seen, in words: for the end of a line, and for a page."""
+"""Describe traced values for a page."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from fullgraph.domain.shapes import _times
 from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeSeen
 
 MOST_SHOWN = 12
-"""Distinct values on a page."""
+"""Maximum number of distinct values on a page."""
 
 
 def page(place: PlaceShapes, shown: str = "") -> str:
-    """All that is known of the values of a place, in Markdown. ``shown`` is its code."""
+    """Describe the traced values of a place in Markdown; ``shown`` is its code."""
     head = f"`{shown}` " if shown and "`" not in shown else ""
     if len(place.values) == 1:
         value = place.values[0]
@@ -31,7 +31,7 @@ def page(place: PlaceShapes, shown: str = "") -> str:
 
 
 def plain(markdown: str) -> str:
-    """For clients that read no Markdown."""
+    """Convert Markdown to plain text for clients that do not support it."""
     return markdown.replace("`", "").replace("**", "").replace("\n\n", "\n")
 
 

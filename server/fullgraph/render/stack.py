@@ -1,4 +1,4 @@
-"""User stacks: the frames of the user's own code in full, those of libraries as a count."""
+"""Fold user stacks: frames of user code in full, frames of libraries as a count."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from fullgraph_engine.protocol import Frame
 
 @dataclass(frozen=True)
 class Folded:
-    """Neighboring library frames that are not shown. ``package`` is where the last one is."""
+    """Consecutive library frames that are not shown; ``package`` contains the innermost of them."""
 
     count: int
     package: str
 
 
 def is_library(path: str) -> bool:
-    """Whether a frame belongs to something installed, or to no file at all."""
+    """Whether a path is in an installed package, or is not a file."""
     return path.startswith("<") or below(path) is not None
 
 
 def folded(frames: Sequence[Frame]) -> list[Frame | Folded]:
-    """Frames with runs of library frames replaced by a count.
+    """Replace library frames by a count.
 
-    What libraries did before they came to the user's code says nothing and is dropped. The
-    innermost frame is never folded: where it is a library's, it is what there is to know.
+    Library frames before the first user frame are dropped. The innermost frame is never folded,
+    because it is where the finding is.
     """
     shown: list[Frame | Folded] = []
     outermost = next((i for i, frame in enumerate(frames) if not is_library(frame.path)), 0)

@@ -1,4 +1,4 @@
-"""Findings for people: code frames, the reason, hints, the way there, and a line per target."""
+"""Format findings for a terminal: code, explanation, hints and stack, then a line per target."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from fullgraph.render.timings import timings_text
 from fullgraph_engine.protocol import Finding, Fix, Frame, Related
 
 _MOST_COSTLY = 3
-"""Graph breaks of a file that its summary names."""
+"""Maximum number of expensive graph breaks in the summary of a file."""
 
 
 @dataclass(frozen=True)
 class FindingFile:
-    """The file that a finding is in: its name as shown, as the engine knows it, and its text."""
+    """The file of a finding: its path as shown, its path in the engine, and its text."""
 
     path: str
     absolute: str
     text: TextPositions
 
     def shown(self, path: str) -> str:
-        """Any path the way this file's is shown."""
+        """Return any path in the same form as the path of this file."""
         if path in (self.absolute, self.path):
             return self.path
         folder = self.absolute.removesuffix(self.path) if self.absolute != self.path else ""
@@ -46,12 +46,13 @@ class FindingFile:
 
 
 def finding_text(item: FileFinding, place: FindingFile, paint: Paint = PLAIN) -> str:
-    """A finding in full, as in ``fullgraph check`` and in the ``rendered`` data of a diagnostic."""
+    """Format a finding in full, for ``fullgraph check`` and the ``rendered`` data of a
+    diagnostic."""
     return "\n".join(_finding(item, place, paint))
 
 
 def file_text(file: CheckedFile, paint: Paint = PLAIN, *, quiet: bool = False) -> str:
-    """Everything about one file; empty where there is nothing to say."""
+    """Format all results of a file; empty if there are none."""
     place = FindingFile(file.path, file.absolute, file.text)
     firsts = (item for item in file.findings if item.same_as is None)
     blocks = [finding_text(item, place, paint) for item in firsts]
@@ -65,7 +66,7 @@ def file_text(file: CheckedFile, paint: Paint = PLAIN, *, quiet: bool = False) -
 
 
 def check_text(checked: Checked, paint: Paint = PLAIN) -> str:
-    """The last line: how much was found, and in how much."""
+    """Format the last line of a check: the number of findings, targets and files."""
     counts = checked.severities()
     found = [
         paint(OF_SEVERITY[severity], _findings(counts[severity], severity))
@@ -129,7 +130,7 @@ def _finding(item: FileFinding, place: FindingFile, paint: Paint) -> Iterator[st
 
 
 class _Notes:
-    """The lines below an excerpt, each kind behind its own word."""
+    """Formats the lines below an excerpt; each kind of note has a name in front."""
 
     def __init__(self, excerpt: Excerpt) -> None:
         self._excerpt = excerpt
@@ -142,7 +143,7 @@ class _Notes:
         yield from self._lines(f"{name}: ", text, style)
 
     def rows(self, name: str, rows: list[str]) -> Iterator[str]:
-        """Lines that are laid out already."""
+        """Yield lines that are formatted already, with the name before the first."""
         head = f"{name}: "
         for number, row in enumerate(rows):
             lead = self.paint(Style.STRONG, head) if number == 0 else " " * len(head)
@@ -164,7 +165,7 @@ def _stack(frames: tuple[Frame, ...], place: FindingFile, notes: _Notes) -> Iter
     paint = notes.paint
     rows: list[str] = []
     shown = folded(frames)
-    # One frame is the line that is shown already.
+    # A single frame is the line in the excerpt.
     for number, frame in enumerate(shown if len(shown) > 1 else ()):
         if isinstance(frame, Folded):
             words = f"{amount(frame.count, 'frame')} of {frame.package}"
@@ -174,7 +175,7 @@ def _stack(frames: tuple[Frame, ...], place: FindingFile, notes: _Notes) -> Iter
         line = _line_words(place, frame.line) if own else str(frame.line + 1)
         where = f"{place.shown(frame.path)}:{line}"
         head = f"{cells.printable(where)} in {cells.printable(frame.function)}"
-        # The last line is that of the excerpt, unless it is in another file.
+        # The excerpt shows the code of the innermost frame, unless the frame is in another file.
         repeated = number == len(shown) - 1 and frame.path == place.absolute
         code = "" if repeated else cells.printable(_source(frame, place).strip())
         rows.append(paint(Style.DIM, head) if is_library(frame.path) else head)
@@ -208,7 +209,7 @@ def _where(related: Related, place: FindingFile) -> str:
 
 
 def _line_words(place: FindingFile, line: int) -> str:
-    """A line counted from 1; in a notebook the cell and the line in it."""
+    """Return a line number counted from 1; in a notebook, the cell and the line in it."""
     cell = cell_of(place.path, place.text, line)
     return cell.words if cell is not None else str(line + 1)
 
@@ -220,7 +221,7 @@ def _reach(item: FileFinding) -> Iterator[str]:
         facts.append(f"reached {amount(finding.count, 'time')}")
     if len(item.targets) > 1:
         facts.append(f"by {listing(item.targets)}" if facts else f"of {listing(item.targets)}")
-    # What belongs to no target was seen while the file itself was executed.
+    # A finding without a target was found while the file itself was executed.
     if finding.mode == "real" and finding.target:
         facts.append("with real tensors" if facts else "seen with real tensors")
     if facts:
@@ -228,7 +229,7 @@ def _reach(item: FileFinding) -> Iterator[str]:
 
 
 def _shown_fixes(finding: Finding) -> tuple[Fix, ...]:
-    """A terminal offers no choice: the preferred ways out, else the first."""
+    """Return the preferred fixes, else the first fix, because a terminal cannot offer a choice."""
     return tuple(fix for fix in finding.fixes if fix.preferred) or finding.fixes[:1]
 
 
@@ -258,7 +259,7 @@ def _file_summary(file: CheckedFile, paint: Paint) -> Iterator[str]:
 
 
 def _causes(file: CheckedFile, place: FindingFile) -> Iterator[str]:
-    """Causes of several findings, and what costs most."""
+    """Yield the causes of several findings, and the most expensive breaks."""
     for item in file.findings:
         if item.also:
             words = listing(

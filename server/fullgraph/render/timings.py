@@ -1,4 +1,4 @@
-"""Where the time of a check, or of a run in an editor, went, for people and as JSON."""
+"""Format where the time of a check or of an editor's run went, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from fullgraph_engine.protocol.timings import Phase
 
 _PARTS: tuple[Part, ...] = get_args(Part)
 _MOST_FRAMES = 10
-"""Lines about frames below one run; the JSON has them all."""
+"""Maximum number of frames in the text of a run; the JSON has all frames."""
 _MOST_DYNAMO = 6
 _RUNS = "runs"
-"""What is left of a request beside its own phases."""
+"""Name of the row with the time of a request outside of its own phases."""
 _WIDTH = 14
 
 _PHASES: dict[Phase, str] = {
@@ -36,8 +36,11 @@ _PHASES: dict[Phase, str] = {
 
 
 def timings_document(path: str, timings: Sequence[Timings], *, current: bool) -> str:
-    """What an editor shows about the last run of a file; ``current``: it was of the text as it is.
-    Where nothing was timed yet, how to have it timed."""
+    """Format the document about the last run of a file.
+
+    ``current`` is false if the text was edited since. Without timings, the document explains how to
+    get them.
+    """
     name = PurePath(path).name
     if not timings:
         return f"{name} was not traced since it was opened. Analyze the file; this follows.\n"
@@ -54,7 +57,7 @@ def timings_document(path: str, timings: Sequence[Timings], *, current: bool) ->
 
 
 def timings_text(timings: Sequence[Timings], paint: Paint = PLAIN, *, path: str) -> str:
-    """A table for the file at ``path``, then one for each run: a phase in each row."""
+    """Format a table for the request, then one table for each run with a row for each phase."""
     targets = list(dict.fromkeys(one.run.target for one in timings if one.run is not None))
 
     def place(one: Timings) -> tuple[int, ...]:
@@ -98,8 +101,8 @@ def _name(one: Timings) -> str:
 
 
 def _frames(one: Timings, path: str) -> list[str]:
-    """The frames that took longest, each with all its compilations; those of other files with the
-    name of theirs."""
+    """Format the frames with the longest compile times; frames of other files include the file
+    name."""
     found: dict[tuple[str, str, int], list[float]] = {}
     for frame in one.frames:
         found.setdefault((frame.function, frame.path, frame.line), []).append(frame.seconds)
@@ -119,7 +122,7 @@ def _line(of: str, line: int, path: str) -> str:
 
 
 def timings_json(one: Timings) -> dict[str, Any]:
-    """Times in seconds; ``target`` is null for the request as a whole."""
+    """Convert timings to JSON data, in seconds; ``target`` is null for the request as a whole."""
     plain = to_plain(one)
     run = one.run
     return {

@@ -1,4 +1,4 @@
-"""One run of ``fullgraph diff``: two checks one after the other, or two reports of checks."""
+"""Run ``fullgraph diff``: make two checks, or read two reports, and compare them."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ DiffFormat = Literal["text", "json", "markdown"]
 
 @dataclass(frozen=True)
 class Variant:
-    """One side of a comparison by checks. ``interpreter`` is absolute, ``name`` for people.
+    """One side of a comparison of checks.
 
-    ``revision`` is empty where the files are checked as they are now.
+    ``interpreter`` is an absolute path, ``name`` is for display. ``revision`` is empty if the files
+    are checked as they are now.
     """
 
     name: str
@@ -47,7 +48,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Output:
-    """Where the difference is written, and how."""
+    """Destination and format of the difference."""
 
     form: DiffFormat
     file: Path | None
@@ -55,10 +56,10 @@ class Output:
     quiet: bool
 
     def check(self) -> None:
-        """Fail before minutes of work if there is no way to write what comes of it.
+        """Check that the output file can be written, before minutes of work.
 
         Raises:
-            Unreadable: the file cannot be written.
+            Unreadable: The file cannot be written.
         """
         if self.file is not None:
             was_there = self.file.exists()
@@ -95,7 +96,7 @@ class Output:
 
 
 def compare_reports(files: Sequence[Path], output: Output, threshold: Severity) -> int:
-    """Compare what two checks have written; returns the exit status."""
+    """Compare the reports of two checks and return the exit status."""
     try:
         output.check()
         old, new = (_whole(file) for file in files)
@@ -117,7 +118,7 @@ def _whole(file: Path) -> CheckReport:
 
 @dataclass(frozen=True)
 class Checks:
-    """Both sides checked with the same settings."""
+    """A comparison of two checks with the same settings."""
 
     paths: tuple[str, ...]
     variants: tuple[Variant, Variant]
@@ -128,7 +129,7 @@ class Checks:
     output: Output
 
     def run(self) -> int:
-        """Returns the exit status."""
+        """Check both sides, write the difference, and return the exit status."""
         try:
             self.output.check()
             with contextlib.ExitStack() as stack:
@@ -155,7 +156,7 @@ class Checks:
             raise Unreadable(f"{nowhere[0]} does not exist on either side; check the path.")
         reports: list[CheckReport] = []
         for side, variant, place in zip(SIDES, self.variants, places, strict=True):
-            # Where the old side could not be checked, minutes for the new one would be lost.
+            # If the old side failed, the result of the new side would not be used.
             unable = any(report.problems for report in reports)
             reports.append(CheckReport(()) if unable else self._report(side, variant, place))
         names = [place.name(variant) for variant, place in zip(self.variants, places, strict=True)]
@@ -163,10 +164,10 @@ class Checks:
         return _deliver(found, self.output, self.settings.exit_severity)
 
     def _report(self, side: Side, variant: Variant, place: _Place) -> CheckReport:
-        """What ``fullgraph check --format json`` says of one side.
+        """Check one side, and return its report.
 
         Raises:
-            Interrupted: a signal came.
+            Interrupted: A signal arrived.
         """
         project = place.located(self.project)
         roots = [str(place.around(Path(root))) for root in self.settings.roots(self.project)]
@@ -196,19 +197,20 @@ class Checks:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where one side's files are: in a temporary folder, or where they are now."""
+    """The files of one side: a checked-out tree in a temporary folder, or the current files."""
 
     tree: Tree | None
 
     def located(self, path: Path) -> Path:
-        """
+        """Return where a path is on this side.
+
         Raises:
-            Unreadable: it is outside of the repository whose revision this is.
+            Unreadable: The path is outside of the repository.
         """
         return absolute(path) if self.tree is None else self.tree.located(path)
 
     def around(self, path: Path) -> Path:
-        """Like ``located``, but what is outside of the repository is where it is."""
+        """Return where a path is on this side; paths outside of the repository stay as they are."""
         with contextlib.suppress(Unreadable):
             return self.located(path)
         return path
@@ -218,7 +220,7 @@ class _Place:
         return ", ".join(part for part in (files, variant.name) if part) or "the files as they are"
 
     def shown(self, text: str) -> str:
-        """With the paths of the user's files: messages may name some."""
+        """Replace paths of the temporary folder in a text by paths of the user's files."""
         if self.tree is None:
             return text
         return text.replace(str(self.tree.folder), str(self.tree.repository))

@@ -1,6 +1,6 @@
-"""What differs between two checks of the same files.
+"""Compare two checks of the same files.
 
-What was not computed on one side is neither new nor gone: it is unknown, with the reason.
+A result that one side did not compute is unknown, with a reason; it is neither new nor gone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COUNTS: tuple[Count, ...] = ("graphs", "ops", "breaks", "skips", "recompiles")
 
 @dataclass(frozen=True)
 class Compared:
-    """One of the two checks. ``name`` is what the user calls it."""
+    """One of the two checks, with the name that is displayed."""
 
     name: str
     torch: str
@@ -37,7 +37,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Uncomputed:
-    """Why one side has no result, as a clause: ``failed: ValueError: …``."""
+    """Reason why one side has no result, as a clause: ``failed: ValueError: …``."""
 
     side: Side
     reason: str
@@ -45,7 +45,11 @@ class Uncomputed:
 
 @dataclass(frozen=True)
 class FindingDifference:
-    """``old`` is None where it is new, ``new`` where it is gone; of what is unknown one of them."""
+    """A finding that differs.
+
+    ``old`` is None if it is new, ``new`` is None if it is gone. If it is unknown, one of them is
+    None.
+    """
 
     kind: Kind
     old: ReportedFinding | None
@@ -54,13 +58,14 @@ class FindingDifference:
 
     @property
     def shown(self) -> ReportedFinding:
-        """The newer of the two."""
+        """The finding of the new side, else of the old side."""
         finding = self.new or self.old
         assert finding is not None
         return finding
 
     def reaches(self, threshold: Severity) -> bool:
-        """Whether it is a finding of the new side that the old one did not have so loud."""
+        """Whether the new side has this finding at ``threshold`` or above, and the old side does
+        not."""
         if self.new is None or not self.new.severity.reaches(threshold):
             return False
         return self.old is None or not self.old.severity.reaches(threshold)
@@ -68,12 +73,12 @@ class FindingDifference:
 
 @dataclass(frozen=True)
 class RunDifference:
-    """A target with one probe: on one side only, or with other results."""
+    """The run of a target with one probe that only one side has, or whose results differ."""
 
     old: ReportedTarget | None
     new: ReportedTarget | None
     uncomputed: Uncomputed | None = None
-    """Why one side cannot know of it, or knows only a part of what it does."""
+    """Reason why one side has no result or only part of it."""
 
     @property
     def kind(self) -> Kind:
@@ -85,26 +90,26 @@ class RunDifference:
 
     @property
     def shown(self) -> ReportedTarget:
-        """The newer of the two."""
+        """The run of the new side, else of the old side."""
         run = self.new or self.old
         assert run is not None
         return run
 
     @property
     def traced(self) -> bool:
-        """On every side that has it."""
+        """Whether every side that has the run traced the target."""
         return all(run.status == "traced" for run in (self.old, self.new) if run is not None)
 
     @property
     def uncompared(self) -> bool:
-        """Whether only one side knows all that the target does."""
+        """Whether only one side has the complete result."""
         if self.old is None or self.new is None or self.uncomputed is not None:
             return self.uncomputed is not None
         return not self.traced and "traced" in (self.old.status, self.new.status)
 
     @property
     def counts(self) -> tuple[tuple[Count, int | None, int | None], ...]:
-        """What differs in numbers, where both sides traced it."""
+        """Counts that differ, if both sides traced the target."""
         old, new = self.old, self.new
         if old is None or new is None or not self.traced:
             return ()
@@ -113,7 +118,7 @@ class RunDifference:
 
     @property
     def differs(self) -> bool:
-        """A number that only one torch can show is no difference by itself."""
+        """Whether the runs differ. A count that only one torch can report is not a difference."""
         old, new = self.old, self.new
         if old is None or new is None:
             return True
@@ -124,7 +129,7 @@ class RunDifference:
 
     @property
     def lost(self) -> bool:
-        """The old side traced it, and the new one could not."""
+        """Whether the old side traced the target and the new side could not."""
         if self.old is None or self.old.status != "traced":
             return False
         if self.new is None:
@@ -134,7 +139,7 @@ class RunDifference:
 
 @dataclass(frozen=True)
 class TargetDifference:
-    """Of the findings of a file that belong to no target, ``name`` is empty."""
+    """Differences of a target; ``name`` is empty for findings without a target."""
 
     name: str
     runs: tuple[RunDifference, ...]
@@ -143,7 +148,10 @@ class TargetDifference:
 
 @dataclass(frozen=True)
 class FileDifference:
-    """``problems`` say why it could not be checked, ``missing`` which side does not have it."""
+    """Differences of a file.
+
+    ``problems`` explain why it could not be checked; ``missing`` is the side without the file.
+    """
 
     path: str
     targets: tuple[TargetDifference, ...]
@@ -153,7 +161,7 @@ class FileDifference:
 
 @dataclass(frozen=True)
 class MissingCount:
-    """A number that the torch of one side cannot show, and of how many traced targets."""
+    """A count that the torch of one side cannot report, and the number of targets concerned."""
 
     side: Side
     count: Count
@@ -162,9 +170,10 @@ class MissingCount:
 
 @dataclass(frozen=True)
 class Difference:
-    """``files`` are those with a difference, ``targets`` how many there are on both sides together.
+    """The result of a comparison.
 
-    ``untraced`` is how many of them could be traced on neither side.
+    ``files`` have differences. ``targets`` counts the targets of both sides together; ``untraced``
+    counts those that neither side could trace.
     """
 
     old: Compared
@@ -176,12 +185,12 @@ class Difference:
 
     @property
     def incomplete(self) -> bool:
-        """Whether something that was asked for could not be done, on either side."""
+        """Whether a side or a file could not be checked."""
         problems = self.old.problems or self.new.problems
         return bool(problems) or any(file.problems for file in self.files)
 
     def reaches(self, threshold: Severity) -> bool:
-        """Whether something is new, or is not traced anymore."""
+        """Whether a finding is new at ``threshold`` or above, or a target is no longer traced."""
         found = any(one.reaches(threshold) for _, target in self.each() for one in target.findings)
         return found or (self.lost > 0 and Severity.ERROR.reaches(threshold))
 
@@ -197,12 +206,12 @@ class Difference:
 
     @property
     def differing(self) -> int:
-        """How many targets differ in their findings or in what became of them."""
+        """Number of targets whose findings or results differ."""
         return sum(bool(target.name) for _, target in self.each())
 
     @property
     def uncompared(self) -> int:
-        """How many of these are not known in full on one side."""
+        """Number of differing targets for which one side has an incomplete result."""
         return sum(
             any(run.uncompared for run in target.runs)
             or any(one.kind == "unknown" for one in target.findings)
@@ -212,14 +221,14 @@ class Difference:
 
     @property
     def lost(self) -> int:
-        """How many targets the old side has traced, and the new one has not."""
+        """Number of targets that the old side traced and the new side did not."""
         return sum(any(run.lost for run in target.runs) for _, target in self.each())
 
 
 def difference(old: CheckReport, new: CheckReport, names: tuple[str, str]) -> Difference:
-    """What differs between two reports, whose relative paths belong to the same folder."""
+    """Compare two reports whose relative paths belong to the same folder."""
     halves = _halves("old", old), _halves("new", new)
-    # Of a side that could do nothing at all, it is said once.
+    # If a side could not check anything, this is reported once and not for each file.
     unable = any(report.problems and not report.files for report in (old, new))
     paths = [] if unable else sorted({**halves[0], **halves[1]})
     pairs = [
@@ -245,13 +254,13 @@ def difference(old: CheckReport, new: CheckReport, names: tuple[str, str]) -> Di
 # -- one side of one file ---------------------------------------------------------------------
 
 
-# Findings of one kind whose number a target has.
+# Families of findings, and the count of a target that includes their findings.
 _COUNTED: dict[str, Count] = {
     "graph-break": "breaks",
     "frame-skipped": "skips",
     "recompile": "recompiles",
 }
-# With these a target counts as traced, and yet not all that it does is known.
+# The target counts as traced, but its result is incomplete.
 _PARTIAL = ("trace/incomplete", "trace/needs-real-tensors")
 _FAILURES = (
     "trace/eager-error",
@@ -270,20 +279,21 @@ _ENDED = {
 
 
 def ended(run: ReportedTarget, *, brief: bool = False) -> str:
-    """How a run ended: ``traced``, ``failed: ValueError: …``, and only ``failed`` if ``brief``."""
+    """Describe how a run ended: ``traced``, ``failed: ValueError: …``; ``brief`` omits the
+    error."""
     error = "" if brief else run.error.strip().split("\n", 1)[0]
     words = _ENDED.get(run.status, run.status)
     return f"{words}: {error}" if error else words
 
 
 def family(code: str) -> str:
-    """``graph-break`` of ``graph-break/GB0059``."""
+    """Return the family of a code: ``graph-break`` of ``graph-break/GB0059``."""
     return code.partition("/")[0]
 
 
 @dataclass(frozen=True)
 class _Half:
-    """``file`` is None where this side has none, or was not checked so far."""
+    """One side of a file; ``file`` is None if the side does not have it or did not check it."""
 
     side: Side
     file: ReportedFile | None
@@ -302,27 +312,28 @@ class _Half:
         return self.file is None and not self.report.problems
 
     def unread(self) -> str:
-        """Why nothing is known of the file as a whole; empty where it was checked."""
+        """Return why the file was not analyzed; empty if it was."""
         if self.file is None:
             return next(iter(self.report.problems), "")
         parsed = (one.message for one in self.findings if one.code == "trace/syntax-error")
         return self.file.problem or next(parsed, "")
 
     def absent(self, name: str) -> str:
-        """Why it cannot be known whether there is a target of that name; empty where it can."""
+        """Return why it is unknown whether the file has a target; empty if it is known."""
         if any(run.name == name for run in self.targets):
             return ""
-        # Beside targets a note says that there are too many of them.
+        # A note next to targets says that there were too many of them.
         cut = " ".join(self.file.notes) if self.file is not None and self.targets else ""
         return self.unread() or cut
 
     def partial(self, name: str) -> str:
-        """Why not all is known of a target that was traced; empty where it is."""
+        """Return why the result of a traced target is incomplete; empty if it is complete."""
         partial = (one for one in self.findings if one.code in _PARTIAL)
         return next((one.message for one in partial if name in one.targets), "")
 
     def uncomputed(self, name: str, code: str) -> str:
-        """Why it cannot be known whether a target has findings of a code; empty where it can."""
+        """Return why it is unknown whether a target has findings of a code; empty if it is
+        known."""
         kind = family(code)
         if not name or kind in ("probe", "schema"):
             return self.unread()
@@ -342,7 +353,7 @@ def _halves(side: Side, report: CheckReport) -> dict[Path, _Half]:
 # -- both sides of one file -------------------------------------------------------------------
 
 
-# Another torch may say the same in other words, or have given an id to what had none.
+# Another torch may word a message differently, or give an id to a break without one.
 _REWORDED: tuple[Key[Trait], ...] = (
     lambda trait: (trait.code, trait.text, trait.target, trait.line),
     lambda trait: (trait.code, trait.text, trait.target),
@@ -357,12 +368,12 @@ _SAME_RUN: tuple[Key[ReportedTarget], ...] = (
 
 
 def _is_failure(trait: Trait) -> bool:
-    """Whether it says how the run of a target failed, which a run does only once."""
+    """Whether the finding says how a target's run failed; a run has at most one such finding."""
     return bool(trait.target) and trait.code in _FAILURES
 
 
 def _kind(trait: Trait) -> str:
-    """What two findings at one place have in common that are about the same thing."""
+    """Return what findings about the same problem at one place have in common."""
     kind = family(trait.code)
     return kind if kind in ("graph-break", "trace") else trait.code
 
@@ -374,12 +385,12 @@ class _Pair:
 
     @property
     def names(self) -> dict[str, None]:
-        """Of all targets, in the order of the text."""
+        """Names of all targets, in the order of the text."""
         runs = sorted((*self.new.targets, *self.old.targets), key=lambda run: run.line)
         return dict.fromkeys(run.name for run in runs)
 
     def difference(self) -> FileDifference | None:
-        """None where there is none."""
+        """Return the differences of the file; None without differences."""
         runs, findings = list(self.runs()), list(self.findings())
         names = [*self.names, *(one.shown.target for one in findings)]
         targets = []
@@ -415,7 +426,7 @@ class _Pair:
                 yield RunDifference(run, None, _unless(self.new, self.new.absent(run.name)))
 
     def findings(self) -> list[FindingDifference]:
-        """In the order of the text."""
+        """Return the differing findings in the order of the text."""
         old, new = self.old.findings, self.new.findings
         pairs = _paired([one.trait for one in old], [one.trait for one in new])
         found = [self._added(one) for number, one in enumerate(new) if number not in pairs]
@@ -428,7 +439,7 @@ class _Pair:
         return sorted(found, key=lambda one: (one.shown.line, one.shown.character, one.kind))
 
     def _added(self, finding: ReportedFinding) -> FindingDifference:
-        # That it was computed for one target that did not have it is enough.
+        # If one target did not have the finding on the old side, it is new.
         if family(finding.code) == "trace":
             reason = self.old.unread()
         else:
@@ -443,12 +454,12 @@ class _Pair:
         return FindingDifference("unknown" if why else "gone", finding, None, why)
 
     def untraced(self) -> int:
-        """How many targets could be traced on neither side."""
+        """Return the number of targets that neither side could trace."""
         traced = {r.name for r in (*self.old.targets, *self.new.targets) if r.status == "traced"}
         return len(self.names.keys() - traced)
 
     def missing_counts(self) -> Iterator[tuple[Side, Count]]:
-        """Of each traced target, whatever the number of its probes."""
+        """Yield the counts that a side cannot report, once for each traced target."""
         missing = dict.fromkeys(
             (run.name, half.side, count)
             for half in (self.old, self.new)
@@ -460,7 +471,7 @@ class _Pair:
 
 
 def _paired(old: list[Trait], new: list[Trait]) -> dict[int, int]:
-    """As a baseline does, then whatever is as good a match, then what has other words now."""
+    """Pair findings as a baseline does, then by equally good matches, then by other wordings."""
     pairs = matched(old, new, SAME)
     return matched(old, new, (*SAME, *_REWORDED), paired=pairs, partly=True)
 

@@ -1,4 +1,4 @@
-"""A difference for programs; ``docs/diff.md`` says what each key means."""
+"""Format a difference as JSON; ``docs/diff.md`` describes the keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VERSION = 1
 
 
 def difference_json(difference: Difference) -> str:
-    """A difference as JSON text, in the format that ``VERSION`` numbers."""
+    """Format a difference as JSON, in the format with the number ``VERSION``."""
     return dump(
         {
             "version": VERSION,

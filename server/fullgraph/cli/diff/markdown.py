@@ -1,4 +1,4 @@
-"""A difference as a comment on a pull request."""
+"""Format a difference as a comment on a pull request."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from fullgraph.cli.diff.words import (
 )
 from fullgraph.domain.phrases import amount
 
-# What tells the comment from others, so that a bot can replace it.
+# Identifies the comment, so that a bot can replace it.
 MARK = "<!-- fullgraph diff -->"
 
-# GitHub refuses comments of more than 65,536 characters.
+# GitHub rejects comments with more than 65,536 characters.
 _MOST = 60_000
 
 
 def difference_markdown(difference: Difference) -> str:
-    """A difference as Markdown that begins with ``MARK``.
+    """Format a difference as Markdown that begins with ``MARK``.
 
-    Files beyond about 60,000 characters are only counted: GitHub limits the length of a comment.
+    Files beyond about 60,000 characters are only counted, because GitHub limits the length of a
+    comment.
     """
     blocks = ["\n".join(_head(difference))]
     room = _MOST - len(blocks[0])
@@ -86,7 +87,7 @@ def _finding(one: FindingDifference) -> str:
 
 
 def code(text: str) -> str:
-    """In ticks, more than any in the text: no name in it becomes markup or a mention."""
+    """Format a text as inline code, with enough backticks that no part of it becomes markup."""
     text = " ".join(text.split())
     longest = max((len(ticks) for ticks in re.findall(r"`+", text)), default=0)
     fence = "`" * (longest + 1)

@@ -1,6 +1,6 @@
-"""The files of a repository as they were in a revision, in a temporary folder.
+"""Check out a revision of a repository into a temporary folder.
 
-Nothing is written in the repository: git fills the folder by way of an index that is there too.
+Nothing is written to the repository: git uses an index in the temporary folder.
 """
 
 from __future__ import annotations
@@ -18,17 +18,21 @@ from fullgraph.cli.sources import Unreadable, absolute
 
 @dataclass(frozen=True)
 class Tree:
-    """``folder`` holds what ``repository`` held in a revision; ``name`` is ``main (1a2b3c4)``."""
+    """A checked-out revision.
+
+    ``folder`` has the files that ``repository`` had in the revision ``name``, such as ``main
+    (1a2b3c4)``.
+    """
 
     name: str
     folder: Path
     repository: Path
 
     def located(self, path: Path) -> Path:
-        """Where a path of the repository is.
+        """Return where a path of the repository is in the checked-out tree.
 
         Raises:
-            Unreadable: it is outside of the repository.
+            Unreadable: The path is outside of the repository.
         """
         for here in (absolute(path), path.resolve()):
             if here.is_relative_to(self.repository):
@@ -41,10 +45,10 @@ class Tree:
 
 @contextlib.contextmanager
 def checked_out(revision: str, start: Path) -> Iterator[Tree]:
-    """A revision of the repository that ``start`` is in, until the end of the block.
+    """Check out a revision of the repository that contains ``start``, until the end of the block.
 
     Raises:
-        Unreadable: there is no git, no repository, or no such revision.
+        Unreadable: git, the repository or the revision does not exist.
     """
     top = _git(["rev-parse", "--show-toplevel"], start, f"{start} is in no git repository")
     repository = Path(top)
@@ -55,7 +59,7 @@ def checked_out(revision: str, start: Path) -> Iterator[Tree]:
     with tempfile.TemporaryDirectory(prefix="fullgraph-diff-") as made:
         temporary = Path(made).resolve()
         folder = temporary / "tree"
-        # Where a repository ends, ignore files and settings of folders above end to matter.
+        # Ignore files and settings of folders above a repository do not apply, so mark its root.
         (folder / ".git").mkdir(parents=True)
         index = {"GIT_INDEX_FILE": str(temporary / "index")}
         failed = f"git could not write the files of {revision} to {folder}"
@@ -68,7 +72,11 @@ def checked_out(revision: str, start: Path) -> Iterator[Tree]:
 def _git(
     arguments: list[str], folder: Path, failed: str, environment: dict[str, str] | None = None
 ) -> str:
-    """What a git command prints; ``failed`` is the sentence where it fails, with git's words."""
+    """Run git and return its output; ``failed`` is the message if it fails.
+
+    Raises:
+        Unreadable: git was not found or failed.
+    """
     try:
         done = subprocess.run(
             ["git", *arguments],

@@ -1,4 +1,4 @@
-"""A difference in a terminal: a summary, both sides, then a line per difference."""
+"""Format a difference for a terminal: a summary, both sides, then a line for each difference."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fullgraph.render.paint import OF_SEVERITY, PLAIN, Paint, Style
 
 
 def difference_text(difference: Difference, paint: Paint = PLAIN) -> str:
-    """A difference as lines for a terminal, without a newline at the end."""
+    """Format a difference as lines for a terminal, without a newline at the end."""
     blocks = ["\n".join(_head(difference, paint))]
     blocks += ["\n".join(_file(file, paint)) for file in difference.files]
     return "\n\n".join(blocks)

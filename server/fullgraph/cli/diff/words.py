@@ -1,4 +1,4 @@
-"""The sentences of a difference, for every format that people read."""
+"""Describe a difference in words, for all formats that people read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COUNT_WORDS: dict[Count, str] = {"skips": "skipped frames"}
 
 
 def side_words(compared: Compared) -> str:
-    """``old/bin/python: torch 2.6.0, Python 3.11.7``."""
+    """Describe a side: ``old/bin/python: torch 2.6.0, Python 3.11.7``."""
     versions = [
         f"{name} {version}"
         for name, version in (("torch", compared.torch), ("Python", compared.python))
@@ -36,7 +36,7 @@ def side_words(compared: Compared) -> str:
 
 
 def headline(difference: Difference) -> Iterator[tuple[str, Severity | None]]:
-    """``2 new warnings``, ``1 gone``, …: what is new with its severity, then what else there is."""
+    """Yield the parts of the headline: new findings with their severity, then the other counts."""
     counts = Counter(finding.severity for finding in difference.findings("new"))
     if difference.lost:
         yield f"{amount(difference.lost, 'target')} no longer traced", Severity.ERROR
@@ -59,7 +59,8 @@ def headline(difference: Difference) -> Iterator[tuple[str, Severity | None]]:
 
 
 def extent_words(difference: Difference) -> str:
-    """``; 14 targets, 2 differ, 1 not compared``; nothing if there are no targets."""
+    """Describe the number of targets: ``; 14 targets, 2 differ, 1 not compared``; empty without
+    targets."""
     if not difference.targets:
         return ""
     numbers = [
@@ -72,7 +73,7 @@ def extent_words(difference: Difference) -> str:
 
 
 def remarks(difference: Difference) -> Iterator[str]:
-    """What was not compared anywhere."""
+    """Yield a sentence for each count that could not be compared."""
     for missing in difference.missing_counts:
         name = _COUNT_WORDS.get(missing.count, missing.count)
         torch = difference.of(missing.side).torch
@@ -81,8 +82,9 @@ def remarks(difference: Difference) -> Iterator[str]:
 
 
 def run_words(run: RunDifference, target: TargetDifference) -> str:
-    """``graphs 2 → 3 · breaks 1 → 2``, ``traced → failed: ValueError: …``, ``new target · …``."""
-    # The error of a run is a finding, too, unless the user ignores those.
+    """Describe a run: ``graphs 2 → 3 · breaks 1 → 2``, ``traced → failed: ValueError: …``, ``new
+    target · …``."""
+    # The error is also a finding, unless the user ignores its code.
     brief = any(family(one.shown.code) == "trace" for one in target.findings)
     if run.uncomputed is not None and (run.old is None or run.new is None):
         found = "old" if run.uncomputed.side == "new" else "new"
@@ -105,13 +107,13 @@ def run_words(run: RunDifference, target: TargetDifference) -> str:
 
 
 def target_name(target: TargetDifference, run: RunDifference | None = None) -> str:
-    """With its inputs, where it has several probes that differ."""
+    """Return the name of a target, with the inputs if several of its runs differ."""
     inputs = run.shown.inputs if run is not None and len(target.runs) > 1 else ""
     return f"{target.name} ({inputs})" if inputs else target.name
 
 
 def change_words(one: FindingDifference) -> str:
-    """What is other than it was: ``was: Unsupported Tensor.item()``."""
+    """Describe what changed in a finding: ``was: Unsupported Tensor.item()``."""
     old, new = one.old, one.new
     if one.kind != "changed" or old is None or new is None:
         return ""
@@ -128,9 +130,9 @@ def change_words(one: FindingDifference) -> str:
 
 
 def unknown_words(target: TargetDifference) -> Iterator[str]:
-    """A sentence for all findings that the other side could not have for the same reason."""
+    """Yield a sentence for each reason why findings could not be compared."""
     reasons = Counter(one.uncomputed for one in target.findings if one.uncomputed is not None)
-    # The line of the target may say it already.
+    # The line of the target may give the reason already.
     unexplained = not any(run.uncompared for run in target.runs)
     for uncomputed, number in reasons.items():
         found = "old" if uncomputed.side == "new" else "new"
@@ -139,7 +141,7 @@ def unknown_words(target: TargetDifference) -> Iterator[str]:
 
 
 def first_line(text: str) -> str:
-    """The first line of a text that is not blank; empty if there is none."""
+    """Return the first line of a text that is not blank; empty without one."""
     return next(iter(text.strip().splitlines()), "")
 
 

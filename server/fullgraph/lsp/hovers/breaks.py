@@ -1,4 +1,4 @@
-"""What the graph break under the cursor costs."""
+"""Hover section with the cost of the graph breaks under the cursor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fullgraph.session.analysis_unit import Unit
 
 
 def section(context: Context, unit: Unit, offset: int) -> Section | None:
-    """The costs of the breaks at ``offset`` (code points); None if there are none."""
+    """Return the costs of the graph breaks at ``offset`` (code points); None without breaks."""
     positions, pages = unit.document.positions, []
     extent = 0, len(unit.document.text)
     for item in unit.findings():

@@ -1,4 +1,4 @@
-"""Why there is a finding under the cursor, and what to do about it."""
+"""Hover section with the findings under the cursor and how to fix them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _MOST_HINTS = 3
 
 
 def section(context: Context, unit: Unit, offset: int) -> Section | None:
-    """The findings at ``offset`` (code points), the narrowest first; None if none.
+    """Return the findings at ``offset`` (code points), narrowest first; None without findings.
 
-    None also where the client shows diagnostics in its hover by itself.
+    Also None for clients that show diagnostics in their hover themselves.
     """
     if not context.client.hover_findings:
         return None

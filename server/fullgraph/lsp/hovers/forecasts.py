@@ -1,4 +1,4 @@
-"""What further calls of the target under the cursor recompile."""
+"""Hover section with the further calls that will recompile the target under the cursor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from fullgraph.session.analysis_unit import Unit
 
 
 def section(context: Context, unit: Unit, offset: int) -> Section | None:
-    """The forecast of the target whose name is at ``offset`` (code points); None if none."""
+    """Return the forecast of the target whose name is at ``offset`` (code points); None without
+    one."""
     positions = unit.document.positions
     for shown in unit.reports():
         range_, name = shown.report.range, shown.report.name

@@ -1,4 +1,4 @@
-"""The guards on the expression under the cursor, as the last trace had them."""
+"""Hover section with the guards of the last trace on the expression under the cursor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PATH = re.compile(rf"(?<![\w.\])])[^\W\d]\w*(?:{_STEP.pattern})*")
 
 
 def section(context: Context, unit: Unit, offset: int) -> Section | None:
-    """The guards on the expression at ``offset`` (code points); None if none."""
+    """Return the guards on the expression at ``offset`` (code points); None without guards."""
     if not unit.results.guards:
         return None
     expression = expression_at(unit.document.text, offset)
@@ -33,7 +33,11 @@ def section(context: Context, unit: Unit, offset: int) -> Section | None:
 
 
 def expression_at(text: str, offset: int) -> tuple[int, int] | None:
-    """The name under the cursor with what it is an attribute or item of."""
+    """Return start and end of the name at ``offset``, including the objects that it is reached
+    through.
+
+    In ``self.blocks[0].weight`` with the cursor on ``blocks`` this is ``self.blocks``.
+    """
     begin = text.rfind("\n", 0, offset) + 1
     end = text.find("\n", offset)
     for match in _PATH.finditer(text, begin, end if end >= 0 else len(text)):

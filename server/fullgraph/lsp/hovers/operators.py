@@ -1,4 +1,4 @@
-"""The name, operator or schema under the cursor."""
+"""Hover section about the name, operator or schema under the cursor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fullgraph.session.analysis_unit import Unit
 
 
 def section(context: Context, unit: Unit, offset: int) -> Section | None:
-    """The page of the operator or name at ``offset`` (code points); None if none."""
+    """Return the page of the operator or name at ``offset`` (code points); None without one."""
     found = _page(context, unit, offset)
     if found is None:
         return None
@@ -26,7 +26,7 @@ def section(context: Context, unit: Unit, offset: int) -> Section | None:
 
 
 def _page(context: Context, unit: Unit, offset: int) -> tuple[OperatorPage, int, int] | None:
-    """What to show at an offset, and the part of the text that it is about."""
+    """Return the page for an offset, and start and end of the text that the page describes."""
     text = unit.document.text
     index = context.session.index(unit)
     written = schema_string_at(text, offset)

@@ -1,4 +1,4 @@
-"""What the word under the cursor means in a probe comment, and what was traced with the probe."""
+"""Hover section about a word of a probe comment, and about the run with that probe."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from fullgraph.session.probe_runs import run_of_comment
 
 
 def section(context: Context, unit: Unit, offset: int) -> Section | None:
-    """The probe whose comment ``offset`` (code points) is in; None if it is in none."""
+    """Return the section for a probe comment at ``offset`` (code points); None outside of
+    comments."""
     positions = unit.document.positions
     line = positions.at(offset).line
     comment = comment_on(positions, line)

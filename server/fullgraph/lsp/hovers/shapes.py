@@ -1,4 +1,4 @@
-"""What the expression under the cursor was when the text was last traced."""
+"""Hover section with the values that an expression had in the last trace."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from fullgraph.session.analysis_unit import Unit
 from fullgraph_engine.protocol.shapes import PlaceShapes
 
 _LONGEST = 60
-"""Characters of code that a page repeats."""
+"""Maximum number of characters of code that the section repeats."""
 
 
 def section(context: Context, unit: Unit, offset: int) -> Section | None:
-    """The values of the innermost traced expression at ``offset`` (code points); None if none."""
+    """Return the values of the innermost traced expression at ``offset`` (code points); None if
+    none."""
     text, positions = unit.document.text, unit.document.positions
     place: PlaceShapes | None = None
     extent = 0, len(text)
@@ -22,7 +23,7 @@ def section(context: Context, unit: Unit, offset: int) -> Section | None:
         if line is not None and not one.range.start.line <= line <= one.range.end.line:
             continue
         start, end = positions.offset(one.range.start), positions.offset(one.range.end)
-        # The innermost; of those with one range the last, which is the expression that is returned.
+        # Of several expressions with the same range, the last one is the one that is returned.
         if start <= offset <= end and end - start <= extent[1] - extent[0]:
             place, extent = one, (start, end)
     if place is None:

@@ -1,8 +1,8 @@
 """One module for each method of the protocol.
 
-Each has ``METHOD`` and ``handle``. Those that are plain functions run to their end before the next
-message is read, so texts, findings and requests keep their order; only a command that waits for a
-run is a coroutine.
+Each module has ``METHOD`` and ``handle``. Plain functions return before the next message is read,
+which keeps texts, findings and requests in order. Only methods that wait for the client or for a
+run are coroutines.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ _MODULES = (
 
 
 SLOW = 0.1
-"""Seconds of the loop after which a handler is logged: nothing else is answered meanwhile."""
+"""Seconds that a handler may block the event loop before a warning is logged."""
 
 logger = logging.getLogger(__name__)
 
 
 def handlers(context: Context) -> Iterator[tuple[str, Callable[[Any], Any]]]:
-    """Each method with what handles its parameters."""
+    """Yield each method with the function that handles its parameters."""
     for module in _MODULES:
         yield module.METHOD, _bound(module.METHOD, module.handle, context)
 
@@ -95,7 +95,7 @@ def handlers(context: Context) -> Iterator[tuple[str, Callable[[Any], Any]]]:
 def _bound(
     method: str, handle: Callable[[Context, Any], Any], context: Context
 ) -> Callable[[Any], Any]:
-    # Neither a partial nor pygls's own binding: it looks for ``async`` on what it is given.
+    # pygls needs a real ``async`` function here, so a partial or its own binding does not work.
     if inspect.iscoroutinefunction(handle):
 
         async def later(params: Any) -> Any:
@@ -123,7 +123,7 @@ def _timed(method: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Timed:
-    """A coroutine, each turn of which is timed on its own."""
+    """An awaitable that times each step of a coroutine separately."""
 
     method: str
     work: Coroutine[Any, Any, Any]

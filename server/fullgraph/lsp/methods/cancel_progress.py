@@ -1,4 +1,4 @@
-"""``window/workDoneProgress/cancel``: the user ended a run."""
+"""``window/workDoneProgress/cancel``: the user cancelled a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``workspace/didChangeConfiguration``"""
+"""``workspace/didChangeConfiguration``: the client's settings changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ METHOD = types.WORKSPACE_DID_CHANGE_CONFIGURATION
 
 def handle(context: Context, params: types.DidChangeConfigurationParams) -> None:
     if context.configuration.may_be_asked:
-        # The notification of such clients is a hint; what they send along is often nothing.
+        # These clients only send a hint, often with empty settings.
         context.configuration.ask()
     else:
         context.configuration.take(params.settings)

@@ -1,4 +1,4 @@
-"""``workspace/didChangeWorkspaceFolders``"""
+"""``workspace/didChangeWorkspaceFolders``: the user added or removed folders."""
 
 from __future__ import annotations
 

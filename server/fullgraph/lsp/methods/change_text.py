@@ -1,4 +1,4 @@
-"""``textDocument/didChange``"""
+"""``textDocument/didChange``: the user edited an open file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``workspace/didChangeWatchedFiles``: manifests, recordings and Python files are watched."""
+"""``workspace/didChangeWatchedFiles``: a manifest, a recording or a Python file changed on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``textDocument/didClose``"""
+"""``textDocument/didClose``: the user closed a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``textDocument/codeAction``: the fixes of findings, repros of them, what is read of targets."""
+"""``textDocument/codeAction``: fixes and repros of findings, and documents about targets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def handle(context: Context, params: types.CodeActionParams) -> list[types.CodeA
         actions += repro_actions(context, unit, there)
     if quick:
         actions += allow_actions(context, unit, there)
-        # Last of them: it helps nobody but the reader of the list.
+        # Ignoring a finding does not improve the code, so it comes last.
         actions += _ignores(context, unit, there)
     if asked_for(_REWRITE, only):
         actions += [
@@ -79,9 +79,9 @@ def _mend(context: Context, unit: Unit, item: FileFinding, fix: Fix) -> types.Co
 
 
 def _meant(item: FileFinding, document: Document, params: types.CodeActionParams) -> bool:
-    """Whether the request is about this finding.
+    """Whether the request includes this finding.
 
-    Neovim asks for the place of the cursor, and sends the diagnostics of the whole line along.
+    Neovim requests the place of the cursor, and sends the diagnostics of the whole line.
     """
     range_ = range_in(document, item.finding.range)
     named = any(

@@ -1,7 +1,6 @@
-"""``textDocument/codeLens``: a line for each probe, the way to the guards of its run, and where it
-has breaks a command that measures what they cost.
+"""``textDocument/codeLens``: the result of each run, its guards, and a command to measure breaks.
 
-It stands above the comment that says the probe, else at the name of the target.
+A lens is shown above the comment with the probe of its run, else at the name of the target.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from fullgraph_engine.protocol import Range, TargetReport, to_plain
 METHOD = types.TEXT_DOCUMENT_CODE_LENS
 
 _SHOW_TARGET = "fullgraph.showTarget"
-"""A command of clients that have somewhere to show a target; others trace it again."""
+"""Command of clients that can display a target; other clients trace the target again."""
 
 _ICONS = {"traced": "git-compare", "no-probe": "add"}
 _FAILED = "error"
@@ -74,7 +73,6 @@ def _of_target(context: Context, unit: Unit, runs: list[ShownReport]) -> Iterato
             shows = types.Command(title, SHOW_GUARDS, arguments=[{**about, **run}])
             yield types.CodeLens(range_, shows)
         if report.status == "traced" and report.breaks and report is runs[0].report:
-            # Whether they matter.
             title = titled(_MEASURE, "measure")
             yield types.CodeLens(range_, types.Command(title, MEASURE, arguments=[about]))
 
@@ -107,7 +105,7 @@ def _title(unit: Unit, shown: ShownReport, *, with_probe: bool) -> str:
 
 def _argument(unit: Unit, shown: ShownReport) -> dict[str, Any]:
     report = to_plain(shown.report)
-    # Bytes mean nothing to a client.
+    # The client cannot use byte offsets.
     del report["range"]
     return {
         "uri": unit.document.uri,

@@ -1,7 +1,7 @@
 """``textDocument/completion``: members of torch, its operators, and arguments of its functions.
 
-The answer is plain data: a list of hundreds of items as types takes longer to write down than to
-find.
+The answer is plain data, because serializing hundreds of typed items takes longer than finding
+them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def handle(context: Context, params: types.CompletionParams) -> dict[str, Any]:
 
 
 class _List:
-    """Completions as a client takes them."""
+    """Converts completions to the form that the client supports."""
 
     def __init__(
         self,
@@ -95,7 +95,8 @@ class _List:
         return answer
 
     def _range(self, offset: int) -> dict[str, Any]:
-        """What is replaced; where the client can choose, also the rest of the word."""
+        """Return the range to replace; if the client supports it, also a range with the rest of the
+        word."""
         start = self._place(self._found.start)
         typed = {"start": start, "end": self._place(offset)}
         if self._found.end <= offset:

@@ -1,4 +1,4 @@
-"""``completionItem/resolve``: the first signature and the page of an item that is looked at."""
+"""``completionItem/resolve``: signature and documentation of the selected item."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ METHOD = types.COMPLETION_ITEM_RESOLVE
 
 
 def handle(context: Context, params: types.CompletionItem) -> types.CompletionItem:
-    """The item as it came where nothing is known of it any more."""
+    """Add documentation to an item; return it unchanged if nothing is known about it any more."""
     uri, path, parameter = (_text(params.data, key) for key in ("uri", "path", "parameter"))
     unit = context.unit(uri)
     index = None if unit is None or not path else context.session.index(unit)
@@ -35,6 +35,6 @@ def handle(context: Context, params: types.CompletionItem) -> types.CompletionIt
 
 
 def _text(data: Any, key: str) -> str:
-    """A text in the data of an item, which clients send back as they got it."""
+    """Return a text of an item's data, which clients send back unchanged."""
     value = data.get(key) if isinstance(data, Mapping) else getattr(data, key, None)
     return value if isinstance(value, str) else ""

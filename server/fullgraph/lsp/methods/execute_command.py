@@ -1,4 +1,4 @@
-"""``workspace/executeCommand``"""
+"""``workspace/executeCommand``: run one of the commands of :mod:`fullgraph.lsp.commands`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``exit``: the end."""
+"""``exit``: stop the server."""
 
 from __future__ import annotations
 

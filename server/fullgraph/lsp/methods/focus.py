@@ -1,4 +1,4 @@
-"""``fullgraph/focused``: the user came back to the editor's window."""
+"""``fullgraph/focused``: the editor's window received the focus."""
 
 from __future__ import annotations
 

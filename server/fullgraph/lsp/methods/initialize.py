@@ -1,4 +1,4 @@
-"""``initialize``: who the client is, what it can, where it works."""
+"""``initialize``: read the client's capabilities and workspace folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``initialized``: the client is ready to be asked for its settings."""
+"""``initialized``: register for notifications and request the client's settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``textDocument/inlayHint``: what values were, behind the names that they were given."""
+"""``textDocument/inlayHint``: traced values behind the names that they were assigned to."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _hint(unit: Unit, place: PlaceShapes, position: types.Position) -> types.Inl
 
 
 def _data(unit: Unit, place: PlaceShapes) -> dict[str, Any]:
-    """To find the place again, as long as the text is the same."""
+    """Return the data that ``inlayHint/resolve`` needs to find the place again."""
     start = place.range.start
     return {
         "uri": unit.document.uri,

@@ -1,4 +1,4 @@
-"""``inlayHint/resolve``: all that is known of the value of a hint that is looked at."""
+"""``inlayHint/resolve``: all that is known about the value of the selected hint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ METHOD = types.INLAY_HINT_RESOLVE
 
 
 def handle(context: Context, params: types.InlayHint) -> types.InlayHint:
-    """The hint as it came where the text is another one by now."""
+    """Add a tooltip to a hint; return it unchanged if the text has changed."""
     uri, version = _get(params.data, "uri"), _get(params.data, "version")
     unit = context.unit(uri) if isinstance(uri, str) else None
     if unit is None or unit.document.version != version:
@@ -30,5 +30,5 @@ def handle(context: Context, params: types.InlayHint) -> types.InlayHint:
 
 
 def _get(data: Any, key: str) -> Any:
-    """Clients send the data of a hint back as they got it."""
+    """Return a value of a hint's data, which clients send back unchanged."""
     return data.get(key) if isinstance(data, Mapping) else getattr(data, key, None)

@@ -1,4 +1,4 @@
-"""``textDocument/didOpen``"""
+"""``textDocument/didOpen``: the user opened a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``textDocument/didSave``"""
+"""``textDocument/didSave``: the user saved a file."""
 
 from __future__ import annotations
 

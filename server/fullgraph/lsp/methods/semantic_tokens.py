@@ -1,4 +1,4 @@
-"""``textDocument/semanticTokens/full``: the words of probe comments, and nothing else."""
+"""``textDocument/semanticTokens/full``: the words of probe comments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``$/setTrace``: accepted, because clients send it unasked."""
+"""``$/setTrace``: accepted because clients send it without being asked; it has no effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``shutdown``: end all work; only ``exit`` follows."""
+"""``shutdown``: cancel all work; only ``exit`` may follow."""
 
 from __future__ import annotations
 

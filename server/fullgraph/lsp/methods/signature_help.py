@@ -1,6 +1,6 @@
-"""``textDocument/signatureHelp``: the signatures of the call around the cursor.
+"""``textDocument/signatureHelp``: signatures of the call around the cursor.
 
-The answer is plain data: the types would write an active parameter that is left out as null.
+The answer is plain data, because the types would serialize a missing active parameter as null.
 """
 
 from __future__ import annotations
@@ -56,7 +56,11 @@ def _chosen(
     signatures: list[dict[str, Any]],
     context: types.SignatureHelpContext | None,
 ) -> int:
-    """The first that fits best, or one as good that is already shown, maybe by the user's wish."""
+    """Return the index of the best signature.
+
+    The signature that the client already shows is kept if it fits equally well, because the user
+    may have chosen it.
+    """
     shown = context.active_signature_help if context is not None and context.is_retrigger else None
     if shown is not None:
         number = shown.active_signature or 0
@@ -90,7 +94,7 @@ def _information(
 def _part(client: ClientCapabilities, text: str, start: int, end: int) -> str | list[int]:
     if not client.signature_label_offsets:
         return text[start:end]
-    # Counted as everything is between this client and us.
+    # Offsets in labels use the position encoding that was negotiated with the client.
     return [_units(text[:start], client.encoding), _units(text[:end], client.encoding)]
 
 
@@ -111,7 +115,8 @@ def _notes(form: Form, call: ActiveCall) -> str:
 
 
 def _active(client: ClientCapabilities, signature: Signature, match: Match) -> int | None:
-    """Where there is none, a client that takes no null is sent behind the last parameter."""
+    """Return the active parameter; without one, an index past the end for clients that reject
+    null."""
     if match.active is not None or client.signature_no_active_parameter:
         return match.active
     return len(signature.parameters)

@@ -1,4 +1,4 @@
-"""``workspace/textDocumentContent``: the documents behind URIs of our scheme."""
+"""``workspace/textDocumentContent``: text of a document whose URI has the scheme ``fullgraph``."""
 
 from __future__ import annotations
 

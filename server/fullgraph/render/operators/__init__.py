@@ -1,4 +1,4 @@
-"""What is shown of a name or an operator: one page, for editors, terminals and programs."""
+"""Pages about operators and names of torch, for editors, terminals and programs."""
 
 from .builder import page_of
 from .data import page_json

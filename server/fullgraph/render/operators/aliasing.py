@@ -1,4 +1,4 @@
-"""What an overload writes to and what its results share memory with, in words."""
+"""Describe what an overload writes to, and what its results share memory with."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from fullgraph.operators.schema import Argument, Result, Schema
 
 
 def aliasing(schema: Schema, *, composite: bool) -> str:
-    """``self`` is written to and returned.
+    """Describe the aliases that a schema declares: ``self`` is written to and returned.
 
-    ``composite``: the overload is made of other operators. What is declared as a view may then as
-    well turn out to be a copy (``reshape``), which for others it may not.
+    ``composite`` is true for overloads that call other operators. Their results that are declared
+    as views may turn out to be copies (``reshape``), which other overloads do not allow.
     """
     return "; ".join(_all(schema, composite))
 
@@ -31,7 +31,7 @@ def _all(schema: Schema, composite: bool) -> Iterator[str]:
     yield from views
     tensors = any("Tensor" in result.type for result in schema.results)
     if not written and not views:
-        # Declared: what is made of other operators may end in one that returns its argument.
+        # Composite overloads may still return an argument of theirs.
         yield "declared to write to nothing" + (" and to return new memory" if tensors else "")
 
 

@@ -1,4 +1,4 @@
-"""The page of what the cursor is on, or of what was asked for by name."""
+"""Build the page of a name, an operator or a parameter."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _INCOMPLETE = "From the files of torch; the running torch has not been asked yet
 
 
 def page_of(index: OperatorIndex, subject: Subject, receiver: str = "") -> OperatorPage | None:
-    """The page of a subject; None where the index knows nothing of it.
+    """Return the page of a subject; None if the index does not know it.
 
-    ``receiver`` is the code in front of a method's name, to be named where it had to be guessed.
+    ``receiver`` is the code before a method's name. The page quotes it if its type was guessed.
     """
     if subject.operator is not None:
         page = _operator(subject, subject.operator, subject.overload)
@@ -84,7 +84,7 @@ def _name(index: OperatorIndex, subject: Subject, name: Name) -> OperatorPage:
 
 
 def _called(index: OperatorIndex, signatures: Sequence[Signature]) -> Iterator[Called]:
-    """The overloads behind signatures, each once, those that write to ``out`` last."""
+    """Yield the overloads that signatures call, each once; variants with ``out`` come last."""
     paths = [*(s.operator for s in signatures), *(s.out for s in signatures)]
     for path in dict.fromkeys(filter(None, paths)):
         name, _, overload_name = path.partition(".")
@@ -95,10 +95,10 @@ def _called(index: OperatorIndex, signatures: Sequence[Signature]) -> Iterator[C
 
 
 def _namesake(index: OperatorIndex, name: Name) -> Iterator[Called]:
-    """For a binding made by hand, which does not say what it calls: the operator of its name.
+    """Yield the overloads of the operator with the same name as a handwritten binding.
 
-    Upstream makes them by hand where generated code would not do for a function of that name in
-    native_functions.yaml (``SKIP_PYTHON_BINDINGS``).
+    Such a binding does not say what it calls. PyTorch writes bindings by hand if the generated code
+    would not suit a function of that name (``SKIP_PYTHON_BINDINGS``).
     """
     parent, _, leaf = name.path.rpartition(".")
     operator = index.operator(f"aten::{leaf}")
@@ -118,7 +118,7 @@ def _signature(signature: Signature, shown: str) -> str:
 
 
 def _declaration(name: Name, shown: str) -> str:
-    """What to show of a name that no binding was generated for."""
+    """Return the declaration of a name without generated bindings."""
     if name.kind in ("function", "method"):
         return f"{shown}{name.python or '(...)'}"
     if name.kind == "property" and name.signatures:
@@ -144,7 +144,7 @@ def _without_types(signature: Signature, shown: str) -> str:
 
 
 def _shown(path: str) -> str:
-    """``Tensor.max`` for a method of tensors, as the documentation of torch writes them."""
+    """Shorten a path as torch's documentation writes it: ``Tensor.max`` for a method of tensors."""
     return path.removeprefix("torch.") if path.startswith(_TENSOR) else path
 
 
@@ -188,7 +188,7 @@ def _advice(called: Sequence[Called]) -> Iterator[str]:
 
 
 def _parameter(page: OperatorPage, subject: Subject) -> OperatorPage | None:
-    """The page of a keyword argument: what it takes, and which signatures have it."""
+    """Return the page of a keyword argument: its values, and the signatures that have it."""
     name = page.name
     wanted = subject.parameter
     current = [s for s in name.signatures if not s.deprecated] if name is not None else []
@@ -217,7 +217,7 @@ def _parameter(page: OperatorPage, subject: Subject) -> OperatorPage | None:
 
 
 def _declared(page: OperatorPage, wanted: str) -> Iterator[str]:
-    """The parameter as Python source or a schema declares it."""
+    """Yield the declarations of a parameter in Python source or in schemas."""
     if page.name is not None:
         yield from _of_source(page.name.python, wanted)
     for called in page.overloads if page.name is None else ():
@@ -258,7 +258,7 @@ def _where(current: Sequence[Signature], found: Sequence[tuple[Signature, Parame
 
 
 def _rules(parameter: Parameter) -> Iterator[str]:
-    """What its declaration does not say."""
+    """Yield what the declaration of a parameter does not say."""
     if parameter.variadic:
         yield "Its items may be given as separate arguments."
     elif parameter.size == 1:

@@ -1,4 +1,4 @@
-"""A page for programs. Keys are only ever added."""
+"""Convert a page to JSON data. New versions only add keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fullgraph_engine.protocol.operators import Parameter, Signature
 
 
 def page_json(page: OperatorPage) -> dict[str, Any]:
-    """A page as data for JSON; None stands for what is not known or does not apply."""
+    """Convert a page to JSON data; None means unknown or not applicable."""
     name = page.name
     return {
         "path": page.path,

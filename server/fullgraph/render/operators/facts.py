@@ -1,4 +1,4 @@
-"""What matters for compilation, of one overload and of several together."""
+"""Facts about overloads that matter for compilation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 def facts_of(overloads: Sequence[Called]) -> tuple[Fact, ...]:
-    """The facts of several overloads; one that is not true of all says of which it is."""
+    """Return the facts of several overloads; a fact that is not true of all names its overloads."""
     having: dict[Fact, list[Called]] = {}
     for called in overloads:
         for fact in _facts(called.overload):
@@ -27,7 +27,7 @@ def facts_of(overloads: Sequence[Called]) -> tuple[Fact, ...]:
 
 
 def schema_of(overload: Overload) -> Schema | None:
-    """The schema, read; None where it is written in a way that is not known here."""
+    """Parse the schema of an overload; None if its syntax is unknown."""
     try:
         return parse_schema(overload.schema)
     except SchemaError:
@@ -35,7 +35,7 @@ def schema_of(overload: Overload) -> Schema | None:
 
 
 def is_out(overload: Overload) -> bool:
-    """Whether it is the variant that writes its results where the caller says."""
+    """Whether an overload writes its results to an ``out`` argument."""
     schema = schema_of(overload)
     return schema is not None and any(a.written and a.keyword_only for a in schema.arguments)
 
@@ -43,7 +43,11 @@ def is_out(overload: Overload) -> bool:
 def grouped(
     overloads: Sequence[Called], key: Callable[[Overload], _Key]
 ) -> Iterator[tuple[str, _Key]]:
-    """Overloads of which the same is true, as a lead (```max.dim`: ``), with what that is."""
+    """Group overloads by ``key``, and yield a prefix with their names (```max.dim`: ``) and the
+    key.
+
+    The prefix is empty if all overloads have the same key.
+    """
     groups: dict[_Key, list[Called]] = {}
     for called in overloads:
         groups.setdefault(key(called.overload), []).append(called)
@@ -52,7 +56,7 @@ def grouped(
 
 
 def names(overloads: Sequence[Called]) -> str:
-    """Overloads as a list in Markdown; of more than five the first four, and how many more."""
+    """List overloads in Markdown; of more than five, the first four and the number of others."""
     shown = [f"`{called.short}`" for called in overloads]
     if len(shown) > _MOST_NAMES + 1:
         shown = [*shown[:_MOST_NAMES], f"{len(shown) - _MOST_NAMES} more"]

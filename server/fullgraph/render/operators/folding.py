@@ -1,4 +1,4 @@
-"""Long signatures and schemas, broken where a reader would break them."""
+"""Break long signatures and schemas at commas."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _INDENT = "    "
 
 
 def numbered(lines: tuple[str, ...], width: int) -> Iterator[str]:
-    """Lines with their numbers in front; what is folded is indented below its own text."""
+    """Yield numbered lines; continuations are indented below the text of their line."""
     digits = len(str(len(lines)))
     for number, line in enumerate(lines, 1):
         first, *more = fold(line, width - digits - 2)
@@ -17,7 +17,7 @@ def numbered(lines: tuple[str, ...], width: int) -> Iterator[str]:
 
 
 def fold(line: str, width: int) -> list[str]:
-    """Break a line before its arrow and behind commas, so that each part fits if it can."""
+    """Break a line before its arrow and after commas into parts of at most ``width`` characters."""
     head, arrow, result = line.rpartition(" -> ")
     if not arrow:
         return _folded(line, width)
@@ -40,7 +40,8 @@ def _folded(line: str, width: int) -> list[str]:
 
 
 def _pieces(line: str) -> Iterator[str]:
-    """What stays together: an argument with its brackets, and ``*`` with what follows it."""
+    """Yield the unbreakable pieces of a line: arguments with brackets, ``*`` with what follows
+    it."""
     depth, start, quote = 0, 0, ""
     for place, char in enumerate(line):
         if quote:

@@ -1,4 +1,4 @@
-"""A page as the Markdown of a hover."""
+"""Format a page as the Markdown of a hover."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WIDTH = 88
 
 
 def markdown(page: OperatorPage) -> str:
-    """Signatures, a sentence and what matters first; everything else under headings."""
+    """Format a page: signatures, summary and facts first, everything else under headings."""
     return "\n\n".join(_blocks(page)) + "\n"
 
 
@@ -28,7 +28,7 @@ def _blocks(page: OperatorPage) -> Iterator[str]:
     if page.summary:
         yield page.summary
     yield from page.remarks
-    # Above what a window has no room for.
+    # The link is placed above the part that hover windows cut off.
     if page.href:
         yield f"[Documentation]({page.href})"
     if page.hidden:

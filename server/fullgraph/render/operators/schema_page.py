@@ -1,4 +1,4 @@
-"""The page of a schema string: the operator that it defines, as far as it is known."""
+"""Build the page of a schema string and of the operator that it defines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fullgraph_engine.protocol.operators import Operator, Overload
 
 
 def page_of_schema(index: OperatorIndex | None, found: SchemaString) -> OperatorPage | None:
-    """What a schema says in words, and what is known of the operator if it is registered."""
+    """Describe a schema, and the operator if it is registered; None if neither is possible."""
     registered = _registered(index, found)
     if found.part == "name":
         return registered

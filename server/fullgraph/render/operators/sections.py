@@ -1,4 +1,4 @@
-"""What stands under the headings of a page."""
+"""Build the sections of a page."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = ["aliasing", "derivatives", "kernels", "names", "schema_of", "schemas"
 
 
 def schemas(called: Sequence[Called]) -> Section:
-    """The schemas of overloads, as torch writes them."""
+    """Return the section with the schemas of overloads, as torch writes them."""
     return Section("Schemas", code=tuple(one.overload.schema for one in called))
 
 
 def aliasing(called: Sequence[Called]) -> Section:
-    """What the results of overloads alias and what is written to, as their schemas declare it."""
+    """Return the section with the aliases and mutations that the schemas of overloads declare."""
 
     def words(overload: Overload) -> str:
         schema = schema_of(overload)
@@ -41,7 +41,7 @@ def aliasing(called: Sequence[Called]) -> Section:
 
 
 def kernels(called: Sequence[Called]) -> Section:
-    """The dispatch keys that overloads have kernels for, their fake kernels and decompositions."""
+    """Return the section with dispatch keys, fake kernels and decompositions of overloads."""
 
     def registered(overload: Overload) -> str:
         return "; ".join(kernel_items(overload))
@@ -63,7 +63,7 @@ def kernels(called: Sequence[Called]) -> Section:
 
 
 def derivatives(called: Sequence[Called]) -> Section:
-    """By formula, by what it is composed of, or none."""
+    """Return the section with the derivatives of overloads, by formula or by composition."""
     items: list[str] = []
     for lead, (how, formulas) in grouped(
         called, lambda overload: (overload.differentiable, overload.derivatives)
@@ -87,7 +87,7 @@ def _formula(derivative: Derivative) -> str:
 
 
 def tags(called: Sequence[Called]) -> Section:
-    """The tags (``torch.Tag``) of overloads, with what the better known ones mean."""
+    """Return the section with the tags (``torch.Tag``) of overloads; known tags are explained."""
 
     def items() -> Iterator[str]:
         for tag in by_importance(tag for one in called for tag in one.overload.tags):
@@ -99,7 +99,7 @@ def tags(called: Sequence[Called]) -> Section:
 
 
 def names(called: Sequence[Called], *known: str) -> Section:
-    """The other Python names that call the same operators."""
+    """Return the section with other Python names that call the same operators."""
     paths = dict.fromkeys(path for one in called for path in one.operator.names)
     shown = ", ".join(f"`{path}`" for path in paths if path not in known)
     heading = "Also called by" if known else "Python names"

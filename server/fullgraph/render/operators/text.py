@@ -1,4 +1,4 @@
-"""A page for a terminal, or for an editor that shows plain text."""
+"""Format a page for a terminal, or for an editor without Markdown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CODE = re.compile(r"`([^`]*)`")
 
 
 def page_text(page: OperatorPage, paint: Paint = PLAIN) -> str:
-    """A page as text for a terminal, its prose broken at ``paint.width`` columns."""
+    """Format a page; prose is broken at ``paint.width`` columns."""
     return "\n".join(line.rstrip() for line in _lines(page, paint))
 
 
@@ -43,7 +43,7 @@ def _lines(page: OperatorPage, paint: Paint) -> Iterator[str]:
 
 
 def _facts(page: OperatorPage, paint: Paint) -> Iterator[str]:
-    """Facts behind each other, broken between them where the line is full."""
+    """Yield the facts of a page in lines of at most ``paint.width`` columns."""
     line, used = "", 0
     for fact in page.facts:
         plain = _CODE.sub(r"\1", fact.text)
