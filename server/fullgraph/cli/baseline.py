@@ -15,7 +15,7 @@ from fullgraph.cli.check_report import CheckReport, ReportedFinding
 from fullgraph.cli.matching import SAME, Trait, matched
 from fullgraph.cli.sources import absolute
 from fullgraph.domain.findings import FileFinding
-from fullgraph.domain.paths import with_short_paths
+from fullgraph.domain.paths import shorten_paths
 from fullgraph.render.checked import CheckedFile
 from fullgraph.render.json import finding_words
 
@@ -52,7 +52,7 @@ class Baseline:
 def _known(finding: ReportedFinding) -> Trait:
     """Shorten the paths in a message as current checks do; earlier versions wrote full paths."""
     trait = finding.trait
-    return dataclasses.replace(trait, message=with_short_paths(trait.message, str(Path.cwd())))
+    return dataclasses.replace(trait, message=shorten_paths(trait.message, str(Path.cwd())))
 
 
 def _trait(file: CheckedFile, item: FileFinding) -> Trait:

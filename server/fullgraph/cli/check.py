@@ -12,7 +12,7 @@ from typing import Protocol
 
 from fullgraph.cli import sources
 from fullgraph.cli.sources import SourceFile, Unreadable
-from fullgraph.domain.causes import by_cause
+from fullgraph.domain.causes import group_by_cause
 from fullgraph.domain.positions import TextPositions, text_hash
 from fullgraph.domain.reports import ShownReport
 from fullgraph.engines import EngineState, EngineStatus, sentences
@@ -43,7 +43,7 @@ from fullgraph_engine.protocol import (
     Timings,
 )
 
-# The syntax error explains why the file was not traced; that is not a failure of the tool.
+# The syntax error explains why the file was not traced; the check itself did not fail.
 _SYNTAX = "trace/syntax-error"
 
 
@@ -98,7 +98,7 @@ async def working(engine: Tracer) -> AsyncIterator[EngineStatus]:
         check_usable(status)
         yield status
     finally:
-        # Killing is safe: the engine has no unsaved state.
+        # Killing is safe: the engine does not have unsaved state.
         engine.kill()
         await engine.close()
 
@@ -147,7 +147,7 @@ class Check:
         self._status_before: EngineStatus | None = None
         """Status of the engine that computed the cached results."""
         self._texts = texts or {}
-        """Texts that are not read from disk, by path."""
+        """Texts by path that replace the contents of files on disk."""
         self._programs = WorkspacePrograms()
         self._shown = frozenset(str(file.absolute) for file in files)
         self._tracer: Tracer | None = None
@@ -258,7 +258,7 @@ class Check:
         request = with_programs(
             request, self._programs, self._project, self._settings.program_files, self._shown
         )
-        # Divide the jobs among the files that are checked at the same time.
+        # Divide the jobs among all files that run at the same time.
         jobs = max(1, self._settings.parallel // self._parallel)
         request = dataclasses.replace(request, jobs=jobs, timings=self._timings)
         timings: list[Timings] = []
@@ -319,7 +319,7 @@ class Check:
             )
             traced = dataclasses.replace(traced, timed=timed)
         settled = self._settle(traced)
-        return dataclasses.replace(settled, findings=by_cause(settled.findings))
+        return dataclasses.replace(settled, findings=group_by_cause(settled.findings))
 
 
 def _noted(file: CheckedFile, source: SourceFile, note: str) -> CheckedFile:

@@ -1,7 +1,7 @@
 """Parse the command line of a common check without the command line library.
 
-Importing the library takes longer than a check with a running engine. Arguments that are unknown or
-wrong here are left to the library.
+Importing the library takes longer than a check with a running engine. Unknown and wrong arguments
+are left to the library.
 """
 
 from __future__ import annotations

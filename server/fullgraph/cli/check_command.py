@@ -53,7 +53,7 @@ COLORS: tuple[Color, ...] = ("auto", "always", "never")
 
 @dataclass(frozen=True)
 class CheckJob:
-    """Options of ``check`` that are not settings."""
+    """Options of ``check``, except settings."""
 
     paths: tuple[str, ...]
     stdin_name: str = "<stdin>"

@@ -80,7 +80,7 @@ def _environment(root: Path, folder: str, *, eager: bool) -> dict[str, str]:
 
 
 def _engine() -> Path:
-    """Return the folder of the engine's package, of which the server only imports the protocol."""
+    """Return the folder of the engine's package; the server imports only its protocol."""
     spec = util.find_spec("fullgraph_engine")
     assert spec is not None and spec.origin is not None
     return Path(spec.origin).parent

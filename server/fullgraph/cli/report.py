@@ -35,7 +35,7 @@ class Report:
         self._done = 0
         self._progress = Progress(wanted=not quiet)
 
-    # -- while it goes on ---------------------------------------------------------------------
+    # -- during the check ----------------------------------------------------------------------
 
     def starting(self) -> None:
         self._progress.show("Importing torch")

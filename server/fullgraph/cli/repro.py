@@ -60,7 +60,7 @@ class Nothing(Exception):
 
 @dataclass(frozen=True)
 class Wish:
-    """What to reproduce: a finding at a place, or the failure of a backend on a target."""
+    """The request of a repro: a finding at a place, or the failure of a backend on a target."""
 
     place: Chosen
     code: str = ""
@@ -142,7 +142,7 @@ async def reproduced(
         project=project,
         focus=max(0, wish.place.line - 1),
         only=(wish.target,) if wish.target else (),
-        forecast=settings.forecast or codes.fits(wish.code, "recompile"),
+        forecast=settings.forecast or codes.matches_selector(wish.code, "recompile"),
     )
     tell("Importing torch")
     running, clock = engine(), asyncio.get_running_loop().time

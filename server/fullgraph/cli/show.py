@@ -61,7 +61,7 @@ class Chosen:
 
 
 class NoTarget(Exception):
-    """Raised if the file has no such target; the message is one sentence."""
+    """Raised if the file does not have the target; the message is one sentence."""
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ _MADE = {"build", "_build", "dist", "vendor", "_vendor", "vendored", "buck-out"}
 """Names of folders with generated or copied code; they are skipped unless they are packages."""
 
 _VENDORED = ("linguist-vendored", "linguist-generated")
-"""Git attributes of files that are not the repository's own; GitHub uses them too."""
+"""Git attributes of generated and copied files, which GitHub uses too."""
 
 MOST_BYTES = 32 << 20
-"""Maximum size in bytes of a file that is read."""
+"""Maximum size in bytes of a source file."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class SourceFile:
     path: str
     absolute: Path
     named: bool
-    """Whether the user named this file, so that it is always traced."""
+    """True if the user named this file; such a file is always traced."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Sources:
     files: tuple[SourceFile, ...]
     problems: tuple[str, ...]
     remarks: tuple[str, ...]
-    """Information for the user that is not a problem."""
+    """Information for the user about something other than a problem."""
 
 
 class Unreadable(Exception):
@@ -113,7 +113,7 @@ def read(source: SourceFile) -> str:
     if not source.path.endswith(notebooks.SUFFIX):
         return text
     try:
-        return notebooks.python_of(text)
+        return notebooks.notebook_to_python(text)
     except notebooks.NotANotebook as error:
         raise Unreadable(f"{source.path} is not a notebook of format 4: {error}.") from error
 

@@ -9,7 +9,7 @@ from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 
 
-def by_cause(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
+def group_by_cause(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
     """Link the findings that share their causes and severity.
 
     The first finding with a cause represents the others: its ``also`` has their ranges. A later
@@ -35,9 +35,9 @@ def by_cause(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
     return tuple(items)
 
 
-def costliest(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
+def rank_by_cost(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
     """Return the graph breaks with a known cost, most expensive first; equal costs keep their
     order."""
     known = [(item.finding.cost, item) for item in findings]
     ranked = [(cost.rank, item) for cost, item in known if cost is not None]
-    return tuple(item for _, item in sorted(ranked, key=lambda one: one[0], reverse=True))
+    return tuple(item for _, item in sorted(ranked, key=lambda pair: pair[0], reverse=True))

@@ -47,7 +47,7 @@ class Code:
     """A row of the table of codes.
 
     ``help`` is Markdown that explains what happened and what to do. ``next_step`` is shown with
-    findings that have no hints of their own.
+    findings without hints.
     """
 
     name: str
@@ -628,8 +628,8 @@ _HEADS = frozenset(name.partition("/")[0] for name in _ROWS)
 
 
 @functools.lru_cache(maxsize=1024)
-def row(code: str) -> Code:
-    """Return the row of ``code``, or of its nearest parent that has a row."""
+def find_row(code: str) -> Code:
+    """Return the row of ``code``, or of its nearest parent with a row."""
     parts = code.split("/")
     for length in range(len(parts), 0, -1):
         found = _ROWS.get("/".join(parts[:length]))
@@ -638,12 +638,12 @@ def row(code: str) -> Code:
     return _UNKNOWN
 
 
-def href(code: str) -> str:
-    """Return the URL of a code's documentation; empty if the table has no row for the code."""
+def documentation_url(code: str) -> str:
+    """Return the URL of a code's documentation; empty for an unknown code."""
     identifier = graph_break_id(code)
     if identifier:
         return f"{_GRAPH_BREAK_SITE}/{identifier.lower()}.html"
-    found = row(code)
+    found = find_row(code)
     return found.href if found.name else ""
 
 
@@ -653,14 +653,14 @@ def graph_break_id(code: str) -> str:
     return tail if head == "graph-break" and _GRAPH_BREAK_ID.fullmatch(tail) else ""
 
 
-def severity(code: str, chosen: Mapping[str, Severity]) -> Severity:
+def effective_severity(code: str, chosen: Mapping[str, Severity]) -> Severity:
     """Return the severity of a code: from its most specific selector in ``chosen``, else the
     default."""
     best = max(chosen, key=functools.partial(specificity, code), default="")
-    return chosen[best] if fits(code, best) else row(code).severity
+    return chosen[best] if matches_selector(code, best) else find_row(code).severity
 
 
-def shown(code: str, select: Iterable[str], ignore: Iterable[str]) -> bool:
+def is_selected(code: str, select: Iterable[str], ignore: Iterable[str]) -> bool:
     """Whether the user's selectors show a code.
 
     The more specific selector wins; ``ignore`` wins a tie.
@@ -671,7 +671,7 @@ def shown(code: str, select: Iterable[str], ignore: Iterable[str]) -> bool:
     return (wanted > 0 or not select) and (wanted > unwanted or not unwanted)
 
 
-def may_be_shown(
+def may_be_selected(
     beginning: str, select: Iterable[str], ignore: Iterable[str], chosen: Mapping[str, Severity]
 ) -> bool:
     """Whether the selectors may show some code that begins with ``beginning``; True if
@@ -681,15 +681,21 @@ def may_be_shown(
     if not family:
         return True
 
-    def inside(selector: str) -> bool:
+    def is_inside_family(selector: str) -> bool:
         return selector.startswith(family + "/") or ("/" not in selector and selector not in _HEADS)
 
-    if select and not any(fits(family, one) or inside(one) for one in select):
+    if select and not any(
+        matches_selector(family, selector) or is_inside_family(selector) for selector in select
+    ):
         return False
-    if any(fits(family, one) for one in ignore) and not any(map(inside, select)):
+    if any(matches_selector(family, selector) for selector in ignore) and not any(
+        map(is_inside_family, select)
+    ):
         return False
-    off = severity(family, chosen) is Severity.OFF
-    return not off or any(inside(one) and chosen[one] is not Severity.OFF for one in chosen)
+    off = effective_severity(family, chosen) is Severity.OFF
+    return not off or any(
+        is_inside_family(selector) and chosen[selector] is not Severity.OFF for selector in chosen
+    )
 
 
 def specificity(code: str, selector: str) -> int:
@@ -706,7 +712,7 @@ def specificity(code: str, selector: str) -> int:
     return selector.count("/") + 1 if code.startswith(selector + "/") else 0
 
 
-def fits(code: str, selector: str) -> bool:
+def matches_selector(code: str, selector: str) -> bool:
     """Whether a selector is the code itself, one of its parents, or its last part."""
     return specificity(code, selector) > 0
 
@@ -715,15 +721,15 @@ def is_known_selector(selector: str) -> bool:
     """Whether ``selector`` matches a code that a finding can have."""
     if _GRAPH_BREAK_ID.fullmatch(selector):
         return True
-    if row(selector).name and "/" not in selector:
+    if find_row(selector).name and "/" not in selector:
         return True
-    # Torch names the codes of these families, so any last part can exist.
+    # The codes of these families are named by torch, so any last part can exist.
     if selector.startswith(("graph-break/", "frame-skipped/", "guard/", "recompile/")):
         return True
-    return any(fits(name, selector) for name in _ROWS)
+    return any(matches_selector(name, selector) for name in _ROWS)
 
 
-def page() -> str:
+def codes_page() -> str:
     """Return the text of ``docs/codes.md``."""
     parts = [
         "# Finding codes",
@@ -746,4 +752,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    sys.stdout.write(codes_page())

@@ -20,7 +20,7 @@ def kind_slug(kind: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", kind.lower()).strip("-") or "other"
 
 
-def sentences(guard: FoundGuard) -> Iterator[str]:
+def guard_sentences(guard: FoundGuard) -> Iterator[str]:
     """Yield what a guard checks, one sentence for each condition, in terms of the user's code."""
     if guard.kind == _MARKS and guard.source:
         # Dynamo checks this with five conditions on internal attributes.

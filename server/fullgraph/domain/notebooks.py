@@ -18,12 +18,12 @@ _MARK = re.compile(r"# %% cell (\d+)$")
 _PRELUDE = "display, get_ipython = print, lambda: None"
 """Statement that defines the names which IPython provides in a notebook."""
 _MAGIC = re.compile(r"^[ \t]*(%%?[A-Za-z]|!|\?|[\w.]+\?\??$)")
-_KEPT_CELL_MAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")
+_PYTHON_CELL_MAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")
 """Cell magics whose cells contain Python."""
 
 
 class NotANotebook(ValueError):
-    """Raised for data that is not a notebook of format 4."""
+    """Raised if data is not a notebook of format 4."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class CellPlace:
         return f"cell {self.cell}:{self.line + 1}"
 
 
-def python_of(data: str) -> str:
+def notebook_to_python(data: str) -> str:
     """Convert the code of a notebook to one Python text; lines with magics become comments.
 
     Raises:
@@ -50,18 +50,18 @@ def python_of(data: str) -> str:
         lines = [_PRELUDE]
         for number, cell in enumerate(cells, 1):
             if cell["cell_type"] == "code":
-                lines += [f"# %% cell {number}", *_code(cell["source"])]
+                lines += [f"# %% cell {number}", *_cell_lines(cell["source"])]
     except (ValueError, KeyError, TypeError) as error:
         raise NotANotebook(str(error)) from error
     return "\n".join(lines) + "\n"
 
 
-def cell_of(path: str, text: TextPositions, line: int) -> CellPlace | None:
+def find_cell_in_file(path: str, text: TextPositions, line: int) -> CellPlace | None:
     """Return the cell that contains a line of a file; None if the file is not a notebook."""
-    return place_in_cell(text, line) if path.endswith(SUFFIX) else None
+    return find_cell(text, line) if path.endswith(SUFFIX) else None
 
 
-def place_in_cell(text: TextPositions, line: int) -> CellPlace | None:
+def find_cell(text: TextPositions, line: int) -> CellPlace | None:
     """Return the cell that contains a line of a notebook's text; None above the first cell."""
     for above in range(min(line, len(text) - 1), -1, -1):
         found = _MARK.match(text.line(above))
@@ -70,15 +70,15 @@ def place_in_cell(text: TextPositions, line: int) -> CellPlace | None:
     return None
 
 
-def _code(source: Any) -> list[str]:
+def _cell_lines(source: Any) -> list[str]:
     lines = ("".join(source) if isinstance(source, list) else str(source)).split("\n")
     head = next((line.split(" ")[0] for line in lines if line.strip()), "")
-    if head.startswith("%%") and head not in _KEPT_CELL_MAGICS:
+    if head.startswith("%%") and head not in _PYTHON_CELL_MAGICS:
         return [f"# {line}" for line in lines]
-    return [_without_magic(line) for line in lines]
+    return [_disable_magic(line) for line in lines]
 
 
-def _without_magic(line: str) -> str:
+def _disable_magic(line: str) -> str:
     if _MAGIC.match(line) is None:
         return line
     indent = line[: len(line) - len(line.lstrip())]

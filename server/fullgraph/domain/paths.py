@@ -15,7 +15,7 @@ _PART = r"[^\s'\"`<>()\[\]{},;]*"
 _IN_WORDS = re.compile(rf"{_BEGIN}(?:{_PART}[/\\])?(?:{_LEFT}|(?=fullgraph_engine[/\\]))")
 
 
-def below(path: str) -> re.Match[str] | None:
+def match_library_folder(path: str) -> re.Match[str] | None:
     """Match the part of a path up to a folder of installed packages, or up to the engine's
     package."""
     return INSTALLED.match(path) or ENGINE.match(path)
@@ -24,7 +24,7 @@ def below(path: str) -> re.Match[str] | None:
 def short_path(path: str, folder: str = "") -> str:
     """Return a path relative to the folder of installed packages that contains it, else to
     ``folder``."""
-    found = below(path)
+    found = match_library_folder(path)
     if found:
         return path[found.end() :]
     prefix = folder.rstrip("/\\")
@@ -34,7 +34,7 @@ def short_path(path: str, folder: str = "") -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def with_short_paths(words: str, folder: str = "") -> str:
+def shorten_paths(words: str, folder: str = "") -> str:
     """Shorten each path in a text with :func:`short_path`."""
     if "/" not in words and "\\" not in words:
         return words

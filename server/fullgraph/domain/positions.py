@@ -64,15 +64,15 @@ class TextPositions:
         """Return the number of code points in the text before a byte position."""
         return self.start(position.line) + self.column(position)
 
-    def between(self, range_: Range) -> str:
+    def text_in(self, range_: Range) -> str:
         """Return the text of a range."""
         return self._text[self.offset(range_.start) : self.offset(range_.end)]
 
-    def at(self, offset: int) -> Position:
+    def position_at(self, offset: int) -> Position:
         """Return the byte position of an offset in code points."""
         number = min(bisect.bisect_right(self._starts, offset), len(self._lines)) - 1
         before = self._text[self._starts[number] : max(offset, 0)]
-        return Position(number, _length(before, _BYTES))
+        return Position(number, _encoded_length(before, _BYTES))
 
     @cached_property
     def _starts(self) -> tuple[int, ...]:
@@ -90,13 +90,13 @@ class TextPositions:
         if number >= len(self._lines):
             # LSP ends a range over a whole text one line after the last line.
             number = len(self._lines) - 1
-            return number, _length(self._lines[number], encoding)
+            return number, _encoded_length(self._lines[number], encoding)
         line = self._lines[number]
-        return number, _length(line[: self._column(line, position.byte)], encoding)
+        return number, _encoded_length(line[: self._column_in(line, position.byte)], encoding)
 
     def column(self, position: Position) -> int:
         """Return the number of code points before a byte position in its line."""
-        return self._column(self.line(position.line), position.byte)
+        return self._column_in(self.line(position.line), position.byte)
 
     def position(self, line: int, character: int, encoding: Encoding) -> Position:
         """Convert a line and a character offset in units of ``encoding`` to a byte position."""
@@ -104,27 +104,29 @@ class TextPositions:
             return Position(0, 0)
         if line >= len(self._lines):
             line = len(self._lines) - 1
-            return Position(line, _length(self._lines[line], Encoding.UTF8))
+            return Position(line, _encoded_length(self._lines[line], Encoding.UTF8))
         text = self._lines[line]
-        return Position(line, _length(text[: _code_points(text, character, encoding)], _BYTES))
+        return Position(
+            line, _encoded_length(text[: _code_points(text, character, encoding)], _BYTES)
+        )
 
     def line_end(self, number: int) -> Position:
         """Return the position after the last character of a line."""
-        return Position(number, _length(self.line(number), _BYTES))
+        return Position(number, _encoded_length(self.line(number), _BYTES))
 
     def end(self) -> Position:
         """Return the position after the last character of the text."""
         return self.line_end(len(self._lines) - 1)
 
     @staticmethod
-    def _column(line: str, byte: int) -> int:
+    def _column_in(line: str, byte: int) -> int:
         return _code_points(line, byte, _BYTES)
 
 
 _BYTES = Encoding.UTF8
 
 
-def _length(text: str, encoding: Encoding) -> int:
+def _encoded_length(text: str, encoding: Encoding) -> int:
     if encoding is Encoding.UTF32 or text.isascii():
         return len(text)
     if encoding is Encoding.UTF16:
@@ -144,7 +146,7 @@ def _code_points(line: str, offset: int, encoding: Encoding) -> int:
     # Bisect, because measuring a half runs in C and a line may be a megabyte long.
     while first < last:
         middle = (first + last + 1) // 2
-        length = _length(line[first:middle], encoding)
+        length = _encoded_length(line[first:middle], encoding)
         if length <= offset:
             first, offset = middle, offset - length
         else:

@@ -11,7 +11,7 @@ from fullgraph_engine.protocol import ReproFound, ReproProgress, Wanted
 class ReproOutcome:
     """Outcome of a reduction.
 
-    ``reason`` explains in sentences why there is no verified script. ``first_lines`` counts the
+    ``reason`` explains in sentences why a verified script is missing. ``first_lines`` counts the
     lines of the first program that reproduced the finding; 0 without such a program.
     """
 
@@ -23,7 +23,7 @@ class ReproOutcome:
     seconds: float = 0.0
     cancelled: bool = False
     failed: bool = False
-    """Whether the engine died or could not start the reduction."""
+    """True if the engine died or could not start the reduction."""
 
     @property
     def verified(self) -> bool:
@@ -37,7 +37,7 @@ class ReductionState:
     first_lines: int = 0
     last: ReproProgress | None = None
 
-    def take(self, progress: ReproProgress) -> None:
+    def update(self, progress: ReproProgress) -> None:
         self.last = progress
         if not self.first_lines:
             self.first_lines = progress.lines

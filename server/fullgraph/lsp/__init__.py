@@ -20,7 +20,7 @@ def serve(*, tcp: tuple[str, int] | None = None, boot: Path | None = None, engin
 
     if tcp is not None:
         return serve_socket(*tcp, boot=boot)
-    return serve_streams(StandardStreams.take(), boot=boot, engine=engine)
+    return serve_streams(StandardStreams.reserve(), boot=boot, engine=engine)
 
 
 __all__ = ["serve"]

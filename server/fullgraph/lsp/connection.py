@@ -21,7 +21,7 @@ MOST_LOG = 64 * 1024
 """Maximum number of characters of user output that one run may write to the client's log."""
 
 _PARENT_WATCH = 3.0
-"""Seconds between two checks that the client's process exists."""
+"""Interval in seconds between two checks whether the client's process still exists."""
 
 _LEVELS = {
     MessageLevel.ERROR: types.MessageType.Error,
@@ -30,7 +30,7 @@ _LEVELS = {
 }
 
 
-class Connection:
+class ClientConnection:
     """Sends messages to one client and runs background tasks; every part of the server can use
     it."""
 
@@ -38,13 +38,13 @@ class Connection:
         self.protocol = protocol
         self._stopped = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._logged = 0
+        self._logged_characters = 0
         protocol.on_broken = self.stop
 
     # -- messages -----------------------------------------------------------------------------
 
-    def plain(self, value: Any) -> Any:
-        """Convert a type of the protocol to the JSON data that is sent."""
+    def to_json_data(self, value: Any) -> Any:
+        """Convert a type of the protocol to JSON data for sending."""
         return self.protocol._converter.unstructure(value)
 
     def notify(self, method: str, params: Any) -> None:
@@ -68,7 +68,7 @@ class Connection:
             except JsonRpcException as error:
                 logger.info("%s was refused: %s", method, error)
 
-        self.in_background(send())
+        self.run_in_background(send())
 
     async def show_document(self, uri: str, client: ClientCapabilities, *, focus: bool) -> bool:
         """Ask the client to open a document; return whether it did.
@@ -90,7 +90,7 @@ class Connection:
         params = types.ShowMessageParams(_LEVELS[level], f"fullgraph: {message}")
         self.notify(types.WINDOW_SHOW_MESSAGE, params)
 
-    async def offer(self, level: MessageLevel, message: str, *choices: str) -> str:
+    async def offer_choices(self, level: MessageLevel, message: str, *choices: str) -> str:
         """Show a message with buttons and wait; return the title of the pressed button, or
         empty."""
         actions = [types.MessageActionItem(title=choice) for choice in choices]
@@ -103,25 +103,25 @@ class Connection:
 
     def log(self, text: str) -> None:
         """Write to the client's log, at most ``MOST_LOG`` characters for each run."""
-        if self._logged > MOST_LOG:
+        if self._logged_characters > MOST_LOG:
             return
-        self._logged += len(text)
-        if self._logged > MOST_LOG:
+        self._logged_characters += len(text)
+        if self._logged_characters > MOST_LOG:
             text = f"{text[:1000]}\n... The rest of the output of this run is not shown."
         self.notify(types.WINDOW_LOG_MESSAGE, types.LogMessageParams(types.MessageType.Log, text))
 
     def reset_log(self) -> None:
         """Start counting logged characters again, for a new run."""
-        self._logged = 0
+        self._logged_characters = 0
 
     # -- tasks --------------------------------------------------------------------------------
 
-    def in_background(self, work: Coroutine[Any, Any, None]) -> None:
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._finish_task)
 
-    def _done(self, task: asyncio.Task[Any]) -> None:
+    def _finish_task(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("In the background: %s", error, exc_info=error)
@@ -130,18 +130,18 @@ class Connection:
         """Stop the server because the client asked for it or has disconnected."""
         self._stopped.set()
 
-    async def stopped(self) -> None:
+    async def wait_until_stopped(self) -> None:
         """Wait until :meth:`stop` is called."""
         await self._stopped.wait()
 
     def watch_parent(self, pid: int | None) -> None:
         """Stop the server when the client's process ends, even if its pipes stay open."""
         # The number of a client in another container does not identify a process here.
-        if pid is not None and pid > 0 and _alive(pid):
-            self.in_background(self._watch(pid))
+        if pid is not None and pid > 0 and _is_alive(pid):
+            self.run_in_background(self._watch_process(pid))
 
-    async def _watch(self, pid: int) -> None:
-        while _alive(pid):
+    async def _watch_process(self, pid: int) -> None:
+        while _is_alive(pid):
             await asyncio.sleep(_PARENT_WATCH)
         self.stop()
 
@@ -150,7 +150,7 @@ class Connection:
             task.cancel()
 
 
-def _alive(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

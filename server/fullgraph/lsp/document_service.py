@@ -15,7 +15,7 @@ from fullgraph_engine.protocol import TargetDone
 from fullgraph_engine.protocol.documents import DocumentKind
 
 _MOST_KEPT = 8
-"""Maximum number of documents that are cached after their readers have gone."""
+"""Maximum number of cached documents; a cached document opens without another engine run."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class DocumentKey:
     target: str
 
 
-Shown = Callable[[DocumentKey, Callable[[], None]], Callable[[], None]]
+ShowProgress = Callable[[DocumentKey, Callable[[], None]], Callable[[], None]]
 """Callback that shows progress while a document is written.
 
 It gets a function that cancels the writing, and returns a function that removes the progress.
@@ -35,10 +35,10 @@ It gets a function that cancels the writing, and returns a function that removes
 
 
 @dataclass
-class _Written:
-    """A document that is being written or was written, and how many requests wait for it."""
+class _DocumentRun:
+    """An engine run that writes a document, the inputs it depends on, and its waiting requests."""
 
-    basis: object
+    inputs: object
     task: asyncio.Task[Draft | str]
     readers: int = 0
 
@@ -46,13 +46,13 @@ class _Written:
 class DocumentService:
     """Writes documents in engine runs of their own, one at a time, and caches them."""
 
-    def __init__(self, session: Session, shown: Shown) -> None:
+    def __init__(self, session: Session, show_progress: ShowProgress) -> None:
         self._session = session
-        self._shown = shown
-        self._written: dict[DocumentKey, _Written] = {}
-        self._turn = asyncio.Lock()
+        self._show_progress = show_progress
+        self._runs: dict[DocumentKey, _DocumentRun] = {}
+        self._lock = asyncio.Lock()
 
-    async def text(
+    async def read_text(
         self, unit: Unit, kind: DocumentKind, target: str, probe: int | None = None
     ) -> str:
         """Return a document about the current text; if the text changes meanwhile, about the new
@@ -64,76 +64,76 @@ class DocumentService:
         await self._session.configured()
         found: Draft | str | None = _known_guards(unit, target) if kind == "guards" else None
         if found is None:
-            found = await self._read(unit, DocumentKey(unit.document.uri, kind, target))
+            found = await self._read_draft(unit, DocumentKey(unit.document.uri, kind, target))
         if isinstance(found, str):
             return found
         return (found if probe is None else found.of(probe)).text(short_name(unit))
 
-    async def _read(self, unit: Unit, wish: DocumentKey) -> Draft | str:
+    async def _read_draft(self, unit: Unit, key: DocumentKey) -> Draft | str:
         """Return a document, or a sentence that explains why there is none."""
         while True:
-            written = self._begun(unit, wish)
-            written.readers += 1
+            run = self._find_or_start(unit, key)
+            run.readers += 1
             try:
-                return await asyncio.shield(written.task)
+                return await asyncio.shield(run.task)
             except asyncio.CancelledError:
                 # Either this request was cancelled, or the document that it waits for was: the text
                 # was edited, or closed and possibly opened again.
                 is_open = self._session.units.get(unit.document.uri) is unit
-                superseded = is_open and self._written.get(wish, written) is not written
-                if not (superseded and written.task.cancelled()):
-                    if written.readers == 1 and not written.task.done():
-                        written.task.cancel()
-                        self._forget(wish, written)
+                superseded = is_open and self._runs.get(key, run) is not run
+                if not (superseded and run.task.cancelled()):
+                    if run.readers == 1 and not run.task.done():
+                        run.task.cancel()
+                        self._remove_run(key, run)
                     raise
             finally:
-                written.readers -= 1
+                run.readers -= 1
 
-    def changed(self, uri: str) -> None:
+    def discard_finished(self, uri: str) -> None:
         """Discard the finished documents of a file because a new run of it has ended."""
-        for wish, written in list(self._written.items()):
-            if wish.uri == uri and written.task.done():
-                del self._written[wish]
+        for key, run in list(self._runs.items()):
+            if key.uri == uri and run.task.done():
+                del self._runs[key]
 
-    def closed(self, uri: str) -> None:
-        for wish, written in list(self._written.items()):
-            if wish.uri == uri:
-                written.task.cancel()
-                self._forget(wish, written)
+    def discard_file(self, uri: str) -> None:
+        for key, run in list(self._runs.items()):
+            if key.uri == uri:
+                run.task.cancel()
+                self._remove_run(key, run)
 
-    def _begun(self, unit: Unit, wish: DocumentKey) -> _Written:
-        basis = self._basis(unit)
-        known = self._written.get(wish)
-        if known is not None and known.basis == basis and not _lost(known.task):
+    def _find_or_start(self, unit: Unit, key: DocumentKey) -> _DocumentRun:
+        inputs = self._current_inputs(unit)
+        known = self._runs.get(key)
+        if known is not None and known.inputs == inputs and not _has_failed(known.task):
             return known
-        written = _Written(basis, asyncio.create_task(self._write(unit, wish)))
+        run = _DocumentRun(inputs, asyncio.create_task(self._write_draft(unit, key)))
         # Store the new document first: requests that wait for the old one look it up.
-        self._written.pop(wish, None)
-        self._written[wish] = written
+        self._runs.pop(key, None)
+        self._runs[key] = run
         if known is not None:
             known.task.cancel()
-        done = [old for old, one in self._written.items() if one.task.done()]
-        for old in done[: max(0, len(self._written) - _MOST_KEPT)]:
-            del self._written[old]
-        return written
+        done = [old for old, other in self._runs.items() if other.task.done()]
+        for old in done[: max(0, len(self._runs) - _MOST_KEPT)]:
+            del self._runs[old]
+        return run
 
-    def _basis(self, unit: Unit) -> object:
+    def _current_inputs(self, unit: Unit) -> object:
         return unit.document.hash, self._session.settings(unit).tracing()
 
-    def _forget(self, wish: DocumentKey, written: _Written) -> None:
-        if self._written.get(wish) is written:
-            del self._written[wish]
+    def _remove_run(self, key: DocumentKey, run: _DocumentRun) -> None:
+        if self._runs.get(key) is run:
+            del self._runs[key]
 
-    async def _write(self, unit: Unit, wish: DocumentKey) -> Draft | str:
-        async with self._turn:
+    async def _write_draft(self, unit: Unit, key: DocumentKey) -> Draft | str:
+        async with self._lock:
             engine = self._session.engine_on_demand(unit)
             if isinstance(engine, str):
                 return f"{engine}\n"
-            request = self._session.request(unit, (wish.target,))
-            draft = Draft(wish.kind, wish.target, request.text)
-            request = document_request(request, wish.kind)
+            request = self._session.request(unit, (key.target,))
+            draft = Draft(key.kind, key.target, request.text)
+            request = document_request(request, key.kind)
             analysis = engine.analyze(dataclasses.replace(request, jobs=1))
-            with self._bar(wish, analysis.cancel):
+            with self._progress_bar(key, analysis.cancel):
                 try:
                     async for event in analysis:
                         draft.apply(event)
@@ -142,8 +142,8 @@ class DocumentService:
         return draft
 
     @contextlib.contextmanager
-    def _bar(self, wish: DocumentKey, cancel: Callable[[], None]) -> Iterator[None]:
-        end = self._shown(wish, cancel)
+    def _progress_bar(self, key: DocumentKey, cancel: Callable[[], None]) -> Iterator[None]:
+        end = self._show_progress(key, cancel)
         try:
             yield
         finally:
@@ -153,16 +153,18 @@ class DocumentService:
 def _known_guards(unit: Unit, target: str) -> Draft | None:
     """Return the guards that the last run reported, or None if they may be incomplete or
     outdated."""
-    shown = [one for one in unit.reports() if one.report.name == target]
+    shown = [shown_report for shown_report in unit.reports() if shown_report.report.name == target]
     guards = unit.results.told(target).guards
     # Without one report for each probe, guards cannot be assigned to their probes.
-    traced = all(one.current and one.report.status == "traced" for one in shown)
+    traced = all(
+        shown_report.current and shown_report.report.status == "traced" for shown_report in shown
+    )
     if guards is None or not traced or len(shown) != len(guards.told):
         return None
     draft = Draft("guards", target, unit.document.text)
-    for one, told in zip(shown, guards.told, strict=True):
-        draft.apply(told)
-        draft.apply(TargetDone(0, one.report))
+    for shown_report, found in zip(shown, guards.told, strict=True):
+        draft.apply(found)
+        draft.apply(TargetDone(0, shown_report.report))
     return draft
 
 
@@ -171,5 +173,5 @@ def short_name(unit: Unit) -> str:
     return unit.document.name.rsplit("/", 1)[-1]
 
 
-def _lost(task: asyncio.Task[Draft | str]) -> bool:
+def _has_failed(task: asyncio.Task[Draft | str]) -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)

@@ -17,13 +17,13 @@ def text_edits(document: Document, edits: Sequence[TextEdit]) -> list[types.Text
     return [types.TextEdit(range_in(document, edit.range), edit.text) for edit in edits]
 
 
-def text_edit(
+def workspace_edit(
     client: ClientCapabilities, document: Document, edits: Sequence[TextEdit]
 ) -> types.WorkspaceEdit:
     """Convert edits of the current document to one workspace edit, which a single undo reverts."""
-    made = text_edits(document, edits)
+    lsp_edits = text_edits(document, edits)
     if not client.document_changes:
-        return types.WorkspaceEdit(changes={document.uri: made})
+        return types.WorkspaceEdit(changes={document.uri: lsp_edits})
     # With a version the client refuses the edit if the text has changed.
     identifier = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
-    return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, made)])
+    return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, lsp_edits)])

@@ -29,7 +29,7 @@ class MessageReader:
         except asyncio.IncompleteReadError:
             return b""
         except asyncio.LimitOverrunError as error:
-            await self._pass_over(error.consumed)
+            await self._skip_line(error.consumed)
             return _IGNORED
         if not line.strip():
             return b"\r\n"
@@ -49,7 +49,7 @@ class MessageReader:
         except asyncio.IncompleteReadError:
             return b""
 
-    async def _pass_over(self, count: int) -> None:
+    async def _skip_line(self, count: int) -> None:
         """Discard the rest of a line; ``count`` bytes of it are in the buffer."""
         while True:
             await self._stream.readexactly(count)

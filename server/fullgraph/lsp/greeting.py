@@ -54,10 +54,10 @@ def greet(read: Callable[[], bytes], write: Callable[[bytes], None]) -> Greeting
         if not more:
             return Greeting(data)
         data += more
-    request = _initialize(data[body : body + int(length[1])])
+    request = _parse_initialize(data[body : body + int(length[1])])
     if request is None:
         return Greeting(data)
-    client = ClientCapabilities.read(_params(request).get("capabilities"))
+    client = ClientCapabilities.read(_request_params(request).get("capabilities"))
     number = request["id"]
     answer = {"jsonrpc": "2.0", "id": number, "result": initialize_result(client)}
     text = json.dumps(answer).encode()
@@ -65,7 +65,7 @@ def greet(read: Callable[[], bytes], write: Callable[[bytes], None]) -> Greeting
     return Greeting(data, frozenset({number}))
 
 
-def _initialize(body: bytes) -> dict[str, Any] | None:
+def _parse_initialize(body: bytes) -> dict[str, Any] | None:
     try:
         message = json.loads(body)
     except ValueError:
@@ -80,6 +80,6 @@ def _initialize(body: bytes) -> dict[str, Any] | None:
     return None
 
 
-def _params(request: dict[str, Any]) -> dict[str, Any]:
+def _request_params(request: dict[str, Any]) -> dict[str, Any]:
     params = request["params"]
     return params if isinstance(params, dict) else {}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fullgraph.session.documents import Document
 
 
-def found_probes(unit: Unit, params: types.CodeActionParams) -> Iterator[Fix]:
+def probe_fixes(unit: Unit, params: types.CodeActionParams) -> Iterator[Fix]:
     """Yield edits that write a target's probe above it, for a request on the line of its name."""
     for shown in unit.reports():
         probe, range_ = shown.report.probe, shown.report.range
@@ -25,13 +25,13 @@ def found_probes(unit: Unit, params: types.CodeActionParams) -> Iterator[Fix]:
             continue
         if probe.origin == "comment":  # another one than it says is offered where it does not fit
             continue
-        edit = _completed(unit.document, line, probe.comment)
+        edit = _complete_comment(unit.document, line, probe.comment)
         if edit is None:
-            edit = _above(unit.document, line, probe.comment)
+            edit = _insert_comment(unit.document, line, probe.comment)
         yield Fix(f"Write the probe: {probe.comment}", (edit,))
 
 
-def _completed(document: Document, line: int, probe: str) -> TextEdit | None:
+def _complete_comment(document: Document, line: int, probe: str) -> TextEdit | None:
     """Return an edit that completes a comment with constructor arguments only; None without one."""
     for comment in comments_of(document.positions, line):
         if comment.text.startswith("init(") and "#" not in comment.text:
@@ -39,7 +39,7 @@ def _completed(document: Document, line: int, probe: str) -> TextEdit | None:
     return None
 
 
-def _above(document: Document, line: int, probe: str) -> TextEdit:
+def _insert_comment(document: Document, line: int, probe: str) -> TextEdit:
     """Return an edit that inserts a probe comment above the decorators of a definition."""
     positions = document.positions
     first = line

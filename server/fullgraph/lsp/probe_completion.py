@@ -32,27 +32,27 @@ def probe_completion(document: Document, line: int, character: int) -> dict[str,
     if comment is None or column < comment.start:
         return None
     # Include trailing blanks, because the cursor may be behind them.
-    whole = ProbeComment(line, comment.start, positions.line(line)[comment.start :])
+    comment_with_blanks = ProbeComment(line, comment.start, positions.line(line)[comment.start :])
     offset = column - comment.start
-    found = complete_probe(whole, offset, scope_at(document.text, positions, line))
+    found = complete_probe(comment_with_blanks, offset, scope_at(document.text, positions, line))
     start = positions.start(line) + comment.start + found.start
     begin, end = document.position_at(start), (line, character)
     items = []
-    for number, one in enumerate(found.items):
+    for number, candidate in enumerate(found.items):
         edit = {
             "range": {
                 "start": {"line": begin[0], "character": begin[1]},
                 "end": {"line": end[0], "character": end[1]},
             },
-            "newText": one.label,
+            "newText": candidate.label,
         }
         items.append(
             {
-                "label": one.label,
-                "kind": _KINDS[one.kind].value,
+                "label": candidate.label,
+                "kind": _KINDS[candidate.kind].value,
                 "sortText": f"{number:04}",
                 "textEdit": edit,
-                **({"detail": one.detail} if one.detail else {}),
+                **({"detail": candidate.detail} if candidate.detail else {}),
             }
         )
     return {"isIncomplete": False, "items": items}

@@ -42,7 +42,7 @@ class Protocol(LanguageServerProtocol):
         """Parameters as the client sent them; pygls drops keys that its types do not have."""
         self.initialized = False
         self.on_broken: Callable[[], None] = lambda: None
-        self._open: set[int | str] = set()
+        self._open_requests: set[int | str] = set()
 
     # -- in -----------------------------------------------------------------------------------
 
@@ -53,17 +53,19 @@ class Protocol(LanguageServerProtocol):
             return super().structure_message(data)
         except JsonRpcException as error:
             # pygls would never answer a request with bad parameters.
-            return _Malformed(data.get("id"), str(data.get("method", "")), error)
+            return _MalformedMessage(data.get("id"), str(data.get("method", "")), error)
 
     def _handle_request(self, msg_id: int | str, method_name: str, params: Any) -> None:
-        self._open.add(msg_id)
+        self._open_requests.add(msg_id)
         if not self.initialized and method_name != types.INITIALIZE:
             error = JsonRpcServerNotInitialized("The first request must be initialize.")
             self._send_response(msg_id, error=error.to_response_error())
             return
         if self.initialized and method_name == types.INITIALIZE:
-            again = types.ResponseError(_INVALID_REQUEST, "The server is initialized already.")
-            self._send_response(msg_id, error=again)
+            error_again = types.ResponseError(
+                _INVALID_REQUEST, "The server is initialized already."
+            )
+            self._send_response(msg_id, error=error_again)
             return
         try:
             self._get_handler(method_name)
@@ -80,7 +82,7 @@ class Protocol(LanguageServerProtocol):
 
     def _handle_cancel_notification(self, msg_id: int | str) -> None:
         # Ids of our own requests are in the same table, and must not be cancelled.
-        if msg_id in self._open and msg_id in self._request_futures:
+        if msg_id in self._open_requests and msg_id in self._request_futures:
             super()._handle_cancel_notification(msg_id)
 
     def _handle_response(
@@ -95,7 +97,7 @@ class Protocol(LanguageServerProtocol):
 
     def cancel_open(self) -> None:
         """Answer all open requests except the current one with "cancelled"."""
-        for msg_id in list(self._open):
+        for msg_id in list(self._open_requests):
             future = self._request_futures.get(msg_id)
             if msg_id != self.msg_id and future is not None:
                 future.cancel()
@@ -110,9 +112,9 @@ class Protocol(LanguageServerProtocol):
         return self._shutdown
 
     def handle_message(self, message: Any) -> None:
-        if isinstance(message, _Malformed):
+        if isinstance(message, _MalformedMessage):
             if message.id is not None and message.method:
-                self._open.add(message.id)
+                self._open_requests.add(message.id)
                 error = types.ResponseError(
                     _INVALID_PARAMS, f"The parameters of {message.method} are not what it takes."
                 )
@@ -122,7 +124,7 @@ class Protocol(LanguageServerProtocol):
             return
         if self._shutdown and hasattr(message, "id") and hasattr(message, "method"):
             error = types.ResponseError(_INVALID_REQUEST, "The server is shutting down.")
-            self._open.add(message.id)
+            self._open_requests.add(message.id)
             self._send_response(message.id, error=error)
             return
         super().handle_message(message)
@@ -135,9 +137,9 @@ class Protocol(LanguageServerProtocol):
         """Send a response, unless the request has one already."""
         if msg_id in self.answered:
             self.answered.discard(msg_id)
-            self._open.discard(msg_id)
+            self._open_requests.discard(msg_id)
             return
-        if msg_id not in self._open:
+        if msg_id not in self._open_requests:
             logger.warning("A second response to request %r was dropped.", msg_id)
             return
         if error is not None and error.code == _INTERNAL_ERROR:
@@ -145,12 +147,12 @@ class Protocol(LanguageServerProtocol):
                 _INTERNAL_ERROR, "fullgraph met an error of its own; its log says more."
             )
         if error is None and isinstance(result, dict):
-            # Plain data needs no conversion, which would visit each value.
+            # Plain data is already in JSON form; converting it would visit each value.
             self._send_data({"jsonrpc": self.VERSION, "id": msg_id, "result": result})
         else:
             super()._send_response(msg_id, result, error)
         # Not earlier: if the result cannot be serialized, pygls answers the request with an error.
-        self._open.discard(msg_id)
+        self._open_requests.discard(msg_id)
 
     def _send_data(self, data: Any) -> None:
         if self.writer is None:
@@ -183,7 +185,7 @@ class Protocol(LanguageServerProtocol):
         return await asyncio.shield(waiting)
 
 
-class ErrorsOfClients(logging.Filter):
+class ClientErrorFilter(logging.Filter):
     """Log filter that drops messages of pygls about errors that were sent to the client."""
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -193,7 +195,7 @@ class ErrorsOfClients(logging.Filter):
 
 
 @dataclass(frozen=True)
-class _Malformed:
+class _MalformedMessage:
     """A message whose parameters do not fit its method."""
 
     id: int | str | None

@@ -15,10 +15,10 @@ from pygls.protocol import default_converter
 from fullgraph import __version__
 from fullgraph.engines import EarlyEngine
 from fullgraph.lsp import methods
-from fullgraph.lsp.connection import Connection
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.connection import ClientConnection
+from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.framing import MessageReader
-from fullgraph.lsp.protocol import ErrorsOfClients, Protocol
+from fullgraph.lsp.protocol import ClientErrorFilter, Protocol
 from fullgraph.lsp.server_capabilities import STATUS
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.session import MessageLevel, Session, SessionStatus
@@ -47,12 +47,12 @@ class Server(LanguageServer):
         )
         # pygls logs the body of every message at INFO.
         logging.getLogger("pygls").setLevel(logging.ERROR)
-        logging.getLogger("pygls.protocol.json_rpc").addFilter(ErrorsOfClients())
+        logging.getLogger("pygls.protocol.json_rpc").addFilter(ClientErrorFilter())
         self.protocol.answered |= answered
         self.session = Session(self, boot=boot, early=early)
-        self._connection = Connection(self.protocol)
-        self._context = Context.of(self._connection, self.session)
-        for method, handler in methods.handlers(self._context):
+        self._connection = ClientConnection(self.protocol)
+        self._context = ServerContext.create(self._connection, self.session)
+        for method, handler in methods.bind_handlers(self._context):
             self.feature(method)(handler)
 
     async def run(self, reader: asyncio.StreamReader) -> int:
@@ -69,7 +69,7 @@ class Server(LanguageServer):
                 error_handler=self.report_server_error,
             )
         )
-        stopped = asyncio.create_task(self._connection.stopped())
+        stopped = asyncio.create_task(self._connection.wait_until_stopped())
         await asyncio.wait({messages, stopped}, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
         messages.cancel()
@@ -89,26 +89,26 @@ class Server(LanguageServer):
     # -- events of the session ----------------------------------------------------------------
 
     def results_changed(self, unit: Unit, *, final: bool) -> None:
-        self._context.publication.changed(unit, final=final)
+        self._context.publication.publish_changes(unit, final=final)
         self._context.fixes.consider(unit, final=final)
 
     def run_began(self, unit: Unit, *, asked: bool) -> None:
         self._connection.reset_log()
-        self._context.progress.began(unit, asked=asked)
+        self._context.progress.start_run(unit, cancellable=asked)
 
     def run_asked(self, unit: Unit) -> None:
-        self._context.progress.asked(unit)
+        self._context.progress.make_cancellable(unit)
 
     def run_advanced(self, unit: Unit, event: Event) -> None:
-        self._context.progress.advanced(unit, event)
+        self._context.progress.advance_run(unit, event)
 
     def run_ended(self, unit: Unit) -> None:
-        self._context.progress.ended(unit)
+        self._context.progress.end_run(unit)
         self._context.documents.run_ended(unit)
         self._context.fixes.run_ended()
 
     def unit_closed(self, unit: Unit) -> None:
-        self._context.publication.closed(unit.document.uri)
+        self._context.publication.clear_file(unit.document.uri)
         self._context.documents.unit_closed(unit)
         self._context.fixes.closed(unit)
 

@@ -35,7 +35,7 @@ class StandardStreams:
     write: int
 
     @staticmethod
-    def take() -> StandardStreams:
+    def reserve() -> StandardStreams:
         streams = StandardStreams(os.dup(0), os.dup(1))
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
@@ -44,7 +44,7 @@ class StandardStreams:
         return streams
 
 
-class _Writer:
+class _DescriptorWriter:
     """Writes whole messages to a file descriptor; raises OSError if the client has disconnected."""
 
     def __init__(self, descriptor: int) -> None:
@@ -65,13 +65,13 @@ def serve_streams(streams: StandardStreams, *, boot: Path | None, engine: str) -
     The status is 0 after ``shutdown`` or without any input, 130 after an interrupt, else 1.
     ``engine`` is an interpreter whose torch is imported immediately; it may be empty.
     """
-    writer = _Writer(streams.write)
+    writer = _DescriptorWriter(streams.write)
 
     async def main() -> int:
-        early = await _early(engine, boot)
+        early = await _start_early_engine(engine, boot)
         try:
             # The event loop is not running yet, so engine messages wait in the pipe.
-            with _interrupted_at_once():
+            with _interrupt_immediately():
                 greeting = greet(lambda: os.read(streams.read, _CHUNK), writer.write)
         except BrokenPipeError:
             greeting = None
@@ -85,14 +85,14 @@ def serve_streams(streams: StandardStreams, *, boot: Path | None, engine: str) -
         server = Server(boot=boot, answered=greeting.answered, early=early)
         server.protocol.set_writer(writer)
         reader = asyncio.StreamReader(limit=_LONGEST_HEADER)
-        _pump(streams.read, reader, greeting)
-        return await _run(server, reader)
+        _pump_input(streams.read, reader, greeting)
+        return await _run_server(server, reader)
 
-    return _until_done(main)
+    return _run_main(main)
 
 
 @contextlib.contextmanager
-def _interrupted_at_once() -> Iterator[None]:
+def _interrupt_immediately() -> Iterator[None]:
     """Raise KeyboardInterrupt immediately; the event loop would wait for the blocking read to
     end."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -102,7 +102,7 @@ def _interrupted_at_once() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-async def _early(interpreter: str, boot: Path | None) -> EarlyEngine | None:
+async def _start_early_engine(interpreter: str, boot: Path | None) -> EarlyEngine | None:
     """Start the engine of an interpreter; None if it cannot work, which is reported when it is
     needed."""
     if not interpreter:
@@ -149,9 +149,9 @@ def serve_socket(host: str, port: int, *, boot: Path | None) -> int:
         listening.close()
         server = Server(boot=boot)
         server.protocol.set_writer(_SocketWriter(writer))
-        return await _run(server, reader)
+        return await _run_server(server, reader)
 
-    return _until_done(main)
+    return _run_main(main)
 
 
 class _SocketWriter:
@@ -167,21 +167,21 @@ class _SocketWriter:
         self._writer.close()
 
 
-async def _run(server: Server, reader: asyncio.StreamReader) -> int:
+async def _run_server(server: Server, reader: asyncio.StreamReader) -> int:
     try:
         return await server.run(reader)
     finally:
         await server.session.close()
 
 
-def _until_done(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
+def _run_main(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
     try:
         return asyncio.run(main())
     except KeyboardInterrupt:
         return 130
 
 
-def _pump(descriptor: int, reader: asyncio.StreamReader, greeting: Greeting) -> None:
+def _pump_input(descriptor: int, reader: asyncio.StreamReader, greeting: Greeting) -> None:
     """Read standard input in a thread of its own and feed it to the reader.
 
     The event loop would have to make standard input non-blocking, which also affects file
@@ -191,7 +191,7 @@ def _pump(descriptor: int, reader: asyncio.StreamReader, greeting: Greeting) -> 
     loop = asyncio.get_running_loop()
     reader.feed_data(greeting.read)
 
-    def feed() -> None:
+    def feed_reader() -> None:
         while True:
             try:
                 data = os.read(descriptor, _CHUNK)
@@ -208,4 +208,4 @@ def _pump(descriptor: int, reader: asyncio.StreamReader, greeting: Greeting) -> 
             if not data:
                 return
 
-    threading.Thread(target=feed, name="standard input", daemon=True).start()
+    threading.Thread(target=feed_reader, name="standard input", daemon=True).start()

@@ -15,9 +15,9 @@ from urllib.parse import quote, unquote, urlsplit
 
 from lsprotocol import types
 
-from fullgraph.lsp.connection import Connection
+from fullgraph.lsp.connection import ClientConnection
 from fullgraph.lsp.document_service import DocumentService, short_name
-from fullgraph.lsp.progress import Progress
+from fullgraph.lsp.progress import ClientProgress
 from fullgraph.render.documents import EXTENSIONS
 from fullgraph.render.measured import measured_document
 from fullgraph.render.timings import timings_document
@@ -37,7 +37,7 @@ _KINDS: tuple[VirtualKind, ...] = (*DOCUMENT_KINDS, "timings", "measured")
 
 
 @dataclass(frozen=True)
-class Address:
+class DocumentAddress:
     """The URI of a document, such as ``fullgraph:/graph/Net/Net.graph.py?file%3A///model.py``.
 
     An editor uses the last part of the path as title and to detect the language. A document about
@@ -65,7 +65,7 @@ class Address:
         return f"{SCHEME}:/{path}?{quote(self.uri, safe='/')}"
 
     @classmethod
-    def read(cls, text: str) -> Address | None:
+    def parse(cls, text: str) -> DocumentAddress | None:
         """Parse a URI; None if it is not the address of a document. Clients escape differently."""
         parts = urlsplit(text)
         path = parts.path.split("/")
@@ -83,69 +83,73 @@ class Address:
 class VirtualDocuments:
     """Opens and refreshes documents in one client."""
 
-    def __init__(self, connection: Connection, session: Session, progress: Progress) -> None:
+    def __init__(
+        self, connection: ClientConnection, session: Session, progress: ClientProgress
+    ) -> None:
         self._connection = connection
         self._session = session
         self._folder: Path | None = None
-        self._open: dict[str, Address] = {}
+        self._open: dict[str, DocumentAddress] = {}
         """Documents that the client has requested, by URI, so that it can be notified of
         changes."""
-        self._measured: dict[str, tuple[str, Sequence[Timed]]] = {}
+        self._measurements: dict[str, tuple[str, Sequence[Timed]]] = {}
         """Measurements by the URI of their file, with the text that was measured."""
         self._service = DocumentService(
-            session, lambda wish, cancel: progress.document(wish.target, wish.kind, cancel)
+            session, lambda key, cancel: progress.start_document(key.target, key.kind, cancel)
         )
 
-    async def content(self, uri: str) -> str:
+    async def read_content(self, uri: str) -> str:
         """Return the text of a document URI; problems are described in the text."""
-        address = Address.read(uri)
+        address = DocumentAddress.parse(uri)
         if address is None:
             return f"{uri} is not an address of a document of fullgraph.\n"
         unit = self._session.units.get(address.uri)
         if unit is None:
             return "Open the file that this document is about; then open the document again.\n"
         self._open[uri] = address
-        return await self._text(unit, address)
+        return await self._document_text(unit, address)
 
-    async def show(
+    async def show_target(
         self, unit: Unit, kind: DocumentKind, target: str, probe: int | None = None
     ) -> dict[str, Any]:
         """Open a document about a target; the answer contains the text if the client cannot open
         it."""
-        address = Address(kind, target, unit.document.uri, probe)
-        return await self._show(unit, address, focus=True)
+        address = DocumentAddress(kind, target, unit.document.uri, probe)
+        return await self._show_address(unit, address, focus=True)
 
     async def show_timings(self, unit: Unit) -> dict[str, Any]:
         """Open a document with the timings of a file's last run, without taking the focus."""
-        address = Address("timings", short_name(unit), unit.document.uri)
-        return await self._show(unit, address, focus=False)
+        address = DocumentAddress("timings", short_name(unit), unit.document.uri)
+        return await self._show_address(unit, address, focus=False)
 
     async def show_measured(self, unit: Unit, text: str, timed: Sequence[Timed]) -> dict[str, Any]:
         """Open a document with measurements of a file's targets; ``text`` is what was measured."""
-        self._measured[unit.document.uri] = text, timed
-        address = Address("measured", short_name(unit), unit.document.uri)
-        self._refresh([str(address)])
-        return await self._show(unit, address, focus=False)
+        self._measurements[unit.document.uri] = text, timed
+        address = DocumentAddress("measured", short_name(unit), unit.document.uri)
+        self._refresh_open([str(address)])
+        return await self._show_address(unit, address, focus=False)
 
-    async def _text(self, unit: Unit, address: Address) -> str:
+    async def _document_text(self, unit: Unit, address: DocumentAddress) -> str:
         document = unit.document
         if address.kind == "measured":
-            text, timed = self._measured.get(document.uri, ("", ()))
+            text, timed = self._measurements.get(document.uri, ("", ()))
             return measured_document(document.name, timed, current=text == document.text)
         if address.kind == "timings":
             last = unit.timings
             current = last.text == document.text
             return timings_document(document.name, last.timings, current=current)
-        return await self._service.text(unit, address.kind, address.target, address.probe)
+        return await self._service.read_text(unit, address.kind, address.target, address.probe)
 
-    async def _show(self, unit: Unit, address: Address, *, focus: bool) -> dict[str, Any]:
+    async def _show_address(
+        self, unit: Unit, address: DocumentAddress, *, focus: bool
+    ) -> dict[str, Any]:
         client = self._session.client
         if client.text_document_content:
             shown = await self._connection.show_document(str(address), client, focus=focus)
             return {"uri": str(address), "shown": shown}
-        text = await self._text(unit, address)
+        text = await self._document_text(unit, address)
         if client.show_document:
-            uri = self._file(address, text).as_uri()
+            uri = self._write_file(address, text).as_uri()
             if await self._connection.show_document(uri, client, focus=False):
                 return {"uri": uri, "shown": True}
         return {"uri": str(address), "shown": False, "text": text}
@@ -153,11 +157,11 @@ class VirtualDocuments:
     def run_ended(self, unit: Unit) -> None:
         """Refresh the open documents about a file after a run of it has ended."""
         uri = unit.document.uri
-        self._service.changed(uri)
-        self._refresh([shown for shown, address in self._open.items() if address.uri == uri])
+        self._service.discard_finished(uri)
+        self._refresh_open([shown for shown, address in self._open.items() if address.uri == uri])
 
-    def _refresh(self, uris: Sequence[str]) -> None:
-        """Ask the client to request the texts of these documents again, if it has them open."""
+    def _refresh_open(self, uris: Sequence[str]) -> None:
+        """Ask open documents to reload: the client requests the text of each again."""
         if not self._session.client.text_document_content:
             return
         for uri in uris:
@@ -169,8 +173,8 @@ class VirtualDocuments:
 
     def unit_closed(self, unit: Unit) -> None:
         uri = unit.document.uri
-        self._service.closed(uri)
-        self._measured.pop(uri, None)
+        self._service.discard_file(uri)
+        self._measurements.pop(uri, None)
         self._open = {shown: a for shown, a in self._open.items() if a.uri != uri}
 
     def close(self) -> None:
@@ -179,8 +183,8 @@ class VirtualDocuments:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
-    def _file(self, address: Address, text: str) -> Path:
-        """Write a document to a file that only the user can read and nobody can modify."""
+    def _write_file(self, address: DocumentAddress, text: str) -> Path:
+        """Write a document to a read-only file of the user."""
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="fullgraph-"))
         # Each source file gets a folder, because targets of several files may have the same name.
@@ -196,5 +200,5 @@ class VirtualDocuments:
 
 
 def _plain_name(name: str) -> str:
-    """Convert a name to one that is valid on every file system."""
+    """Convert a name to a valid file name on every file system."""
     return re.sub(r"[^\w.-]+", "_", unquote(name)).strip("_.")[:80] or "target"

@@ -26,7 +26,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> list[str]:
-    """Split a text into lines that are safe to print, without empty lines at both ends."""
+    """Split a text into lines without control characters, and drop empty lines at both ends."""
     return [printable(line.rstrip()) for line in text.strip().splitlines()]
 
 

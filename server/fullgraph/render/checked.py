@@ -21,8 +21,8 @@ class CheckedFile:
     """Results of one file.
 
     ``path`` is as the user wrote it, ``absolute`` as the engine knows it. ``problem`` explains in a
-    sentence why the file could not be checked; such a file has no results. ``known`` counts the
-    findings that a baseline hides.
+    sentence why the file could not be checked; it is empty otherwise. ``known`` counts the findings
+    that a baseline hides.
     """
 
     path: str
@@ -60,8 +60,8 @@ class Checked:
 
     @property
     def unanalyzed(self) -> bool:
-        """Whether a shown finding says that a target has no inputs, or that a program did not run
-        to its end."""
+        """Whether a finding reports a target without inputs, or a program that did not run to its
+        end."""
         codes = (item.finding.code for item in self.findings())
         return any(code == "probe/missing" or code.startswith("program/") for code in codes)
 

@@ -56,7 +56,7 @@ _NOTHING: dict[DocumentKind, str] = {
 }
 
 OFF = "# fullgraph: off"
-"""First line of documents that are Python code, so that an editor does not trace them."""
+"""First line of documents in Python, so that an editor does not trace them."""
 
 
 def document_request(request: Analyze, kind: DocumentKind) -> Analyze:

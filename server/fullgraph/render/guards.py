@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from fullgraph.domain.guards import sentences
+from fullgraph.domain.guards import guard_sentences
 from fullgraph.domain.phrases import amount
 from fullgraph_engine.protocol import Range
 from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame
@@ -79,7 +79,7 @@ def _frame_lines(frame: GuardedFrame, line_of: Callable[[int], str]) -> Iterator
 
 def _guard_lines(guards: Iterable[FoundGuard], indent: str) -> Iterator[str]:
     for guard in guards:
-        for sentence in sentences(guard):
+        for sentence in guard_sentences(guard):
             yield f"{indent}{guard.kind}: {sentence}"
 
 
@@ -145,7 +145,7 @@ def _on_line(frame: GuardedFrame, guard: FoundGuard, line: int) -> bool:
 def answer_markdown(asked: Asked, answer: Answer) -> str:
     """Format the guards on an expression as Markdown; empty without guards."""
     counted = Counter(
-        (sentence, guard.kind) for _, guard in answer.guards for sentence in sentences(guard)
+        (sentence, guard.kind) for _, guard in answer.guards for sentence in guard_sentences(guard)
     )
     if not counted and not answer.below:
         return ""

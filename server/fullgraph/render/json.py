@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from fullgraph.domain.causes import costliest
+from fullgraph.domain.causes import rank_by_cost
 from fullgraph.domain.findings import FileFinding
-from fullgraph.domain.notebooks import cell_of
+from fullgraph.domain.notebooks import find_cell_in_file
 from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.render.measured import measured_json
 from fullgraph.render.places import Span, shown_path, span
@@ -152,11 +152,11 @@ def _probe(probe: ProbeInfo | None) -> dict[str, str] | None:
 
 def finding_words(file: CheckedFile, item: FileFinding) -> str:
     """Return the code of a finding as one line, independent of its layout."""
-    return " ".join(file.text.between(item.finding.range).split())
+    return " ".join(file.text.text_in(item.finding.range).split())
 
 
 def _findings(file: CheckedFile) -> list[dict[str, Any]]:
-    ranks = {id(item): number for number, item in enumerate(costliest(file.findings), 1)}
+    ranks = {id(item): number for number, item in enumerate(rank_by_cost(file.findings), 1)}
     return [_finding(file, item, ranks.get(id(item))) for item in file.findings]
 
 
@@ -202,7 +202,7 @@ def _finding(file: CheckedFile, item: FileFinding, rank: int | None) -> dict[str
 
 def _cell(file: CheckedFile, place: Range) -> dict[str, Any]:
     """Return the cell of a range in a notebook (from 1) and the line in the cell (from 0)."""
-    cell = cell_of(file.path, file.text, place.start.line)
+    cell = find_cell_in_file(file.path, file.text, place.start.line)
     return {"cell": {"number": cell.cell, "line": cell.line}} if cell is not None else {}
 
 

@@ -19,7 +19,7 @@ _DEED = {
     "recompile": "`torch.compile` recompiles",
     "trace": "`torch.compile` fails",
 }
-"""What torch.compile does, by the first part of a code."""
+"""Effect of a finding on torch.compile, by the first part of its code."""
 
 
 def reduction_words(state: ReductionState) -> str:
@@ -104,7 +104,7 @@ def outcome_json(outcome: ReproOutcome, path: str) -> dict[str, Any]:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    """Put a text into a code fence that is longer than any fence in it."""
+    """Put a text into a code fence longer than any fence in the text."""
     longest = max((len(ticks) for ticks in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text.strip()}\n{fence}"

@@ -61,13 +61,13 @@ def check_sarif(checked: Checked) -> str:
 
 
 def _rule(code: str) -> dict[str, Any]:
-    row = codes.row(code)
+    row = codes.find_row(code)
     return {
         "id": code,
         "shortDescription": {"text": row.title},
         "fullDescription": {"text": row.help or row.title},
         "help": {"text": row.help or row.title, "markdown": row.help or row.title},
-        "helpUri": codes.href(code) or _HOME,
+        "helpUri": codes.documentation_url(code) or _HOME,
         "defaultConfiguration": {"level": _LEVELS[row.severity]},
         "properties": {"tags": ["torch.compile", code.partition("/")[0]]},
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fullgraph.domain.shapes import _times
+from fullgraph.domain.shapes import times_words
 from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeSeen
 
 MOST_SHOWN = 12
@@ -20,7 +20,7 @@ def page(place: PlaceShapes, shown: str = "") -> str:
     different = f"{len(place.values)} different" if not place.left_out else "many different"
     lines = [f"{head}had {different} values, {place.count} in all:"]
     for value in place.values[:MOST_SHOWN]:
-        times = f" {_times(value.count)}" if value.count > 1 else ""
+        times = f" {times_words(value.count)}" if value.count > 1 else ""
         details = " · ".join(_details(value))
         lines.append(
             f"- `{value.text}`{_constant(value)}{times}" + (f" · {details}" if details else "")

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from fullgraph.domain.paths import below, short_path
+from fullgraph.domain.paths import match_library_folder, short_path
 from fullgraph_engine.protocol import Frame
 
 
 @dataclass(frozen=True)
 class Folded:
-    """Consecutive library frames that are not shown; ``package`` contains the innermost of them."""
+    """Consecutive library frames, folded into one line; ``package`` contains the innermost
+    frame."""
 
     count: int
     package: str
@@ -20,7 +21,7 @@ class Folded:
 
 def is_library(path: str) -> bool:
     """Whether a path is in an installed package, or is not a file."""
-    return path.startswith("<") or below(path) is not None
+    return path.startswith("<") or match_library_folder(path) is not None
 
 
 def folded(frames: Sequence[Frame]) -> list[Frame | Folded]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fullgraph.domain.causes import costliest
+from fullgraph.domain.causes import rank_by_cost
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
-from fullgraph.domain.notebooks import cell_of
+from fullgraph.domain.notebooks import find_cell_in_file
 from fullgraph.domain.paths import short_path
 from fullgraph.domain.phrases import amount, listing, seconds
 from fullgraph.domain.positions import TextPositions
@@ -143,7 +143,7 @@ class _Notes:
         yield from self._lines(f"{name}: ", text, style)
 
     def rows(self, name: str, rows: list[str]) -> Iterator[str]:
-        """Yield lines that are formatted already, with the name before the first."""
+        """Yield formatted lines, with the name before the first."""
         head = f"{name}: "
         for number, row in enumerate(rows):
             lead = self.paint(Style.STRONG, head) if number == 0 else " " * len(head)
@@ -210,7 +210,7 @@ def _where(related: Related, place: FindingFile) -> str:
 
 def _line_words(place: FindingFile, line: int) -> str:
     """Return a line number counted from 1; in a notebook, the cell and the line in it."""
-    cell = cell_of(place.path, place.text, line)
+    cell = find_cell_in_file(place.path, place.text, line)
     return cell.words if cell is not None else str(line + 1)
 
 
@@ -269,7 +269,7 @@ def _causes(file: CheckedFile, place: FindingFile) -> Iterator[str]:
             places = amount(1 + len(item.also), "place")
             causes = amount(len(item.finding.causes), "cause")
             yield f"{places}, {causes}: {words}: {_title(item.finding)}"
-    for number, item in enumerate(costliest(file.findings)[:_MOST_COSTLY]):
+    for number, item in enumerate(rank_by_cost(file.findings)[:_MOST_COSTLY]):
         cost, line = item.finding.cost, item.finding.range.start.line + 1
         if cost is not None and cost.worth_fixing:
             head = "costliest" if number == 0 else "then"
@@ -281,7 +281,7 @@ def _title(finding: Finding) -> str:
 
 
 def _findings(number: int, severity: Severity) -> str:
-    # "Information" has no plural.
+    # "Information" does not have a plural.
     if severity is Severity.INFORMATION:
         return f"{number} information finding" + ("s" if number > 1 else "")
     return amount(number, severity.value)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from fullgraph.domain.causes import by_cause
+from fullgraph.domain.causes import group_by_cause
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.positions import TextPositions
 from fullgraph.domain.reports import ShownReport
@@ -433,7 +433,7 @@ class Unit:
 
     def findings(self) -> tuple[FileFinding, ...]:
         """What is shown in the text."""
-        return by_cause(kept(self.found(), self.document.positions))
+        return group_by_cause(kept(self.found(), self.document.positions))
 
     @property
     def faded(self) -> set[str]:

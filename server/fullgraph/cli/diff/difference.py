@@ -1,6 +1,7 @@
 """Compare two checks of the same files.
 
-A result that one side did not compute is unknown, with a reason; it is neither new nor gone.
+A result that one side did not compute is unknown, with a reason. It counts neither as new nor as
+removed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ COUNTS: tuple[Count, ...] = ("graphs", "ops", "breaks", "skips", "recompiles")
 
 @dataclass(frozen=True)
 class Compared:
-    """One of the two checks, with the name that is displayed."""
+    """One of the two checks, with its display name."""
 
     name: str
     torch: str
@@ -37,7 +38,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Uncomputed:
-    """Reason why one side has no result, as a clause: ``failed: ValueError: …``."""
+    """Reason why one side lacks a result, as a clause: ``failed: ValueError: …``."""
 
     side: Side
     reason: str
@@ -45,10 +46,10 @@ class Uncomputed:
 
 @dataclass(frozen=True)
 class FindingDifference:
-    """A finding that differs.
+    """A difference between the findings of both sides.
 
-    ``old`` is None if it is new, ``new`` is None if it is gone. If it is unknown, one of them is
-    None.
+    ``old`` is None for a new finding, ``new`` for a removed one. For an unknown difference, one of
+    them is None.
     """
 
     kind: Kind
@@ -78,7 +79,7 @@ class RunDifference:
     old: ReportedTarget | None
     new: ReportedTarget | None
     uncomputed: Uncomputed | None = None
-    """Reason why one side has no result or only part of it."""
+    """Reason why the result of one side is missing or incomplete."""
 
     @property
     def kind(self) -> Kind:
@@ -97,7 +98,7 @@ class RunDifference:
 
     @property
     def traced(self) -> bool:
-        """Whether every side that has the run traced the target."""
+        """Whether the target was traced on every side with this run."""
         return all(run.status == "traced" for run in (self.old, self.new) if run is not None)
 
     @property
@@ -173,7 +174,7 @@ class Difference:
     """The result of a comparison.
 
     ``files`` have differences. ``targets`` counts the targets of both sides together; ``untraced``
-    counts those that neither side could trace.
+    counts the targets that neither side could trace.
     """
 
     old: Compared
@@ -190,7 +191,8 @@ class Difference:
         return bool(problems) or any(file.problems for file in self.files)
 
     def reaches(self, threshold: Severity) -> bool:
-        """Whether a finding is new at ``threshold`` or above, or a target is no longer traced."""
+        """Whether there is a new finding at ``threshold`` or above, or a target that only the old
+        side traced."""
         found = any(one.reaches(threshold) for _, target in self.each() for one in target.findings)
         return found or (self.lost > 0 and Severity.ERROR.reaches(threshold))
 

@@ -42,7 +42,7 @@ def headline(difference: Difference) -> Iterator[tuple[str, Severity | None]]:
         yield f"{amount(difference.lost, 'target')} no longer traced", Severity.ERROR
     for severity in Severity:
         if counts[severity]:
-            # "Information" has no plural.
+            # "Information" does not have a plural.
             information = severity is Severity.INFORMATION
             noun = "information finding" if information else severity.value
             yield amount(counts[severity], f"new {noun}"), severity
@@ -141,7 +141,7 @@ def unknown_words(target: TargetDifference) -> Iterator[str]:
 
 
 def first_line(text: str) -> str:
-    """Return the first line of a text that is not blank; empty without one."""
+    """Return the first non-blank line of a text; empty if all lines are blank."""
     return next(iter(text.strip().splitlines()), "")
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.hovers import breaks, findings, forecasts, guards, operators, probes, shapes
-from fullgraph.lsp.hovers.section import Section
+from fullgraph.lsp.hovers.section import HoverSection
 from fullgraph.session.analysis_unit import Unit
 
 _PARTS = (
@@ -24,7 +24,7 @@ _PARTS = (
 )
 
 
-def sections(context: Context, unit: Unit, offset: int) -> Iterator[Section]:
+def hover_sections(context: ServerContext, unit: Unit, offset: int) -> Iterator[HoverSection]:
     """Yield the sections with information about an offset in code points."""
     for part in _PARTS:
         section = part(context, unit, offset)

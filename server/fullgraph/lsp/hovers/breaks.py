@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fullgraph.lsp.context import Context
-from fullgraph.lsp.hovers.section import Section
+from fullgraph.lsp.context import ServerContext
+from fullgraph.lsp.hovers.section import HoverSection
 from fullgraph.render import breaks, shapes
 from fullgraph.session.analysis_unit import Unit
 
 
-def section(context: Context, unit: Unit, offset: int) -> Section | None:
+def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | None:
     """Return the costs of the graph breaks at ``offset`` (code points); None without breaks."""
     positions, pages = unit.document.positions, []
     extent = 0, len(unit.document.text)
@@ -17,6 +17,6 @@ def section(context: Context, unit: Unit, offset: int) -> Section | None:
         start, end = positions.offset(range_.start), positions.offset(range_.end)
         if cost is not None and start <= offset <= end:
             pages.append(breaks.page(cost))
-            extent = min(extent, (start, end), key=lambda one: one[1] - one[0])
+            extent = min(extent, (start, end), key=lambda span: span[1] - span[0])
     text = "\n\n".join(dict.fromkeys(pages))
-    return Section(text, shapes.plain(text), *extent) if text else None
+    return HoverSection(text, shapes.plain(text), *extent) if text else None

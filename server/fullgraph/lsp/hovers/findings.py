@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fullgraph.domain.findings import FileFinding
-from fullgraph.lsp.context import Context
-from fullgraph.lsp.hovers.section import Section
+from fullgraph.lsp.context import ServerContext
+from fullgraph.lsp.hovers.section import HoverSection
 from fullgraph.render import shapes
 from fullgraph.session.analysis_unit import Unit
 
 _MOST_HINTS = 3
 
 
-def section(context: Context, unit: Unit, offset: int) -> Section | None:
+def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | None:
     """Return the findings at ``offset`` (code points), narrowest first; None without findings.
 
     Also None for clients that show diagnostics in their hover themselves.
@@ -21,21 +21,21 @@ def section(context: Context, unit: Unit, offset: int) -> Section | None:
     if not context.client.hover_findings:
         return None
     positions = unit.document.positions
-    there = []
+    matches = []
     for item in unit.findings():
         range_ = item.finding.range
         start, end = positions.offset(range_.start), positions.offset(range_.end)
         if start <= offset <= end:
-            there.append((end - start, start, end, item))
-    if not there:
+            matches.append((end - start, start, end, item))
+    if not matches:
         return None
-    there.sort(key=lambda found: found[0])
-    _, start, end, _ = there[0]
-    page = "\n\n---\n\n".join("\n\n".join(_blocks(item)) for *_, item in there)
-    return Section(page, shapes.plain(page), start, end)
+    matches.sort(key=lambda found: found[0])
+    _, start, end, _ = matches[0]
+    page = "\n\n---\n\n".join("\n\n".join(_finding_blocks(item)) for *_, item in matches)
+    return HoverSection(page, shapes.plain(page), start, end)
 
 
-def _blocks(item: FileFinding) -> Iterator[str]:
+def _finding_blocks(item: FileFinding) -> Iterator[str]:
     finding = item.finding
     yield f"**{finding.message}**"
     if finding.explanation and finding.explanation not in finding.message:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fullgraph.lsp.context import Context
-from fullgraph.lsp.hovers.section import Section
+from fullgraph.lsp.context import ServerContext
+from fullgraph.lsp.hovers.section import HoverSection
 from fullgraph.render import forecasts, shapes
 from fullgraph.session.analysis_unit import Unit
 
 
-def section(context: Context, unit: Unit, offset: int) -> Section | None:
+def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | None:
     """Return the forecast of the target whose name is at ``offset`` (code points); None without
     one."""
     positions = unit.document.positions
@@ -19,5 +19,5 @@ def section(context: Context, unit: Unit, offset: int) -> Section | None:
         if forecast is not None and (forecast.rows or forecast.notes):
             fresh = name in unit.results.forecasts.fresh
             page = forecasts.page(name, forecast.rows, forecast.notes, fresh=fresh)
-            return Section(page, shapes.plain(page), start, end)
+            return HoverSection(page, shapes.plain(page), start, end)
     return None

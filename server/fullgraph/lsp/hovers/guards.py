@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from fullgraph.lsp.context import Context
-from fullgraph.lsp.hovers.section import Section
+from fullgraph.lsp.context import ServerContext
+from fullgraph.lsp.hovers.section import HoverSection
 from fullgraph.operators.text import SourceText
 from fullgraph.render.guards import Asked, about, answer_markdown, answer_text
 from fullgraph.session.analysis_unit import Unit
@@ -14,7 +14,7 @@ _STEP = re.compile(r"\.\w+|\[(?:\d+|'[^'\n]*'|\"[^\"\n]*\")\]")
 _PATH = re.compile(rf"(?<![\w.\])])[^\W\d]\w*(?:{_STEP.pattern})*")
 
 
-def section(context: Context, unit: Unit, offset: int) -> Section | None:
+def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | None:
     """Return the guards on the expression at ``offset`` (code points); None without guards."""
     if not unit.results.guards:
         return None
@@ -24,12 +24,12 @@ def section(context: Context, unit: Unit, offset: int) -> Section | None:
     start, end = expression
     line, _ = unit.document.position_at(start)
     words = unit.document.text[start:end].replace('"', "'")
-    asked = Asked(words, line)
+    query = Asked(words, line)
     answer = about(
-        asked, (frame for target in unit.results.guards.values() for frame in target.frames)
+        query, (frame for target in unit.results.guards.values() for frame in target.frames)
     )
-    page = answer_markdown(asked, answer)
-    return Section(page, answer_text(asked, answer), start, end) if page else None
+    page = answer_markdown(query, answer)
+    return HoverSection(page, answer_text(query, answer), start, end) if page else None
 
 
 def expression_at(text: str, offset: int) -> tuple[int, int] | None:

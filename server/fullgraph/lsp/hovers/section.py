@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Section:
+class HoverSection:
     """A section of a hover; ``start`` and ``end`` are the code points of the text it describes."""
 
     markdown: str

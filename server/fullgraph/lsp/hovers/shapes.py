@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fullgraph.lsp.context import Context
-from fullgraph.lsp.hovers.section import Section
+from fullgraph.lsp.context import ServerContext
+from fullgraph.lsp.hovers.section import HoverSection
 from fullgraph.render import shapes
 from fullgraph.session.analysis_unit import Unit
 from fullgraph_engine.protocol.shapes import PlaceShapes
@@ -12,20 +12,20 @@ _LONGEST = 60
 """Maximum number of characters of code that the section repeats."""
 
 
-def section(context: Context, unit: Unit, offset: int) -> Section | None:
+def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | None:
     """Return the values of the innermost traced expression at ``offset`` (code points); None if
     none."""
     text, positions = unit.document.text, unit.document.positions
     place: PlaceShapes | None = None
     extent = 0, len(text)
     line = text.count("\n", 0, offset) if "\r" not in text else None
-    for one in unit.shapes():
-        if line is not None and not one.range.start.line <= line <= one.range.end.line:
+    for candidate in unit.shapes():
+        if line is not None and not candidate.range.start.line <= line <= candidate.range.end.line:
             continue
-        start, end = positions.offset(one.range.start), positions.offset(one.range.end)
-        # Of several expressions with the same range, the last one is the one that is returned.
+        start, end = positions.offset(candidate.range.start), positions.offset(candidate.range.end)
+        # If several expressions share a range, the last one is the returned value.
         if start <= offset <= end and end - start <= extent[1] - extent[0]:
-            place, extent = one, (start, end)
+            place, extent = candidate, (start, end)
     if place is None:
         return None
     code = text[slice(*extent)]
@@ -33,4 +33,4 @@ def section(context: Context, unit: Unit, offset: int) -> Section | None:
     note = unit.shapes_note
     page = f"**Seen in the last trace**\n\n{shapes.page(place, shown)}"
     page += f"\n\n{note}" if note else ""
-    return Section(page, shapes.plain(page), *extent)
+    return HoverSection(page, shapes.plain(page), *extent)

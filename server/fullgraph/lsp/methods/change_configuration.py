@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from lsprotocol import types
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 
 METHOD = types.WORKSPACE_DID_CHANGE_CONFIGURATION
 
 
-def handle(context: Context, params: types.DidChangeConfigurationParams) -> None:
-    if context.configuration.may_be_asked:
+def handle(context: ServerContext, params: types.DidChangeConfigurationParams) -> None:
+    if context.configuration.can_request:
         # These clients only send a hint, often with empty settings.
-        context.configuration.ask()
+        context.configuration.request_settings()
     else:
-        context.configuration.take(params.settings)
+        context.configuration.accept_settings(params.settings)

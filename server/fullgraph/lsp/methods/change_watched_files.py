@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from lsprotocol import types
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 from fullgraph_engine.protocol.recorded import FILE
 
 METHOD = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
 
 
-def handle(context: Context, params: types.DidChangeWatchedFilesParams) -> None:
+def handle(context: ServerContext, params: types.DidChangeWatchedFilesParams) -> None:
     if any(change.uri.endswith("/pyproject.toml") for change in params.changes):
         context.session.manifest_changed()
     if any(change.uri.endswith(f"/{FILE}") for change in params.changes):

@@ -13,7 +13,7 @@ from lsprotocol import types
 
 from fullgraph.domain.phrases import SEPARATOR, amount
 from fullgraph.domain.reports import ShownReport
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.places import range_in
 from fullgraph.lsp.server_capabilities import ANALYZE, MEASURE, SHOW_GUARDS
 from fullgraph.render.forecasts import brief
@@ -33,21 +33,25 @@ _GUARDS = "shield"
 _MEASURE = "watch"
 
 
-def handle(context: Context, params: types.CodeLensParams) -> list[types.CodeLens]:
-    unit = context.unit(params.text_document.uri)
+def handle(context: ServerContext, params: types.CodeLensParams) -> list[types.CodeLens]:
+    unit = context.find_unit(params.text_document.uri)
     if unit is None or not context.session.settings(unit).code_lens_enabled:
         return []
     runs: dict[str, list[ShownReport]] = defaultdict(list)
     for shown in unit.reports():
         runs[shown.report.name].append(shown)
-    return [lens for its in runs.values() for lens in _of_target(context, unit, its)]
+    return [
+        lens for target_runs in runs.values() for lens in _target_lenses(context, unit, target_runs)
+    ]
 
 
-def _of_target(context: Context, unit: Unit, runs: list[ShownReport]) -> Iterator[types.CodeLens]:
+def _target_lenses(
+    context: ServerContext, unit: Unit, runs: list[ShownReport]
+) -> Iterator[types.CodeLens]:
     command = _SHOW_TARGET if _SHOW_TARGET in context.client.commands else ANALYZE
     comments = comments_of_runs(unit.document.positions, runs)
 
-    def titled(icon: str, title: str) -> str:
+    def with_icon(icon: str, title: str) -> str:
         return f"$({icon}) {title}" if context.client.icons else title
 
     for shown in runs:
@@ -55,25 +59,25 @@ def _of_target(context: Context, unit: Unit, runs: list[ShownReport]) -> Iterato
         comment = comments.get(report.probe_number)
         place = report.range if comment is None else comment.range(unit.document.positions)
         range_ = range_in(unit.document, place)
-        argument = _argument(unit, shown)
+        argument = _lens_argument(unit, shown)
         icon = _ICONS.get(report.status, _FAILED)
-        words = _title(unit, shown, with_probe=comment is None)
-        title = titled(icon, words)
+        words = _lens_words(unit, shown, with_probe=comment is None)
+        title = with_icon(icon, words)
         tooltip = lens_tooltip(report) or None
         shows = types.Command(title, command, tooltip=tooltip, arguments=[argument])
         yield types.CodeLens(range_, shows)
         if (site := _site_apart(unit, report)) is not None:
-            named_title = titled(icon, f"{report.name}: {words}")
+            named_title = with_icon(icon, f"{report.name}: {words}")
             named = types.Command(named_title, command, tooltip, [argument])
             yield types.CodeLens(range_in(unit.document, site), named)
         about = {"uri": argument["uri"], "target": argument["target"]}
         if report.guards and report.status != "no-probe":
             run = {"probe": report.probe_number} if len(runs) > 1 else {}
-            title = titled(_GUARDS, amount(report.guards, "guard"))
+            title = with_icon(_GUARDS, amount(report.guards, "guard"))
             shows = types.Command(title, SHOW_GUARDS, arguments=[{**about, **run}])
             yield types.CodeLens(range_, shows)
         if report.status == "traced" and report.breaks and report is runs[0].report:
-            title = titled(_MEASURE, "measure")
+            title = with_icon(_MEASURE, "measure")
             yield types.CodeLens(range_, types.Command(title, MEASURE, arguments=[about]))
 
 
@@ -87,7 +91,7 @@ def _site_apart(unit: Unit, report: TargetReport) -> Range | None:
     return None if near else site
 
 
-def _title(unit: Unit, shown: ShownReport, *, with_probe: bool) -> str:
+def _lens_words(unit: Unit, shown: ShownReport, *, with_probe: bool) -> str:
     title = lens_title(shown.report, with_probe=with_probe)
     forecast = unit.forecast(shown.report.name)
     if forecast is not None and (words := brief(forecast.rows)):
@@ -103,7 +107,7 @@ def _title(unit: Unit, shown: ShownReport, *, with_probe: bool) -> str:
     return f"{title} · before the last edit"
 
 
-def _argument(unit: Unit, shown: ShownReport) -> dict[str, Any]:
+def _lens_argument(unit: Unit, shown: ShownReport) -> dict[str, Any]:
     report = to_plain(shown.report)
     # The client cannot use byte offsets.
     del report["range"]

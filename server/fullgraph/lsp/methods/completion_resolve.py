@@ -7,17 +7,17 @@ from typing import Any
 
 from lsprotocol import types
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 from fullgraph.operators.completion import detail, subject_of_path
 from fullgraph.render.operators import markdown, page_of, page_text
 
 METHOD = types.COMPLETION_ITEM_RESOLVE
 
 
-def handle(context: Context, params: types.CompletionItem) -> types.CompletionItem:
+def handle(context: ServerContext, params: types.CompletionItem) -> types.CompletionItem:
     """Add documentation to an item; return it unchanged if nothing is known about it any more."""
-    uri, path, parameter = (_text(params.data, key) for key in ("uri", "path", "parameter"))
-    unit = context.unit(uri)
+    uri, path, parameter = (_data_text(params.data, key) for key in ("uri", "path", "parameter"))
+    unit = context.find_unit(uri)
     index = None if unit is None or not path else context.session.index(unit)
     if index is None:
         return params
@@ -34,7 +34,7 @@ def handle(context: Context, params: types.CompletionItem) -> types.CompletionIt
     return params
 
 
-def _text(data: Any, key: str) -> str:
+def _data_text(data: Any, key: str) -> str:
     """Return a text of an item's data, which clients send back unchanged."""
     value = data.get(key) if isinstance(data, Mapping) else getattr(data, key, None)
     return value if isinstance(value, str) else ""

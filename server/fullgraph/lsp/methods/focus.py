@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.server_capabilities import FOCUSED
 
 METHOD = FOCUSED
 
 
-def handle(context: Context, params: Any) -> None:
+def handle(context: ServerContext, params: Any) -> None:
     context.session.focused()

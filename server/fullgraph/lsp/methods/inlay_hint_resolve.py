@@ -1,4 +1,4 @@
-"""``inlayHint/resolve``: all that is known about the value of the selected hint."""
+"""``inlayHint/resolve``: a tooltip with all known facts about the value of the selected hint."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 from lsprotocol import types
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 from fullgraph.render import shapes
 
 METHOD = types.INLAY_HINT_RESOLVE
 
 
-def handle(context: Context, params: types.InlayHint) -> types.InlayHint:
+def handle(context: ServerContext, params: types.InlayHint) -> types.InlayHint:
     """Add a tooltip to a hint; return it unchanged if the text has changed."""
-    uri, version = _get(params.data, "uri"), _get(params.data, "version")
-    unit = context.unit(uri) if isinstance(uri, str) else None
+    uri, version = _data_value(params.data, "uri"), _data_value(params.data, "version")
+    unit = context.find_unit(uri) if isinstance(uri, str) else None
     if unit is None or unit.document.version != version:
         return params
-    where = tuple(_get(params.data, key) for key in ("line", "byte", "role"))
+    where = tuple(_data_value(params.data, key) for key in ("line", "byte", "role"))
     for place in unit.shapes():
         start = place.range.start
         if (start.line, start.byte, place.role) == where:
@@ -29,6 +29,6 @@ def handle(context: Context, params: types.InlayHint) -> types.InlayHint:
     return params
 
 
-def _get(data: Any, key: str) -> Any:
+def _data_value(data: Any, key: str) -> Any:
     """Return a value of a hint's data, which clients send back unchanged."""
     return data.get(key) if isinstance(data, Mapping) else getattr(data, key, None)

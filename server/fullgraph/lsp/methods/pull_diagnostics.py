@@ -10,14 +10,14 @@ from typing import Any
 
 from lsprotocol import types
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 
 METHOD = types.TEXT_DOCUMENT_DIAGNOSTIC
 
 
-def handle(context: Context, params: types.DocumentDiagnosticParams) -> Any:
+def handle(context: ServerContext, params: types.DocumentDiagnosticParams) -> Any:
     if not context.client.pull_diagnostics:
         # The server pushes findings to this client; returning them here would show each twice.
         return {"kind": "full", "items": []}
-    unit = context.unit(params.text_document.uri)
-    return context.publication.report(unit, params.previous_result_id)
+    unit = context.find_unit(params.text_document.uri)
+    return context.publication.answer_pull(unit, params.previous_result_id)

@@ -11,8 +11,8 @@ from fullgraph.operators.schema import Argument, Result, Schema
 def aliasing(schema: Schema, *, composite: bool) -> str:
     """Describe the aliases that a schema declares: ``self`` is written to and returned.
 
-    ``composite`` is true for overloads that call other operators. Their results that are declared
-    as views may turn out to be copies (``reshape``), which other overloads do not allow.
+    ``composite`` marks overloads that call other operators. A result that they declare as a view
+    may turn out to be a copy (``reshape``); other overloads must return a view.
     """
     return "; ".join(_all(schema, composite))
 

@@ -12,7 +12,7 @@ from fullgraph.operators.signature_text import annotation, label, parameter_text
 from fullgraph.operators.subject import Subject
 from fullgraph.render.operators import sections
 from fullgraph.render.operators.facts import facts_of, is_out
-from fullgraph.render.operators.page import Called, OperatorPage, Section
+from fullgraph.render.operators.page import Called, OperatorPage, Section, non_empty
 from fullgraph_engine.protocol.operators import Name, Operator, Overload, Parameter, Signature
 
 _TENSOR = "torch.Tensor."
@@ -66,7 +66,7 @@ def _name(index: OperatorIndex, subject: Subject, name: Name) -> OperatorPage:
         summary=name.summary,
         remarks=tuple(remarks),
         facts=facts_of(base),
-        sections=_filled(
+        sections=non_empty(
             Section("Python", code=(f"{shown}{name.python}",) if current and name.python else ()),
             _deprecated(name.signatures, shown),
             sections.schemas(called),
@@ -162,7 +162,7 @@ def _operator(subject: Subject, operator: Operator, overload: Overload | None) -
         signatures=tuple(one.overload.schema for one in called),
         remarks=tuple(_advice(called)),
         facts=facts_of(base),
-        sections=_filled(
+        sections=non_empty(
             sections.aliasing(dispatched),
             sections.kernels(dispatched),
             sections.derivatives(base),
@@ -188,7 +188,7 @@ def _advice(called: Sequence[Called]) -> Iterator[str]:
 
 
 def _parameter(page: OperatorPage, subject: Subject) -> OperatorPage | None:
-    """Return the page of a keyword argument: its values, and the signatures that have it."""
+    """Return the page of a keyword argument with its values and its signatures."""
     name = page.name
     wanted = subject.parameter
     current = [s for s in name.signatures if not s.deprecated] if name is not None else []
@@ -210,7 +210,7 @@ def _parameter(page: OperatorPage, subject: Subject) -> OperatorPage | None:
         kind="parameter",
         signatures=tuple(dict.fromkeys(texts)),
         remarks=tuple(remarks),
-        sections=_filled(Section("Signatures", code=having, numbered=len(having) > 1)),
+        sections=non_empty(Section("Signatures", code=having, numbered=len(having) > 1)),
         href=page.href,
         name=name,
     )
@@ -288,7 +288,3 @@ def _certainty(subject: Subject, receiver: str) -> Iterator[str]:
 def _listed(paths: Iterable[str]) -> tuple[str, ...]:
     shown = ", ".join(f"`{path}`" for path in paths)
     return (shown,) if shown else ()
-
-
-def _filled(*found: Section) -> tuple[Section, ...]:
-    return tuple(section for section in found if section.code or section.items)

@@ -17,7 +17,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 def facts_of(overloads: Sequence[Called]) -> tuple[Fact, ...]:
-    """Return the facts of several overloads; a fact that is not true of all names its overloads."""
+    """Return the facts of several overloads; a fact about only some overloads names them."""
     having: dict[Fact, list[Called]] = {}
     for called in overloads:
         for fact in _facts(called.overload):

@@ -29,7 +29,7 @@ class Section:
     code: tuple[str, ...] = ()
     items: tuple[str, ...] = ()
     numbered: bool = False
-    """Whether the lines of code are alternatives that torch tries in this order."""
+    """True if the lines of code are alternatives, which torch tries in this order."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class OperatorPage:
     """A page about a name, an operator or a parameter.
 
     ``path`` identifies the subject. ``kind`` is the kind of the name, or ``operator``,
-    ``overload``, ``parameter`` or ``schema``. ``signatures`` are all ways to call it, of which the
-    first few are visible without scrolling. The page was built from ``name`` and ``overloads``.
+    ``overload``, ``parameter`` or ``schema``. ``signatures`` are all ways to call it; only the
+    first few are visible at once. ``name`` and ``overloads`` are the source of the page.
     """
 
     path: str
@@ -93,3 +93,8 @@ class OperatorPage:
 def sentence(words: str) -> str:
     """Capitalize the first letter of a sentence, unless it begins with code."""
     return words[:1].upper() + words[1:]
+
+
+def non_empty(*sections: Section) -> tuple[Section, ...]:
+    """Return the sections with content."""
+    return tuple(section for section in sections if section.code or section.items)

@@ -11,7 +11,7 @@ from fullgraph.operators.schema_string import SchemaString
 from fullgraph.operators.subject import Subject
 from fullgraph.render.operators.aliasing import aliasing
 from fullgraph.render.operators.builder import page_of
-from fullgraph.render.operators.page import OperatorPage, Section
+from fullgraph.render.operators.page import OperatorPage, Section, non_empty
 from fullgraph_engine.protocol.operators import Operator, Overload
 
 
@@ -26,7 +26,7 @@ def page_of_schema(index: OperatorIndex | None, found: SchemaString) -> Operator
         return _unreadable(found, error)
     if registered is not None and _says(registered, schema):
         sections = (_arguments(schema), *registered.sections)
-        return dataclasses.replace(registered, sections=_filled(sections))
+        return dataclasses.replace(registered, sections=non_empty(*sections))
     remarks = () if registered is None else ("The registered operator has another schema.",)
     words = aliasing(schema, composite=False)
     return OperatorPage(
@@ -34,8 +34,8 @@ def page_of_schema(index: OperatorIndex | None, found: SchemaString) -> Operator
         kind="schema",
         signatures=(" ".join(found.schema.split()),),
         remarks=remarks,
-        sections=_filled(
-            (_arguments(schema), Section("Aliasing and mutation", items=(words,) if words else ()))
+        sections=non_empty(
+            _arguments(schema), Section("Aliasing and mutation", items=(words,) if words else ())
         ),
     )
 
@@ -93,7 +93,3 @@ def _words(argument: Argument) -> Iterator[str]:
         yield "by keyword only"
     if argument.written:
         yield "written to"
-
-
-def _filled(sections: tuple[Section, ...]) -> tuple[Section, ...]:
-    return tuple(section for section in sections if section.code or section.items)
