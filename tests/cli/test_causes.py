@@ -11,7 +11,7 @@ from tests.cli.conftest import CommandLine, on, script
 from fullgraph.domain.causes import group_by_cause, rank_by_cost
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
-from fullgraph.render.breaks import cause_words, clause, page
+from fullgraph.render.breaks import cause_words, cost_clause, cost_page
 from fullgraph_engine.protocol import (
     BreakCause,
     BreakCost,
@@ -96,7 +96,7 @@ COSTS = [
 
 @pytest.mark.parametrize(("cost", "words"), COSTS)
 def test_a_cost_is_one_clause(cost: BreakCost, words: str) -> None:
-    assert clause(cost) == words
+    assert cost_clause(cost) == words
 
 
 def test_a_page_says_all_of_a_cost() -> None:
@@ -109,7 +109,7 @@ def test_a_page_says_all_of_a_cost() -> None:
         resumes=2,
         guards=30,
     )
-    assert page(cost) == (
+    assert cost_page(cost) == (
         "**Cost of this graph break** in one call of `Net`, to which it comes 2 times\n\n"
         "- waits 2 times for the device: `Tensor.item()`\n"
         "- in `f`: cuts 5 ops into 2 + 3\n"

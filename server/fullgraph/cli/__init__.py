@@ -8,14 +8,14 @@ from collections.abc import Sequence
 INTERRUPTED = 130
 
 
-def with_program(arguments: Sequence[str]) -> list[str]:
+def convert_program_arguments(arguments: Sequence[str]) -> list[str]:
     """Convert the arguments of a program after ``--`` to options of ``check``.
 
     ``-- train.py --steps 2`` names a file and two arguments of its program.
     """
     at = list(arguments).index("--")
     program = list(arguments[at + 1 :])
-    options = [f"--program-arguments={one}" for one in program[1:]]
+    options = [f"--program-arguments={argument}" for argument in program[1:]]
     return [*arguments[:at], *program[:1], *options]
 
 
@@ -30,12 +30,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             return server(given[1:])
         if given[:1] == ["check"] and "--" in given:
-            given = with_program(given)
+            given = convert_program_arguments(given)
         if given[:1] == ["check"]:
             # Importing the command line library takes longer than most checks of one file.
-            from fullgraph.cli.check_arguments import check
+            from fullgraph.cli.check_arguments import run_check
 
-            status = check(given[1:])
+            status = run_check(given[1:])
             if status is not None:
                 return status
         from fullgraph.cli.app import main as app

@@ -10,7 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fullgraph.cli.check_command import COLORS, FORMATS, CheckJob, joined, of_here, piped
+from fullgraph.cli.check_command import (
+    COLORS,
+    FORMATS,
+    CheckJob,
+    resolve_here,
+    run_piped,
+    split_values,
+)
 
 _SWITCHES = {
     "--quiet": "quiet",
@@ -44,12 +51,12 @@ class CheckArguments:
     flags: dict[str, Any] = field(default_factory=dict)
 
 
-def check(arguments: Sequence[str]) -> int | None:
+def run_check(arguments: Sequence[str]) -> int | None:
     """Check files and return the exit status; None if the library must parse the arguments."""
     read = read_arguments(arguments)
     if read is None:
         return None
-    return piped(lambda: read.job.run(read.flags))
+    return run_piped(lambda: read.job.run(read.flags))
 
 
 def read_arguments(arguments: Sequence[str]) -> CheckArguments | None:
@@ -93,8 +100,8 @@ def read_arguments(arguments: Sequence[str]) -> CheckArguments | None:
         verbose="verbose" in switches,
         forecast="forecast" in switches,
     )
-    joint = {key: joined(values) for key, values in lists.items()}
+    joint = {key: split_values(values) for key, values in lists.items()}
     flags: dict[str, Any] = {**texts, **joint, **chosen}
     if "interpreter" in flags:
-        flags["interpreter"] = of_here(flags["interpreter"])
+        flags["interpreter"] = resolve_here(flags["interpreter"])
     return CheckArguments(job, flags)

@@ -16,11 +16,11 @@ from typing import Any, TextIO
 
 from fullgraph.cli import interruption, sources
 from fullgraph.cli.baseline import Baseline
-from fullgraph.cli.check import Check, Unusable
+from fullgraph.cli.check import EngineUnusable, FileCheck
 from fullgraph.cli.interruption import Interrupted
-from fullgraph.cli.report import Format, Report
-from fullgraph.cli.sources import SourceFile, Unreadable
-from fullgraph.cli.terminal import Color, utf8, write
+from fullgraph.cli.report import CheckPrinter, Format
+from fullgraph.cli.sources import SourceFile, UnreadableFile
+from fullgraph.cli.terminal import Color, as_utf8, write
 from fullgraph.domain.codes import Severity
 from fullgraph.engines import (
     AnyEngine,
@@ -30,7 +30,7 @@ from fullgraph.engines import (
     shared_or_own,
 )
 from fullgraph.kept import KeptFor, Store, engine_basis
-from fullgraph.render.checked import Checked
+from fullgraph.render.checked import CheckResults
 from fullgraph.session.allowances import allowed
 from fullgraph.session.recordings import recording_of
 from fullgraph.session.settings import (
@@ -74,11 +74,11 @@ class CheckJob:
         """
         try:
             known = Baseline.read(self.baseline) if self.baseline is not None else Baseline()
-        except Unreadable as error:
+        except UnreadableFile as error:
             write(sys.stderr, f"error: {error}\n")
             return UNABLE
         named = [self.stdin_name if path == sources.STANDARD_INPUT else path for path in self.paths]
-        project, resolved = settings_of(common_folder(named), flags)
+        project, resolved = load_settings(common_folder(named), flags)
         with contextlib.ExitStack() as cleanup:
             out = sys.stdout
             if self.output is not None:
@@ -89,32 +89,34 @@ class CheckJob:
                     return UNABLE
             elif self.form in ("json", "sarif"):
                 # These formats are UTF-8 on every terminal.
-                out = cleanup.enter_context(utf8(sys.stdout))
-            return self._run(out, project, resolved, known)
+                out = cleanup.enter_context(as_utf8(sys.stdout))
+            return self._run_check(out, project, resolved, known)
 
-    def _run(self, out: TextIO, project: Project, resolved: Resolved, known: Baseline) -> int:
+    def _run_check(self, out: TextIO, project: Project, resolved: Resolved, known: Baseline) -> int:
         texts: dict[str, str] = {}
-        given = self._given(texts)
-        found = sources.find(given.named, resolved.settings.exclude, project.root)
+        given = self._read_paths(texts)
+        found = sources.find_sources(given.named, resolved.settings.exclude, project.root)
         files = (*given.files, *found.files)
-        report = Report(out, self.form, self.color, quiet=self.quiet, files=len(files))
-        report.warnings(resolved.problems)
-        report.remarks(found.remarks)
+        report = CheckPrinter(out, self.form, self.color, quiet=self.quiet, files=len(files))
+        report.print_warnings(resolved.problems)
+        report.print_remarks(found.remarks)
         recordings = (recording_of(str(file.absolute), project.root) for file in files)
-        report.warnings(dict.fromkeys(one.problem for one in recordings if one.problem))
+        report.print_warnings(
+            dict.fromkeys(recording.problem for recording in recordings if recording.problem)
+        )
         problems = (*given.problems, *found.problems)
-        check = Check(
+        check = FileCheck(
             files,
             settings=resolved.settings,
             project=project.root,
-            tracer=lambda: engine_for(resolved.settings, project, report, verbose=self.verbose),
+            engine=lambda: engine_for(resolved.settings, project, report, verbose=self.verbose),
             listener=report,
             texts=texts,
             forecast=self.forecast,
             measure=self.measure,
             timings=self.timings,
-            settle=known.settle,
-            kept=self._kept(resolved.settings, project),
+            hide_known=known.hide_known,
+            result_cache=self._result_cache(resolved.settings, project),
         )
         try:
             checked = interruption.run(check.run())
@@ -123,9 +125,9 @@ class CheckJob:
             return end.status
         checked = dataclasses.replace(checked, problems=(*problems, *checked.problems))
         report.finish(checked)
-        return _status(checked, resolved.settings)
+        return _exit_status(checked, resolved.settings)
 
-    def _kept(self, settings: Settings, project: Project) -> KeptFor | None:
+    def _result_cache(self, settings: Settings, project: Project) -> KeptFor | None:
         """Return the cache of results; None if the check needs more than results."""
         if not settings.cache or self.measure or self.timings or self.verbose:
             return None
@@ -136,29 +138,29 @@ class CheckJob:
         may = allowed(settings.sandbox_allow, Path.cwd())
         return KeptFor(Store(), engine_basis(interpreter.path, may, settings.engine_processes))
 
-    def _given(self, texts: dict[str, str]) -> _Given:
+    def _read_paths(self, texts: dict[str, str]) -> _NamedPaths:
         """Return the named paths; standard input is read into ``texts``."""
         named = tuple(path for path in self.paths if path != sources.STANDARD_INPUT)
         if len(named) == len(self.paths):
-            return _Given(named)
+            return _NamedPaths(named)
         name = self.stdin_name
         try:
-            texts[name] = sources.decoded(sys.stdin.buffer.read(), name)
-        except Unreadable as error:
-            return _Given(named, problems=(str(error),))
+            texts[name] = sources.decode_source(sys.stdin.buffer.read(), name)
+        except UnreadableFile as error:
+            return _NamedPaths(named, problems=(str(error),))
         # A name such as ``<stdin>`` stays as it is, so that the engine does not look for a file.
         path = Path(name) if name.startswith("<") else Path.cwd() / name
-        return _Given(named, files=(SourceFile(name, path, named=True),))
+        return _NamedPaths(named, files=(SourceFile(name, path, named=True),))
 
 
 @dataclass(frozen=True)
-class _Given:
+class _NamedPaths:
     named: tuple[str, ...]
     files: tuple[SourceFile, ...] = ()
     problems: tuple[str, ...] = ()
 
 
-def _status(checked: Checked, settings: Settings) -> int:
+def _exit_status(checked: CheckResults, settings: Settings) -> int:
     if checked.incomplete:
         return UNABLE
     if checked.reaches(settings.exit_severity):
@@ -168,7 +170,11 @@ def _status(checked: Checked, settings: Settings) -> int:
 
 
 def engine_for(
-    settings: Settings, project: Project, report: Report | None = None, *, verbose: bool = False
+    settings: Settings,
+    project: Project,
+    report: CheckPrinter | None = None,
+    *,
+    verbose: bool = False,
 ) -> AnyEngine:
     """Return an engine for the settings; ``report`` receives its output if ``verbose`` is set.
 
@@ -178,17 +184,17 @@ def engine_for(
     try:
         interpreter = find_interpreter(settings.interpreter, project.root, os.environ)
     except InterpreterNotFound as error:
-        raise Unusable(str(error)) from error
+        raise EngineUnusable(str(error)) from error
     if report is not None and interpreter.remark:
-        report.remarks([interpreter.remark])
+        report.print_remarks([interpreter.remark])
 
     def on_log(log: Log) -> None:
         if report is not None and verbose:
-            report.log(log.text)
+            report.print_log(log.text)
 
     def on_note(sentence: str) -> None:
         if report is not None and verbose:
-            report.remarks([sentence])
+            report.print_remarks([sentence])
 
     return shared_or_own(
         EngineListener(log=on_log),
@@ -202,7 +208,7 @@ def engine_for(
     )
 
 
-def settings_of(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolved]:
+def load_settings(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolved]:
     """Return the project of a check and its settings; exit with an error if a flag is invalid."""
     source = command_line_source(flags)
     bad = resolve(source).problems
@@ -225,26 +231,26 @@ def common_folder(paths: Sequence[str]) -> Path:
     return Path(os.path.commonpath([os.path.abspath(folder) for folder in folders]))  # noqa: PTH100
 
 
-def of_here(path: str | None) -> str | None:
+def resolve_here(path: str | None) -> str | None:
     """Make a path from the command line absolute; the names of commands stay as they are."""
     if path is None or not path.strip() or not (os.sep in path or path.startswith("~")):
         return path
     return str(Path.cwd() / Path(path).expanduser())
 
 
-def joined(texts: list[str] | None) -> list[str] | None:
+def split_values(texts: list[str] | None) -> list[str] | None:
     """Split the values of an option that can be repeated and that takes comma-separated values."""
     if not texts:
         return None
     return [part for text in texts for part in text.split(",")]
 
 
-def paths_of_here(paths: list[str] | None) -> list[str] | None:
+def resolve_folders(paths: list[str] | None) -> list[str] | None:
     """Make folders from the command line absolute."""
     return None if paths is None else [str(Path.cwd() / path) for path in paths]
 
 
-def piped(work: Callable[[], int]) -> int:
+def run_piped(work: Callable[[], int]) -> int:
     """Run a command and return its exit status, also if the reader of its output closes the
     pipe."""
     try:

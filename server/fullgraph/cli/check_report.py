@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fullgraph.cli.matching import Trait
-from fullgraph.cli.sources import Unreadable
+from fullgraph.cli.sources import UnreadableFile
 from fullgraph.domain.codes import Severity
 from fullgraph.render.json import VERSION
 
@@ -90,9 +90,9 @@ class CheckReport:
         try:
             text = path.read_text(encoding="utf-8")
         except OSError as error:
-            raise Unreadable(f"Cannot read {path}: {error.strerror or error}.") from error
+            raise UnreadableFile(f"Cannot read {path}: {error.strerror or error}.") from error
         except ValueError as error:
-            raise _foreign(path) from error
+            raise _not_a_report(path) from error
         return cls.parse(text, path)
 
     @classmethod
@@ -106,42 +106,42 @@ class CheckReport:
             plain = json.loads(text)
             version = plain["version"]
             if version == VERSION:
-                return _report(plain)
+                return _parse_report(plain)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise _foreign(path) from error
-        raise Unreadable(
+            raise _not_a_report(path) from error
+        raise UnreadableFile(
             f"{path} was written by a fullgraph that writes reports of version {version}; "
             f"write it again with this one, whose version is {VERSION}."
         )
 
 
-def _report(plain: Mapping[str, Any]) -> CheckReport:
+def _parse_report(plain: Mapping[str, Any]) -> CheckReport:
     return CheckReport(
-        files=tuple(_file(file) for file in plain["files"]),
+        files=tuple(_parse_file(file) for file in plain["files"]),
         torch=plain.get("torch") or "",
         python=plain.get("python") or "",
         problems=tuple(plain.get("errors", ())),
     )
 
 
-def _file(plain: Mapping[str, Any]) -> ReportedFile:
+def _parse_file(plain: Mapping[str, Any]) -> ReportedFile:
     return ReportedFile(
         path=plain["path"],
-        targets=tuple(_target(target) for target in plain["targets"]),
-        findings=tuple(_finding(finding) for finding in plain["findings"]),
+        targets=tuple(_parse_target(target) for target in plain["targets"]),
+        findings=tuple(_parse_finding(finding) for finding in plain["findings"]),
         notes=tuple(plain.get("notes", ())),
         problem=plain.get("error", ""),
         known=plain.get("known", 0),
     )
 
 
-def _target(plain: Mapping[str, Any]) -> ReportedTarget:
+def _parse_target(plain: Mapping[str, Any]) -> ReportedTarget:
     return ReportedTarget(
         name=plain["name"],
         line=plain["line"],
         status=plain["status"],
         mode=plain["mode"],
-        inputs=_inputs(plain["probe"]),
+        inputs=_parse_inputs(plain["probe"]),
         error=plain["error"] or "",
         graphs=plain["graphs"],
         ops=plain["ops"],
@@ -151,14 +151,14 @@ def _target(plain: Mapping[str, Any]) -> ReportedTarget:
     )
 
 
-def _inputs(probe: Mapping[str, str] | None) -> str:
+def _parse_inputs(probe: Mapping[str, str] | None) -> str:
     if probe is None:
         return ""
     init = f"init({probe['init']}) " if probe["init"] else ""
     return init + (probe["inputs"] or "no inputs")
 
 
-def _finding(plain: Mapping[str, Any]) -> ReportedFinding:
+def _parse_finding(plain: Mapping[str, Any]) -> ReportedFinding:
     start = plain["range"]["start"]
     target = plain["target"]
     return ReportedFinding(
@@ -175,8 +175,8 @@ def _finding(plain: Mapping[str, Any]) -> ReportedFinding:
     )
 
 
-def _foreign(path: Path) -> Unreadable:
-    return Unreadable(
+def _not_a_report(path: Path) -> UnreadableFile:
+    return UnreadableFile(
         f"{path} is not a report of fullgraph; write one with "
         f"`fullgraph check --format json --output {path}` and the paths to check."
     )

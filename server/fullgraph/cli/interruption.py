@@ -25,10 +25,10 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     Raises:
         Interrupted: A signal arrived.
     """
-    return asyncio.run(_watched(work))
+    return asyncio.run(_run_with_signals(work))
 
 
-async def _watched(work: Coroutine[Any, Any, T]) -> T:
+async def _run_with_signals(work: Coroutine[Any, Any, T]) -> T:
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)
     received: list[int] = []

@@ -25,7 +25,7 @@ class KeptEngine:
     status: EngineStatus | None = None
     problem: str = ""
 
-    def text(self) -> str:
+    def format_line(self) -> str:
         """Format the state of the engine as one line."""
         if self.welcome is None or self.status is None:
             return self.problem
@@ -44,26 +44,26 @@ async def kept_engines(environment: Mapping[str, str], *, stop: bool = False) ->
     """
     folder = private_folder(environment)
     found = [await _kept_engine(path, stop=stop) for path in sockets(folder)]
-    return [one for one in found if one is not None]
+    return [engine for engine in found if engine is not None]
 
 
 async def _kept_engine(path: Path, *, stop: bool) -> KeptEngine | None:
     """Return the engine behind a socket; None if no process uses the socket."""
-    told: asyncio.Future[EngineStatus] = asyncio.get_running_loop().create_future()
+    status_received: asyncio.Future[EngineStatus] = asyncio.get_running_loop().create_future()
     ended = asyncio.Event()
 
-    def received(message: object) -> None:
-        if isinstance(message, EngineStatus) and not told.done():
-            told.set_result(message)
+    def handle_message(message: object) -> None:
+        if isinstance(message, EngineStatus) and not status_received.done():
+            status_received.set_result(message)
 
     try:
-        connection = await Connection.to(path, received, lambda reason: ended.set())
+        connection = await Connection.to(path, handle_message, lambda reason: ended.set())
     except Unavailable as error:
         return KeptEngine(path, problem=str(error))
     except OSError:
         return None
     try:
-        status = await asyncio.wait_for(told, ANSWER)
+        status = await asyncio.wait_for(status_received, ANSWER)
         if stop:
             connection.send(Shutdown())
             await asyncio.wait_for(ended.wait(), ANSWER)

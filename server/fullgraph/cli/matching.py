@@ -31,7 +31,7 @@ SAME: tuple[Key[Trait], ...] = (
 )
 
 
-def matched(
+def match_items(
     before: Sequence[T],
     now: Sequence[T],
     keys: Iterable[Key[T]],
@@ -48,14 +48,14 @@ def matched(
     """
     pairs = dict(paired or {})
     for key in keys:
-        had = _kinds(before, key, set(pairs.values()))
-        for kind, numbers in _kinds(now, key, pairs.keys()).items():
+        had = _group_by_key(before, key, set(pairs.values()))
+        for kind, numbers in _group_by_key(now, key, pairs.keys()).items():
             if partly or len(numbers) <= len(had[kind]):
                 pairs.update(zip(numbers, had[kind], strict=False))
     return pairs
 
 
-def _kinds(
+def _group_by_key(
     items: Sequence[T], key: Key[T], without: Iterable[int]
 ) -> defaultdict[Hashable, list[int]]:
     done = set(without)

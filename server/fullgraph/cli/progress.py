@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 
-class Progress:
+class ProgressLine:
     """A progress line on standard error; without effect if standard error is not a terminal."""
 
     def __init__(self, *, wanted: bool) -> None:

@@ -18,7 +18,7 @@ def main(arguments: Sequence[str]) -> int:
     streams.add_argument(
         "--tcp",
         metavar="HOST:PORT",
-        type=_address,
+        type=_parse_address,
         help="listen on a socket for one client; port 0 picks a free one",
     )
     parser.add_argument(
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
 
 
-def _address(text: str) -> tuple[str, int]:
+def _parse_address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, for example 127.0.0.1:2087")

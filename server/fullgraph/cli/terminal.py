@@ -23,7 +23,7 @@ def paint_for(stream: TextIO, color: Color, env: Mapping[str, str] = os.environ)
     terminal = stream.isatty()
     columns = shutil.get_terminal_size((80, 24)).columns if terminal else _CODE_IN_FILES
     return Paint(
-        color=_colors(terminal, color, env),
+        color=_use_colors(terminal, color, env),
         width=min(columns, _WIDEST_PROSE),
         code=columns,
     )
@@ -42,7 +42,7 @@ def write(stream: TextIO, text: str) -> None:
 
 
 @contextlib.contextmanager
-def utf8(stream: TextIO) -> Iterator[TextIO]:
+def as_utf8(stream: TextIO) -> Iterator[TextIO]:
     """Provide the stream with UTF-8 instead of its own encoding."""
     stream.flush()
     wrapped = io.TextIOWrapper(stream.buffer, encoding="utf-8", write_through=True)
@@ -56,7 +56,7 @@ def utf8(stream: TextIO) -> Iterator[TextIO]:
 _PLAIN = {ord("·"): "-", ord("…"): "...", ord("→"): "->", ord("✓"): "ok", ord("✗"): "no"}
 
 
-def _colors(terminal: bool, color: Color, env: Mapping[str, str]) -> bool:
+def _use_colors(terminal: bool, color: Color, env: Mapping[str, str]) -> bool:
     if color != "auto":
         return color == "always"
     if env.get("NO_COLOR"):

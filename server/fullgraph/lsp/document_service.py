@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from fullgraph.render.documents import Draft, document_request
+from fullgraph.render.documents import DocumentDraft, document_request
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.session import Session
 from fullgraph_engine.protocol import TargetDone
@@ -39,7 +39,7 @@ class _DocumentRun:
     """An engine run that writes a document, the inputs it depends on, and its waiting requests."""
 
     inputs: object
-    task: asyncio.Task[Draft | str]
+    task: asyncio.Task[DocumentDraft | str]
     readers: int = 0
 
 
@@ -62,14 +62,16 @@ class DocumentService:
         the last waiting request cancels the engine run.
         """
         await self._session.configured()
-        found: Draft | str | None = _known_guards(unit, target) if kind == "guards" else None
+        found: DocumentDraft | str | None = (
+            _known_guards(unit, target) if kind == "guards" else None
+        )
         if found is None:
             found = await self._read_draft(unit, DocumentKey(unit.document.uri, kind, target))
         if isinstance(found, str):
             return found
-        return (found if probe is None else found.of(probe)).text(short_name(unit))
+        return (found if probe is None else found.for_probe(probe)).build_text(short_name(unit))
 
-    async def _read_draft(self, unit: Unit, key: DocumentKey) -> Draft | str:
+    async def _read_draft(self, unit: Unit, key: DocumentKey) -> DocumentDraft | str:
         """Return a document, or a sentence that explains why there is none."""
         while True:
             run = self._find_or_start(unit, key)
@@ -124,19 +126,19 @@ class DocumentService:
         if self._runs.get(key) is run:
             del self._runs[key]
 
-    async def _write_draft(self, unit: Unit, key: DocumentKey) -> Draft | str:
+    async def _write_draft(self, unit: Unit, key: DocumentKey) -> DocumentDraft | str:
         async with self._lock:
             engine = self._session.engine_on_demand(unit)
             if isinstance(engine, str):
                 return f"{engine}\n"
             request = self._session.request(unit, (key.target,))
-            draft = Draft(key.kind, key.target, request.text)
+            draft = DocumentDraft(key.kind, key.target, request.text)
             request = document_request(request, key.kind)
             analysis = engine.analyze(dataclasses.replace(request, jobs=1))
             with self._progress_bar(key, analysis.cancel):
                 try:
                     async for event in analysis:
-                        draft.apply(event)
+                        draft.apply_event(event)
                 finally:
                     analysis.cancel()
         return draft
@@ -150,7 +152,7 @@ class DocumentService:
             end()
 
 
-def _known_guards(unit: Unit, target: str) -> Draft | None:
+def _known_guards(unit: Unit, target: str) -> DocumentDraft | None:
     """Return the guards that the last run reported, or None if they may be incomplete or
     outdated."""
     shown = [shown_report for shown_report in unit.reports() if shown_report.report.name == target]
@@ -161,10 +163,10 @@ def _known_guards(unit: Unit, target: str) -> Draft | None:
     )
     if guards is None or not traced or len(shown) != len(guards.told):
         return None
-    draft = Draft("guards", target, unit.document.text)
+    draft = DocumentDraft("guards", target, unit.document.text)
     for shown_report, found in zip(shown, guards.told, strict=True):
-        draft.apply(found)
-        draft.apply(TargetDone(0, shown_report.report))
+        draft.apply_event(found)
+        draft.apply_event(TargetDone(0, shown_report.report))
     return draft
 
 
@@ -173,5 +175,5 @@ def short_name(unit: Unit) -> str:
     return unit.document.name.rsplit("/", 1)[-1]
 
 
-def _has_failed(task: asyncio.Task[Draft | str]) -> bool:
+def _has_failed(task: asyncio.Task[DocumentDraft | str]) -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)

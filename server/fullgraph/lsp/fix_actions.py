@@ -11,7 +11,7 @@ from fullgraph.lsp.action_kinds import is_requested
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.edits import workspace_edit
 from fullgraph.lsp.server_capabilities import FIX_ALL_KIND
-from fullgraph.render.fixes import verified
+from fullgraph.render.fixes import verification_words
 from fullgraph.session.analysis_unit import Unit
 
 _WORDS = {"safe": "safe fix", "unsafe": "unsafe fix", "suggestion": "suggestion"}
@@ -29,7 +29,7 @@ def fix_actions(
         for fix in context.fixes.of(unit, item):
             preferred = fix.grade == "safe" and context.client.code_action_preferred
             yield types.CodeAction(
-                title=f"{fix.candidate.title} ({_WORDS[fix.grade]}: {verified(fix)})",
+                title=f"{fix.candidate.title} ({_WORDS[fix.grade]}: {verification_words(fix)})",
                 kind=types.CodeActionKind.QuickFix,
                 diagnostics=[diagnostic],
                 is_preferred=True if preferred else None,

@@ -15,14 +15,14 @@ def width(text: str) -> int:
     """Return the number of cells of a line. A tab takes :data:`TAB` cells."""
     if text.isascii() and "\t" not in text:
         return len(text)
-    return sum(size for _, size in _sized(text))
+    return sum(size for _, size in _char_sizes(text))
 
 
 def printable(text: str) -> str:
     """Make a line safe to print: tabs become spaces, control characters become visible symbols."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_visible(char) for char in text)
+    return "".join(_visible_char(char) for char in text)
 
 
 def printable_lines(text: str) -> list[str]:
@@ -78,7 +78,7 @@ def crop(line: str, start: int, limit: int) -> Cropped:
     return Cropped(line[first:last], first, first > 0, last < len(line))
 
 
-def _visible(char: str) -> str:
+def _visible_char(char: str) -> str:
     if char == "\t":
         return " " * TAB
     code = ord(char)
@@ -96,7 +96,7 @@ def _visible(char: str) -> str:
 _REORDERING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
-def _sized(text: str) -> list[tuple[str, int]]:
+def _char_sizes(text: str) -> list[tuple[str, int]]:
     sized: list[tuple[str, int]] = []
     for char in text:
         previous, size = sized[-1] if sized else ("", 0)
@@ -107,11 +107,11 @@ def _sized(text: str) -> list[tuple[str, int]]:
             # A terminal draws joined emoji and skin tones as one character.
             sized.append((char, 0))
         else:
-            sized.append((char, _cells(char)))
+            sized.append((char, _char_width(char)))
     return sized
 
 
-def _cells(char: str) -> int:
+def _char_width(char: str) -> int:
     if char == "\t":
         return TAB
     if unicodedata.bidirectional(char) in _REORDERING:

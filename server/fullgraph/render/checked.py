@@ -40,7 +40,7 @@ class CheckedFile:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckResults:
     """Results of a whole check.
 
     ``torch`` and ``python`` are versions, empty if no engine was needed. ``problems`` are not about
@@ -76,5 +76,5 @@ class Checked:
     def findings(self) -> Iterable[FileFinding]:
         return (item for file in self.files for item in file.findings)
 
-    def severities(self) -> Mapping[Severity, int]:
+    def count_severities(self) -> Mapping[Severity, int]:
         return Counter(item.severity for item in self.findings())

@@ -55,7 +55,7 @@ _NOTHING: dict[DocumentKind, str] = {
     "bytecode": "Dynamo compiled no function.",
 }
 
-OFF = "# fullgraph: off"
+OFF_COMMENT = "# fullgraph: off"
 """First line of documents in Python, so that an editor does not trace them."""
 
 
@@ -68,14 +68,14 @@ def document_request(request: Analyze, kind: DocumentKind) -> Analyze:
 
 
 @dataclass
-class _Run:
+class _RunParts:
     """Document parts that the last attempt of a run wrote."""
 
     attempt: str = ""
     parts: list[DocumentPart] = field(default_factory=list)
 
 
-class Draft:
+class DocumentDraft:
     """Collects the events of an analysis; the document can be built at any time."""
 
     def __init__(self, kind: DocumentKind, target: str, text: str = "") -> None:
@@ -84,15 +84,15 @@ class Draft:
         self._text = text
         """The analyzed text, to quote the lines that guards come from."""
         self._guards: list[GuardsFound] = []
-        self._runs: dict[RunId, _Run] = {}
+        self._runs: dict[RunId, _RunParts] = {}
         self._reports: list[TargetReport] = []
         self._known: tuple[str, ...] | None = None
         self._problem = ""
         self._ended = False
 
-    def apply(self, event: Event) -> None:
+    def apply_event(self, event: Event) -> None:
         if isinstance(event, DocumentsWritten) and event.target == self.target:
-            run = self._runs.setdefault(event.run, _Run())
+            run = self._runs.setdefault(event.run, _RunParts())
             if run.attempt != event.attempt:
                 run.attempt, run.parts = event.attempt, []
             run.parts += (part for part in event.documents if part.kind == self.kind)
@@ -140,7 +140,7 @@ class Draft:
     @property
     def complete(self) -> bool:
         """Whether the analysis ended without problems."""
-        return not self.problem and not self._problem and not any(_trouble(self._reports))
+        return not self.problem and not self._problem and not any(_run_troubles(self._reports))
 
     @property
     def problem(self) -> str:
@@ -152,49 +152,49 @@ class Draft:
             return self._problem
         if not self.found:
             return f"There is no target `{self.target}` in this file."
-        return " ".join(_trouble(self._reports))
+        return " ".join(_run_troubles(self._reports))
 
-    def of(self, probe: int) -> Draft:
+    def for_probe(self, probe: int) -> DocumentDraft:
         """Return a draft with the run of one probe only; this draft if no run has that probe."""
         reports = [report for report in self._reports if report.probe_number == probe]
         if not reports:
             return self
-        draft = Draft(self.kind, self.target, self._text)
+        draft = DocumentDraft(self.kind, self.target, self._text)
         draft._guards = [found for found in self._guards if found.probe_number == probe]
         draft._runs = {id_: run for id_, run in self._runs.items() if id_.probe == probe}
         draft._reports = reports
         draft._known, draft._problem, draft._ended = self._known, self._problem, self._ended
         return draft
 
-    def text(self, name: str) -> str:
+    def build_text(self, name: str) -> str:
         """Return the text of the document; ``name`` is the name of the file in it."""
         lines: list[str] = []
         about = _ABOUT[self.kind].format(target=self.target)
         header = [f"{about}. From {name}."]
-        header += (_facts(report) for report in self._reports if report.status != "no-probe")
+        header += (_report_facts(report) for report in self._reports if report.status != "no-probe")
         if self.kind == "graph":
-            lines += [OFF, "", *(f"# {line}" for line in header)]
+            lines += [OFF_COMMENT, "", *(f"# {line}" for line in header)]
         else:
             lines += header
         size = 0
-        for number, (label, part) in enumerate(self._parts()):
+        for number, (label, part) in enumerate(self._labeled_parts()):
             if size > MOST_TEXT:
-                lines += ["", self._comment(f"Only the first {number} parts are shown.")]
+                lines += ["", self._comment_line(f"Only the first {number} parts are shown.")]
                 break
-            lines += ["", *label, *self._part(part)]
+            lines += ["", *label, *self._part_lines(part)]
             size += len(part.text)
         if not self.written and not self.problem:
-            lines += ["", self._comment(_NOTHING[self.kind])]
-        for trouble in [self._problem] if self._problem else self._troubles():
-            lines += ["", self._comment(trouble)]
+            lines += ["", self._comment_line(_NOTHING[self.kind])]
+        for trouble in [self._problem] if self._problem else self._list_troubles():
+            lines += ["", self._comment_line(trouble)]
         return "\n".join(lines) + "\n"
 
-    def _troubles(self) -> list[str]:
+    def _list_troubles(self) -> list[str]:
         if not self.found:
             return [self.problem]
-        return list(_trouble(self._reports, written=self.written))
+        return list(_run_troubles(self._reports, written=self.written))
 
-    def _parts(self) -> Iterator[tuple[list[str], DocumentPart]]:
+    def _labeled_parts(self) -> Iterator[tuple[list[str], DocumentPart]]:
         """Yield all parts; the first part of each run has a label if there are several runs."""
         if self.kind == "guards":
             yield from self._guard_parts()
@@ -207,7 +207,7 @@ class Draft:
             elif len(runs) > 1 and runs[1][0].part != "second":
                 label = [f"With probe {id_.probe + 1}:", ""]
             for part in run.parts:
-                yield [self._comment(line) if line else "" for line in label], part
+                yield [self._comment_line(line) if line else "" for line in label], part
                 label = []
 
     def _guard_parts(self) -> Iterator[tuple[list[str], DocumentPart]]:
@@ -219,9 +219,9 @@ class Draft:
         for number, found in enumerate(self._guards, 1):
             label = [f"With probe {number}:", ""] if len(self._guards) > 1 else []
             text = guards_text(found.frames(), found.note, line_of)
-            yield label, DocumentPart("guards", "", _capped(text))
+            yield label, DocumentPart("guards", "", _cap_text(text))
 
-    def _part(self, part: DocumentPart) -> list[str]:
+    def _part_lines(self, part: DocumentPart) -> list[str]:
         body = part.text.rstrip("\n").split("\n")
         if self.kind == "graph":
             return ["", *body]
@@ -229,26 +229,26 @@ class Draft:
             return body
         return [part.title, "=" * min(100, len(part.title)), *body]
 
-    def _comment(self, line: str) -> str:
+    def _comment_line(self, line: str) -> str:
         return f"# {line}" if self.kind == "graph" and line else line
 
 
-def _capped(text: str) -> str:
+def _cap_text(text: str) -> str:
     """Cut a text after the last line that fits into ``MOST_TEXT`` characters, and say so."""
     if len(text) <= MOST_TEXT:
         return text
-    kept = text[: text.rfind("\n", 0, MOST_TEXT) + 1]
-    return f"{kept}\nOnly the first {MOST_TEXT:,} characters are shown.\n"
+    beginning = text[: text.rfind("\n", 0, MOST_TEXT) + 1]
+    return f"{beginning}\nOnly the first {MOST_TEXT:,} characters are shown.\n"
 
 
-def _facts(report: TargetReport) -> str:
+def _report_facts(report: TargetReport) -> str:
     facts = [probe_words(report.probe)] if report.probe is not None else []
     facts += [amount(report.graphs, "graph"), amount(report.ops, "op")]
     facts += [amount(report.breaks, "break"), f"{report.mode} tensors"]
     return SEPARATOR.join(facts)
 
 
-def _trouble(reports: list[TargetReport], *, written: bool = False) -> Iterator[str]:
+def _run_troubles(reports: list[TargetReport], *, written: bool = False) -> Iterator[str]:
     """Yield a sentence for each run that did not complete."""
     for report in reports:
         if report.status == "no-probe":

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from fullgraph.domain.phrases import amount
 from fullgraph.domain.positions import TextPositions
 from fullgraph.render.breaks import cause_words
-from fullgraph.render.json import VERSION, dump, range_json
+from fullgraph.render.json import VERSION, dump_json, range_json
 from fullgraph.render.paint import Paint, Style
-from fullgraph.render.places import span_in
+from fullgraph.render.places import text_span
 from fullgraph_engine.protocol import BreakCause, Finding, to_plain
 
 if TYPE_CHECKING:
@@ -38,14 +38,15 @@ def fixed_text(file: FixedFile, paint: Paint, *, verbose: bool = False) -> str:
 
     ``verbose`` adds the rewrites that were tried and refused.
     """
-    return "\n".join(_lines(file, paint, verbose))
+    return "\n".join(_result_lines(file, paint, verbose))
 
 
-def _lines(file: FixedFile, paint: Paint, verbose: bool) -> Iterator[str]:
+def _result_lines(file: FixedFile, paint: Paint, verbose: bool) -> Iterator[str]:
     for fix in file.fixed.applied:
         where = f"{file.path}:{fix.findings[0].range.start.line + 1}"
         grade = paint(Style.HINT if fix.grade == "safe" else Style.WARNING, fix.grade)
-        yield f"{paint(Style.STRONG, where)}: {fix.candidate.title} ({grade}; {verified(fix)})"
+        words = f"{fix.candidate.title} ({grade}; {verification_words(fix)})"
+        yield f"{paint(Style.STRONG, where)}: {words}"
         if fix.doubt:
             yield f"  {fix.doubt}"
     for offered in file.fixed.left:
@@ -54,12 +55,12 @@ def _lines(file: FixedFile, paint: Paint, verbose: bool) -> Iterator[str]:
         yield f"{paint(Style.STRONG, where)}: {finding.message} ({finding.code})"
         for fix in offered.search.fixes:
             flag = "with --unsafe" if fix.grade == "unsafe" else "by hand"
-            yield f"  {fix.grade}, {flag}: {fix.candidate.title} ({verified(fix)})"
+            yield f"  {fix.grade}, {flag}: {fix.candidate.title} ({verification_words(fix)})"
             if fix.doubt:
                 yield f"    {fix.doubt}"
         if not offered.search.fixes:
             yield "  No rewrite was found that ends it and does the same."
-        cause = upstream(offered)
+        cause = upstream_cause(offered)
         if cause is not None:
             where = cause_words(cause, finding.range.start.line)
             yield f"  It comes from {where}, which is not edited."
@@ -71,7 +72,7 @@ def _lines(file: FixedFile, paint: Paint, verbose: bool) -> Iterator[str]:
                 yield f"  refused: {refused.candidate.title}: {refused.why}"
 
 
-def upstream(offered: Offered) -> BreakCause | None:
+def upstream_cause(offered: Offered) -> BreakCause | None:
     """Return the library code that causes a break which no rewrite of the file fixes; else None."""
     causes = offered.finding.causes
     verified_ones = (fix for fix in offered.search.fixes if fix.grade != "suggestion")
@@ -91,17 +92,17 @@ def issue_command(file: FixedFile, finding: Finding) -> str:
     return shlex.join(["fullgraph", "repro", place, "--issue"])
 
 
-def verified(fix: Fix) -> str:
+def verification_words(fix: Fix) -> str:
     """Describe in one clause what the verification of a fix showed."""
-    number = sum(len(one.cases) for one in fix.compared)
+    number = sum(len(comparison.cases) for comparison in fix.compared)
     first, *more = fix.findings
     parts = [
         "the break is gone" if first.code.startswith("graph-break/") else "the finding is gone"
     ]
     if more:
         parts[0] = f"{amount(len(more) + 1, 'finding')} gone"
-    if any(one.outcome == "same" for one in fix.compared):
-        exact = all(one.exact for one in fix.compared)
+    if any(comparison.outcome == "same" for comparison in fix.compared):
+        exact = all(comparison.exact for comparison in fix.compared)
         same = "bitwise the same" if exact else "the same up to rounding"
         parts.append(f"{same} in {amount(number, 'case')}")
     if fix.judgment.revealed:
@@ -114,14 +115,14 @@ def fixed_json(files: tuple[FixedFile, ...], torch: str, problems: tuple[str, ..
     document: dict[str, Any] = {
         "version": VERSION,
         "torch": torch or None,
-        "files": [_file(file) for file in files],
+        "files": [_file_json(file) for file in files],
     }
     if problems:
         document["errors"] = list(problems)
-    return dump(document)
+    return dump_json(document)
 
 
-def _file(file: FixedFile) -> dict[str, Any]:
+def _file_json(file: FixedFile) -> dict[str, Any]:
     plain: dict[str, Any] = {
         "path": file.path,
         "seconds": round(file.seconds, 3),
@@ -133,22 +134,26 @@ def _file(file: FixedFile) -> dict[str, Any]:
     for fix in file.fixed.applied:
         plain["applied"].append(fix_json(fix, text))
         text = fix.candidate.text
-    plain["left"] = [_offered(offered, text, file) for offered in file.fixed.left]
+    plain["left"] = [_offered_json(offered, text, file) for offered in file.fixed.left]
     if file.problem or file.fixed.problem:
         plain["error"] = file.problem or file.fixed.problem
     return plain
 
 
-def _offered(offered: Offered, text: str, file: FixedFile) -> dict[str, Any]:
+def _offered_json(offered: Offered, text: str, file: FixedFile) -> dict[str, Any]:
     finding = offered.finding
-    cause = upstream(offered)
+    cause = upstream_cause(offered)
     return {
         "code": finding.code,
         "message": finding.message,
-        "range": range_json(span_in(TextPositions(text), finding.range)),
+        "range": range_json(text_span(TextPositions(text), finding.range)),
         "refused": [
-            {"title": one.candidate.title, "rewrite": one.candidate.rewrite, "why": one.why}
-            for one in offered.search.refused
+            {
+                "title": refused.candidate.title,
+                "rewrite": refused.candidate.rewrite,
+                "why": refused.why,
+            }
+            for refused in offered.search.refused
         ],
         "fixes": [fix_json(fix, text) for fix in offered.search.fixes],
         "upstream": cause
@@ -174,24 +179,24 @@ def fix_json(fix: Fix, text: str) -> dict[str, Any]:
         "doubt": fix.doubt,
         "ends": [
             {
-                "code": one.code,
-                "message": one.message,
-                "range": range_json(span_in(positions, one.range)),
+                "code": entry.code,
+                "message": entry.message,
+                "range": range_json(text_span(positions, entry.range)),
             }
-            for one in fix.findings
+            for entry in fix.findings
         ],
-        "reveals": [one.message for one in fix.judgment.revealed],
+        "reveals": [entry.message for entry in fix.judgment.revealed],
         "edits": [
-            {"range": range_json(span_in(positions, edit.range)), "text": edit.text}
+            {"range": range_json(text_span(positions, edit.range)), "text": edit.text}
             for edit in fix.edits
         ],
         "verified": [
             {
-                "outcome": one.outcome,
-                "exact": one.exact,
-                "reason": one.reason,
-                "cases": [to_plain(case) for case in one.cases],
+                "outcome": entry.outcome,
+                "exact": entry.exact,
+                "reason": entry.reason,
+                "cases": [to_plain(case) for case in entry.cases],
             }
-            for one in fix.compared
+            for entry in fix.compared
         ],
     }

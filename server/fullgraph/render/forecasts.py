@@ -19,7 +19,7 @@ _VERDICTS: dict[Verdict, str] = {
 }
 
 
-def brief(rows: Iterable[ForecastRow]) -> str:
+def forecast_clause(rows: Iterable[ForecastRow]) -> str:
     """Describe the rows that always recompile: ``recompiles with every other x.shape[0]``; else
     empty."""
     always = [row for row in rows if row.verdict == "always"]
@@ -32,20 +32,22 @@ def brief(rows: Iterable[ForecastRow]) -> str:
     return f"recompiles with every other {', '.join(names[:_MOST_NAMES])}{more}"
 
 
-def page(target: str, rows: Sequence[ForecastRow], notes: Sequence[str], *, fresh: bool) -> str:
+def forecast_page(
+    target: str, rows: Sequence[ForecastRow], notes: Sequence[str], *, fresh: bool
+) -> str:
     """Describe all forecasts of a target as Markdown.
 
     ``fresh`` is false if they are from a trace before the last one.
     """
-    of = "" if fresh else " (before the last trace)"
-    lines = [f"**Calls of `{target}` with something else**{of}", ""]
-    lines += [f"- {_row(row)}" for row in rows]
+    age = "" if fresh else " (before the last trace)"
+    lines = [f"**Calls of `{target}` with something else**{age}", ""]
+    lines += [f"- {_row_words(row)}" for row in rows]
     if rows and notes:
         lines.append("")
     return "\n".join([*lines, "\n\n".join(notes)]).rstrip()
 
 
-def _row(row: ForecastRow) -> str:
+def _row_words(row: ForecastRow) -> str:
     tried = ", ".join(row.tried)
     if row.kind == "call":
         called = "the same inputs again"

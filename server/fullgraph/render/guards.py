@@ -43,7 +43,7 @@ def frame_title(frame: GuardedFrame) -> str:
     entered = ""
     if frame.entered >= 0:
         entered = f", entered {amount(frame.entered, 'time')}"
-    return f"{frame.function}, {place} [{frame.compile_id}]: {_amount(frame.guards)}{entered}"
+    return f"{frame.function}, {place} [{frame.compile_id}]: {_guard_count(frame.guards)}{entered}"
 
 
 def _frame_lines(frame: GuardedFrame, line_of: Callable[[int], str]) -> Iterator[str]:
@@ -66,14 +66,14 @@ def _frame_lines(frame: GuardedFrame, line_of: Callable[[int], str]) -> Iterator
         yield from _guard_lines((guard for guard in guards if not guard.deep), "    ")
         deep = [guard for guard in guards if guard.deep]
         if deep:
-            yield f"    in library code that is called here: {_amount(deep)}"
+            yield f"    in library code that is called here: {_guard_count(deep)}"
             yield from _guard_lines(deep, "      ")
     for title, guards in (
         ("in library code alone", internal),
         ("from no line", ambient),
     ):
         if guards:
-            yield f"  {title}: {_amount(guards)}"
+            yield f"  {title}: {_guard_count(guards)}"
             yield from _guard_lines(guards, "    ")
 
 
@@ -83,7 +83,7 @@ def _guard_lines(guards: Iterable[FoundGuard], indent: str) -> Iterator[str]:
             yield f"{indent}{guard.kind}: {sentence}"
 
 
-def _amount(guards: Iterable[FoundGuard]) -> str:
+def _guard_count(guards: Iterable[FoundGuard]) -> str:
     return amount(sum(1 for _ in guards), "guard")
 
 
@@ -91,7 +91,7 @@ def _amount(guards: Iterable[FoundGuard]) -> str:
 
 
 @dataclass(frozen=True)
-class Asked:
+class GuardQuery:
     """An expression in the text: its code without spaces, and its zero-based line."""
 
     words: str
@@ -104,14 +104,14 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Answer:
+class GuardAnswer:
     """Guards on an expression, and the number of guards on its attributes and items."""
 
     guards: tuple[tuple[GuardedFrame, FoundGuard], ...]
-    below: int
+    nested: int
 
 
-def about(asked: Asked, frames: Iterable[GuardedFrame]) -> Answer:
+def find_guards(query: GuardQuery, frames: Iterable[GuardedFrame]) -> GuardAnswer:
     """Find the guards on an expression.
 
     A local matches within the lines of its frame, a global anywhere. Functions that were inlined
@@ -119,45 +119,49 @@ def about(asked: Asked, frames: Iterable[GuardedFrame]) -> Answer:
     with the same attributes.
     """
     found: list[tuple[GuardedFrame, FoundGuard]] = []
-    below = 0
+    nested = 0
     for frame in frames:
-        inside = not frame.path and frame.first_line <= asked.line <= frame.last_line
+        inside = not frame.path and frame.first_line <= query.line <= frame.last_line
         for guard in frame.guards:
             scope, _ = root_of(guard.source)
             if not scope:
                 continue
             words = in_user_words(guard.source)
-            here = inside or scope == "global"
-            if here and words == asked.words:
+            in_scope = inside or scope == "global"
+            if in_scope and words == query.words:
                 found.append((frame, guard))
-            elif here and words.startswith((f"{asked.words}.", f"{asked.words}[")):
-                below += 1
-            elif asked.path and words.endswith(asked.path) and _on_line(frame, guard, asked.line):
+            elif in_scope and words.startswith((f"{query.words}.", f"{query.words}[")):
+                nested += 1
+            elif (
+                query.path
+                and words.endswith(query.path)
+                and _is_caused_by_line(frame, guard, query.line)
+            ):
                 found.append((frame, guard))
-    return Answer(tuple(found), below)
+    return GuardAnswer(tuple(found), nested)
 
 
-def _on_line(frame: GuardedFrame, guard: FoundGuard, line: int) -> bool:
+def _is_caused_by_line(frame: GuardedFrame, guard: FoundGuard, line: int) -> bool:
     cause = frame.causes[guard.cause] if guard.cause >= 0 else None
     return cause is not None and cause.start.line <= line <= cause.end.line
 
 
-def answer_markdown(asked: Asked, answer: Answer) -> str:
+def answer_markdown(query: GuardQuery, answer: GuardAnswer) -> str:
     """Format the guards on an expression as Markdown; empty without guards."""
     counted = Counter(
         (sentence, guard.kind) for _, guard in answer.guards for sentence in guard_sentences(guard)
     )
-    if not counted and not answer.below:
+    if not counted and not answer.nested:
         return ""
-    title = f"**{_amount(guard for _, guard in answer.guards)}** on `{asked.words}`"
+    title = f"**{_guard_count(guard for _, guard in answer.guards)}** on `{query.words}`"
     lines = [
         f"- `{sentence}` · {kind}" + (f", {count} times" if count > 1 else "")
         for (sentence, kind), count in list(counted.items())[:_MOST_SHOWN]
     ]
     if len(counted) > _MOST_SHOWN:
         lines.append(f"- … and {len(counted) - _MOST_SHOWN} more")
-    if answer.below:
-        lines.append(f"- {amount(answer.below, 'guard')} on what it holds")
+    if answer.nested:
+        lines.append(f"- {amount(answer.nested, 'guard')} on what it holds")
     entered = {
         f"`{frame.function}` [{frame.compile_id}] was entered {amount(frame.entered, 'time')}"
         for frame, _ in answer.guards
@@ -167,6 +171,6 @@ def answer_markdown(asked: Asked, answer: Answer) -> str:
     return "\n".join([title, "", *lines, *foot])
 
 
-def answer_text(asked: Asked, answer: Answer) -> str:
+def answer_text(query: GuardQuery, answer: GuardAnswer) -> str:
     """Format the guards on an expression as plain text."""
-    return answer_markdown(asked, answer).replace("**", "").replace("`", "")
+    return answer_markdown(query, answer).replace("**", "").replace("`", "")

@@ -23,7 +23,7 @@ class Style(enum.Enum):
     LINK = "4"
 
 
-OF_SEVERITY = {
+SEVERITY_STYLES = {
     Severity.ERROR: Style.ERROR,
     Severity.WARNING: Style.WARNING,
     Severity.INFORMATION: Style.INFORMATION,

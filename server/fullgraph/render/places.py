@@ -22,27 +22,27 @@ class Span:
     end_character: int
 
 
-def span(file: CheckedFile, path: str, place: Range) -> Span:
+def file_span(file: CheckedFile, path: str, place: Range) -> Span:
     """Convert a range in the file itself, or in another file as it is on disk now."""
-    text = file.text if path in (file.path, file.absolute) else _on_disk(path)
-    return span_in(text, place)
+    text = file.text if path in (file.path, file.absolute) else _read_positions(path)
+    return text_span(text, place)
 
 
-def span_in(text: TextPositions | None, place: Range) -> Span:
+def text_span(text: TextPositions | None, place: Range) -> Span:
     """Convert a range of a text; if the text is unknown, characters are bytes."""
-    line, character = _character(text, place.start)
-    end_line, end_character = _character(text, place.end)
+    line, character = _utf16_position(text, place.start)
+    end_line, end_character = _utf16_position(text, place.end)
     return Span(line, character, end_line, end_character)
 
 
-def _character(text: TextPositions | None, position: Position) -> tuple[int, int]:
+def _utf16_position(text: TextPositions | None, position: Position) -> tuple[int, int]:
     if text is None:
         return position.line, position.byte
     return text.character(position, Encoding.UTF16)
 
 
 @functools.lru_cache(maxsize=64)
-def _on_disk(path: str) -> TextPositions | None:
+def _read_positions(path: str) -> TextPositions | None:
     try:
         return TextPositions(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -11,7 +11,7 @@ from fullgraph.domain.repro import ReductionState, ReproOutcome
 from fullgraph_engine.protocol import Wanted
 from fullgraph_engine.protocol.repro import DATA
 
-_DEED = {
+_EFFECTS = {
     "graph-break": "`torch.compile` breaks the graph",
     "frame-skipped": "`torch.compile` skips a function",
     "op": "`torch.compile` meets an operator that does not suit it",
@@ -51,7 +51,7 @@ def outcome_words(outcome: ReproOutcome) -> str:
     return SEPARATOR.join(words)
 
 
-def description(wanted: Wanted) -> str:
+def repro_sentence(wanted: Wanted) -> str:
     """Describe in one sentence what a repro shows."""
     if wanted.backend:
         failing = "gives other numbers than eager" if wanted.accuracy else "fails"
@@ -59,26 +59,28 @@ def description(wanted: Wanted) -> str:
     message = wanted.message.strip().split("\n", 1)[0].rstrip(".")
     # Only fullgraph uses codes without an id.
     identity = codes.graph_break_id(wanted.code)
-    deed = _DEED.get(wanted.code.partition("/")[0], "`torch.compile` does something unexpected")
-    deed += f" ({identity})" if identity else ""
-    return f"{deed}: {message}." if message else f"{deed}."
+    effect = _EFFECTS.get(
+        wanted.code.partition("/")[0], "`torch.compile` does something unexpected"
+    )
+    effect += f" ({identity})" if identity else ""
+    return f"{effect}: {message}." if message else f"{effect}."
 
 
 def issue_text(outcome: ReproOutcome) -> str:
     """Return Markdown for an issue: a description, the script, its output and the environment."""
     found = outcome.found
-    parts = [description(outcome.wanted)]
+    parts = [repro_sentence(outcome.wanted)]
     if found is not None:
         if not outcome.verified:
             parts.append(f"The script has not been verified: {outcome.reason}")
-        parts.append(_fenced(found.script, "python"))
+        parts.append(_fence_text(found.script, "python"))
         if found.data:
             listed = listing([f"`{DATA}/{name}`" for name in found.data])
             parts.append(f"It needs what is attached: {listed}.")
         if found.output.strip():
-            parts += ["It prints:", _fenced(found.output)]
+            parts += ["It prints:", _fence_text(found.output)]
         if found.environment.strip():
-            environment = _fenced(found.environment)
+            environment = _fence_text(found.environment)
             parts.append(f"<details><summary>Environment</summary>\n\n{environment}\n\n</details>")
     return "\n\n".join(parts) + "\n"
 
@@ -103,7 +105,7 @@ def outcome_json(outcome: ReproOutcome, path: str) -> dict[str, Any]:
     }
 
 
-def _fenced(text: str, language: str = "") -> str:
+def _fence_text(text: str, language: str = "") -> str:
     """Put a text into a code fence longer than any fence in the text."""
     longest = max((len(ticks) for ticks in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)

@@ -11,7 +11,7 @@ from fullgraph_engine.protocol import Frame
 
 
 @dataclass(frozen=True)
-class Folded:
+class FoldedFrames:
     """Consecutive library frames, folded into one line; ``package`` contains the innermost
     frame."""
 
@@ -24,27 +24,27 @@ def is_library(path: str) -> bool:
     return path.startswith("<") or match_library_folder(path) is not None
 
 
-def folded(frames: Sequence[Frame]) -> list[Frame | Folded]:
+def fold_stack(frames: Sequence[Frame]) -> list[Frame | FoldedFrames]:
     """Replace library frames by a count.
 
     Library frames before the first user frame are dropped. The innermost frame is never folded,
     because it is where the finding is.
     """
-    shown: list[Frame | Folded] = []
+    shown: list[Frame | FoldedFrames] = []
     outermost = next((i for i, frame in enumerate(frames) if not is_library(frame.path)), 0)
     frames = frames[outermost:]
     for index, frame in enumerate(frames):
         last = shown[-1] if shown else None
         if not is_library(frame.path) or index == len(frames) - 1:
             shown.append(frame)
-        elif isinstance(last, Folded):
-            shown[-1] = Folded(last.count + 1, _package(frame.path))
+        elif isinstance(last, FoldedFrames):
+            shown[-1] = FoldedFrames(last.count + 1, _package_name(frame.path))
         else:
-            shown.append(Folded(1, _package(frame.path)))
+            shown.append(FoldedFrames(1, _package_name(frame.path)))
     return shown
 
 
-def _package(path: str) -> str:
+def _package_name(path: str) -> str:
     if path.startswith("<"):
         return path
     return PurePath(short_path(path)).parts[0].removesuffix(".py")

@@ -19,17 +19,17 @@ def target_line(report: TargetReport) -> str:
     fake · 0.52 s``."""
     if report.status == "no-probe":
         return _untraced_words(report)
-    facts = list(_outcome(report))
+    facts = list(_outcome_words(report))
     if report.status == "traced" and _is_inside(report):
-        facts += _breaks(report)
+        facts += _break_words(report)
     elif report.status == "traced":
         facts += [
             amount(report.graphs, "graph"),
             amount(report.ops, "op"),
-            *_breaks(report),
+            *_break_words(report),
             amount(report.guards, "guard"),
         ]
-    facts += _origin(report)
+    facts += _origin_words(report)
     if report.lines:
         facts.append(lines_words(report))
     if report.chosen:
@@ -57,18 +57,18 @@ def lens_title(report: TargetReport, *, with_probe: bool = True) -> str:
     """
     if report.status == "no-probe":
         return _untraced_words(report)
-    facts = [_clause(words) for words in _outcome(report)]
+    facts = [_cut_message(words) for words in _outcome_words(report)]
     if report.status == "traced":
         graphs = [] if _is_inside(report) else [amount(report.graphs, "graph")]
-        facts += [*graphs, *_breaks(report)]
+        facts += [*graphs, *_break_words(report)]
     if report.probe is not None and report.probe.origin == "program":
-        facts += _origin(report)
+        facts += _origin_words(report)
     elif with_probe and report.probe is not None:
         facts.append(_with_source(report.probe, _brief_inputs(report.probe)))
     return SEPARATOR.join(facts)
 
 
-def _clause(words: str, most: int = MOST_CLAUSE) -> str:
+def _cut_message(words: str, most: int = MOST_CLAUSE) -> str:
     """Cut a message at a space after at most ``most`` characters."""
     if len(words) <= most:
         return words
@@ -80,7 +80,7 @@ def _brief_inputs(probe: ProbeInfo) -> str:
     inputs = probe_inputs(probe)
     if len(inputs) > MOST_INPUTS and probe.init:
         inputs = probe_inputs(replace(probe, init="…"))
-    return _clause(inputs, MOST_INPUTS)
+    return _cut_message(inputs, MOST_INPUTS)
 
 
 def lines_words(report: TargetReport) -> str:
@@ -92,7 +92,7 @@ def lines_words(report: TargetReport) -> str:
 
 def lens_tooltip(report: TargetReport) -> str:
     """Return what the title leaves out: full errors and inputs, traced lines, and traced paths."""
-    found = [words for words in _outcome(report) if _clause(words) != words]
+    found = [words for words in _outcome_words(report) if _cut_message(words) != words]
     if (probe := report.probe) is not None and _brief_inputs(probe) != probe_inputs(probe):
         found.append(probe_inputs(probe))
     found += [lines_words(report)] if report.lines else []
@@ -123,7 +123,7 @@ def probe_inputs(probe: ProbeInfo) -> str:
     return f"init({probe.init}) {inputs}" if probe.init else inputs
 
 
-def _outcome(report: TargetReport) -> Iterable[str]:
+def _outcome_words(report: TargetReport) -> Iterable[str]:
     # The error may have many lines; the first one is the message.
     error = (report.error or "").strip().split("\n", 1)[0]
     if report.status == "failed":
@@ -136,7 +136,7 @@ def _outcome(report: TargetReport) -> Iterable[str]:
         yield "cancelled"
 
 
-def _breaks(report: TargetReport) -> Iterable[str]:
+def _break_words(report: TargetReport) -> Iterable[str]:
     # Without graphs, the absence of breaks means nothing.
     captured = report.graphs != 0 or report.region is None
     if report.breaks != 0 or captured:
@@ -149,7 +149,7 @@ def _breaks(report: TargetReport) -> Iterable[str]:
         yield amount(report.recompiles, "recompile")
 
 
-def _origin(report: TargetReport) -> list[str]:
+def _origin_words(report: TargetReport) -> list[str]:
     """Describe the inputs of a target; for a program, the number of calls and the compile
     options."""
     if report.probe is None:

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fullgraph.cli.sources import Unreadable, absolute
+from fullgraph.cli.sources import UnreadableFile, absolute_path
 
 
 @dataclass(frozen=True)
-class Tree:
+class CheckedOutTree:
     """A checked-out revision.
 
     ``folder`` has the files that ``repository`` had in the revision ``name``, such as ``main
@@ -28,48 +28,50 @@ class Tree:
     folder: Path
     repository: Path
 
-    def located(self, path: Path) -> Path:
+    def locate(self, path: Path) -> Path:
         """Return where a path of the repository is in the checked-out tree.
 
         Raises:
             Unreadable: The path is outside of the repository.
         """
-        for here in (absolute(path), path.resolve()):
-            if here.is_relative_to(self.repository):
-                return self.folder / here.relative_to(self.repository)
-        raise Unreadable(
+        for candidate in (absolute_path(path), path.resolve()):
+            if candidate.is_relative_to(self.repository):
+                return self.folder / candidate.relative_to(self.repository)
+        raise UnreadableFile(
             f"{path} is not in the repository {self.repository}, so it has no revisions; "
             "name paths of one repository."
         )
 
 
 @contextlib.contextmanager
-def checked_out(revision: str, start: Path) -> Iterator[Tree]:
+def check_out(revision: str, start: Path) -> Iterator[CheckedOutTree]:
     """Check out a revision of the repository that contains ``start``, until the end of the block.
 
     Raises:
         Unreadable: git, the repository or the revision does not exist.
     """
-    top = _git(["rev-parse", "--show-toplevel"], start, f"{start} is in no git repository")
+    top = _run_git(["rev-parse", "--show-toplevel"], start, f"{start} is in no git repository")
     repository = Path(top)
     unknown = f"git has no revision {revision!r} in {repository}"
     if revision.startswith("-"):
-        raise Unreadable(f"{unknown}; name a branch, a tag or a commit.")
-    commit = _git(["rev-parse", "--verify", "--short", f"{revision}^{{commit}}"], start, unknown)
-    with tempfile.TemporaryDirectory(prefix="fullgraph-diff-") as made:
-        temporary = Path(made).resolve()
+        raise UnreadableFile(f"{unknown}; name a branch, a tag or a commit.")
+    commit = _run_git(
+        ["rev-parse", "--verify", "--short", f"{revision}^{{commit}}"], start, unknown
+    )
+    with tempfile.TemporaryDirectory(prefix="fullgraph-diff-") as temporary_folder:
+        temporary = Path(temporary_folder).resolve()
         folder = temporary / "tree"
         # Ignore files and settings of folders above a repository do not apply, so mark its root.
         (folder / ".git").mkdir(parents=True)
         index = {"GIT_INDEX_FILE": str(temporary / "index")}
         failed = f"git could not write the files of {revision} to {folder}"
-        _git(["read-tree", "--no-sparse-checkout", commit], repository, failed, index)
-        _git(["checkout-index", "--all", f"--prefix={folder}/"], repository, failed, index)
+        _run_git(["read-tree", "--no-sparse-checkout", commit], repository, failed, index)
+        _run_git(["checkout-index", "--all", f"--prefix={folder}/"], repository, failed, index)
         name = revision if revision.startswith(commit) else f"{revision} ({commit})"
-        yield Tree(name, folder, repository)
+        yield CheckedOutTree(name, folder, repository)
 
 
-def _git(
+def _run_git(
     arguments: list[str], folder: Path, failed: str, environment: dict[str, str] | None = None
 ) -> str:
     """Run git and return its output; ``failed`` is the message if it fails.
@@ -78,7 +80,7 @@ def _git(
         Unreadable: git was not found or failed.
     """
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             ["git", *arguments],
             cwd=folder,
             env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", **(environment or {})},
@@ -88,8 +90,8 @@ def _git(
             errors="replace",
         )
     except FileNotFoundError as error:
-        raise Unreadable("git was not found; --rev needs it on PATH.") from error
-    if done.returncode:
-        words = done.stderr.strip().split("\n", 1)[0]
-        raise Unreadable(f"{failed} ({words})." if words else f"{failed}.")
-    return done.stdout.strip()
+        raise UnreadableFile("git was not found; --rev needs it on PATH.") from error
+    if process.returncode:
+        words = process.stderr.strip().split("\n", 1)[0]
+        raise UnreadableFile(f"{failed} ({words})." if words else f"{failed}.")
+    return process.stdout.strip()

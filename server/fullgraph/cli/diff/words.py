@@ -7,16 +7,16 @@ from collections.abc import Iterator
 
 from fullgraph.cli.check_report import ReportedTarget
 from fullgraph.cli.diff.difference import (
-    Compared,
+    CheckDifference,
+    ComparedCheck,
     Count,
-    Difference,
     FindingDifference,
     Kind,
     RunDifference,
     TargetDifference,
     Uncomputed,
-    ended,
-    family,
+    code_family,
+    outcome_words,
 )
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.phrases import SEPARATOR, amount
@@ -25,7 +25,7 @@ _OTHERS: dict[Kind, str] = {"gone": "gone", "changed": "changed", "unknown": "no
 _COUNT_WORDS: dict[Count, str] = {"skips": "skipped frames"}
 
 
-def side_words(compared: Compared) -> str:
+def side_words(compared: ComparedCheck) -> str:
     """Describe a side: ``old/bin/python: torch 2.6.0, Python 3.11.7``."""
     versions = [
         f"{name} {version}"
@@ -35,7 +35,7 @@ def side_words(compared: Compared) -> str:
     return f"{compared.name}: {', '.join(versions)}" if versions else compared.name
 
 
-def headline(difference: Difference) -> Iterator[tuple[str, Severity | None]]:
+def headline(difference: CheckDifference) -> Iterator[tuple[str, Severity | None]]:
     """Yield the parts of the headline: new findings with their severity, then the other counts."""
     counts = Counter(finding.severity for finding in difference.findings("new"))
     if difference.lost:
@@ -58,7 +58,7 @@ def headline(difference: Difference) -> Iterator[tuple[str, Severity | None]]:
             yield f"{number} {word}", None
 
 
-def extent_words(difference: Difference) -> str:
+def extent_words(difference: CheckDifference) -> str:
     """Describe the number of targets: ``; 14 targets, 2 differ, 1 not compared``; empty without
     targets."""
     if not difference.targets:
@@ -72,11 +72,11 @@ def extent_words(difference: Difference) -> str:
     return "; " + ", ".join([amount(difference.targets, "target"), *parts])
 
 
-def remarks(difference: Difference) -> Iterator[str]:
+def count_remarks(difference: CheckDifference) -> Iterator[str]:
     """Yield a sentence for each count that could not be compared."""
     for missing in difference.missing_counts:
         name = _COUNT_WORDS.get(missing.count, missing.count)
-        torch = difference.of(missing.side).torch
+        torch = difference.side_check(missing.side).torch
         where = amount(missing.targets, "target")
         yield f"torch {torch} ({missing.side}) does not show {name}: not compared in {where}."
 
@@ -85,22 +85,24 @@ def run_words(run: RunDifference, target: TargetDifference) -> str:
     """Describe a run: ``graphs 2 → 3 · breaks 1 → 2``, ``traced → failed: ValueError: …``, ``new
     target · …``."""
     # The error is also a finding, unless the user ignores its code.
-    brief = any(family(one.shown.code) == "trace" for one in target.findings)
+    brief = any(code_family(finding.shown.code) == "trace" for finding in target.findings)
     if run.uncomputed is not None and (run.old is None or run.new is None):
         found = "old" if run.uncomputed.side == "new" else "new"
-        return f"only in {found}, {_uncomputed(run.uncomputed)}"
+        return f"only in {found}, {_uncomputed_words(run.uncomputed)}"
     if run.old is None or run.new is None:
-        return SEPARATOR.join([f"{run.kind} target", *_outcome(run.shown, brief)])
+        return SEPARATOR.join([f"{run.kind} target", *_outcome_words(run.shown, brief)])
     old, new = run.old, run.new
     facts = []
     if old.status != new.status:
-        facts.append(f"{ended(old, brief=brief)} → {ended(new, brief=brief)}")
+        facts.append(f"{outcome_words(old, brief=brief)} → {outcome_words(new, brief=brief)}")
     if old.inputs != new.inputs and run.traced:
         facts.append(f"inputs {old.inputs or 'none'} → {new.inputs or 'none'}")
     if old.mode != new.mode and run.traced:
         facts.append(f"{old.mode} → {new.mode}")
     for name, before, now in run.counts:
-        facts.append(f"{_COUNT_WORDS.get(name, name)} {_number(before)} → {_number(now)}")
+        facts.append(
+            f"{_COUNT_WORDS.get(name, name)} {_number_words(before)} → {_number_words(now)}"
+        )
     if run.uncomputed is not None:
         facts.append(f"incomplete in {run.uncomputed.side}")
     return SEPARATOR.join(facts)
@@ -112,10 +114,10 @@ def target_name(target: TargetDifference, run: RunDifference | None = None) -> s
     return f"{target.name} ({inputs})" if inputs else target.name
 
 
-def change_words(one: FindingDifference) -> str:
+def change_words(change: FindingDifference) -> str:
     """Describe what changed in a finding: ``was: Unsupported Tensor.item()``."""
-    old, new = one.old, one.new
-    if one.kind != "changed" or old is None or new is None:
+    old, new = change.old, change.new
+    if change.kind != "changed" or old is None or new is None:
         return ""
     words = []
     if old.code != new.code:
@@ -131,12 +133,16 @@ def change_words(one: FindingDifference) -> str:
 
 def unknown_words(target: TargetDifference) -> Iterator[str]:
     """Yield a sentence for each reason why findings could not be compared."""
-    reasons = Counter(one.uncomputed for one in target.findings if one.uncomputed is not None)
+    reasons = Counter(
+        finding.uncomputed for finding in target.findings if finding.uncomputed is not None
+    )
     # The line of the target may give the reason already.
     unexplained = not any(run.uncompared for run in target.runs)
     for uncomputed, number in reasons.items():
         found = "old" if uncomputed.side == "new" else "new"
-        reason = _uncomputed(uncomputed) if unexplained else f"not computed in {uncomputed.side}"
+        reason = (
+            _uncomputed_words(uncomputed) if unexplained else f"not computed in {uncomputed.side}"
+        )
         yield f"{amount(number, 'finding')} only in {found}, {reason}"
 
 
@@ -145,16 +151,16 @@ def first_line(text: str) -> str:
     return next(iter(text.strip().splitlines()), "")
 
 
-def _uncomputed(uncomputed: Uncomputed) -> str:
+def _uncomputed_words(uncomputed: Uncomputed) -> str:
     return f"not computed in {uncomputed.side}: {uncomputed.reason}"
 
 
-def _outcome(run: ReportedTarget, brief: bool) -> list[str]:
+def _outcome_words(run: ReportedTarget, brief: bool) -> list[str]:
     if run.status != "traced":
-        return [ended(run, brief=brief)]
+        return [outcome_words(run, brief=brief)]
     numbers = ((run.graphs, "graph"), (run.ops, "op"), (run.breaks, "break"))
     return [amount(number, noun) for number, noun in numbers if number is not None]
 
 
-def _number(number: int | None) -> str:
+def _number_words(number: int | None) -> str:
     return "unknown" if number is None else f"{number:,}"

@@ -16,7 +16,7 @@ def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | N
         cost, range_ = item.finding.cost, item.finding.range
         start, end = positions.offset(range_.start), positions.offset(range_.end)
         if cost is not None and start <= offset <= end:
-            pages.append(breaks.page(cost))
+            pages.append(breaks.cost_page(cost))
             extent = min(extent, (start, end), key=lambda span: span[1] - span[0])
     text = "\n\n".join(dict.fromkeys(pages))
-    return HoverSection(text, shapes.plain(text), *extent) if text else None
+    return HoverSection(text, shapes.strip_markdown(text), *extent) if text else None

@@ -32,7 +32,7 @@ def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | N
     matches.sort(key=lambda found: found[0])
     _, start, end, _ = matches[0]
     page = "\n\n---\n\n".join("\n\n".join(_finding_blocks(item)) for *_, item in matches)
-    return HoverSection(page, shapes.plain(page), start, end)
+    return HoverSection(page, shapes.strip_markdown(page), start, end)
 
 
 def _finding_blocks(item: FileFinding) -> Iterator[str]:

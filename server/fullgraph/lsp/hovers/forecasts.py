@@ -18,6 +18,6 @@ def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | N
         forecast = unit.forecast(name) if start <= offset <= end else None
         if forecast is not None and (forecast.rows or forecast.notes):
             fresh = name in unit.results.forecasts.fresh
-            page = forecasts.page(name, forecast.rows, forecast.notes, fresh=fresh)
-            return HoverSection(page, shapes.plain(page), start, end)
+            page = forecasts.forecast_page(name, forecast.rows, forecast.notes, fresh=fresh)
+            return HoverSection(page, shapes.strip_markdown(page), start, end)
     return None

@@ -7,7 +7,7 @@ import re
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.hovers.section import HoverSection
 from fullgraph.operators.text import SourceText
-from fullgraph.render.guards import Asked, about, answer_markdown, answer_text
+from fullgraph.render.guards import GuardQuery, answer_markdown, answer_text, find_guards
 from fullgraph.session.analysis_unit import Unit
 
 _STEP = re.compile(r"\.\w+|\[(?:\d+|'[^'\n]*'|\"[^\"\n]*\")\]")
@@ -24,8 +24,8 @@ def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | N
     start, end = expression
     line, _ = unit.document.position_at(start)
     words = unit.document.text[start:end].replace('"', "'")
-    query = Asked(words, line)
-    answer = about(
+    query = GuardQuery(words, line)
+    answer = find_guards(
         query, (frame for target in unit.results.guards.values() for frame in target.frames)
     )
     page = answer_markdown(query, answer)

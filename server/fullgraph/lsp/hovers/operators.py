@@ -8,7 +8,7 @@ from fullgraph.operators import subject_at
 from fullgraph.operators.schema_string import schema_string_at
 from fullgraph.render.operators import (
     OperatorPage,
-    markdown,
+    page_markdown,
     page_of,
     page_of_schema,
     page_text,
@@ -22,7 +22,7 @@ def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | N
     if found is None:
         return None
     page, start, end = found
-    return HoverSection(markdown(page), page_text(page), start, end)
+    return HoverSection(page_markdown(page), page_text(page), start, end)
 
 
 def _find_page(

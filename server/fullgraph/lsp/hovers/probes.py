@@ -35,7 +35,7 @@ def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | N
     if not page:
         return None
     start, end = (token.start, token.end) if token is not None else (0, len(comment.text))
-    return HoverSection(page, shapes.plain(page), begin + start, begin + end)
+    return HoverSection(page, shapes.strip_markdown(page), begin + start, begin + end)
 
 
 def _run_summary(unit: Unit, comment: ProbeComment) -> str:

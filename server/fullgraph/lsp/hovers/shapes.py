@@ -31,6 +31,6 @@ def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | N
     code = text[slice(*extent)]
     shown = code if "\n" not in code and len(code) <= _LONGEST else place.name
     note = unit.shapes_note
-    page = f"**Seen in the last trace**\n\n{shapes.page(place, shown)}"
+    page = f"**Seen in the last trace**\n\n{shapes.values_page(place, shown)}"
     page += f"\n\n{note}" if note else ""
-    return HoverSection(page, shapes.plain(page), *extent)
+    return HoverSection(page, shapes.strip_markdown(page), *extent)

@@ -16,7 +16,7 @@ from fullgraph.domain.reports import ShownReport
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.places import range_in
 from fullgraph.lsp.server_capabilities import ANALYZE, MEASURE, SHOW_GUARDS
-from fullgraph.render.forecasts import brief
+from fullgraph.render.forecasts import forecast_clause
 from fullgraph.render.summary import lens_title, lens_tooltip
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.probe_runs import comments_of_runs
@@ -94,7 +94,7 @@ def _site_apart(unit: Unit, report: TargetReport) -> Range | None:
 def _lens_words(unit: Unit, shown: ShownReport, *, with_probe: bool) -> str:
     title = lens_title(shown.report, with_probe=with_probe)
     forecast = unit.forecast(shown.report.name)
-    if forecast is not None and (words := brief(forecast.rows)):
+    if forecast is not None and (words := forecast_clause(forecast.rows)):
         title += f"{SEPARATOR}{words}"
     if unit.values_left_out(shown.report.name):
         title += " · not all values are shown"

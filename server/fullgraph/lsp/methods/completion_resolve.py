@@ -9,7 +9,7 @@ from lsprotocol import types
 
 from fullgraph.lsp.context import ServerContext
 from fullgraph.operators.completion import detail, subject_of_path
-from fullgraph.render.operators import markdown, page_of, page_text
+from fullgraph.render.operators import page_markdown, page_of, page_text
 
 METHOD = types.COMPLETION_ITEM_RESOLVE
 
@@ -27,7 +27,7 @@ def handle(context: ServerContext, params: types.CompletionItem) -> types.Comple
     page = None if subject is None else page_of(index, subject)
     if page is not None:
         params.documentation = (
-            types.MarkupContent(types.MarkupKind.Markdown, markdown(page))
+            types.MarkupContent(types.MarkupKind.Markdown, page_markdown(page))
             if context.client.completion_markdown
             else page_text(page)
         )

@@ -23,7 +23,7 @@ def handle(context: ServerContext, params: types.InlayHint) -> types.InlayHint:
     for place in unit.shapes():
         start = place.range.start
         if (start.line, start.byte, place.role) == where:
-            page = shapes.page(place, place.name)
+            page = shapes.values_page(place, place.name)
             params.tooltip = types.MarkupContent(types.MarkupKind.Markdown, page)
             break
     return params

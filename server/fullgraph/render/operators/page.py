@@ -14,7 +14,7 @@ VISIBLE_SIGNATURES = 8
 
 
 @dataclass(frozen=True)
-class Fact:
+class OperatorFact:
     """A short statement that matters for compilation; ``alarming`` if it hinders compilation."""
 
     text: str
@@ -22,7 +22,7 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """Content of a heading: lines of code, then items of prose."""
 
     heading: str
@@ -33,7 +33,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Called:
+class CalledOverload:
     """An overload and its operator."""
 
     operator: Operator
@@ -65,11 +65,11 @@ class OperatorPage:
     signatures: tuple[str, ...] = ()
     summary: str = ""
     remarks: tuple[str, ...] = ()
-    facts: tuple[Fact, ...] = ()
-    sections: tuple[Section, ...] = ()
+    facts: tuple[OperatorFact, ...] = ()
+    sections: tuple[PageSection, ...] = ()
     href: str = ""
     name: Name | None = None
-    overloads: tuple[Called, ...] = ()
+    overloads: tuple[CalledOverload, ...] = ()
 
     @property
     def visible(self) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ class OperatorPage:
         return len(self.signatures) - len(self.visible)
 
     @property
-    def all_of_them(self) -> str:
+    def all_heading(self) -> str:
         """Heading above the complete list of signatures."""
         noun = "overload" if self.kind == "operator" else "signature"
         return f"All {amount(len(self.signatures), noun)}"
@@ -90,11 +90,11 @@ class OperatorPage:
         return len(self.signatures) > 1
 
 
-def sentence(words: str) -> str:
+def capitalize_sentence(words: str) -> str:
     """Capitalize the first letter of a sentence, unless it begins with code."""
     return words[:1].upper() + words[1:]
 
 
-def non_empty(*sections: Section) -> tuple[Section, ...]:
+def non_empty(*sections: PageSection) -> tuple[PageSection, ...]:
     """Return the sections with content."""
     return tuple(section for section in sections if section.code or section.items)

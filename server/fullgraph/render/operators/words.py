@@ -58,7 +58,7 @@ DIFFERENTIABLE: dict[Differentiable, str] = {
 }
 
 
-def by_importance(tags: Iterable[str]) -> list[str]:
+def sort_tags(tags: Iterable[str]) -> list[str]:
     """Return tags without repetitions, most important first; unknown tags come last."""
     given = dict.fromkeys(tags)
     return [*(tag for tag in TAGS if tag in given), *(tag for tag in given if tag not in TAGS)]
