@@ -10,11 +10,11 @@ import pytest
 from tests.cli.conftest import CommandLine, on, script
 
 from fullgraph.cli.baseline import Baseline
-from fullgraph.cli.sources import Unreadable
+from fullgraph.cli.sources import UnreadableFile
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.positions import TextPositions
-from fullgraph.render.checked import Checked, CheckedFile
+from fullgraph.render.checked import CheckedFile, CheckResults
 from fullgraph.render.json import check_json
 from fullgraph_engine.protocol import Finding, FindingFound
 
@@ -36,8 +36,8 @@ def checked(text: str, path: str = "model.py") -> CheckedFile:
 
 def new_lines(before: CheckedFile | None, now: CheckedFile, folder: Path) -> list[int]:
     report = folder / "baseline.json"
-    report.write_text(check_json(Checked((before,) if before is not None else ())))
-    settled = Baseline.read(report).settle(now)
+    report.write_text(check_json(CheckResults((before,) if before is not None else ())))
+    settled = Baseline.read(report).hide_known(now)
     assert settled.known == len(now.findings) - len(settled.findings)
     return [item.finding.range.start.line for item in settled.findings]
 
@@ -103,7 +103,7 @@ def test_a_file_that_the_report_does_not_have(tmp_path: Path) -> None:
 def test_what_is_no_report(content: str, words: str, tmp_path: Path) -> None:
     report = tmp_path / "baseline.json"
     report.write_text(content)
-    with pytest.raises(Unreadable, match=words):
+    with pytest.raises(UnreadableFile, match=words):
         Baseline.read(report)
 
 

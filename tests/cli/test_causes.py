@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.cli.conftest import CommandLine, on, script
 
-from fullgraph.domain.causes import by_cause, costliest
+from fullgraph.domain.causes import group_by_cause, rank_by_cost
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
-from fullgraph.render.breaks import cause_words, clause, page
+from fullgraph.render.breaks import cause_words, cost_clause, cost_page
 from fullgraph_engine.protocol import (
     BreakCause,
     BreakCost,
@@ -38,13 +38,13 @@ def firsts(*items: FileFinding) -> list[tuple[int, list[int]]]:
     """The lines of those that stand for a cause, each with the lines of the others."""
     return [
         (one.finding.range.start.line, [place.start.line for place in one.also])
-        for one in by_cause(items)
+        for one in group_by_cause(items)
         if one.same_as is None
     ]
 
 
 def test_places_of_one_cause_belong_to_the_first() -> None:
-    found = by_cause([item(1, PRINT), item(2, LIBRARY), item(3, PRINT), item(4, PRINT)])
+    found = group_by_cause([item(1, PRINT), item(2, LIBRARY), item(3, PRINT), item(4, PRINT)])
     assert [one.same_as for one in found] == [None, None, on(1, 0, 4), on(1, 0, 4)]
     assert found[0].also == (on(3, 0, 4), on(4, 0, 4))
     assert found[1].also == ()
@@ -96,7 +96,7 @@ COSTS = [
 
 @pytest.mark.parametrize(("cost", "words"), COSTS)
 def test_a_cost_is_one_clause(cost: BreakCost, words: str) -> None:
-    assert clause(cost) == words
+    assert cost_clause(cost) == words
 
 
 def test_a_page_says_all_of_a_cost() -> None:
@@ -109,7 +109,7 @@ def test_a_page_says_all_of_a_cost() -> None:
         resumes=2,
         guards=30,
     )
-    assert page(cost) == (
+    assert cost_page(cost) == (
         "**Cost of this graph break** in one call of `Net`, to which it comes 2 times\n\n"
         "- waits 2 times for the device: `Tensor.item()`\n"
         "- in `f`: cuts 5 ops into 2 + 3\n"
@@ -123,7 +123,7 @@ def test_what_waits_for_the_device_costs_more_than_what_cuts_more() -> None:
     cuts = item(2, cost=BreakCost("f", cuts=(GraphCut("f", 90, 80),)))
     often = item(3, cost=BreakCost("f", met=20, cuts=(GraphCut("f", 10, 50, 20),)))
     print_ = item(4, cost=BreakCost("f", cuts=(GraphCut("f", 90, 1),)))
-    assert costliest([print_, item(5), cuts, often, reads]) == (reads, often, cuts, print_)
+    assert rank_by_cost([print_, item(5), cuts, often, reads]) == (reads, often, cuts, print_)
 
 
 @pytest.mark.parametrize(

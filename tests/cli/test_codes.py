@@ -26,24 +26,24 @@ from fullgraph.domain.codes import Severity
     ],
 )
 def test_the_longest_row_that_fits_stands_for_a_code(code: str, row: str, severity: str) -> None:
-    assert codes.row(code).name == row
-    assert codes.severity(code, {}) == Severity(severity)
+    assert codes.find_row(code).name == row
+    assert codes.effective_severity(code, {}) == Severity(severity)
 
 
 def test_graph_breaks_with_an_id_link_to_pytorch_and_the_rest_to_our_page() -> None:
     site = "https://meta-pytorch.github.io/compile-graph-break-site/gb"
-    assert codes.href("graph-break/GB0059") == f"{site}/gb0059.html"
-    assert codes.href("graph-break/a-slug").endswith("codes.md#graph-break")
-    assert codes.href("op/not-pt2-compliant").endswith("codes.md#opnot-pt2-compliant")
-    assert codes.href("nonsense") == ""
+    assert codes.documentation_url("graph-break/GB0059") == f"{site}/gb0059.html"
+    assert codes.documentation_url("graph-break/a-slug").endswith("codes.md#graph-break")
+    assert codes.documentation_url("op/not-pt2-compliant").endswith("codes.md#opnot-pt2-compliant")
+    assert codes.documentation_url("nonsense") == ""
 
 
 @pytest.mark.parametrize("name", ["graph-break/GB0059", "GB0059"])
 def test_the_most_specific_choice_decides_the_severity(name: str) -> None:
     chosen = {"graph-break": Severity.ERROR, name: Severity.OFF}
-    assert codes.severity("graph-break/GB0059", chosen) == Severity.OFF
-    assert codes.severity("graph-break/GB0060", chosen) == Severity.ERROR
-    assert codes.severity("graph-breakage", chosen) == Severity.WARNING
+    assert codes.effective_severity("graph-break/GB0059", chosen) == Severity.OFF
+    assert codes.effective_severity("graph-break/GB0060", chosen) == Severity.ERROR
+    assert codes.effective_severity("graph-breakage", chosen) == Severity.WARNING
 
 
 def test_a_code_is_more_specific_than_its_id_and_that_than_a_family() -> None:
@@ -71,7 +71,7 @@ def test_a_code_is_more_specific_than_its_id_and_that_than_a_family() -> None:
 def test_the_more_specific_of_select_and_ignore_decides(
     select: tuple[str, ...], ignore: tuple[str, ...], shown: bool
 ) -> None:
-    assert codes.shown("graph-break/GB0059", select, ignore) is shown
+    assert codes.is_selected("graph-break/GB0059", select, ignore) is shown
 
 
 def test_every_row_is_explained_and_known_as_a_selector() -> None:
@@ -90,4 +90,4 @@ def test_no_two_rows_share_a_heading() -> None:
 
 def test_the_page_is_as_the_table_says() -> None:
     written = (Path(__file__).parents[2] / "docs" / "codes.md").read_text(encoding="utf-8")
-    assert written == codes.page(), "run `python -m fullgraph.domain.codes > docs/codes.md`"
+    assert written == codes.codes_page(), "run `python -m fullgraph.domain.codes > docs/codes.md`"

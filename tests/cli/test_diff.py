@@ -20,8 +20,13 @@ from fullgraph.cli.check_report import (
     ReportedFinding,
     ReportedTarget,
 )
-from fullgraph.cli.diff.difference import Difference, FindingDifference, MissingCount, difference
-from fullgraph.cli.diff.markdown import MARK, code, difference_markdown
+from fullgraph.cli.diff.difference import (
+    CheckDifference,
+    FindingDifference,
+    MissingCount,
+    compare_checks,
+)
+from fullgraph.cli.diff.markdown import MARK, difference_markdown, inline_code
 from fullgraph.cli.diff.text import difference_text
 from fullgraph.domain.codes import Severity
 from fullgraph_engine.protocol import (
@@ -74,12 +79,12 @@ def report(
     return CheckReport((file,), "2.13.0", "3.11.7")
 
 
-def compare(old: CheckReport, new: CheckReport) -> Difference:
-    return difference(old, new, ("old", "new"))
+def compare(old: CheckReport, new: CheckReport) -> CheckDifference:
+    return compare_checks(old, new, ("old", "new"))
 
 
-def findings(difference: Difference) -> list[FindingDifference]:
-    return [one for _, target in difference.each() for one in target.findings]
+def findings(difference: CheckDifference) -> list[FindingDifference]:
+    return [one for _, target in difference.each_target() for one in target.findings]
 
 
 def kinds(old: CheckReport, new: CheckReport) -> list[tuple[str, int]]:
@@ -176,7 +181,7 @@ def test_a_target_that_fails_on_both_sides() -> None:
 )
 def test_a_target_that_is_missing_for_a_reason_is_not_gone(new: CheckReport, reason: str) -> None:
     unknown = compare(report(ran(), found()), new)
-    (run,) = [run for _, t in unknown.each() for run in t.runs if run.shown.name == "f"]
+    (run,) = [run for _, t in unknown.each_target() for run in t.runs if run.shown.name == "f"]
     assert run.kind == "unknown" and run.uncomputed is not None
     assert (run.uncomputed.side, run.uncomputed.reason) == ("new", reason)
     assert "gone" not in [one.kind for one in findings(unknown)]
@@ -191,7 +196,7 @@ def test_a_target_and_a_file_that_are_gone() -> None:
     assert kinds(old, report(ran("g"))) == [("gone", 4)]
     gone = compare(old, CheckReport(()))
     assert gone.files[0].missing == "new"
-    assert [run.kind for _, target in gone.each() for run in target.runs] == ["gone", "gone"]
+    assert [run.kind for _, target in gone.each_target() for run in target.runs] == ["gone", "gone"]
     assert not gone.incomplete
 
 
@@ -219,7 +224,7 @@ def test_numbers_that_one_torch_cannot_tell() -> None:
     blind = report(ran(breaks=None))
     unknown = compare(report(ran(), found()), blind)
     assert [one.kind for one in findings(unknown)] == ["unknown"]
-    assert not any(target.runs for _, target in unknown.each())
+    assert not any(target.runs for _, target in unknown.each_target())
     assert unknown.missing_counts == (MissingCount("new", "breaks", 1),)
     text = difference_text(unknown)
     assert "note: torch 2.13.0 (new) does not show breaks: not compared in 1 target." in text
@@ -231,14 +236,14 @@ def test_probes_of_a_target_are_told_by_their_inputs() -> None:
     one, two = ran(), ran(inputs="f32[8]")
     assert compare(report(one, two), report(two, one)).files == ()
     less = compare(report(one, two), report(two))
-    assert [run.old for _, target in less.each() for run in target.runs] == [one]
+    assert [run.old for _, target in less.each_target() for run in target.runs] == [one]
     other = difference_text(compare(report(one), report(two)))
     assert "  f: inputs f32[4] → f32[8]" in other
 
 
 def test_words_of_other_people_stay_words_in_markdown() -> None:
-    assert code("a `b` @torch.compile") == "``a `b` @torch.compile``"
-    assert code("`x`\n  y") == "`` `x` y ``"
+    assert inline_code("a `b` @torch.compile") == "``a `b` @torch.compile``"
+    assert inline_code("`x`\n  y") == "`` `x` y ``"
     many = [
         CheckReport(
             tuple(report(ran(), *findings, path=f"{number}.py").files[0] for number in range(40))

@@ -4,7 +4,7 @@ import pytest
 
 from fullgraph.domain.positions import TextPositions
 from fullgraph.render import cells
-from fullgraph.render.excerpt import Excerpt, margin
+from fullgraph.render.excerpt import Excerpt, margin_width
 from fullgraph.render.paint import Paint, Style
 from fullgraph_engine.protocol import Position, Range, TextEdit
 
@@ -22,8 +22,8 @@ def place(text: str, part: str) -> Range:
 
 
 def drawn(text: str, where: Range, code: int = 160) -> str:
-    excerpt = Excerpt(Paint(code=code), margin(where))
-    return "\n".join(excerpt.mark(TextPositions(text), where, Style.ERROR))
+    excerpt = Excerpt(Paint(code=code), margin_width(where))
+    return "\n".join(excerpt.mark_range(TextPositions(text), where, Style.ERROR))
 
 
 def test_a_range_in_one_line_has_its_neighbors_for_context() -> None:
@@ -131,7 +131,7 @@ def test_a_very_long_line_is_cropped_around_the_range() -> None:
 def test_an_insertion_is_shown_with_the_line_that_follows() -> None:
     text = "import torch\nclass Net:\n    pass\n"
     edit = TextEdit(Range(Position(1, 0), Position(1, 0)), "# fullgraph: f32[8]\n")
-    lines = Excerpt(Paint(), 1).edit(TextPositions(text), edit)
+    lines = Excerpt(Paint(), 1).draw_edit(TextPositions(text), edit)
     assert lines == [
         "  |",
         "1 | import torch",
@@ -144,7 +144,7 @@ def test_an_insertion_is_shown_with_the_line_that_follows() -> None:
 def test_a_replacement_shows_what_goes_and_what_comes() -> None:
     text = "a = 1\nb = x.item()\nc = 3\n"
     edit = TextEdit(place(text, "x.item()"), "x")
-    assert Excerpt(Paint(), 1).edit(TextPositions(text), edit) == [
+    assert Excerpt(Paint(), 1).draw_edit(TextPositions(text), edit) == [
         "  |",
         "1 | a = 1",
         "2 - b = x.item()",

@@ -61,8 +61,8 @@ def applied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., An
             backend=False,
             forecast=forecast,
             write=write,
-            tell=lambda words: None,
-            done=lambda file: None,
+            show_progress=lambda words: None,
+            on_file_done=lambda file: None,
         )
 
     return apply
@@ -146,4 +146,4 @@ async def test_nothing_is_written_to_show_a_difference(
     path.write_bytes(TEXT.encode())
     run = await applied(path, write=False)
     assert path.read_bytes() == TEXT.encode()
-    assert "+\tpass\r\n" in fix.difference(run.files[0])
+    assert "+\tpass\r\n" in fix.file_diff(run.files[0])

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from tests.cli.conftest import CommandLine, Ran, on, script
 
-from fullgraph.cli.show import Chosen, read_events, written_events
+from fullgraph.cli.show import ChosenPlace, read_events, serialize_events
 from fullgraph_engine.protocol import (
     DocumentsWritten,
     Failed,
@@ -46,15 +46,15 @@ def show(command_line: CommandLine, *arguments: str, **env: Any) -> Ran:
 @pytest.mark.parametrize(
     ("place", "chosen"),
     [
-        ("model.py", Chosen("model.py")),
-        ("model.py:12", Chosen("model.py", line=12)),
-        ("a/model.py::Net", Chosen("a/model.py", target="Net")),
-        ("model.py::compiled(x)", Chosen("model.py", target="compiled(x)")),
-        ("C:/model.py", Chosen("C:/model.py")),
+        ("model.py", ChosenPlace("model.py")),
+        ("model.py:12", ChosenPlace("model.py", line=12)),
+        ("a/model.py::Net", ChosenPlace("a/model.py", target="Net")),
+        ("model.py::compiled(x)", ChosenPlace("model.py", target="compiled(x)")),
+        ("C:/model.py", ChosenPlace("C:/model.py")),
     ],
 )
-def test_places(place: str, chosen: Chosen) -> None:
-    assert Chosen.read(place) == chosen
+def test_places(place: str, chosen: ChosenPlace) -> None:
+    assert ChosenPlace.parse(place) == chosen
 
 
 def test_the_document_of_one_target(command_line: CommandLine) -> None:
@@ -146,7 +146,7 @@ def test_events_are_saved(command_line: CommandLine) -> None:
 
 @pytest.mark.parametrize("differs", [False, True])
 def test_events_that_differ_are_a_status(command_line: CommandLine, differs: bool) -> None:
-    command_line.write("events.json", written_events((SAVED,)))
+    command_line.write("events.json", serialize_events((SAVED,)))
     command_line.write("model.py", script(found("Net"), events(differs=differs), done("Net")))
     ran = show(command_line, "events", "model.py", "--compare", "events.json")
     assert (ran.status, "what differs" in ran.out) == (int(differs), True)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fullgraph.engines import Engine
-from fullgraph.render.documents import Draft, document_request
+from fullgraph.render.documents import DocumentDraft, document_request
 from fullgraph.session.request import analyze_request
 from fullgraph.session.settings import resolve
 from fullgraph_engine.protocol import Analyze, Limits, TargetDone, TargetReport
@@ -65,15 +65,15 @@ def halves(x):
 """
 
 
-async def _drafts(requests: Sequence[Analyze]) -> list[Draft]:
+async def _drafts(requests: Sequence[Analyze]) -> list[DocumentDraft]:
     engine = Engine(Path(sys.executable), back_off=())
     await engine.start()
     drafts = []
     try:
         for request in requests:
-            drafts.append(Draft("events", "halves", request.text))
+            drafts.append(DocumentDraft("events", "halves", request.text))
             async for event in engine.analyze(request):
-                drafts[-1].apply(event)
+                drafts[-1].apply_event(event)
     finally:
         await engine.close()
     return drafts
@@ -99,17 +99,17 @@ def test_events_are_compared_with_those_of_an_earlier_run() -> None:
     ]
     same, other, unreadable = asyncio.run(_drafts(compared))
     assert (same.differs, other.differs, unreadable.differs) == (False, True, True)
-    assert re.search(r"The same as the saved events: \d+ events lead", same.text("halves.py"))
-    text = other.text("halves.py")
+    assert re.search(r"The same as the saved events: \d+ events lead", same.build_text("halves.py"))
+    text = other.build_text("halves.py")
     assert re.search(r"Event \d+ is another one than before: evaluate_expr\(s\d+ > 3", text)
     assert "line 6: y = x * 2 if x.shape[1] > 5 else x" in text
     assert re.search(r"guards: s\d+ > 3 before, s\d+ > 5 now", text)
-    assert "It cannot be compared with the saved events: " in unreadable.text("halves.py")
+    assert "It cannot be compared with the saved events: " in unreadable.build_text("halves.py")
 
 
 def test_events_say_why_a_size_is_a_constant() -> None:
     (draft,) = asyncio.run(_drafts([events_of(HALVES.replace("> 3", "== 8"))]))
-    assert re.search(r"`x.shape\[1\]` \(s\d+\) became 8 at line 6", draft.text("halves.py"))
+    assert re.search(r"`x.shape\[1\]` \(s\d+\) became 8 at line 6", draft.build_text("halves.py"))
 
 
 async def _written(
@@ -120,12 +120,12 @@ async def _written(
     found = []
     try:
         for request, kind in requests:
-            draft = Draft(kind, target, request.text)
+            draft = DocumentDraft(kind, target, request.text)
             async for event in engine.analyze(request):
-                draft.apply(event)
+                draft.apply_event(event)
                 if isinstance(event, TargetDone):
                     report = event.report
-            found.append((draft.text("model.py"), dataclasses.replace(report, seconds=0)))
+            found.append((draft.build_text("model.py"), dataclasses.replace(report, seconds=0)))
     finally:
         await engine.close()
     return found

@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from fullgraph.cli.sources import MOST_BYTES, SourceFile, Unreadable, decoded, find, read
+from fullgraph.cli.sources import (
+    MOST_BYTES,
+    SourceFile,
+    UnreadableFile,
+    decode_source,
+    find_sources,
+    read_source,
+)
 from fullgraph.session.request import may_have_targets
 
 
@@ -17,7 +24,7 @@ def make(folder: Path, *names: str) -> None:
 
 
 def found(folder: Path, *paths: str, exclude: tuple[str, ...] = ()) -> list[str]:
-    return [source.path for source in find(paths, exclude, folder).files]
+    return [source.path for source in find_sources(paths, exclude, folder).files]
 
 
 @pytest.fixture
@@ -78,7 +85,7 @@ def test_exclude_is_relative_to_the_project(folder: Path) -> None:
 def test_a_named_file_is_taken_whatever_ignores_it(folder: Path) -> None:
     make(folder, "a.py", "script")
     (folder / ".gitignore").write_text("*\n")
-    result = find(["a.py", "script"], ("a.py",), folder)
+    result = find_sources(["a.py", "script"], ("a.py",), folder)
     assert [(source.path, source.named) for source in result.files] == [
         ("a.py", True),
         ("script", True),
@@ -87,7 +94,7 @@ def test_a_named_file_is_taken_whatever_ignores_it(folder: Path) -> None:
 
 def test_a_file_named_twice_is_checked_once(folder: Path) -> None:
     make(folder, "a.py")
-    result = find([".", "a.py", "./a.py", str(folder / "a.py")], (), folder)
+    result = find_sources([".", "a.py", "./a.py", str(folder / "a.py")], (), folder)
     (source,) = result.files
     assert source.named and source.absolute == folder / "a.py"
 
@@ -100,7 +107,7 @@ def test_links_to_folders_are_not_followed(folder: Path) -> None:
 
 def test_missing_paths_and_empty_folders_are_said(folder: Path) -> None:
     (folder / "empty").mkdir()
-    result = find(["nowhere.py", "empty"], (), folder)
+    result = find_sources(["nowhere.py", "empty"], (), folder)
     assert result.problems == ("nowhere.py does not exist; check the path.",)
     assert result.remarks == ("There are no Python files in empty that are not ignored.",)
 
@@ -123,12 +130,12 @@ def test_a_folder_that_may_not_be_listed_hides_only_itself(folder: Path) -> None
     ids=["utf-8", "byte order mark", "latin-1", "cp1252"],
 )
 def test_text_is_decoded_as_python_would(data: bytes) -> None:
-    assert decoded(data, "a.py").endswith("x = 'größe'\n")
-    assert not decoded(data, "a.py").startswith("\ufeff")
+    assert decode_source(data, "a.py").endswith("x = 'größe'\n")
+    assert not decode_source(data, "a.py").startswith("\ufeff")
 
 
 def test_line_ends_are_kept() -> None:
-    assert decoded(b"a\r\nb\rc\n", "a.py") == "a\r\nb\rc\n"
+    assert decode_source(b"a\r\nb\rc\n", "a.py") == "a\r\nb\rc\n"
 
 
 @pytest.mark.parametrize(
@@ -153,8 +160,8 @@ def test_line_ends_are_kept() -> None:
     ],
 )
 def test_what_is_not_text_is_said_with_its_line(data: bytes, sentence: str) -> None:
-    with pytest.raises(Unreadable) as caught:
-        decoded(data, "a.py")
+    with pytest.raises(UnreadableFile) as caught:
+        decode_source(data, "a.py")
     assert str(caught.value) == sentence
 
 
@@ -206,13 +213,13 @@ def test_pipes_and_devices_are_no_files(folder: Path) -> None:
     os.mkfifo(folder / ".gitignore")
     assert found(folder, ".") == ["own.py"]
     for name in ("pipe.py", "endless.py"):
-        with pytest.raises(Unreadable, match=f"{name} is no regular file; pass its text"):
-            read(SourceFile(name, folder / name, named=True))
+        with pytest.raises(UnreadableFile, match=f"{name} is no regular file; pass its text"):
+            read_source(SourceFile(name, folder / name, named=True))
 
 
 def test_a_file_that_is_too_large_is_not_read(folder: Path) -> None:
     file = folder / "large.py"
     with file.open("wb") as out:
         out.truncate(MOST_BYTES + 1)
-    with pytest.raises(Unreadable, match=r"large\.py is larger than 32 MB; split it"):
-        read(SourceFile("large.py", file, named=True))
+    with pytest.raises(UnreadableFile, match=r"large\.py is larger than 32 MB; split it"):
+        read_source(SourceFile("large.py", file, named=True))

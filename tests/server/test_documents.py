@@ -12,7 +12,7 @@ import pytest
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
-from fullgraph.lsp.virtual_documents import Address
+from fullgraph.lsp.virtual_documents import DocumentAddress
 
 NET = "class Net(nn.Module):\n    call()  # break: A break\n"
 TWO = NET + "class Other(nn.Module):\n    pass\n"
@@ -53,10 +53,10 @@ def shows(actions: Sequence[types.CodeAction]) -> list[types.CodeAction]:
 @pytest.mark.parametrize("uri", ["file:///a%20b/model.py", "untitled:Untitled-1"])
 @pytest.mark.parametrize("probe", [None, 0, 11])
 def test_an_address_survives_its_way(target: str, uri: str, probe: int | None) -> None:
-    address = Address("graph", target, uri, probe)
-    assert Address.read(str(address)) == address
+    address = DocumentAddress("graph", target, uri, probe)
+    assert DocumentAddress.parse(str(address)) == address
     # What VS Code makes of it.
-    assert Address.read(str(address).replace("%3A", ":").replace("%28", "(")) == address
+    assert DocumentAddress.parse(str(address).replace("%3A", ":").replace("%28", "(")) == address
     assert str(address).partition("?")[0].endswith(".graph.py")
 
 
@@ -71,7 +71,7 @@ def test_an_address_survives_its_way(target: str, uri: str, probe: int | None) -
     ],
 )
 def test_other_addresses_are_none(text: str) -> None:
-    assert Address.read(text) is None
+    assert DocumentAddress.parse(text) is None
 
 
 # -- showing ----------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ class TestContent:
         uri = editor.open("model.py", NET)
         await editor.until_seen(uri, ("A break", "call()"))
         await editor.until_state("ready")
-        address = str(Address("graph", "Net", uri))
+        address = str(DocumentAddress("graph", "Net", uri))
         one, other = await asyncio.gather(content(editor, address), content(editor, address))
         assert one == other == await content(editor, address)
         assert counter.analyzed == 2
@@ -234,7 +234,7 @@ class TestContent:
     async def test_it_is_of_the_text_as_it_is(self, editor: Any) -> None:
         uri = editor.open("model.py", NET)
         await editor.until_state("ready")
-        address = str(Address("graph", "Net", uri))
+        address = str(DocumentAddress("graph", "Net", uri))
         await content(editor, address)
         editor.edit(uri, "(nn.Module):", "(nn.Module):  # new")
         assert "# new" in await content(editor, address)
@@ -242,7 +242,7 @@ class TestContent:
     async def test_the_client_is_told_after_a_run(self, editor: Any) -> None:
         uri = editor.open("model.py", NET)
         await editor.until_state("ready")
-        address = str(Address("graph", "Net", uri))
+        address = str(DocumentAddress("graph", "Net", uri))
         await content(editor, address)
         editor.content_refreshes.clear()
         editor.edit(uri, "call()", "other()")
@@ -252,7 +252,7 @@ class TestContent:
 
     async def test_an_older_wish_gets_the_newer_text(self, editor: Any, counter: Any) -> None:
         uri = editor.open("model.py", NET + "    # slow: 60\n")
-        address = str(Address("graph", "Net", uri))
+        address = str(DocumentAddress("graph", "Net", uri))
         first = asyncio.create_task(content(editor, address))
         await editor.until(lambda: any("graph" in line for line in counter.lines))
         editor.edit(uri, "    # slow: 60\n", "    # later\n")
@@ -264,7 +264,7 @@ class TestContent:
         uri = editor.open("model.py", NET)
         await editor.until_state("ready")
         editor.edit(uri, "call()", "call()  # slow: 60 #")
-        params = types.TextDocumentContentParams(str(Address("graph", "Net", uri)))
+        params = types.TextDocumentContentParams(str(DocumentAddress("graph", "Net", uri)))
         request = editor.client.protocol.send_request(
             types.WORKSPACE_TEXT_DOCUMENT_CONTENT, params, msg_id="read"
         )
@@ -279,27 +279,27 @@ class TestContent:
     async def test_what_was_learnt_before_the_end_is_shown(self, editor: Any) -> None:
         uri = editor.open("model.py", "class Net(nn.Module):  # stub: timeout\n    pass\n")
         await editor.until_state("ready")
-        text = await content(editor, str(Address("graph", "Net", uri)))
+        text = await content(editor, str(DocumentAddress("graph", "Net", uri)))
         assert "# class Net" in text
         assert "# The run did not end well, so something may be missing: timeout." in text
 
     async def test_trouble_is_said_in_the_document(self, editor: Any) -> None:
         uri = editor.open("model.py", NET)
         await editor.until_state("ready")
-        text = await content(editor, str(Address("graph", "Gone", uri)))
+        text = await content(editor, str(DocumentAddress("graph", "Gone", uri)))
         assert "There is no target `Gone` in this file." in text
-        text = await content(editor, str(Address("graph", "Net", "file:///closed.py")))
+        text = await content(editor, str(DocumentAddress("graph", "Net", "file:///closed.py")))
         assert text.startswith("Open the file")
         assert "not an address" in await content(editor, "fullgraph:/nonsense")
         editor.edit(uri, "call()", "def broken(")
-        text = await content(editor, str(Address("graph", "Net", uri)))
+        text = await content(editor, str(DocumentAddress("graph", "Net", uri)))
         assert "# The file does not parse." in text
 
     async def test_a_long_one_shows_progress(self, editor: Any) -> None:
         uri = editor.open("model.py", NET)
         await editor.until_state("ready")
         editor.edit(uri, "call()", "call()  # slow: 60 #")
-        reading = asyncio.create_task(content(editor, str(Address("events", "Net", uri))))
+        reading = asyncio.create_task(content(editor, str(DocumentAddress("events", "Net", uri))))
         reports = editor.client.progress_reports
 
         def bar() -> Any:
@@ -316,7 +316,7 @@ class TestContent:
         uri = editor.open("model.py", NET)
         await editor.until_state("ready")
         before = counter.analyzed
-        shown = editor.open(str(Address("graph", "Net", uri)), NET)
+        shown = editor.open(str(DocumentAddress("graph", "Net", uri)), NET)
         await editor.until_rest()
         assert await editor.lenses(shown) == [] and counter.analyzed == before
 

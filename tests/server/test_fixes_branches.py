@@ -27,7 +27,7 @@ def found(text: str, expression: str, code: str = "graph-break/GB0170") -> Findi
     assert text.count(expression) == 1
     start = text.index(expression)
     positions = TextPositions(text)
-    range_ = Range(positions.at(start), positions.at(start + len(expression)))
+    range_ = Range(positions.position_at(start), positions.position_at(start + len(expression)))
     return Finding(code, "", range_, evidence=BreakEvidence("Data-dependent branching"))
 
 

@@ -26,7 +26,7 @@ def recompile(
     guards: tuple[GuardFailure, ...] = (size_guard("x", 0),),
 ) -> Finding:
     start, positions = text.index(place), TextPositions(text)
-    range_ = Range(positions.at(start), positions.at(start + len(place)))
+    range_ = Range(positions.position_at(start), positions.position_at(start + len(place)))
     evidence = RecompileEvidence(function, "model.py", 0, guards, detail)
     return Finding("recompile/size", "`f` was recompiled", range_, evidence=evidence)
 

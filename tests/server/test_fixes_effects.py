@@ -26,7 +26,7 @@ def tried(marked: str, title: str = "", context: str = "") -> dict[str, list[Can
     finding = Finding(
         "graph-break/GB0000",
         "Graph break",
-        Range(positions.at(start), positions.at(end)),
+        Range(positions.position_at(start), positions.position_at(end)),
         context=context,
         evidence=BreakEvidence(title),
     )
@@ -551,7 +551,10 @@ def test_only_equivalent_rewrites_preserve() -> None:
 def test_nothing_is_made_for_other_findings() -> None:
     text = IMPORTS + "def f(x):\n    print(x.sum().item())\n    return x\n"
     positions = TextPositions(text)
-    range_ = Range(positions.at(text.index("x.sum")), positions.at(text.index(")\n    return")))
+    range_ = Range(
+        positions.position_at(text.index("x.sum")),
+        positions.position_at(text.index(")\n    return")),
+    )
     finding = Finding(
         "guard/specialised-dimension",
         "A size",

@@ -35,7 +35,7 @@ def site_of(marked: str, evidence: ExportEvidence, imports: str = IMPORTS) -> Si
     start, end = marked.index("«"), marked.index("»") - 1
     text = marked.replace("«", "").replace("»", "")
     positions = TextPositions(text)
-    range_ = Range(positions.at(start), positions.at(end))
+    range_ = Range(positions.position_at(start), positions.position_at(end))
     return Site(Text(text), Finding("export/data-dependent", "", range_, evidence=evidence))
 
 

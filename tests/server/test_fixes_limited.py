@@ -29,7 +29,7 @@ def tried(
 ) -> list[str]:
     """The texts that are tried."""
     start, positions = text.index(place), TextPositions(text)
-    range_ = Range(positions.at(start), positions.at(start + len(place)))
+    range_ = Range(positions.position_at(start), positions.position_at(start + len(place)))
     evidence = SpecializationEvidence("s0", "L['x'].size()[0]", str(size), False)
     finding = Finding(code, "", range_, evidence=evidence)
     return [one.text for one in limited(Site(Text(text), finding))]

@@ -33,7 +33,7 @@ def site_of(marked: str, code: str, title: str) -> Site:
     start, end = marked.index("«"), marked.index("»") - 1
     text = marked.replace("«", "").replace("»", "")
     positions = TextPositions(text)
-    range_ = Range(positions.at(start), positions.at(end))
+    range_ = Range(positions.position_at(start), positions.position_at(end))
     return Site(Text(text), Finding(code, "", range_, evidence=BreakEvidence(title)))
 
 

@@ -26,7 +26,7 @@ def tried(body: str, place: str, params: str = "x", evidence: Evidence = EVIDENC
     text = head + "".join(f"    {line}\n" for line in body.split("\n"))
     start = text.index(place, len(head))
     positions = TextPositions(text)
-    range_ = Range(positions.at(start), positions.at(start + len(place)))
+    range_ = Range(positions.position_at(start), positions.position_at(start + len(place)))
     site = Site(Text(text), Finding("guard/specialised-dimension", "", range_, evidence=evidence))
     found = []
     for candidate in sizes(site):
@@ -195,7 +195,7 @@ class Net(torch.nn.Module):
 def test_constants_that_are_not_written_as_numbers() -> None:
     place = "x.expand"
     start, positions = CONSTANTS.index(place), TextPositions(CONSTANTS)
-    range_ = Range(positions.at(start), positions.at(start + len(place)))
+    range_ = Range(positions.position_at(start), positions.position_at(start + len(place)))
     finding = Finding("guard/specialised-dimension", "", range_, evidence=EVIDENCE)
     titles = [one.title for one in sizes(Site(Text(CONSTANTS), finding))]
     words = ("`BATCH`", "`CONFIG['batch']`", "`self.rows`", "`n`", "each 4")
@@ -213,7 +213,7 @@ def test_constants_that_are_not_written_as_numbers() -> None:
 def test_a_name_that_is_assigned_twice_is_no_constant(text: str) -> None:
     place = "x.expand"
     start, positions = text.index(place), TextPositions(text)
-    range_ = Range(positions.at(start), positions.at(start + len(place)))
+    range_ = Range(positions.position_at(start), positions.position_at(start + len(place)))
     finding = Finding("guard/specialised-dimension", "", range_, evidence=EVIDENCE)
     assert not any("`BATCH`" in one.title for one in sizes(Site(Text(text), finding)))
 
@@ -263,7 +263,7 @@ def test_a_counter(returned: str, rewrites: list[str]) -> None:
     text = MODULE.format(returned)
     place = "self.step += 1"
     start, positions = text.index(place), TextPositions(text)
-    range_ = Range(positions.at(start), positions.at(start + len(place)))
+    range_ = Range(positions.position_at(start), positions.position_at(start + len(place)))
     evidence = GuardEvidence("L['self'].step")
     finding = Finding("guard/mutated", "", range_, evidence=evidence)
     found = list(counters(Site(Text(text), finding)))
@@ -288,7 +288,7 @@ def test_counters_outside_of_the_module(body: str, place: str, guarded: bool) ->
     head = "import torch\ndef f(x):\n"
     text = head + "".join(f"    {line}\n" for line in body.split("\n"))
     start, positions = text.index(place), TextPositions(text)
-    range_ = Range(positions.at(start), positions.at(start + len(place)))
+    range_ = Range(positions.position_at(start), positions.position_at(start + len(place)))
     finding = Finding("guard/mutated", "", range_, evidence=GuardEvidence("G['CALLS']"))
     found = [one.rewrite for one in counters(Site(Text(text), finding))]
     assert found == (["not-when-compiling"] if guarded else [])
@@ -306,7 +306,7 @@ class Net(torch.nn.Module):
 """
     place = "self.first = False"
     start, positions = text.index(place), TextPositions(text)
-    range_ = Range(positions.at(start), positions.at(start + len(place)))
+    range_ = Range(positions.position_at(start), positions.position_at(start + len(place)))
     finding = Finding("guard/mutated", "", range_, evidence=GuardEvidence("L['self'].first"))
     (found,) = counters(Site(Text(text), finding))
     assert "if not torch.compiler.is_compiling() and self.first:" in found.text
@@ -326,7 +326,7 @@ def not_kept(body: str, place: str) -> list[str]:
     """What becomes of the function, where the call keeps something for the next."""
     text = KEPT.format(body.replace("\n", "\n        "))
     start, positions = text.index(place), TextPositions(text)
-    range_ = Range(positions.at(start), positions.at(start + len(place)))
+    range_ = Range(positions.position_at(start), positions.position_at(start + len(place)))
     finding = Finding("guard/mutated", "", range_, evidence=GuardEvidence("L['self'].mask"))
     found = list(kept(Site(Text(text), finding)))
     assert all(one.loses == ("state",) and one.gives_up for one in found)
@@ -410,7 +410,7 @@ class Up(nn.Module):
 """
     place = "self.up(x) + skip"
     start, positions = text.index(place), TextPositions(text)
-    range_ = Range(positions.at(start), positions.at(start + len(place)))
+    range_ = Range(positions.position_at(start), positions.position_at(start + len(place)))
     evidence = SpecializationEvidence("s0", "L['skip'].size()[2]", "8")
     finding = Finding("guard/specialised-dimension", "", range_, evidence=evidence)
     (found,) = (one for one in sizes(Site(Text(text), finding)) if one.rewrite == "interpolate")

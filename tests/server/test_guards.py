@@ -9,7 +9,7 @@ import pytest
 
 from fullgraph.domain.codes import Severity
 from fullgraph.lsp.hovers.guards import expression_at
-from fullgraph.render.guards import Asked, about, answer_text, guards_text
+from fullgraph.render.guards import GuardQuery, answer_text, find_guards, guards_text
 from fullgraph.session.edit_tracking import Edit
 from fullgraph.session.guards import GuardsByTarget, guard_findings
 from fullgraph.session.results import Results
@@ -208,8 +208,8 @@ def test_no_expression_in_a_comment() -> None:
 
 
 def told(words: str, line: int) -> str:
-    asked = Asked(words, line)
-    return answer_text(asked, about(asked, [FRAME]))
+    asked = GuardQuery(words, line)
+    return answer_text(asked, find_guards(asked, [FRAME]))
 
 
 def test_guards_on_an_expression() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fullgraph.lsp import methods
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 
 CONTEXT: Any = None
 """These handlers make no use of it."""
@@ -26,7 +26,9 @@ def slow(
 
 
 def test_a_slow_handler_is_logged_with_its_method(slow: pytest.LogCaptureFixture) -> None:
-    handler = methods._bound("textDocument/hover", lambda context, params: params + 1, CONTEXT)
+    handler = methods._bind_handler(
+        "textDocument/hover", lambda context, params: params + 1, CONTEXT
+    )
     assert handler(1) == 2
     assert [record.args[0] for record in slow.records if isinstance(record.args, tuple)] == [
         "textDocument/hover"
@@ -36,7 +38,7 @@ def test_a_slow_handler_is_logged_with_its_method(slow: pytest.LogCaptureFixture
 def test_each_turn_of_a_coroutine_is_timed_and_its_value_and_errors_pass(
     slow: pytest.LogCaptureFixture,
 ) -> None:
-    async def handle(context: Context, params: Any) -> Any:
+    async def handle(context: ServerContext, params: Any) -> Any:
         await asyncio.sleep(0)
         try:
             await asyncio.wait_for(asyncio.Event().wait(), 0)
@@ -44,17 +46,17 @@ def test_each_turn_of_a_coroutine_is_timed_and_its_value_and_errors_pass(
             return params
         raise AssertionError("the wait has to end")
 
-    handler = methods._bound("workspace/executeCommand", handle, CONTEXT)
+    handler = methods._bind_handler("workspace/executeCommand", handle, CONTEXT)
     assert asyncio.run(handler(3)) == 3
     assert len(slow.records) > 1
 
 
 def test_a_cancelled_handler_ends() -> None:
-    async def handle(context: Context, params: Any) -> None:
+    async def handle(context: ServerContext, params: Any) -> None:
         await asyncio.Event().wait()
 
     async def cancelled() -> None:
-        task = asyncio.create_task(methods._bound("m", handle, CONTEXT)(None))
+        task = asyncio.create_task(methods._bind_handler("m", handle, CONTEXT)(None))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -504,7 +504,7 @@ def test_places_on_lines_are_found_behind_other_blanks(seed: int) -> None:
 
 def between(lines: Sequence[str], place: Range) -> str:
     text = TextPositions("\n".join(lines))
-    return text.between(place)
+    return text.text_in(place)
 
 
 def test_what_repeats_a_line_is_not_moved_behind_other_blanks() -> None:

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from fullgraph.render import documents
-from fullgraph.render.documents import Draft
+from fullgraph.render.documents import DocumentDraft
 from fullgraph_engine.documents import Commission
 from fullgraph_engine.protocol import (
     Analyzed,
@@ -52,10 +52,10 @@ def done(status: str = "traced", error: str | None = None, number: int = 0) -> T
 
 
 def text(kind: DocumentKind, *events: object, source: str = "") -> str:
-    draft = Draft(kind, "Net", source)
+    draft = DocumentDraft(kind, "Net", source)
     for event in events:
-        draft.apply(event)  # type: ignore[arg-type]
-    return draft.text("model.py")
+        draft.apply_event(event)  # type: ignore[arg-type]
+    return draft.build_text("model.py")
 
 
 def guards(line: int, source: str, number: int = 0) -> GuardsFound:
@@ -91,7 +91,7 @@ def test_probes_are_told_apart() -> None:
 
 
 def test_the_run_with_one_probe() -> None:
-    draft = Draft("graph", "Net")
+    draft = DocumentDraft("graph", "Net")
     for event in (
         *(
             part(FIRST, "one = 1\n"),
@@ -100,21 +100,21 @@ def test_the_run_with_one_probe() -> None:
         ),
         *(done("crashed", "Killed."), done(number=1)),
     ):
-        draft.apply(event)  # type: ignore[arg-type]
-    second = draft.of(1).text("model.py")
+        draft.apply_event(event)  # type: ignore[arg-type]
+    second = draft.for_probe(1).build_text("model.py")
     assert "two = 2" in second and "more = 3" in second and "one = 1" not in second
     assert "from line 4" in second and "from line 3" not in second
     assert "With probe" not in second and "Killed" not in second
-    assert "Killed" in draft.of(0).text("model.py")
+    assert "Killed" in draft.for_probe(0).build_text("model.py")
     # There is no third one any more.
-    assert draft.of(2).text("model.py") == draft.text("model.py")
+    assert draft.for_probe(2).build_text("model.py") == draft.build_text("model.py")
 
 
 def test_the_guards_of_the_run_with_one_probe() -> None:
-    draft = Draft("guards", "Net", "class Net:\n    one\n    two\n")
+    draft = DocumentDraft("guards", "Net", "class Net:\n    one\n    two\n")
     for event in (guards(1, "L['x']"), done(), guards(2, "L['y']", 1), done(number=1)):
-        draft.apply(event)
-    second = draft.of(1).text("model.py")
+        draft.apply_event(event)
+    second = draft.for_probe(1).build_text("model.py")
     assert "y == 1" in second and "x == 1" not in second and "With probe" not in second
 
 

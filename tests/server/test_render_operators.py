@@ -12,13 +12,13 @@ from fullgraph.operators.lookup import look_up, nearest
 from fullgraph.operators.schema import parse_schema
 from fullgraph.render.operators import (
     OperatorPage,
-    markdown,
     page_json,
+    page_markdown,
     page_of,
     page_text,
 )
-from fullgraph.render.operators.aliasing import aliasing
-from fullgraph.render.operators.folding import fold
+from fullgraph.render.operators.aliasing import describe_aliasing
+from fullgraph.render.operators.folding import fold_line
 from fullgraph.render.paint import Paint
 
 from .operator_pages import INDEX, ITEMS, MAX, MINE, VIEW
@@ -44,7 +44,7 @@ def facts(written: str) -> list[tuple[str, bool]]:
 
 
 def test_a_function_short_first_and_the_rest_under_headings() -> None:
-    assert markdown(page("torch.max")) == (
+    assert page_markdown(page("torch.max")) == (
         """\
 ```python
 1  torch.max(input: Tensor, *, out: Tensor | None = None) -> Tensor
@@ -113,7 +113,7 @@ def test_an_overload_is_its_schema_and_its_own_facts() -> None:
     shown = page("torch.ops.aten.max.dim")
     assert shown.kind == "overload"
     assert [called.full for called in shown.overloads] == ["aten::max.dim"]
-    assert markdown(shown).startswith("```python\naten::max.dim(Tensor self, int dim,")
+    assert page_markdown(shown).startswith("```python\naten::max.dim(Tensor self, int dim,")
     assert [fact.text for fact in shown.facts] == ["PT2-compliant", "core ATen"]
     assert section(shown, "Python names") == ["`torch.max`, `torch.Tensor.max`"]
     assert page("aten::max.default").overloads[0].full == "aten::max"
@@ -122,7 +122,7 @@ def test_an_overload_is_its_schema_and_its_own_facts() -> None:
 def test_an_operator_shows_its_overloads_in_order() -> None:
     shown = page("aten::max")
     assert (shown.kind, len(shown.signatures)) == ("operator", 4)
-    assert "4  aten::max.out(" in markdown(shown)
+    assert "4  aten::max.out(" in page_markdown(shown)
 
 
 # -- facts ------------------------------------------------------------------------------------
@@ -134,7 +134,8 @@ def test_what_stands_in_the_way_comes_first() -> None:
         ("not PT2-compliant", True),
         ("writes to `x`", False),
     ]
-    assert markdown(page("mine::scale")).count("**no fake kernel** · **not PT2-compliant** ·") == 1
+    text = page_markdown(page("mine::scale"))
+    assert text.count("**no fake kernel** · **not PT2-compliant** ·") == 1
     assert page("mine::scale").remarks == (
         "Registered at `/project/ops.py:12`.",
         "Fake tensors cannot get through it: give it a fake kernel with "
@@ -180,7 +181,7 @@ def test_a_binding_that_does_not_say_what_it_calls_has_the_facts_of_its_operator
     ],
 )  # fmt: skip
 def test_aliasing_in_words(schema: str, composite: bool, words: str) -> None:
-    assert aliasing(parse_schema(schema), composite=composite) == words
+    assert describe_aliasing(parse_schema(schema), composite=composite) == words
 
 
 # -- forms ------------------------------------------------------------------------------------
@@ -195,7 +196,7 @@ def test_deprecated_forms_stand_apart_with_what_to_write() -> None:
 
 
 def test_many_signatures_are_cut_and_follow_in_full() -> None:
-    text = markdown(page("torch.many"))
+    text = page_markdown(page("torch.many"))
     first, _, rest = text.partition("#### All 11 signatures")
     assert "8  torch.many(p7: int) -> Tensor\n# … and 3 more\n```" in first and "p8" not in first
     assert "11  torch.many(p10: int) -> Tensor" in rest
@@ -350,12 +351,12 @@ def test_long_lines_are_broken_between_arguments() -> None:
     line = (
         'a::f(Tensor[2] self, (int, str) pair=[1, 2], *, str how="a, b -> c") -> (Tensor, Tensor)'
     )
-    assert fold(line, 50) == [
+    assert fold_line(line, 50) == [
         "a::f(Tensor[2] self, (int, str) pair=[1, 2],",
         '    *, str how="a, b -> c") -> (Tensor, Tensor)',
     ]
-    assert fold(line, 200) == [line]
-    assert "".join(part.replace("    ", " ") for part in fold(line, 10)) == line
+    assert fold_line(line, 200) == [line]
+    assert "".join(part.replace("    ", " ") for part in fold_line(line, 10)) == line
 
 
 # -- look-up ----------------------------------------------------------------------------------

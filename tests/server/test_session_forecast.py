@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fullgraph.render.forecasts import brief, page
+from fullgraph.render.forecasts import forecast_clause, forecast_page
 from fullgraph.session.edit_tracking import Edit
 from fullgraph.session.results import Results
 from fullgraph.session.scheduling import Turns
@@ -358,12 +358,13 @@ def row(verdict: Any, name: str = "x.shape[0]", kind: Any = "size", **more: Any)
 
 
 def test_a_lens_tells_only_what_compiles_again_each_time() -> None:
-    assert brief([row("stays"), row("once"), row("conditional")]) == ""
-    assert brief([row("always"), row("always", "n")]) == (
+    assert forecast_clause([row("stays"), row("once"), row("conditional")]) == ""
+    assert forecast_clause([row("always"), row("always", "n")]) == (
         "recompiles with every other x.shape[0], n"
     )
-    assert brief([row("always", name) for name in "abcde"]).endswith("other a, b, c and 2 more")
-    assert brief([row("always"), row("always", "the same inputs", "call")]) == (
+    five = forecast_clause([row("always", name) for name in "abcde"])
+    assert five.endswith("other a, b, c and 2 more")
+    assert forecast_clause([row("always"), row("always", "the same inputs", "call")]) == (
         "recompiles at every call"
     )
 
@@ -375,7 +376,7 @@ def test_a_page_tells_all() -> None:
         row("once", "flag", "flag"),
         ForecastRow("call", "the same inputs", "", ("again",), "once"),
     ]
-    assert page("Net", rows, ["Skipped (time limit reached): y."], fresh=True) == (
+    assert forecast_page("Net", rows, ["Skipped (time limit reached): y."], fresh=True) == (
         "**Calls of `Net` with something else**\n\n"
         "- `x.shape[0]`: 4 → 5, 6: does not recompile\n"
         "- `n`: 4 → 5, 6: **recompiles on each new value** (a; b; c; and 1 more)\n"
@@ -383,6 +384,6 @@ def test_a_page_tells_all() -> None:
         "- the same inputs again: recompiles once, then valid for all\n\n"
         "Skipped (time limit reached): y."
     )
-    assert page("f", [], ["It was stopped."], fresh=False) == (
+    assert forecast_page("f", [], ["It was stopped."], fresh=False) == (
         "**Calls of `f` with something else** (before the last trace)\n\nIt was stopped."
     )

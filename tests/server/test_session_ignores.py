@@ -17,7 +17,7 @@ def finding(text: str, code: str = CODE) -> Finding:
     """One on the words from ``f(`` to the last bracket behind it."""
     start, end = text.index("f("), text.rindex(")") + 1
     positions = TextPositions(text)
-    return Finding(code, "m", Range(positions.at(start), positions.at(end)))
+    return Finding(code, "m", Range(positions.position_at(start), positions.position_at(end)))
 
 
 def hidden(text: str, code: str = CODE) -> bool:

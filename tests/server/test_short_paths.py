@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from fullgraph.domain.paths import short_path, with_short_paths
+from fullgraph.domain.paths import short_path, shorten_paths
 from fullgraph.session.findings import merge
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import Finding, Position, Range, Related
@@ -35,13 +35,13 @@ PLACE = Range(Position(3, 0), Position(3, 9))
     ],
 )
 def test_words_have_short_paths(words: str, short: str) -> None:
-    assert with_short_paths(words, FOLDER) == short
-    assert with_short_paths(short, FOLDER) == short
+    assert shorten_paths(words, FOLDER) == short
+    assert shorten_paths(short, FOLDER) == short
 
 
 @pytest.mark.parametrize("path", [f"{FOLDER}/a.py", "/v/site-packages/torch/a.py", "/other/a.py"])
 def test_a_path_is_as_short_in_words_as_alone(path: str) -> None:
-    assert with_short_paths(f"at {path}", FOLDER) == f"at {short_path(path, FOLDER)}"
+    assert shorten_paths(f"at {path}", FOLDER) == f"at {short_path(path, FOLDER)}"
 
 
 def finding(code: str) -> Finding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from fullgraph.domain.positions import TextPositions
-from fullgraph.render.checked import Checked, CheckedFile
+from fullgraph.render.checked import CheckedFile, CheckResults
 from fullgraph.render.json import check_json
 from fullgraph.render.timings import timings_document, timings_text
 from fullgraph_engine.protocol import RunId, Timings
@@ -69,7 +69,7 @@ def test_a_document_says_what_its_words_mean_and_that_it_is_older_than_the_text(
 
 def test_json_has_everything_in_seconds() -> None:
     file = CheckedFile("x.py", "/x.py", TextPositions(""), timings=(_RUN, _WHOLE))
-    run, whole = json.loads(check_json(Checked((file,))))["files"][0]["timings"]
+    run, whole = json.loads(check_json(CheckResults((file,))))["files"][0]["timings"]
     assert (run["target"], run["probe"], run["part"], run["mode"]) == ("Net", 0, "first", "real")
     assert run["phases"][1] == {"phase": "trace", "seconds": 0.246, "cpu": 0.2}
     assert [frame["line"] for frame in run["frames"]] == [3, 9, 3]

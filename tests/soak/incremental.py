@@ -33,7 +33,7 @@ from soak.drawn import drawn
 from soak.edits import comment, insert, remove
 from soak.window import ROOT
 
-from fullgraph.domain.findings import latest
+from fullgraph.domain.findings import keep_latest
 from fullgraph.domain.positions import Encoding
 from fullgraph.engines import Engine, EngineListener
 from fullgraph.kept import SETTLED
@@ -290,7 +290,7 @@ class Traced:
             report = dataclasses.replace(shown.report, called=None)
             told.setdefault(report.name, {})[report.probe_number] = [timeless(untraced(report))]
         for name, reports in told.items():
-            found = (one for one in latest(results.findings()) if one.target == name)
+            found = (one for one in keep_latest(results.findings()) if one.target == name)
             reports["findings"] = sorted((timeless(untraced(one)) for one in found), key=repr)
             if all(one[0].status in SETTLED for key, one in reports.items() if key != "findings"):
                 for kind in ("shapes", "seen", "guards", "trace_steps"):

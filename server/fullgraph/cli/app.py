@@ -14,7 +14,7 @@ import typer
 
 from fullgraph import __version__
 from fullgraph.cli import interruption, sources
-from fullgraph.cli.check import Unusable
+from fullgraph.cli.check import EngineUnusable
 from fullgraph.cli.check_command import (
     CLEAN,
     COLORS,
@@ -24,17 +24,17 @@ from fullgraph.cli.check_command import (
     CheckJob,
     common_folder,
     engine_for,
-    joined,
-    of_here,
-    paths_of_here,
-    piped,
-    settings_of,
+    load_settings,
+    resolve_folders,
+    resolve_here,
+    run_piped,
+    split_values,
 )
 from fullgraph.cli.doctor import examine
 from fullgraph.cli.interruption import Interrupted
-from fullgraph.cli.progress import Progress
-from fullgraph.cli.sources import Unreadable
-from fullgraph.cli.terminal import paint_for, utf8, write
+from fullgraph.cli.progress import ProgressLine
+from fullgraph.cli.sources import UnreadableFile
+from fullgraph.cli.terminal import as_utf8, paint_for, write
 from fullgraph.domain.codes import is_known_selector
 from fullgraph.engines import InterpreterNotFound, find_interpreter
 from fullgraph.render.paint import Style
@@ -43,7 +43,7 @@ from fullgraph.session.trust import TrustedFolders, trusted_folders_file
 from fullgraph_engine.protocol.documents import DOCUMENT_KINDS
 from fullgraph_engine.protocol.repro import Backend
 
-# What the manual says in full, in one sentence.
+# First sentence of each setting's documentation.
 _HELP = {
     declaration.name: declaration.description.split(". ")[0].rstrip(".").replace("`", "") + "."
     for declaration in declarations()
@@ -62,7 +62,7 @@ app = typer.Typer(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a command; returns its exit status."""
+    """Run a command and return its exit status."""
     try:
         app(args=list(arguments), prog_name="fullgraph")
     except SystemExit as end:
@@ -77,7 +77,7 @@ def _print_version(wanted: bool) -> None:
 
 
 @app.callback()
-def _global(
+def _global_options(
     version: Annotated[
         bool,
         typer.Option(
@@ -93,36 +93,36 @@ def _global(
 
 
 @app.command("server", help="Start the language server. Editors do this.")
-def _server(
+def _server_command(
     stdio: Annotated[bool, typer.Option(help="Use standard streams (default).")] = False,
     tcp: Annotated[str | None, typer.Option(metavar="HOST:PORT")] = None,
 ) -> None:
-    # Only here for the overview of commands; fullgraph.cli.main starts the server itself.
+    # This entry is for the list of commands; ``fullgraph.cli.main`` starts the server.
     from fullgraph.cli.server import main as server
 
     raise typer.Exit(server(["--tcp", tcp] if tcp else []))
 
 
-def _option(name: str, *more: str, **kinds: Any) -> Any:
-    """The flag of a setting, described by the setting's declaration."""
+def _setting_option(name: str, *more: str, **kinds: Any) -> Any:
+    """Return the command line option of a setting, with the help from the setting's declaration."""
     return typer.Option(f"--{name}", *more, help=_HELP[name], show_default=False, **kinds)
 
 
 _Texts = list[str] | None
 _Text = str | None
 
-# What a check is done with, for all commands that check.
-_Mode = Annotated[_Text, _option("mode", metavar="auto|fake|real")]
-_Select = Annotated[_Texts, _option("select", metavar="CODE,...")]
-_Ignore = Annotated[_Texts, _option("ignore", metavar="CODE,...")]
-_SeverityFlag = Annotated[_Texts, _option("severity", metavar="CODE=SEVERITY,...")]
-_ExitSeverity = Annotated[_Text, _option("exit-severity", metavar="SEVERITY")]
-_Jobs = Annotated[_Text, _option("jobs", "-j", metavar="N")]
-_EngineProcesses = Annotated[_Text, _option("engine-processes", metavar="auto|fork|spawn")]
-_EngineKeep = Annotated[_Text, _option("engine-keep", metavar="MINUTES")]
-_Timeout = Annotated[_Text, _option("timeout", metavar="SECONDS")]
-_MemoryLimit = Annotated[_Text, _option("memory-limit", metavar="MIB")]
-_MaxTargets = Annotated[_Text, _option("max-targets", metavar="N")]
+# Options that several commands share.
+_Mode = Annotated[_Text, _setting_option("mode", metavar="auto|fake|real")]
+_Select = Annotated[_Texts, _setting_option("select", metavar="CODE,...")]
+_Ignore = Annotated[_Texts, _setting_option("ignore", metavar="CODE,...")]
+_SeverityFlag = Annotated[_Texts, _setting_option("severity", metavar="CODE=SEVERITY,...")]
+_ExitSeverity = Annotated[_Text, _setting_option("exit-severity", metavar="SEVERITY")]
+_Jobs = Annotated[_Text, _setting_option("jobs", "-j", metavar="N")]
+_EngineProcesses = Annotated[_Text, _setting_option("engine-processes", metavar="auto|fork|spawn")]
+_EngineKeep = Annotated[_Text, _setting_option("engine-keep", metavar="MINUTES")]
+_Timeout = Annotated[_Text, _setting_option("timeout", metavar="SECONDS")]
+_MemoryLimit = Annotated[_Text, _setting_option("memory-limit", metavar="MIB")]
+_MaxTargets = Annotated[_Text, _setting_option("max-targets", metavar="N")]
 _TryDynamic = Annotated[
     bool | None,
     typer.Option("--try-dynamic/--no-try-dynamic", help=_HELP["try-dynamic"], show_default=False),
@@ -139,7 +139,9 @@ _Export = Annotated[
     bool | None,
     typer.Option("--export/--no-export", help=_HELP["export"], show_default=False),
 ]
-_ProbesFromFile = Annotated[_Text, _option("probes-from-file", metavar="all|main|docstrings|off")]
+_ProbesFromFile = Annotated[
+    _Text, _setting_option("probes-from-file", metavar="all|main|docstrings|off")
+]
 _ProbesFromTests = Annotated[
     bool | None,
     typer.Option(
@@ -160,8 +162,10 @@ _ProgramRun = Annotated[
     bool | None,
     typer.Option("--program-run/--no-program-run", help=_HELP["program-run"], show_default=False),
 ]
-_ProgramSeconds = Annotated[_Text, _option("program-seconds", metavar="SECONDS")]
-_ProgramArguments = Annotated[_Texts, _option("program-arguments", metavar="ARGUMENT", hidden=True)]
+_ProgramSeconds = Annotated[_Text, _setting_option("program-seconds", metavar="SECONDS")]
+_ProgramArguments = Annotated[
+    _Texts, _setting_option("program-arguments", metavar="ARGUMENT", hidden=True)
+]
 _ProgramUncompiled = Annotated[
     bool | None,
     typer.Option(
@@ -174,7 +178,7 @@ _Backend = Annotated[
     _Text,
     typer.Option("--backend", metavar="NAME", help=_HELP["program-backend"], show_default=False),
 ]
-_ExtraPaths = Annotated[_Texts, _option("extra-paths", metavar="FOLDER,...")]
+_ExtraPaths = Annotated[_Texts, _setting_option("extra-paths", metavar="FOLDER,...")]
 _Allow = Annotated[
     _Texts,
     typer.Option(
@@ -185,12 +189,12 @@ _Allow = Annotated[
         show_default=False,
     ),
 ]
-_Exclude = Annotated[_Texts, _option("exclude", metavar="PATTERN,...")]
+_Exclude = Annotated[_Texts, _setting_option("exclude", metavar="PATTERN,...")]
 _Color = Annotated[str, typer.Option("--color", metavar="auto|always|never", help="Colors.")]
 
 
 @app.command("check")
-def _check(
+def _check_command(
     paths: Annotated[
         list[str],
         typer.Argument(metavar="PATHS", help="Files and folders; - is standard input."),
@@ -284,11 +288,11 @@ def _check(
             param_hint="--output",
         )
     flags: dict[str, Any] = {
-        "interpreter": of_here(python),
+        "interpreter": resolve_here(python),
         "mode": mode,
-        "select": joined(select),
-        "ignore": joined(ignore),
-        "severity": joined(severity),
+        "select": split_values(select),
+        "ignore": split_values(ignore),
+        "severity": split_values(severity),
         "exit-severity": exit_severity,
         "jobs": jobs,
         "engine-processes": engine_processes,
@@ -307,15 +311,15 @@ def _check(
         "program-arguments": program_arguments or None,
         "program-backend": backend,
         "program-uncompiled": program_uncompiled,
-        "sandbox-allow": joined(allow),
-        "extra-paths": paths_of_here(joined(extra_paths)),
-        "exclude": joined(exclude),
+        "sandbox-allow": split_values(allow),
+        "extra-paths": resolve_folders(split_values(extra_paths)),
+        "exclude": split_values(exclude),
     }
     job = CheckJob(
         paths=tuple(dict.fromkeys(paths)),
         stdin_name=stdin_filename or "<stdin>",
-        form=_word("--format", form, FORMATS),
-        color=_word("--color", color, COLORS),
+        form=_parse_word("--format", form, FORMATS),
+        color=_parse_word("--color", color, COLORS),
         quiet=quiet,
         verbose=verbose,
         forecast=forecast,
@@ -324,11 +328,11 @@ def _check(
         baseline=baseline,
         output=output,
     )
-    raise typer.Exit(piped(lambda: job.run(flags)))
+    raise typer.Exit(run_piped(lambda: job.run(flags)))
 
 
 @app.command("diff")
-def _diff(
+def _diff_command(
     paths: Annotated[
         list[str] | None, typer.Argument(metavar="[PATHS]", help="Files and folders.")
     ] = None,
@@ -390,11 +394,11 @@ def _diff(
     Exit status: 0 nothing new at or above --exit-severity, 1 something is new or not traced
     anymore, 2 a side could not be checked.
     """
-    from fullgraph.cli.diff.command import Checks, Output, Variant, compare_reports
+    from fullgraph.cli.diff.command import DiffChecks, DiffOutput, Variant, compare_reports
 
     settings_of_checks: dict[str, Any] = {
         "mode": mode,
-        "severity": joined(severity),
+        "severity": split_values(severity),
         "jobs": jobs,
         "engine-processes": engine_processes,
         "timeout": timeout,
@@ -404,43 +408,45 @@ def _diff(
         "try-paths": try_paths,
         "probes-from-file": probes_from_file,
         "probes-from-tests": probes_from_tests,
-        "sandbox-allow": joined(allow),
-        "extra-paths": paths_of_here(joined(extra_paths)),
-        "exclude": joined(exclude),
-        "select": joined(select),
-        "ignore": joined(ignore),
+        "sandbox-allow": split_values(allow),
+        "extra-paths": resolve_folders(split_values(extra_paths)),
+        "exclude": split_values(exclude),
+        "select": split_values(select),
+        "ignore": split_values(ignore),
     }
     paths, pythons, revisions = paths or [], python or [], rev or []
     _check_sides(paths, pythons, revisions, report, {**settings_of_checks, "forecast": forecast})
-    written = Output(
-        _word("--format", form, ("text", "json", "markdown")),
+    output_options = DiffOutput(
+        _parse_word("--format", form, ("text", "json", "markdown")),
         output,
-        _word("--color", color, COLORS),
+        _parse_word("--color", color, COLORS),
         quiet,
     )
     flags = {**settings_of_checks, "exit-severity": exit_severity}
     if len(pythons) == 1:
-        flags["interpreter"] = of_here(pythons[0])
-    project, resolved = settings_of(common_folder(paths), flags)
+        flags["interpreter"] = resolve_here(pythons[0])
+    project, resolved = load_settings(common_folder(paths), flags)
     for problem in resolved.problems:
-        written.say("warning", Style.WARNING, problem)
+        output_options.print_message("warning", Style.WARNING, problem)
     settings = resolved.settings
     if report:
-        raise typer.Exit(piped(lambda: compare_reports(report, written, settings.exit_severity)))
+        raise typer.Exit(
+            run_piped(lambda: compare_reports(report, output_options, settings.exit_severity))
+        )
     both = pythons if len(pythons) == 2 else [settings.interpreter] * 2
     found = []
     for text in both:
         try:
-            found.append(find_interpreter(of_here(text), project.root, os.environ).path)
+            found.append(find_interpreter(resolve_here(text), project.root, os.environ).path)
         except InterpreterNotFound as error:
-            written.error(str(error))
+            output_options.print_error(str(error))
             raise typer.Exit(UNABLE) from None
     names = pythons if len(pythons) == 2 else ["", ""]
     old, new = (
         Variant(name, path, revision)
         for name, path, revision in zip(names, found, [*revisions, "", ""][:2], strict=True)
     )
-    checks = Checks(
+    checks = DiffChecks(
         paths=tuple(dict.fromkeys(paths)),
         variants=(old, new),
         settings=settings,
@@ -449,13 +455,13 @@ def _diff(
         engine=lambda settings, root: engine_for(
             settings, dataclasses.replace(project, root=root), None
         ),
-        output=written,
+        output=output_options,
     )
-    raise typer.Exit(piped(checks.run))
+    raise typer.Exit(run_piped(checks.run))
 
 
 @app.command("op")
-def _op(
+def _op_command(
     name: Annotated[
         str,
         typer.Argument(metavar="NAME", help="torch.max, Tensor.add_, F.gelu, aten::max.dim, max"),
@@ -472,33 +478,33 @@ def _op(
 
     Exit status: 0 found, 1 torch has nothing of that name, 2 there is no torch to ask.
     """
-    from fullgraph.cli.op import NoIndex, Unknown, pages_of
+    from fullgraph.cli.op import NoIndex, UnknownName, look_up_pages
 
-    color = _word("--color", color, COLORS)
-    project, resolved = settings_of(Path.cwd(), {"interpreter": of_here(python)})
+    color = _parse_word("--color", color, COLORS)
+    project, resolved = load_settings(Path.cwd(), {"interpreter": resolve_here(python)})
     try:
         interpreter = find_interpreter(resolved.settings.interpreter, project.root, os.environ)
-        pages = interruption.run(pages_of(name, interpreter.path, project.root))
+        pages = interruption.run(look_up_pages(name, interpreter.path, project.root))
     except Interrupted as end:
         raise typer.Exit(end.status) from None
-    except Unknown as error:
+    except UnknownName as error:
         write(sys.stderr, f"{error}\n")
         raise typer.Exit(FOUND) from None
     except (InterpreterNotFound, NoIndex) as error:
         write(sys.stderr, f"error: {error}\n")
         raise typer.Exit(UNABLE) from None
     if as_json:
-        with utf8(sys.stdout) as out:
-            out.write(pages.json() + "\n")
+        with as_utf8(sys.stdout) as out:
+            out.write(pages.format_json() + "\n")
     else:
-        write(sys.stdout, pages.text(paint_for(sys.stdout, color)) + "\n")
+        write(sys.stdout, pages.format_text(paint_for(sys.stdout, color)) + "\n")
 
 
 @app.command(
     "record",
     context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True},
 )
-def _record(
+def _record_command(
     command: Annotated[
         list[str], typer.Argument(metavar="-- COMMAND...", help="As you would start it yourself.")
     ],
@@ -522,24 +528,24 @@ def _record(
 
     Exit status: the program's; 2 if what it did could not be written down.
     """
-    from fullgraph.cli.record import record
+    from fullgraph.cli.record import record_program
 
     folder = (root or Path.cwd()).absolute()
     if not folder.is_dir():
         raise typer.BadParameter(f"{root} is no folder.", param_hint="--root")
-    raise typer.Exit(record(command, folder, eager=eager, quiet=quiet))
+    raise typer.Exit(record_program(command, folder, eager=eager, quiet=quiet))
 
 
 @app.command("show")
-def _show(
+def _show_command(
     kind: Annotated[str, typer.Argument(metavar="graph|guards|events|bytecode")],
     place: Annotated[
         str,
         typer.Argument(metavar="FILE[:LINE|::TARGET]", help="Without a target all of the file."),
     ],
     python: Annotated[_Text, typer.Option("--python", help=_HELP["interpreter"])] = None,
-    mode: Annotated[_Text, _option("mode", metavar="auto|fake|real")] = None,
-    timeout: Annotated[_Text, _option("timeout", metavar="SECONDS")] = None,
+    mode: Annotated[_Text, _setting_option("mode", metavar="auto|fake|real")] = None,
+    timeout: Annotated[_Text, _setting_option("timeout", metavar="SECONDS")] = None,
     allow: _Allow = None,
     save: Annotated[
         Path | None,
@@ -556,33 +562,39 @@ def _show(
     Exit status: 0 shown, 1 no such target, something is missing, or the events differ,
     2 there is no torch to ask.
     """
-    from fullgraph.cli.show import Chosen, NoTarget, documents_of, read_events, written_events
+    from fullgraph.cli.show import (
+        ChosenPlace,
+        NoTarget,
+        read_events,
+        serialize_events,
+        write_documents,
+    )
 
-    word = _word("KIND", kind, DOCUMENT_KINDS)
+    word = _parse_word("KIND", kind, DOCUMENT_KINDS)
     if word != "events" and (save or compare):
         raise typer.BadParameter("--save and --compare are about events.")
     try:
         before = read_events(compare) if compare else ()
-    except Unreadable as error:
+    except UnreadableFile as error:
         raise typer.BadParameter(str(error), param_hint="--compare") from None
-    chosen = Chosen.read(place)
+    chosen = ChosenPlace.parse(place)
     flags = {
-        "interpreter": of_here(python),
+        "interpreter": resolve_here(python),
         "mode": mode,
         "timeout": timeout,
-        "sandbox-allow": joined(allow),
+        "sandbox-allow": split_values(allow),
     }
-    project, resolved = settings_of(common_folder([chosen.file]), flags)
-    progress = Progress(wanted=not quiet)
+    project, resolved = load_settings(common_folder([chosen.file]), flags)
+    progress = ProgressLine(wanted=not quiet)
     try:
         shown = interruption.run(
-            documents_of(
+            write_documents(
                 word,
                 chosen,
                 settings=resolved.settings,
                 project=project.root,
                 tracer=lambda: engine_for(resolved.settings, project),
-                tell=progress.show,
+                show_progress=progress.show,
                 save=save is not None,
                 compare=before,
             )
@@ -593,7 +605,7 @@ def _show(
         progress.hide()
         write(sys.stderr, f"{error}\n")
         raise typer.Exit(FOUND) from None
-    except (Unreadable, Unusable) as error:
+    except (UnreadableFile, EngineUnusable) as error:
         progress.hide()
         write(sys.stderr, f"error: {error}\n")
         raise typer.Exit(UNABLE) from None
@@ -601,7 +613,7 @@ def _show(
         progress.hide()
     if save is not None:
         try:
-            save.write_text(written_events(shown.saved), encoding="utf-8")
+            save.write_text(serialize_events(shown.saved), encoding="utf-8")
         except OSError as error:
             write(sys.stderr, f"error: {save} cannot be written: {error.strerror}.\n")
             raise typer.Exit(UNABLE) from None
@@ -610,7 +622,7 @@ def _show(
 
 
 @app.command("repro")
-def _repro(
+def _repro_command(
     place: Annotated[
         str,
         typer.Argument(metavar="FILE:LINE", help="The line of a finding; FILE::TARGET for any."),
@@ -665,8 +677,8 @@ def _repro(
         bool, typer.Option("--issue", help="Print Markdown to paste into an issue.")
     ] = False,
     python: Annotated[_Text, typer.Option("--python", help=_HELP["interpreter"])] = None,
-    mode: Annotated[_Text, _option("mode", metavar="auto|fake|real")] = None,
-    timeout: Annotated[_Text, _option("timeout", metavar="SECONDS")] = None,
+    mode: Annotated[_Text, _setting_option("mode", metavar="auto|fake|real")] = None,
+    timeout: Annotated[_Text, _setting_option("timeout", metavar="SECONDS")] = None,
     allow: _Allow = None,
     color: Annotated[
         str, typer.Option("--color", metavar="auto|always|never", help="Colors in text.")
@@ -682,12 +694,12 @@ def _repro(
     Exit status: 0 written, and verified in a fresh Python; 1 not verified, or there is none;
     2 fullgraph could not do its work.
     """
-    from fullgraph.cli.delivery import Delivery, Out
-    from fullgraph.cli.repro import Wish
-    from fullgraph.cli.show import Chosen
+    from fullgraph.cli.delivery import Delivery, ScriptDestination
+    from fullgraph.cli.repro import ReproRequest
+    from fullgraph.cli.show import ChosenPlace
     from fullgraph.session.repro_files import folder_of
 
-    chosen = Chosen.read(place)
+    chosen = ChosenPlace.parse(place)
     backend = backend or ("inductor" if accuracy else "")
     if code and not is_known_selector(code):
         raise typer.BadParameter(
@@ -695,34 +707,34 @@ def _repro(
         )
     if code and backend:
         raise typer.BadParameter("--backend is not about a finding.", param_hint="--code")
-    wish = Wish(
+    request = ReproRequest(
         chosen,
         code,
         target or chosen.target,
-        _word("--backend", backend, _BACKENDS),
+        _parse_word("--backend", backend, _BACKENDS),
         accuracy,
     )
     flags = {
-        "interpreter": of_here(python),
+        "interpreter": resolve_here(python),
         "mode": mode,
         "timeout": timeout,
-        "sandbox-allow": joined(allow),
+        "sandbox-allow": split_values(allow),
         "repro-time-budget": time_budget,
         "repro-data": data or None,
     }
-    project, resolved = settings_of(common_folder([chosen.file]), flags)
+    project, resolved = load_settings(common_folder([chosen.file]), flags)
     try:
-        kept_in = Out.read(out, folder_of(resolved.settings, project.root))
+        destination = ScriptDestination.parse(out, folder_of(resolved.settings, project.root))
     except FileExistsError:
         raise typer.BadParameter(
             f"{out} is there already, and no file is overwritten.", param_hint="--out"
         ) from None
     delivery = Delivery(
-        wish,
-        kept_in,
-        form=_word("--format", form, ("text", "json")),
+        request,
+        destination,
+        form=_parse_word("--format", form, ("text", "json")),
         issue=issue,
-        color=_word("--color", color, COLORS),
+        color=_parse_word("--color", color, COLORS),
         quiet=quiet,
     )
     raise typer.Exit(
@@ -733,7 +745,7 @@ def _repro(
 
 
 @app.command("fix")
-def _fix(
+def _fix_command(
     paths: Annotated[list[str], typer.Argument(metavar="PATHS", help="Files and folders.")],
     diff: Annotated[
         bool, typer.Option("--diff", help="Show the changes and write nothing.")
@@ -782,44 +794,49 @@ def _fix(
 
     Exit status: 0 no break is left, 1 some are, 2 something that was asked for could not be done.
     """
-    from fullgraph.cli.fix import difference, fix_files
+    from fullgraph.cli.fix import file_diff, fix_files
     from fullgraph.render.fixes import FixedFile, fixed_json, fixed_text
 
-    form = _word("--format", form, ("text", "json"))
+    form = _parse_word("--format", form, ("text", "json"))
     flags: dict[str, Any] = {
-        "interpreter": of_here(python),
+        "interpreter": resolve_here(python),
         "mode": mode,
-        "select": joined(select),
-        "ignore": joined(ignore),
+        "select": split_values(select),
+        "ignore": split_values(ignore),
         "jobs": jobs,
         "timeout": timeout,
         "memory-limit": memory_limit,
         "max-targets": max_targets,
         "try-paths": try_paths,
         "export": export,
-        "sandbox-allow": joined(allow),
-        "extra-paths": paths_of_here(joined(extra_paths)),
-        "exclude": joined(exclude),
+        "sandbox-allow": split_values(allow),
+        "extra-paths": resolve_folders(split_values(extra_paths)),
+        "exclude": split_values(exclude),
     }
-    project, resolved = settings_of(common_folder(paths), flags)
-    found = sources.find(tuple(dict.fromkeys(paths)), resolved.settings.exclude, project.root)
-    progress = Progress(wanted=not quiet)
-    out, err = (paint_for(one, _word("--color", color, COLORS)) for one in (sys.stdout, sys.stderr))
+    project, resolved = load_settings(common_folder(paths), flags)
+    found = sources.find_sources(
+        tuple(dict.fromkeys(paths)), resolved.settings.exclude, project.root
+    )
+    progress = ProgressLine(wanted=not quiet)
+    out, err = (
+        paint_for(stream, _parse_word("--color", color, COLORS))
+        for stream in (sys.stdout, sys.stderr)
+    )
 
-    def problem(sentence: str) -> None:
+    def print_problem(sentence: str) -> None:
         write(sys.stderr, f"{err(Style.ERROR, 'error:')} {sentence}\n")
 
-    def done(file: FixedFile) -> None:
+    def print_result(file: FixedFile) -> None:
         progress.hide()
         if form == "json":
             return
-        text = difference(file) if diff else ""
+        text = file_diff(file) if diff else ""
         summary = fixed_text(file, out, verbose=verbose)
         write(sys.stdout, text)
         write(sys.stderr if diff else sys.stdout, f"{summary}\n" if summary else "")
 
     for sentence in (*resolved.problems, *found.problems):
-        problem(sentence)
+        print_problem(sentence)
     try:
         run = interruption.run(
             fix_files(
@@ -831,22 +848,22 @@ def _fix(
                 backend=backend,
                 forecast=forecast,
                 write=not diff,
-                tell=progress.show,
-                done=done,
+                show_progress=progress.show,
+                on_file_done=print_result,
             )
         )
     except Interrupted as end:
         raise typer.Exit(end.status) from None
-    except Unusable as error:
-        problem(str(error))
+    except EngineUnusable as error:
+        print_problem(str(error))
         raise typer.Exit(UNABLE) from None
     finally:
         progress.hide()
     for file in run.files:
         if file.problem or file.fixed.problem:
-            problem(file.problem or file.fixed.problem)
+            print_problem(file.problem or file.fixed.problem)
     if form == "json":
-        with utf8(sys.stdout) as stream:
+        with as_utf8(sys.stdout) as stream:
             stream.write(fixed_json(run.files, run.torch, found.problems) + "\n")
     if run.incomplete or found.problems:
         raise typer.Exit(UNABLE)
@@ -854,7 +871,7 @@ def _fix(
 
 
 @app.command("trust")
-def _trust(
+def _trust_command(
     folders: Annotated[
         list[Path] | None,
         typer.Argument(metavar="[FOLDERS]...", help="Projects; without any, the current folder."),
@@ -867,7 +884,7 @@ def _trust(
     """
     known = TrustedFolders(trusted_folders_file(os.environ))
     chosen = folders or [Path.cwd()]
-    missing = next((one for one in chosen if not remove and not one.is_dir()), None)
+    missing = next((folder for folder in chosen if not remove and not folder.is_dir()), None)
     if missing is not None:
         print(f"fullgraph: {missing} is no folder; name the folder of a project.", file=sys.stderr)
         raise typer.Exit(UNABLE)
@@ -880,7 +897,7 @@ def _trust(
 
 
 @app.command("engine")
-def _kept(
+def _engine_command(
     action: Annotated[str, typer.Argument(metavar="status|stop")] = "status",
 ) -> None:
     """Show or stop the engines that stay for later commands, so that these need not import torch.
@@ -890,7 +907,7 @@ def _kept(
     from fullgraph.cli.kept_engines import kept_engines
     from fullgraph.engines.background import Unavailable
 
-    stop = _word("ACTION", action, ("status", "stop")) == "stop"
+    stop = _parse_word("ACTION", action, ("status", "stop")) == "stop"
     try:
         found = interruption.run(kept_engines(os.environ, stop=stop))
     except Interrupted as end:
@@ -898,18 +915,18 @@ def _kept(
     except Unavailable as error:
         write(sys.stderr, f"error: {error}\n")
         raise typer.Exit(UNABLE) from None
-    for one in found:
-        if one.problem:
-            write(sys.stderr, f"error: {one.problem}\n")
+    for kept_engine in found:
+        if kept_engine.problem:
+            write(sys.stderr, f"error: {kept_engine.problem}\n")
         else:
-            write(sys.stdout, f"{'Stopped ' if stop else ''}{one.text()}\n")
+            write(sys.stdout, f"{'Stopped ' if stop else ''}{kept_engine.format_line()}\n")
     if not found:
         write(sys.stdout, "No engine is kept.\n")
-    raise typer.Exit(UNABLE if any(one.problem for one in found) else CLEAN)
+    raise typer.Exit(UNABLE if any(kept_engine.problem for kept_engine in found) else CLEAN)
 
 
 @app.command("doctor")
-def _doctor(
+def _doctor_command(
     python: Annotated[_Text, typer.Option("--python", help=_HELP["interpreter"])] = None,
     allow: _Allow = None,
     color: Annotated[
@@ -920,14 +937,14 @@ def _doctor(
 
     Exit status: 0 all is well, 1 something is degraded, 2 the engine cannot work.
     """
-    color = _word("--color", color, COLORS)
-    flags = {"interpreter": of_here(python), "sandbox-allow": joined(allow)}
-    project, resolved = settings_of(Path.cwd(), flags)
+    color = _parse_word("--color", color, COLORS)
+    flags = {"interpreter": resolve_here(python), "sandbox-allow": split_values(allow)}
+    project, resolved = load_settings(Path.cwd(), flags)
     try:
         examination = interruption.run(examine(project, resolved, os.environ))
     except Interrupted as end:
         raise typer.Exit(end.status) from None
-    write(sys.stdout, examination.text(paint_for(sys.stdout, color)) + "\n")
+    write(sys.stdout, examination.format_text(paint_for(sys.stdout, color)) + "\n")
     raise typer.Exit(examination.status)
 
 
@@ -938,7 +955,11 @@ def _check_sides(
     reports: Sequence[Path] | None,
     settings_of_checks: Mapping[str, Any],
 ) -> None:
-    """Whether what ``diff`` was given makes two sides."""
+    """Check that the arguments of ``diff`` describe two sides.
+
+    Raises:
+        typer.BadParameter: They do not.
+    """
     if reports is not None:
         if len(reports) != 2:
             raise typer.BadParameter("Give two reports, old and new.", param_hint="--report")
@@ -969,7 +990,7 @@ _BACKENDS = typing.get_args(Backend)
 _Word = TypeVar("_Word", bound=str)
 
 
-def _word(flag: str, given: str, known: Sequence[_Word]) -> _Word:
+def _parse_word(flag: str, given: str, known: Sequence[_Word]) -> _Word:
     for word in known:
         if given == word:
             return word

@@ -1,7 +1,7 @@
-"""Findings that an earlier check has reported, so that CI speaks up for new ones only.
+"""Hide findings of an earlier check, so that CI only reports new ones.
 
-A baseline is a report of ``fullgraph check --format json``. Lines move and are edited, so findings
-are told by their code, their message and the code they are about, then by the target they are in.
+A baseline is a report of ``fullgraph check --format json``. Because lines move and change, findings
+are compared by their code, message and source text, then by their target.
 """
 
 from __future__ import annotations
@@ -12,50 +12,55 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fullgraph.cli.check_report import CheckReport, ReportedFinding
-from fullgraph.cli.matching import SAME, Trait, matched
-from fullgraph.cli.sources import absolute
+from fullgraph.cli.matching import SAME, Trait, match_items
+from fullgraph.cli.sources import absolute_path
 from fullgraph.domain.findings import FileFinding
-from fullgraph.domain.paths import with_short_paths
+from fullgraph.domain.paths import shorten_paths
 from fullgraph.render.checked import CheckedFile
-from fullgraph.render.json import finding_words
+from fullgraph.render.json import finding_source
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """Without a report nothing is known."""
+    """Findings of an earlier report; without a report it is empty."""
 
     known: Mapping[Path, tuple[Trait, ...]] = dataclasses.field(default_factory=dict)
-    """By absolute path."""
+    """Known findings by the absolute path of their file."""
 
     @classmethod
     def read(cls, path: Path) -> Baseline:
-        """A report that ``fullgraph check --format json`` has written.
+        """Read a report of ``fullgraph check --format json``.
 
         Raises:
-            Unreadable: it cannot be read, or is something else.
+            Unreadable: The file cannot be read, or is not a report.
         """
         files = CheckReport.read(path).files
-        return cls({absolute(Path(file.path)): tuple(map(_known, file.findings)) for file in files})
+        return cls(
+            {
+                absolute_path(Path(file.path)): tuple(map(_known_trait, file.findings))
+                for file in files
+            }
+        )
 
-    def settle(self, file: CheckedFile) -> CheckedFile:
-        """The file with the findings that are new, and how many are not.
+    def hide_known(self, file: CheckedFile) -> CheckedFile:
+        """Return the file with its new findings only, and the number of known ones.
 
-        Where there are more of one kind than before, and nothing tells which of them is new, all
-        of them are shown.
+        If there are more findings of one kind than before, and nothing distinguishes the new ones,
+        all of them are shown.
         """
-        known = self.known.get(absolute(Path(file.path)), ())
-        pairs = matched(known, [_trait(file, item) for item in file.findings], SAME)
+        known = self.known.get(absolute_path(Path(file.path)), ())
+        pairs = match_items(known, [_finding_trait(file, item) for item in file.findings], SAME)
         new = tuple(item for number, item in enumerate(file.findings) if number not in pairs)
         return dataclasses.replace(file, findings=new, known=len(pairs))
 
 
-def _known(finding: ReportedFinding) -> Trait:
-    """As a check has it now: messages of earlier versions may have whole paths."""
+def _known_trait(finding: ReportedFinding) -> Trait:
+    """Shorten the paths in a message as current checks do; earlier versions wrote full paths."""
     trait = finding.trait
-    return dataclasses.replace(trait, message=with_short_paths(trait.message, str(Path.cwd())))
+    return dataclasses.replace(trait, message=shorten_paths(trait.message, str(Path.cwd())))
 
 
-def _trait(file: CheckedFile, item: FileFinding) -> Trait:
+def _finding_trait(file: CheckedFile, item: FileFinding) -> Trait:
     finding = item.finding
     line = finding.range.start.line
-    return Trait(finding.code, finding.message, finding.target, finding_words(file, item), line)
+    return Trait(finding.code, finding.message, finding.target, finding_source(file, item), line)

@@ -1,4 +1,4 @@
-"""Checking many files through one engine. The result is plain data; nothing is printed here."""
+"""Check many files with one engine. The result is plain data; nothing is printed here."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Protocol
 
 from fullgraph.cli import sources
-from fullgraph.cli.sources import SourceFile, Unreadable
-from fullgraph.domain.causes import by_cause
+from fullgraph.cli.sources import SourceFile, UnreadableFile
+from fullgraph.domain.causes import group_by_cause
 from fullgraph.domain.positions import TextPositions, text_hash
 from fullgraph.domain.reports import ShownReport
 from fullgraph.engines import EngineState, EngineStatus, sentences
 from fullgraph.fixes.tracing import Asked
 from fullgraph.kept import KeptFor, Recorder
-from fullgraph.render.checked import Checked, CheckedFile
+from fullgraph.render.checked import CheckedFile, CheckResults
 from fullgraph.session.findings import merge
 from fullgraph.session.ignores import kept
 from fullgraph.session.probe_runs import on_probes
@@ -43,12 +43,12 @@ from fullgraph_engine.protocol import (
     Timings,
 )
 
-# With this finding all is said: that the file was not traced is no failure of the tool.
+# The syntax error explains why the file was not traced; the check itself did not fail.
 _SYNTAX = "trace/syntax-error"
 
 
-class Tracer(Protocol):
-    """What a check needs of :class:`fullgraph.engines.Engine`."""
+class CheckEngine(Protocol):
+    """The part of :class:`fullgraph.engines.Engine` that a check needs."""
 
     async def start(self) -> None: ...
 
@@ -63,58 +63,58 @@ class Tracer(Protocol):
     def kill(self) -> None: ...
 
 
-class Listener(Protocol):
-    """Who is told how a check goes on."""
+class CheckListener(Protocol):
+    """Receives the progress of a check."""
 
-    def starting(self) -> None:
-        """The engine is being started, which takes seconds."""
+    def on_engine_start(self) -> None:
+        """The engine is starting, which takes seconds."""
 
-    def tracing(self, path: str, target: str) -> None: ...
+    def on_target(self, path: str, target: str) -> None: ...
 
-    def importing(self, path: str, module: str) -> None:
-        """What the file imports is being executed, which may take seconds."""
+    def on_import(self, path: str, module: str) -> None:
+        """The imports of a file are running, which may take seconds."""
 
-    def measuring(self, path: str, target: str) -> None:
-        """Its calls are timed, which takes as long as its compilation."""
+    def on_measure(self, path: str, target: str) -> None:
+        """A target is being measured, which takes as long as its compilation."""
 
-    def done(self, file: CheckedFile) -> None:
-        """A file is done. Files come in the order in which they were given."""
+    def on_file_done(self, file: CheckedFile) -> None:
+        """A file is finished; files are reported in the order in which they were given."""
 
 
-class Unusable(Exception):
-    """The engine cannot work, in a sentence with the next step."""
+class EngineUnusable(Exception):
+    """Raised if the engine cannot work; the message says why and what to do."""
 
 
 @contextlib.asynccontextmanager
-async def working(engine: Tracer) -> AsyncIterator[EngineStatus]:
-    """Start an engine, and end it behind the block.
+async def running_engine(engine: CheckEngine) -> AsyncIterator[EngineStatus]:
+    """Start an engine, and stop it at the end of the block.
 
     Raises:
-        Unusable: it cannot work.
+        Unusable: The engine cannot work.
     """
     try:
         await engine.start()
         status = await engine.ready()
-        check_usable(status)
+        require_usable(status)
         yield status
     finally:
-        # Not asked to end: there is nothing that it could lose.
+        # Killing is safe: the engine does not have unsaved state.
         engine.kill()
         await engine.close()
 
 
-def check_usable(status: EngineStatus) -> None:
-    """Whether an engine of this status can work.
+def require_usable(status: EngineStatus) -> None:
+    """Raise an error unless an engine with this status can work.
 
     Raises:
-        Unusable: it cannot.
+        Unusable: The engine cannot work.
     """
     if status.state is not EngineState.READY:
-        raise Unusable(sentences(status.message, status.next_step))
+        raise EngineUnusable(sentences(status.message, status.next_step))
 
 
-class Check:
-    """One check of some files with one engine, which is started when a file first needs it."""
+class FileCheck:
+    """A check of files with one engine, which is started when a file first needs it."""
 
     def __init__(
         self,
@@ -122,73 +122,73 @@ class Check:
         *,
         settings: Settings,
         project: Path,
-        tracer: Callable[[], Tracer],
-        listener: Listener,
+        engine: Callable[[], CheckEngine],
+        listener: CheckListener,
         texts: dict[str, str] | None = None,
         forecast: bool = False,
         measure: bool = False,
         timings: bool = False,
-        settle: Callable[[CheckedFile], CheckedFile] = lambda file: file,
-        kept: KeptFor | None = None,
+        hide_known: Callable[[CheckedFile], CheckedFile] = lambda file: file,
+        result_cache: KeptFor | None = None,
     ) -> None:
         self._files = files
         self._settings = settings
         self._project = project
         self._folder = str(project or Path.cwd())
-        self._make_tracer = tracer
+        self._make_engine = engine
         self._listener = listener
         self._forecast = forecast
         self._measure = measure
         self._timings = timings
-        self._settle = settle
-        """Leaves out what is known of a file."""
-        self._kept = kept
-        """Results of earlier checks."""
+        self._hide_known = hide_known
+        """Removes the findings that a baseline contains."""
+        self._result_cache = result_cache
+        """Cached results of earlier checks."""
         self._status_before: EngineStatus | None = None
-        """Of the engine that these are from."""
+        """Status of the engine that computed the cached results."""
         self._texts = texts or {}
-        """Texts that are not read from disk, by path."""
+        """Texts by path that replace the contents of files on disk."""
         self._programs = WorkspacePrograms()
         self._shown = frozenset(str(file.absolute) for file in files)
-        self._tracer: Tracer | None = None
+        self._engine: CheckEngine | None = None
         self._status: EngineStatus | None = None
         self._starting = asyncio.Lock()
-        # What else is traced would slow down what is measured.
+        # Other traces would distort measurements.
         self._parallel = 1 if measure else min(settings.parallel, max(1, len(files)))
 
-    async def run(self) -> Checked:
-        """Check all files. Cancelling it kills everything that was started."""
+    async def run(self) -> CheckResults:
+        """Check all files. Cancelling this call kills the engine."""
         began = time.monotonic()
         room = asyncio.Semaphore(self._parallel)
 
-        async def checked(source: SourceFile) -> CheckedFile:
+        async def check_source(source: SourceFile) -> CheckedFile:
             async with room:
-                return await self._file(source)
+                return await self._check_file(source)
 
-        tasks = [asyncio.create_task(checked(source)) for source in self._files]
+        tasks = [asyncio.create_task(check_source(source)) for source in self._files]
         done: list[CheckedFile] = []
         problems: list[str] = []
         try:
             for task in tasks:
                 done.append(await task)
-                self._listener.done(done[-1])
-        except Unusable as error:
+                self._listener.on_file_done(done[-1])
+        except EngineUnusable as error:
             problems.append(str(error))
         except asyncio.CancelledError:
-            if self._tracer is not None:
-                self._tracer.kill()
+            if self._engine is not None:
+                self._engine.kill()
             raise
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            if self._tracer is not None:
-                await self._tracer.close()
+            if self._engine is not None:
+                await self._engine.close()
         status = self._status or self._status_before
         if status is not None and not problems:
             hidden = warning(status, unseen(status, self._settings))
             problems += [hidden] if hidden else []
-        return Checked(
+        return CheckResults(
             tuple(done),
             torch=status.torch if status is not None else "",
             python=status.python if status is not None else "",
@@ -196,56 +196,56 @@ class Check:
             problems=tuple(problems),
         )
 
-    async def _file(self, source: SourceFile) -> CheckedFile:
+    async def _check_file(self, source: SourceFile) -> CheckedFile:
         absolute = str(source.absolute)
         try:
             text = self._texts.get(source.path)
             if text is None:
-                text = sources.read(source)
-        except Unreadable as error:
+                text = sources.read_source(source)
+        except UnreadableFile as error:
             return CheckedFile(source.path, absolute, TextPositions(""), problem=str(error))
         file = CheckedFile(source.path, absolute, TextPositions(text))
         if not text.strip():
-            return _noted(file, source, "The file is empty: there is nothing to trace.")
+            return _add_note(file, source, "The file is empty: there is nothing to trace.")
         if not source.named and not may_have_targets(text):
             return file
-        traced = await self._traced(file, text)
+        traced = await self._trace_file(file, text)
         if traced.targets or traced.findings or traced.problem or traced.notes:
             return traced
-        return _noted(
+        return _add_note(
             traced,
             source,
             "Nothing to trace: there is no module class, and no function with a probe.",
         )
 
-    async def _ready(self) -> Tracer:
+    async def _ready_engine(self) -> CheckEngine:
         async with self._starting:
-            if self._tracer is None:
-                self._listener.starting()
-                self._tracer = self._make_tracer()
-                await self._tracer.start()
+            if self._engine is None:
+                self._listener.on_engine_start()
+                self._engine = self._make_engine()
+                await self._engine.start()
             if self._status is None:
-                self._status = await self._tracer.ready()
-            check_usable(self._status)
-        return self._tracer
+                self._status = await self._engine.ready()
+            require_usable(self._status)
+        return self._engine
 
-    async def _events(self, request: Analyze) -> AsyncIterator[Event]:
-        """What an engine says of a text, or has said of it before."""
-        known = self._kept.find(request) if self._kept is not None else None
+    async def _read_events(self, request: Analyze) -> AsyncIterator[Event]:
+        """Yield the events of an analysis, from the cache if it has them."""
+        known = self._result_cache.find(request) if self._result_cache is not None else None
         if known is not None and known.is_whole:
             self._status_before = known.status
             for event in known.events:
                 yield event
             return
-        tracer = await self._ready()
+        tracer = await self._ready_engine()
         recorder = Recorder()
         async for event in tracer.analyze(request):
             recorder.hear(event)
             yield event
-        if self._kept is not None and self._status is not None:
-            self._kept.keep(request, recorder.results(self._status))
+        if self._result_cache is not None and self._status is not None:
+            self._result_cache.keep(request, recorder.results(self._status))
 
-    async def _traced(self, file: CheckedFile, text: str) -> CheckedFile:
+    async def _trace_file(self, file: CheckedFile, text: str) -> CheckedFile:
         began = time.monotonic()
         request = analyze_request(
             name=file.absolute,
@@ -258,7 +258,7 @@ class Check:
         request = with_programs(
             request, self._programs, self._project, self._settings.program_files, self._shown
         )
-        # So many files go on at once that all together there are never more than ``jobs`` runs.
+        # Divide the jobs among all files that run at the same time.
         jobs = max(1, self._settings.parallel // self._parallel)
         request = dataclasses.replace(request, jobs=jobs, timings=self._timings)
         timings: list[Timings] = []
@@ -268,7 +268,7 @@ class Check:
         notes: list[str] = []
         names: list[str] = []
         problem = ""
-        async for event in self._events(request):
+        async for event in self._read_events(request):
             if isinstance(event, FindingFound):
                 findings.append(event.finding)
             elif isinstance(event, TargetDone):
@@ -277,15 +277,15 @@ class Check:
                 forecasts.append(event)
                 findings += event.findings
             elif isinstance(event, Restarted):
-                for told in (findings, forecasts, notes, timings):
-                    told.clear()
+                for collected in (findings, forecasts, notes, timings):
+                    collected.clear()
                 reports.clear()
             elif isinstance(event, Timings):
                 timings.append(event)
             elif isinstance(event, Importing):
-                self._listener.importing(file.path, event.module)
+                self._listener.on_import(file.path, event.module)
             elif isinstance(event, TargetStarted):
-                self._listener.tracing(file.path, event.name)
+                self._listener.on_target(file.path, event.name)
             elif isinstance(event, TargetsFound):
                 names = [target.name for target in event.targets]
                 notes += [event.note] if event.note else []
@@ -312,16 +312,16 @@ class Check:
             from fullgraph.fixes.measuring import measured
 
             timed = await measured(
-                await self._ready(),
+                await self._ready_engine(),
                 request,
                 ordered,
-                lambda name: self._listener.measuring(file.path, name),
+                lambda name: self._listener.on_measure(file.path, name),
             )
             traced = dataclasses.replace(traced, timed=timed)
-        settled = self._settle(traced)
-        return dataclasses.replace(settled, findings=by_cause(settled.findings))
+        settled = self._hide_known(traced)
+        return dataclasses.replace(settled, findings=group_by_cause(settled.findings))
 
 
-def _noted(file: CheckedFile, source: SourceFile, note: str) -> CheckedFile:
-    """With a note where the user asked for this very file, and would wonder at silence."""
+def _add_note(file: CheckedFile, source: SourceFile, note: str) -> CheckedFile:
+    """Add a note to a file that the user named; files found in folders get no notes."""
     return dataclasses.replace(file, notes=(*file.notes, note)) if source.named else file

@@ -1,7 +1,7 @@
-"""The command line of a usual check, read in no time.
+"""Parse the command line of a common check without the command line library.
 
-The library that reads all command lines takes longer to load than a check takes whose engine is
-there. What is not read here is left to it, together with everything that is wrong.
+Importing the library takes longer than a check with a running engine. Unknown and wrong arguments
+are left to the library.
 """
 
 from __future__ import annotations
@@ -10,7 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fullgraph.cli.check_command import COLORS, FORMATS, CheckJob, joined, of_here, piped
+from fullgraph.cli.check_command import (
+    COLORS,
+    FORMATS,
+    CheckJob,
+    resolve_here,
+    run_piped,
+    split_values,
+)
 
 _SWITCHES = {
     "--quiet": "quiet",
@@ -38,22 +45,22 @@ _LISTS = {f"--{name}": name for name in ("select", "ignore", "severity", "exclud
 
 @dataclass(frozen=True)
 class CheckArguments:
-    """A job, and settings by name."""
+    """A check, and its settings by name."""
 
     job: CheckJob
     flags: dict[str, Any] = field(default_factory=dict)
 
 
-def check(arguments: Sequence[str]) -> int | None:
-    """Check, and return the exit status; None where these arguments are not read here."""
+def run_check(arguments: Sequence[str]) -> int | None:
+    """Check files and return the exit status; None if the library must parse the arguments."""
     read = read_arguments(arguments)
     if read is None:
         return None
-    return piped(lambda: read.job.run(read.flags))
+    return run_piped(lambda: read.job.run(read.flags))
 
 
 def read_arguments(arguments: Sequence[str]) -> CheckArguments | None:
-    """What is behind ``fullgraph check``; None where it is not certain what it means."""
+    """Parse the arguments of ``fullgraph check``; None if the library must parse them."""
     paths: list[str] = []
     switches: set[str] = set()
     texts: dict[str, str] = {}
@@ -93,8 +100,8 @@ def read_arguments(arguments: Sequence[str]) -> CheckArguments | None:
         verbose="verbose" in switches,
         forecast="forecast" in switches,
     )
-    joint = {key: joined(values) for key, values in lists.items()}
+    joint = {key: split_values(values) for key, values in lists.items()}
     flags: dict[str, Any] = {**texts, **joint, **chosen}
     if "interpreter" in flags:
-        flags["interpreter"] = of_here(flags["interpreter"])
+        flags["interpreter"] = resolve_here(flags["interpreter"])
     return CheckArguments(job, flags)

@@ -1,6 +1,6 @@
-"""What ``fullgraph check`` does once its command line is read; parts of it do for others as well.
+"""Run ``fullgraph check`` after its command line was parsed; other commands share parts of it.
 
-Nothing here loads the library that reads command lines: it takes longer than all the rest.
+This module does not import the command line library, which takes longer than all the rest.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any, TextIO
 
 from fullgraph.cli import interruption, sources
 from fullgraph.cli.baseline import Baseline
-from fullgraph.cli.check import Check, Unusable
+from fullgraph.cli.check import EngineUnusable, FileCheck
 from fullgraph.cli.interruption import Interrupted
-from fullgraph.cli.report import Format, Report
-from fullgraph.cli.sources import SourceFile, Unreadable
-from fullgraph.cli.terminal import Color, utf8, write
+from fullgraph.cli.report import CheckPrinter, Format
+from fullgraph.cli.sources import SourceFile, UnreadableFile
+from fullgraph.cli.terminal import Color, as_utf8, write
 from fullgraph.domain.codes import Severity
 from fullgraph.engines import (
     AnyEngine,
@@ -30,7 +30,7 @@ from fullgraph.engines import (
     shared_or_own,
 )
 from fullgraph.kept import KeptFor, Store, engine_basis
-from fullgraph.render.checked import Checked
+from fullgraph.render.checked import CheckResults
 from fullgraph.session.allowances import allowed
 from fullgraph.session.recordings import recording_of
 from fullgraph.session.settings import (
@@ -53,7 +53,7 @@ COLORS: tuple[Color, ...] = ("auto", "always", "never")
 
 @dataclass(frozen=True)
 class CheckJob:
-    """What ``check`` was asked for, besides settings."""
+    """Options of ``check``, except settings."""
 
     paths: tuple[str, ...]
     stdin_name: str = "<stdin>"
@@ -68,14 +68,17 @@ class CheckJob:
     output: Path | None = None
 
     def run(self, flags: Mapping[str, Any]) -> int:
-        """Check and print what was found; the exit status. ``flags`` are settings by name."""
+        """Check files, print the findings, and return the exit status.
+
+        ``flags`` are settings by name.
+        """
         try:
             known = Baseline.read(self.baseline) if self.baseline is not None else Baseline()
-        except Unreadable as error:
+        except UnreadableFile as error:
             write(sys.stderr, f"error: {error}\n")
             return UNABLE
         named = [self.stdin_name if path == sources.STANDARD_INPUT else path for path in self.paths]
-        project, resolved = settings_of(common_folder(named), flags)
+        project, resolved = load_settings(common_folder(named), flags)
         with contextlib.ExitStack() as cleanup:
             out = sys.stdout
             if self.output is not None:
@@ -85,33 +88,35 @@ class CheckJob:
                     write(sys.stderr, f"error: Cannot write {self.output}: {error.strerror}.\n")
                     return UNABLE
             elif self.form in ("json", "sarif"):
-                # These are UTF-8 whatever the terminal speaks.
-                out = cleanup.enter_context(utf8(sys.stdout))
-            return self._run(out, project, resolved, known)
+                # These formats are UTF-8 on every terminal.
+                out = cleanup.enter_context(as_utf8(sys.stdout))
+            return self._run_check(out, project, resolved, known)
 
-    def _run(self, out: TextIO, project: Project, resolved: Resolved, known: Baseline) -> int:
+    def _run_check(self, out: TextIO, project: Project, resolved: Resolved, known: Baseline) -> int:
         texts: dict[str, str] = {}
-        given = self._given(texts)
-        found = sources.find(given.named, resolved.settings.exclude, project.root)
+        given = self._read_paths(texts)
+        found = sources.find_sources(given.named, resolved.settings.exclude, project.root)
         files = (*given.files, *found.files)
-        report = Report(out, self.form, self.color, quiet=self.quiet, files=len(files))
-        report.warnings(resolved.problems)
-        report.remarks(found.remarks)
+        report = CheckPrinter(out, self.form, self.color, quiet=self.quiet, files=len(files))
+        report.print_warnings(resolved.problems)
+        report.print_remarks(found.remarks)
         recordings = (recording_of(str(file.absolute), project.root) for file in files)
-        report.warnings(dict.fromkeys(one.problem for one in recordings if one.problem))
+        report.print_warnings(
+            dict.fromkeys(recording.problem for recording in recordings if recording.problem)
+        )
         problems = (*given.problems, *found.problems)
-        check = Check(
+        check = FileCheck(
             files,
             settings=resolved.settings,
             project=project.root,
-            tracer=lambda: engine_for(resolved.settings, project, report, verbose=self.verbose),
+            engine=lambda: engine_for(resolved.settings, project, report, verbose=self.verbose),
             listener=report,
             texts=texts,
             forecast=self.forecast,
             measure=self.measure,
             timings=self.timings,
-            settle=known.settle,
-            kept=self._kept(resolved.settings, project),
+            hide_known=known.hide_known,
+            result_cache=self._result_cache(resolved.settings, project),
         )
         try:
             checked = interruption.run(check.run())
@@ -120,10 +125,10 @@ class CheckJob:
             return end.status
         checked = dataclasses.replace(checked, problems=(*problems, *checked.problems))
         report.finish(checked)
-        return _status(checked, resolved.settings)
+        return _exit_status(checked, resolved.settings)
 
-    def _kept(self, settings: Settings, project: Project) -> KeptFor | None:
-        """Results of before; none where those of now are wanted for more than themselves."""
+    def _result_cache(self, settings: Settings, project: Project) -> KeptFor | None:
+        """Return the cache of results; None if the check needs more than results."""
         if not settings.cache or self.measure or self.timings or self.verbose:
             return None
         try:
@@ -133,29 +138,29 @@ class CheckJob:
         may = allowed(settings.sandbox_allow, Path.cwd())
         return KeptFor(Store(), engine_basis(interpreter.path, may, settings.engine_processes))
 
-    def _given(self, texts: dict[str, str]) -> _Given:
-        """What was named on the command line; standard input is read into ``texts``."""
+    def _read_paths(self, texts: dict[str, str]) -> _NamedPaths:
+        """Return the named paths; standard input is read into ``texts``."""
         named = tuple(path for path in self.paths if path != sources.STANDARD_INPUT)
         if len(named) == len(self.paths):
-            return _Given(named)
+            return _NamedPaths(named)
         name = self.stdin_name
         try:
-            texts[name] = sources.decoded(sys.stdin.buffer.read(), name)
-        except Unreadable as error:
-            return _Given(named, problems=(str(error),))
-        # A name that is no path stays one: the engine must not look for such a file.
+            texts[name] = sources.decode_source(sys.stdin.buffer.read(), name)
+        except UnreadableFile as error:
+            return _NamedPaths(named, problems=(str(error),))
+        # A name such as ``<stdin>`` stays as it is, so that the engine does not look for a file.
         path = Path(name) if name.startswith("<") else Path.cwd() / name
-        return _Given(named, files=(SourceFile(name, path, named=True),))
+        return _NamedPaths(named, files=(SourceFile(name, path, named=True),))
 
 
 @dataclass(frozen=True)
-class _Given:
+class _NamedPaths:
     named: tuple[str, ...]
     files: tuple[SourceFile, ...] = ()
     problems: tuple[str, ...] = ()
 
 
-def _status(checked: Checked, settings: Settings) -> int:
+def _exit_status(checked: CheckResults, settings: Settings) -> int:
     if checked.incomplete:
         return UNABLE
     if checked.reaches(settings.exit_severity):
@@ -165,27 +170,31 @@ def _status(checked: Checked, settings: Settings) -> int:
 
 
 def engine_for(
-    settings: Settings, project: Project, report: Report | None = None, *, verbose: bool = False
+    settings: Settings,
+    project: Project,
+    report: CheckPrinter | None = None,
+    *,
+    verbose: bool = False,
 ) -> AnyEngine:
-    """The engine that traces everything; a report gets its output, where that was asked for.
+    """Return an engine for the settings; ``report`` receives its output if ``verbose`` is set.
 
     Raises:
-        Unusable: there is no interpreter to start it in.
+        Unusable: No interpreter was found.
     """
     try:
         interpreter = find_interpreter(settings.interpreter, project.root, os.environ)
     except InterpreterNotFound as error:
-        raise Unusable(str(error)) from error
+        raise EngineUnusable(str(error)) from error
     if report is not None and interpreter.remark:
-        report.remarks([interpreter.remark])
+        report.print_remarks([interpreter.remark])
 
     def on_log(log: Log) -> None:
         if report is not None and verbose:
-            report.log(log.text)
+            report.print_log(log.text)
 
     def on_note(sentence: str) -> None:
         if report is not None and verbose:
-            report.remarks([sentence])
+            report.print_remarks([sentence])
 
     return shared_or_own(
         EngineListener(log=on_log),
@@ -193,14 +202,14 @@ def engine_for(
         keep=settings.engine_keep_seconds,
         cwd=project.root,
         processes=settings.engine_processes,
-        # What was typed is relative to where it was typed.
+        # Paths on the command line are relative to the current folder.
         allowed=allowed(settings.sandbox_allow, Path.cwd()),
         on_note=on_note,
     )
 
 
-def settings_of(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolved]:
-    """The project of a check and the settings in force; a bad flag ends the command."""
+def load_settings(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolved]:
+    """Return the project of a check and its settings; exit with an error if a flag is invalid."""
     source = command_line_source(flags)
     bad = resolve(source).problems
     if bad:
@@ -214,7 +223,7 @@ def settings_of(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolve
 
 
 def common_folder(paths: Sequence[str]) -> Path:
-    """The folder that holds everything named."""
+    """Return the innermost folder that contains all paths."""
     absolute = [Path.cwd() / path for path in paths if not path.startswith("<")]
     if not absolute:
         return Path.cwd()
@@ -222,31 +231,32 @@ def common_folder(paths: Sequence[str]) -> Path:
     return Path(os.path.commonpath([os.path.abspath(folder) for folder in folders]))  # noqa: PTH100
 
 
-def of_here(path: str | None) -> str | None:
-    """A path that was typed is relative to where it was typed, not to the project."""
+def resolve_here(path: str | None) -> str | None:
+    """Make a path from the command line absolute; the names of commands stay as they are."""
     if path is None or not path.strip() or not (os.sep in path or path.startswith("~")):
         return path
     return str(Path.cwd() / Path(path).expanduser())
 
 
-def joined(texts: list[str] | None) -> list[str] | None:
-    """A flag that may be repeated, each time with several values."""
+def split_values(texts: list[str] | None) -> list[str] | None:
+    """Split the values of an option that can be repeated and that takes comma-separated values."""
     if not texts:
         return None
     return [part for text in texts for part in text.split(",")]
 
 
-def paths_of_here(paths: list[str] | None) -> list[str] | None:
-    """As ``of_here``, for folders."""
+def resolve_folders(paths: list[str] | None) -> list[str] | None:
+    """Make folders from the command line absolute."""
     return None if paths is None else [str(Path.cwd() / path) for path in paths]
 
 
-def piped(work: Callable[[], int]) -> int:
-    """The exit status of a command that writes as much as its reader wants."""
+def run_piped(work: Callable[[], int]) -> int:
+    """Run a command and return its exit status, also if the reader of its output closes the
+    pipe."""
     try:
         return work()
     except BrokenPipeError:
-        # Whoever read the output has seen enough. Python would complain again while it exits.
+        # Redirect the output, because Python would report the broken pipe again at exit.
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE

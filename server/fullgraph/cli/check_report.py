@@ -1,4 +1,4 @@
-"""Reports that ``fullgraph check --format json`` has written, as they are read back."""
+"""Read reports of ``fullgraph check --format json``."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from fullgraph.cli.matching import Trait
-from fullgraph.cli.sources import Unreadable
+from fullgraph.cli.sources import UnreadableFile
 from fullgraph.domain.codes import Severity
 from fullgraph.render.json import VERSION
 
 
 @dataclass(frozen=True)
 class ReportedFinding:
-    """``line`` and ``character`` count from zero; ``targets`` are all that reach it."""
+    """A finding of a report.
+
+    ``line`` and ``character`` are zero-based; ``targets`` are all targets that reach the finding.
+    """
 
     code: str
     severity: Severity
@@ -36,7 +39,7 @@ class ReportedFinding:
 
 @dataclass(frozen=True)
 class ReportedTarget:
-    """One target with one probe. A number is None where the torch of the check cannot show it."""
+    """The result of a target with one probe; a number is None if that torch cannot report it."""
 
     name: str
     line: int
@@ -53,7 +56,7 @@ class ReportedTarget:
 
 @dataclass(frozen=True)
 class ReportedFile:
-    """``known`` is how many findings a baseline has left out; ``problem`` as in CheckedFile."""
+    """A file of a report; ``known`` counts the findings that a baseline has hidden."""
 
     path: str
     targets: tuple[ReportedTarget, ...]
@@ -65,7 +68,7 @@ class ReportedFile:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """``torch`` and ``python`` are versions, empty where no engine was needed."""
+    """A whole report; ``torch`` and ``python`` are versions, empty if no engine was needed."""
 
     files: tuple[ReportedFile, ...]
     torch: str = ""
@@ -74,71 +77,71 @@ class CheckReport:
 
     @property
     def known(self) -> int:
-        """How many findings are left out because a baseline has them."""
+        """Number of findings that a baseline has hidden."""
         return sum(file.known for file in self.files)
 
     @classmethod
     def read(cls, path: Path) -> CheckReport:
-        """The report in a file.
+        """Read a report from a file.
 
         Raises:
-            Unreadable: it cannot be read, or is something else.
+            Unreadable: The file cannot be read, or is not a report.
         """
         try:
             text = path.read_text(encoding="utf-8")
         except OSError as error:
-            raise Unreadable(f"Cannot read {path}: {error.strerror or error}.") from error
+            raise UnreadableFile(f"Cannot read {path}: {error.strerror or error}.") from error
         except ValueError as error:
-            raise _foreign(path) from error
+            raise _not_a_report(path) from error
         return cls.parse(text, path)
 
     @classmethod
     def parse(cls, text: str, path: Path) -> CheckReport:
-        """The report that is written in a text; ``path`` is for what is said of a bad one.
+        """Parse a report; ``path`` is used in error messages.
 
         Raises:
-            Unreadable: it is something else.
+            Unreadable: The text is not a report.
         """
         try:
             plain = json.loads(text)
             version = plain["version"]
             if version == VERSION:
-                return _report(plain)
+                return _parse_report(plain)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise _foreign(path) from error
-        raise Unreadable(
+            raise _not_a_report(path) from error
+        raise UnreadableFile(
             f"{path} was written by a fullgraph that writes reports of version {version}; "
             f"write it again with this one, whose version is {VERSION}."
         )
 
 
-def _report(plain: Mapping[str, Any]) -> CheckReport:
+def _parse_report(plain: Mapping[str, Any]) -> CheckReport:
     return CheckReport(
-        files=tuple(_file(file) for file in plain["files"]),
+        files=tuple(_parse_file(file) for file in plain["files"]),
         torch=plain.get("torch") or "",
         python=plain.get("python") or "",
         problems=tuple(plain.get("errors", ())),
     )
 
 
-def _file(plain: Mapping[str, Any]) -> ReportedFile:
+def _parse_file(plain: Mapping[str, Any]) -> ReportedFile:
     return ReportedFile(
         path=plain["path"],
-        targets=tuple(_target(target) for target in plain["targets"]),
-        findings=tuple(_finding(finding) for finding in plain["findings"]),
+        targets=tuple(_parse_target(target) for target in plain["targets"]),
+        findings=tuple(_parse_finding(finding) for finding in plain["findings"]),
         notes=tuple(plain.get("notes", ())),
         problem=plain.get("error", ""),
         known=plain.get("known", 0),
     )
 
 
-def _target(plain: Mapping[str, Any]) -> ReportedTarget:
+def _parse_target(plain: Mapping[str, Any]) -> ReportedTarget:
     return ReportedTarget(
         name=plain["name"],
         line=plain["line"],
         status=plain["status"],
         mode=plain["mode"],
-        inputs=_inputs(plain["probe"]),
+        inputs=_parse_inputs(plain["probe"]),
         error=plain["error"] or "",
         graphs=plain["graphs"],
         ops=plain["ops"],
@@ -148,14 +151,14 @@ def _target(plain: Mapping[str, Any]) -> ReportedTarget:
     )
 
 
-def _inputs(probe: Mapping[str, str] | None) -> str:
+def _parse_inputs(probe: Mapping[str, str] | None) -> str:
     if probe is None:
         return ""
     init = f"init({probe['init']}) " if probe["init"] else ""
     return init + (probe["inputs"] or "no inputs")
 
 
-def _finding(plain: Mapping[str, Any]) -> ReportedFinding:
+def _parse_finding(plain: Mapping[str, Any]) -> ReportedFinding:
     start = plain["range"]["start"]
     target = plain["target"]
     return ReportedFinding(
@@ -172,8 +175,8 @@ def _finding(plain: Mapping[str, Any]) -> ReportedFinding:
     )
 
 
-def _foreign(path: Path) -> Unreadable:
-    return Unreadable(
+def _not_a_report(path: Path) -> UnreadableFile:
+    return UnreadableFile(
         f"{path} is not a report of fullgraph; write one with "
         f"`fullgraph check --format json --output {path}` and the paths to check."
     )

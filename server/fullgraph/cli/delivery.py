@@ -1,4 +1,4 @@
-"""Where ``fullgraph repro`` leaves the script, and what it prints."""
+"""Save and print the result of ``fullgraph repro``."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Literal
 
 from fullgraph.cli import interruption
-from fullgraph.cli.check import Unusable
+from fullgraph.cli.check import EngineUnusable
 from fullgraph.cli.interruption import Interrupted
-from fullgraph.cli.progress import Progress
-from fullgraph.cli.repro import Nothing, Reproduced, Wish, reproduced
-from fullgraph.cli.sources import Unreadable
-from fullgraph.cli.terminal import Color, paint_for, utf8, write
+from fullgraph.cli.progress import ProgressLine
+from fullgraph.cli.repro import NothingToReproduce, ReproRequest, ReproResult, reproduce_finding
+from fullgraph.cli.sources import UnreadableFile
+from fullgraph.cli.terminal import Color, as_utf8, paint_for, write
 from fullgraph.domain.phrases import listing
 from fullgraph.engines import AnyEngine
-from fullgraph.render.paint import OF_SEVERITY, Style
+from fullgraph.render.paint import SEVERITY_STYLES, Style
 from fullgraph.render.repro import issue_text, outcome_words
 from fullgraph.session.repro_data import Data, handed_over
 from fullgraph.session.repro_files import Kept, Unwritable, keep
@@ -32,35 +32,35 @@ _WARNING = ("warning", Style.WARNING)
 
 
 @dataclass(frozen=True)
-class Out:
-    """Where the script goes: into a folder under a name of our own, a file, or standard output."""
+class ScriptDestination:
+    """Destination of the script: a folder with a generated name, a file, or standard output."""
 
     folder: Path | None
     file: Path | None = None
 
     @classmethod
-    def read(cls, written: str | None, folder: Path) -> Out:
-        """``folder`` is for where nothing is written.
+    def parse(cls, option: str | None, folder: Path) -> ScriptDestination:
+        """Parse the option ``--out``; without it, the destination is ``folder``.
 
         Raises:
-            FileExistsError: the file is there, and must stay as it is.
+            FileExistsError: The file exists already.
         """
-        if written == STANDARD_OUTPUT:
+        if option == STANDARD_OUTPUT:
             return cls(None)
-        if written is None:
+        if option is None:
             return cls(folder)
-        path = Path.cwd() / Path(written).expanduser()
+        path = Path.cwd() / Path(option).expanduser()
         if path.is_dir() or path.suffix != ".py":
             return cls(path)
         if path.exists():
-            raise FileExistsError(written)
+            raise FileExistsError(option)
         return cls(path.parent, path)
 
-    def keep(self, reproduced: Reproduced, data: str) -> Kept | None:
-        """Write the script, and what it needs of a folder; None where it is for standard output.
+    def save_script(self, reproduced: ReproResult, data: str) -> Kept | None:
+        """Save the script and its data; None if the destination is standard output.
 
         Raises:
-            Unwritable: it can be written nowhere.
+            Unwritable: The script cannot be written anywhere.
         """
         found = reproduced.outcome.found
         if self.folder is None or found is None:
@@ -73,10 +73,10 @@ class Out:
 
 @dataclass(frozen=True)
 class Delivery:
-    """One run of the command. The result goes to standard output, words about it to the other."""
+    """One run of the command. The result goes to standard output, messages to standard error."""
 
-    wish: Wish
-    out: Out
+    request: ReproRequest
+    destination: ScriptDestination
     form: Literal["text", "json"]
     issue: bool
     color: Color
@@ -84,98 +84,102 @@ class Delivery:
 
     def run(self, settings: Settings, project: Path, engine: Callable[[], AnyEngine]) -> int:
         with handed_over() as folder:
-            return self._run(settings, project, engine, folder)
+            return self._reproduce(settings, project, engine, folder)
 
-    def _run(
+    def _reproduce(
         self, settings: Settings, project: Path, engine: Callable[[], AnyEngine], folder: str
     ) -> int:
-        progress = Progress(wanted=not self.quiet)
+        progress = ProgressLine(wanted=not self.quiet)
         try:
             made = interruption.run(
-                reproduced(
-                    self.wish,
+                reproduce_finding(
+                    self.request,
                     settings=settings,
                     project=project,
                     engine=engine,
-                    tell=progress.show,
+                    show_progress=progress.show,
                     folder=folder,
                 )
             )
         except Interrupted as end:
             progress.hide()
             return end.status
-        except Nothing as error:
+        except NothingToReproduce as error:
             progress.hide()
-            self._say("error", Style.ERROR, str(error))
+            self._print_message("error", Style.ERROR, str(error))
             return UNVERIFIED
-        except (Unreadable, Unusable) as error:
+        except (UnreadableFile, EngineUnusable) as error:
             progress.hide()
-            self._say("error", Style.ERROR, str(error))
+            self._print_message("error", Style.ERROR, str(error))
             return UNABLE
         progress.hide()
-        return self._deliver(made, folder)
+        return self._save_and_print(made, folder)
 
-    def _deliver(self, made: Reproduced, folder: str) -> int:
+    def _save_and_print(self, made: ReproResult, folder: str) -> int:
         outcome = made.outcome
         kept: Kept | None = None
         lost = ""
         try:
-            kept = self.out.keep(made, folder)
+            kept = self.destination.save_script(made, folder)
         except Unwritable as error:
             lost = str(error)
-        path = shown_path(kept.path) if kept is not None else ""
-        remark = lost or (kept.remark if kept is not None else _unkept(made))
-        self._print(made, path, remark, lost=bool(lost))
-        self._tell(made, remark)
+        path = relative_path(kept.path) if kept is not None else ""
+        remark = lost or (kept.remark if kept is not None else _lost_data_warning(made))
+        self._print_result(made, path, remark, lost=bool(lost))
+        self._print_messages(made, remark)
         if outcome.found is None:
             return UNABLE if outcome.failed else UNVERIFIED
         return VERIFIED if outcome.verified and not lost else UNVERIFIED
 
-    def _print(self, made: Reproduced, path: str, remark: str, *, lost: bool) -> None:
+    def _print_result(self, made: ReproResult, path: str, remark: str, *, lost: bool) -> None:
         found = made.outcome.found
-        with utf8(sys.stdout) as out:
+        with as_utf8(sys.stdout) as out:
             if self.form == "json":
-                out.write(made.json(path, remark, issue=self.issue) + "\n")
+                out.write(made.format_json(path, remark, issue=self.issue) + "\n")
             elif found is not None and self.issue and not lost:
                 out.write(issue_text(made.outcome))
             elif found is not None:
-                # What no disk has room for is at least seen.
+                # Print a script that could not be saved.
                 text = f"{path}\n" if path else found.script
                 out.write(text if text.endswith("\n") else f"{text}\n")
 
-    def _tell(self, made: Reproduced, remark: str) -> None:
+    def _print_messages(self, made: ReproResult, remark: str) -> None:
         outcome, item = made.outcome, made.item
         if item is not None and not self.quiet:
-            place = f"{self.wish.place.file}:{item.finding.range.start.line + 1}"
+            place = f"{self.request.place.file}:{item.finding.range.start.line + 1}"
             message = item.finding.message.split("\n", 1)[0]
-            self._say(item.finding.code, OF_SEVERITY[item.severity], f"{place}: {message}")
+            self._print_message(
+                item.finding.code, SEVERITY_STYLES[item.severity], f"{place}: {message}"
+            )
             if made.others:
                 others = listing([f"`{other.finding.code}`" for other in made.others])
-                self._say("note", Style.STRONG, f"Also there: {others}; choose one with --code.")
+                self._print_message(
+                    "note", Style.STRONG, f"Also there: {others}; choose one with --code."
+                )
         if outcome.found is not None and not self.quiet:
-            self._say("repro", Style.STRONG, outcome_words(outcome))
+            self._print_message("repro", Style.STRONG, outcome_words(outcome))
             for note in outcome.found.notes:
-                self._say("note", Style.STRONG, note)
+                self._print_message("note", Style.STRONG, note)
         if outcome.reason:
             bad = outcome.found is None
-            self._say(*(("error", Style.ERROR) if bad else _WARNING), outcome.reason)
+            self._print_message(*(("error", Style.ERROR) if bad else _WARNING), outcome.reason)
         if remark:
-            self._say(*_WARNING, remark)
+            self._print_message(*_WARNING, remark)
 
-    def _say(self, word: str, style: Style, sentence: str) -> None:
+    def _print_message(self, word: str, style: Style, sentence: str) -> None:
         paint = paint_for(sys.stderr, self.color)
         write(sys.stderr, f"{paint(style, f'{word}:')} {sentence}\n")
 
 
-def _unkept(made: Reproduced) -> str:
-    """What is lost of a script that is only printed."""
+def _lost_data_warning(made: ReproResult) -> str:
+    """Warn that the data of a script is lost if the script is only printed."""
     found = made.outcome.found
     if found is None or not found.data:
         return ""
     return "The data that it needs is nowhere: choose a folder for both with --out."
 
 
-def shown_path(path: Path) -> str:
-    """As the user would write it from here."""
+def relative_path(path: Path) -> str:
+    """Return a path relative to the current folder, if it is inside."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith(os.pardir) else relative

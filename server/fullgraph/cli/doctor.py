@@ -1,4 +1,5 @@
-"""``fullgraph doctor``: what is used, whether it works, and where each setting is from."""
+"""``fullgraph doctor``: show the interpreter, the state of the engine, and the origin of each
+setting."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ _COLUMN = 15
 
 @dataclass(frozen=True)
 class Examination:
-    """What was found. ``trouble`` is why the engine cannot work; empty if it can."""
+    """Result of the examination; ``trouble`` explains why the engine cannot work, empty if it
+    can."""
 
     project: Project
     resolved: Resolved
@@ -49,29 +51,29 @@ class Examination:
         degraded = self.engine is not None and bool(self.engine.degraded)
         return 1 if missing or degraded or self.resolved.problems else 0
 
-    def text(self, paint: Paint = PLAIN) -> str:
-        return "\n".join(self._lines(paint))
+    def format_text(self, paint: Paint = PLAIN) -> str:
+        return "\n".join(self._all_lines(paint))
 
-    def _lines(self, paint: Paint) -> Iterator[str]:
+    def _all_lines(self, paint: Paint) -> Iterator[str]:
         yield paint(Style.STRONG, f"fullgraph {__version__}")
-        yield _row("project", str(self.project.root))
+        yield _format_row("project", str(self.project.root))
         if self.interpreter is not None:
-            yield _row("interpreter", f"{self.interpreter.path} ({self.interpreter.how})")
+            yield _format_row("interpreter", f"{self.interpreter.path} ({self.interpreter.how})")
             for passed in self.interpreter.passed_over:
-                yield _row("passed over", f"{passed.named}: it {passed.lack.value}")
+                yield _format_row("passed over", f"{passed.named}: it {passed.lack.value}")
         if self.engine is not None and self.engine.python:
-            yield _row("python", self.engine.python)
+            yield _format_row("python", self.engine.python)
         if self.engine is not None and self.engine.torch:
-            yield _row("torch", self.engine.torch)
+            yield _format_row("torch", self.engine.torch)
         if self.trouble:
-            yield _row("engine", paint(Style.ERROR, "cannot work: ") + self.trouble)
+            yield _format_row("engine", paint(Style.ERROR, "cannot work: ") + self.trouble)
         else:
-            yield _row("engine", f"ready after {seconds(self.seconds)}")
-        yield from self._hooks(paint)
-        yield from self._sandbox(paint)
-        yield from self._settings(paint)
+            yield _format_row("engine", f"ready after {seconds(self.seconds)}")
+        yield from self._hook_lines(paint)
+        yield from self._sandbox_lines(paint)
+        yield from self._setting_lines(paint)
 
-    def _hooks(self, paint: Paint) -> Iterator[str]:
+    def _hook_lines(self, paint: Paint) -> Iterator[str]:
         if self.check is not None and self.check.hooks:
             present = sum(hook.present for hook in self.check.hooks)
             yield ""
@@ -87,12 +89,12 @@ class Examination:
                 yield line + (f": {hook.detail}" if hook.detail else "")
         if self.engine is None:
             return
-        for one in self.engine.degraded:
-            yield f"  {paint(Style.WARNING, 'degraded:')} {one.words}"
+        for degradation in self.engine.degraded:
+            yield f"  {paint(Style.WARNING, 'degraded:')} {degradation.words}"
         if self.engine.untested:
             yield f"  {paint(Style.WARNING, 'untested:')} {self.engine.message}"
 
-    def _sandbox(self, paint: Paint) -> Iterator[str]:
+    def _sandbox_lines(self, paint: Paint) -> Iterator[str]:
         layers = self.engine.sandbox.layers if self.engine is not None else ()
         if not layers:
             return
@@ -109,12 +111,12 @@ class Examination:
                 line += paint(Style.WARNING, " (in part)" if layer.holds else " (missing)")
             yield line + (f": {layer.lack}" if layer.lack else "")
 
-    def _settings(self, paint: Paint) -> Iterator[str]:
+    def _setting_lines(self, paint: Paint) -> Iterator[str]:
         yield ""
         yield paint(Style.STRONG, "settings")
-        all_of_them = declarations()
-        widest = max(len(declaration.name) for declaration in all_of_them)
-        for declaration in all_of_them:
+        known = declarations()
+        widest = max(len(declaration.name) for declaration in known)
+        for declaration in known:
             value = shown(getattr(self.resolved.settings, declaration.field))
             origin = self.resolved.origins.get(declaration.name)
             where = f"({origin})" if origin else paint(Style.DIM, "(default)")
@@ -127,7 +129,7 @@ class Examination:
 
 
 async def examine(project: Project, resolved: Resolved, env: Mapping[str, str]) -> Examination:
-    """Start an engine as a check would, ask it what it has of torch, and end it."""
+    """Start an engine as a check would, run its self check, and stop it."""
     interpreter: Interpreter | None = None
     status: EngineStatus | None = None
     check: SelfChecked | None = None
@@ -160,5 +162,5 @@ async def examine(project: Project, resolved: Resolved, env: Mapping[str, str]) 
     return Examination(project, resolved, interpreter, status, check, taken, trouble)
 
 
-def _row(name: str, value: str) -> str:
+def _format_row(name: str, value: str) -> str:
     return f"  {name:<{_COLUMN}}{value}"

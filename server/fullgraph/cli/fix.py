@@ -1,4 +1,4 @@
-"""``fullgraph fix``: apply verified fixes to files, or show them as a difference."""
+"""``fullgraph fix``: apply verified fixes to files, or show them as a diff."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fullgraph.cli import sources
-from fullgraph.cli.check import working
-from fullgraph.cli.sources import SourceFile, Unreadable
+from fullgraph.cli.check import running_engine
+from fullgraph.cli.sources import SourceFile, UnreadableFile
 from fullgraph.domain.positions import text_hash
 from fullgraph.engines import AnyEngine, sentences
 from fullgraph.fixes.fixing import Fixed, fixed
@@ -30,7 +30,7 @@ from fullgraph.session.settings import Settings
 
 @dataclass(frozen=True)
 class FixRun:
-    """What all files came to."""
+    """Results of fixing files."""
 
     files: tuple[FixedFile, ...]
     torch: str = ""
@@ -41,7 +41,7 @@ class FixRun:
 
     @property
     def left(self) -> int:
-        """Breaks that are not fixed."""
+        """Number of breaks that were not fixed."""
         return sum(len(file.fixed.left) for file in self.files)
 
 
@@ -55,22 +55,22 @@ async def fix_files(
     backend: bool,
     forecast: bool = False,
     write: bool,
-    tell: Callable[[str], None],
-    done: Callable[[FixedFile], None],
+    show_progress: Callable[[str], None],
+    on_file_done: Callable[[FixedFile], None],
 ) -> FixRun:
-    """Fix files one after the other with one engine; a file is written as soon as it is done.
+    """Fix files one after the other with one engine; each file is written when it is finished.
 
-    ``forecast``: also fix what will compile again with other sizes and values.
+    ``forecast`` also fixes what recompiles with other sizes and values.
 
     Raises:
-        Unusable: the engine cannot work.
+        Unusable: The engine cannot work.
     """
     texts: dict[str, str] = {}
     results: dict[str, FixedFile] = {}
     for source in files:
         try:
-            texts[source.path] = sources.read(source)
-        except Unreadable as error:
+            texts[source.path] = sources.read_source(source)
+        except UnreadableFile as error:
             results[source.path] = FixedFile(source.path, "", Fixed(""), problem=str(error))
     wanted = [
         source
@@ -79,12 +79,12 @@ async def fix_files(
     ]
     torch = ""
     if wanted:
-        tell("Importing torch")
+        show_progress("Importing torch")
         running = engine()
-        async with working(running) as status:
+        async with running_engine(running) as status:
             torch = status.torch
             for source in wanted:
-                results[source.path] = file = await _one(
+                results[source.path] = file = await _fix_file(
                     source,
                     texts[source.path],
                     running,
@@ -94,13 +94,16 @@ async def fix_files(
                     backend,
                     forecast=forecast,
                     write=write,
-                    tell=tell,
+                    show_progress=show_progress,
                 )
-                done(file)
-    return FixRun(tuple(results[one.path] for one in files if one.path in results), torch)
+                on_file_done(file)
+    return FixRun(
+        tuple(results[source_file.path] for source_file in files if source_file.path in results),
+        torch,
+    )
 
 
-async def _one(
+async def _fix_file(
     source: SourceFile,
     text: str,
     engine: AnyEngine,
@@ -111,7 +114,7 @@ async def _one(
     *,
     forecast: bool,
     write: bool,
-    tell: Callable[[str], None],
+    show_progress: Callable[[str], None],
 ) -> FixedFile:
     began = time.monotonic()
     request = analyze_request(
@@ -127,60 +130,64 @@ async def _one(
         request,
         grades=grades,
         backend=backend,
-        tell=lambda words: tell(f"{source.path}, {words}"),
+        tell=lambda words: show_progress(f"{source.path}, {words}"),
     )
     seconds = time.monotonic() - began
     problem = f"{source.path} could not be traced: {result.problem}" if result.problem else ""
     written = False
     if write and result.text != text and not problem:
         try:
-            await asyncio.to_thread(_write, source, text, result.text)
+            await asyncio.to_thread(_write_fixed, source, text, result.text)
             written = True
         except OSError as error:
             problem = sentences(
                 f"{source.path} could not be written: {error.strerror or error}",
                 "See the fixes with --diff.",
             )
-        except Unreadable as error:
+        except UnreadableFile as error:
             problem = str(error)
     return FixedFile(source.path, text, result, written, seconds, problem)
 
 
-def _write(source: SourceFile, before: str, after: str) -> None:
+def _write_fixed(source: SourceFile, before: str, after: str) -> None:
     """Write a file in its own encoding.
 
     Raises:
-        Unreadable: somebody else has changed it meanwhile.
-        OSError: it cannot be written.
+        Unreadable: Another program has changed the file.
+        OSError: The file cannot be written.
     """
     data = source.absolute.read_bytes()
-    if sources.decoded(data, source.path) != before:
-        raise Unreadable(f"{source.path} was changed while it was being fixed; run it again.")
+    if sources.decode_source(data, source.path) != before:
+        raise UnreadableFile(f"{source.path} was changed while it was being fixed; run it again.")
     encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-    _replace(source.absolute.resolve(), after.encode(encoding))
+    _replace_file(source.absolute.resolve(), after.encode(encoding))
 
 
-def _replace(path: Path, data: bytes) -> None:
-    """Write a file as a whole or not at all, whatever happens meanwhile."""
+def _replace_file(path: Path, data: bytes) -> None:
+    """Replace the contents of a file atomically.
+
+    Raises:
+        PermissionError: The file is read-only.
+    """
     before = path.stat()
     if not before.st_mode & stat.S_IWUSR:
-        # Root could write it, and anybody who may write the folder could replace it.
+        # Root could write it, and a user who may write the folder could replace it.
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    number, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    number, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(number, "wb") as file:
             with contextlib.suppress(PermissionError):
                 os.fchown(number, before.st_uid, before.st_gid)
             os.fchmod(number, stat.S_IMODE(before.st_mode))
             file.write(data)
-        os.replace(beside, path)  # noqa: PTH105
+        os.replace(temporary, path)  # noqa: PTH105
     except BaseException:
-        os.unlink(beside)  # noqa: PTH108
+        os.unlink(temporary)  # noqa: PTH108
         raise
 
 
-def difference(file: FixedFile) -> str:
-    """The change of a file as a unified difference; empty where there is none."""
+def file_diff(file: FixedFile) -> str:
+    """Format the change of a file as a unified diff; empty without a change."""
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
         for line in difflib.unified_diff(

@@ -1,4 +1,4 @@
-"""Ctrl-C and a request to terminate, as the cancellation of the task at work."""
+"""Convert SIGINT and SIGTERM to the cancellation of the current task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Interrupted(Exception):
-    """A signal ended the work. ``status`` is what the shell expects of such an end."""
+    """Raised if a signal ended the work; ``status`` is the exit status that shells expect."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"signal {number}")
@@ -19,15 +19,16 @@ class Interrupted(Exception):
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end, or to the first signal; then what was started is cleaned up first.
+    """Run a coroutine until it ends or a signal arrives; cleanup code of the coroutine runs in any
+    case.
 
     Raises:
-        Interrupted: a signal came.
+        Interrupted: A signal arrived.
     """
-    return asyncio.run(_watched(work))
+    return asyncio.run(_run_with_signals(work))
 
 
-async def _watched(work: Coroutine[Any, Any, T]) -> T:
+async def _run_with_signals(work: Coroutine[Any, Any, T]) -> T:
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)
     received: list[int] = []

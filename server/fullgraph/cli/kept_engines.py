@@ -1,4 +1,4 @@
-"""``fullgraph engine``: the engines that stay for later commands, and their end."""
+"""``fullgraph engine``: show or stop the engines that stay running for later commands."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from fullgraph_engine.protocol import Shutdown
 
 @dataclass(frozen=True)
 class KeptEngine:
-    """One that a process serves. ``problem`` is why nothing is known of it, in a sentence."""
+    """A background engine; ``problem`` is a sentence that explains why its state is unknown."""
 
     path: Path
     welcome: Welcome | None = None
     status: EngineStatus | None = None
     problem: str = ""
 
-    def text(self) -> str:
-        """A line for people."""
+    def format_line(self) -> str:
+        """Format the state of the engine as one line."""
         if self.welcome is None or self.status is None:
             return self.problem
         state = f"torch {self.status.torch}" if self.status.torch else self.status.message
@@ -37,33 +37,33 @@ class KeptEngine:
 
 
 async def kept_engines(environment: Mapping[str, str], *, stop: bool = False) -> list[KeptEngine]:
-    """Those of this user; ``stop``: that were ended now, but for those with a problem.
+    """Return the background engines of this user; with ``stop``, also stop them.
 
     Raises:
-        Unavailable: there is no folder that only this user can open.
+        Unavailable: No folder is private to this user.
     """
     folder = private_folder(environment)
     found = [await _kept_engine(path, stop=stop) for path in sockets(folder)]
-    return [one for one in found if one is not None]
+    return [engine for engine in found if engine is not None]
 
 
 async def _kept_engine(path: Path, *, stop: bool) -> KeptEngine | None:
-    """None where no process is behind the socket."""
-    told: asyncio.Future[EngineStatus] = asyncio.get_running_loop().create_future()
+    """Return the engine behind a socket; None if no process uses the socket."""
+    status_received: asyncio.Future[EngineStatus] = asyncio.get_running_loop().create_future()
     ended = asyncio.Event()
 
-    def received(message: object) -> None:
-        if isinstance(message, EngineStatus) and not told.done():
-            told.set_result(message)
+    def handle_message(message: object) -> None:
+        if isinstance(message, EngineStatus) and not status_received.done():
+            status_received.set_result(message)
 
     try:
-        connection = await Connection.to(path, received, lambda reason: ended.set())
+        connection = await Connection.to(path, handle_message, lambda reason: ended.set())
     except Unavailable as error:
         return KeptEngine(path, problem=str(error))
     except OSError:
         return None
     try:
-        status = await asyncio.wait_for(told, ANSWER)
+        status = await asyncio.wait_for(status_received, ANSWER)
         if stop:
             connection.send(Shutdown())
             await asyncio.wait_for(ended.wait(), ANSWER)

@@ -1,4 +1,4 @@
-"""What of one check is the same thing in another one, although lines move and words change."""
+"""Match findings of two checks, although lines move and messages change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Key = Callable[[T], Hashable]
 
 @dataclass(frozen=True)
 class Trait:
-    """What a finding is recognized by. ``text`` is the code that it is about, in one line."""
+    """Properties by which a finding is recognized; ``text`` is its source code as one line."""
 
     code: str
     message: str
@@ -22,8 +22,8 @@ class Trait:
     line: int
 
 
-# Each with more of what may have changed left out. In the end a target has no more findings of one
-# kind than it had.
+# Keys for matching, from exact to loose. With the last key, a target only has new findings of one
+# code and message if it has more of them than before.
 SAME: tuple[Key[Trait], ...] = (
     lambda trait: trait,
     lambda trait: (trait.code, trait.message, trait.text),
@@ -31,7 +31,7 @@ SAME: tuple[Key[Trait], ...] = (
 )
 
 
-def matched(
+def match_items(
     before: Sequence[T],
     now: Sequence[T],
     keys: Iterable[Key[T]],
@@ -39,22 +39,23 @@ def matched(
     paired: Mapping[int, int] | None = None,
     partly: bool = False,
 ) -> dict[int, int]:
-    """Indices of ``now``, each with the index in ``before`` of what it was.
+    """Match items of ``now`` to items of ``before``; return the index in ``before`` for indices in
+    ``now``.
 
-    Keys are tried in their order, on what is not ``paired`` yet. Where there are more of one
-    kind than before, and nothing tells which of them are new, all of them are; with ``partly``
-    only those that are too many.
+    Keys are tried in order on items that are not ``paired`` yet. If ``now`` has more items with the
+    same key, all of them stay unmatched, because nothing tells which ones are new. With ``partly``,
+    only the surplus stays unmatched.
     """
     pairs = dict(paired or {})
     for key in keys:
-        had = _kinds(before, key, set(pairs.values()))
-        for kind, numbers in _kinds(now, key, pairs.keys()).items():
+        had = _group_by_key(before, key, set(pairs.values()))
+        for kind, numbers in _group_by_key(now, key, pairs.keys()).items():
             if partly or len(numbers) <= len(had[kind]):
                 pairs.update(zip(numbers, had[kind], strict=False))
     return pairs
 
 
-def _kinds(
+def _group_by_key(
     items: Sequence[T], key: Key[T], without: Iterable[int]
 ) -> defaultdict[Hashable, list[int]]:
     done = set(without)

@@ -1,4 +1,4 @@
-"""``fullgraph op``: what hover says of a name, in a terminal or as JSON."""
+"""``fullgraph op``: show the hover page of a name in a terminal or as JSON."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from pathlib import Path
 from fullgraph.engines import Engine, EngineListener, EngineState, sentences
 from fullgraph.operators.index import OperatorIndex
 from fullgraph.operators.lookup import look_up, nearest
-from fullgraph.render.json import VERSION, dump
+from fullgraph.render.json import VERSION, dump_json
 from fullgraph.render.operators import OperatorPage, page_json, page_of, page_text
 from fullgraph.render.paint import PLAIN, Paint, Style
 from fullgraph_engine.protocol import IndexWritten
 from fullgraph_engine.protocol.operators import IndexUnreadable
 
 PATIENCE = 20.0
-"""Seconds to wait for what only the running torch knows, once its files have been read."""
+"""Seconds to wait for the complete operator index after the index of torch's files is available."""
 
 
 class NoIndex(Exception):
-    """There is nothing to look into. One sentence, and the next step."""
+    """Raised without an operator index; the message says why and what to do."""
 
 
-class Unknown(Exception):
-    """torch has nothing of that name. One sentence, with names like it."""
+class UnknownName(Exception):
+    """Raised if torch does not have a name; the message lists similar names."""
 
 
 @dataclass(frozen=True)
-class Pages:
-    """What a name stands for, in the index that it was looked up in."""
+class NamePages:
+    """The pages of a name, and the index in which it was looked up."""
 
-    written: str
+    name: str
     index: OperatorIndex
     pages: tuple[OperatorPage, ...]
 
-    def text(self, paint: Paint = PLAIN) -> str:
+    def format_text(self, paint: Paint = PLAIN) -> str:
         parts = []
         for page in self.pages:
             title = f"{paint(Style.INFORMATION, page.path)} {paint(Style.DIM, page.kind)}\n\n"
@@ -44,46 +44,50 @@ class Pages:
             parts += [f"{paint(Style.STRONG, 'note:')} {note}" for note in self.index.header.notes]
         return "\n\n".join(parts)
 
-    def json(self) -> str:
+    def format_json(self) -> str:
         header = self.index.header
-        return dump(
+        return dump_json(
             {
                 "version": VERSION,
                 "torch": header.torch or None,
                 "complete": header.complete,
                 "notes": list(header.notes),
-                "name": self.written,
+                "name": self.name,
                 "found": [page_json(page) for page in self.pages],
             }
         )
 
 
-async def pages_of(written: str, interpreter: Path, folder: Path) -> Pages:
-    """Start the engine of an interpreter for its operator index, and look a name up.
+async def look_up_pages(name: str, interpreter: Path, folder: Path) -> NamePages:
+    """Start the engine of an interpreter for its operator index, and look up a name.
 
     Raises:
-        NoIndex: the engine cannot work, or wrote no index.
-        Unknown: the index has no such name.
+        NoIndex: The engine cannot work, or did not write an index.
+        Unknown: The index does not have the name.
     """
-    index = await _index(interpreter, folder)
-    found = (page_of(index, subject) for subject in look_up(index, written))
+    index = await _load_index(interpreter, folder)
+    found = (page_of(index, subject) for subject in look_up(index, name))
     pages = tuple(page for page in found if page is not None)
     if pages:
-        return Pages(written, index, pages)
-    like = nearest(index, written)
+        return NamePages(name, index, pages)
+    like = nearest(index, name)
     version = f" {index.header.torch}" if index.header.torch else ""
-    unknown = f"torch{version} has no name or operator `{written}`"
-    raise Unknown(f"{unknown}; is it {_either(like)}?" if like else f"{unknown}.")
+    unknown = f"torch{version} has no name or operator `{name}`"
+    raise UnknownName(f"{unknown}; is it {_join_with_or(like)}?" if like else f"{unknown}.")
 
 
-def _either(names: tuple[str, ...]) -> str:
-    """``a``, ``a or b``, ``a, b or c``."""
+def _join_with_or(names: tuple[str, ...]) -> str:
+    """Join names with commas and "or": ``a``, ``a or b``, ``a, b or c``."""
     *head, last = names
     return f"{', '.join(head)} or {last}" if head else last
 
 
-async def _index(interpreter: Path, folder: Path) -> OperatorIndex:
-    """The whole index; what the files of torch say where the rest does not come in time."""
+async def _load_index(interpreter: Path, folder: Path) -> OperatorIndex:
+    """Load the complete index; if it is not ready in time, the index of torch's files.
+
+    Raises:
+        NoIndex: The engine cannot work, or did not write an index.
+    """
     written: asyncio.Queue[IndexWritten] = asyncio.Queue()
     engine = Engine(
         interpreter,
@@ -92,7 +96,7 @@ async def _index(interpreter: Path, folder: Path) -> OperatorIndex:
         back_off=(),
     )
     await engine.start()
-    ended = asyncio.create_task(_ended(engine))
+    ended = asyncio.create_task(_wait_for_failure(engine))
     loop = asyncio.get_running_loop()
     last: IndexWritten | None = None
     deadline: float | None = None
@@ -112,7 +116,7 @@ async def _index(interpreter: Path, folder: Path) -> OperatorIndex:
     finally:
         if not ended.done():
             ended.cancel()
-        # Not asked to end: it may be in the middle of importing torch.
+        # Killing avoids waiting for an import of torch.
         engine.kill()
         await engine.close()
     if last is None:
@@ -123,8 +127,8 @@ async def _index(interpreter: Path, folder: Path) -> OperatorIndex:
         raise NoIndex(f"The operator index {last.path} cannot be read: {error}.") from error
 
 
-async def _ended(engine: Engine) -> str:
-    """Why nothing more will come, once that is certain."""
+async def _wait_for_failure(engine: Engine) -> str:
+    """Return why the engine will not write an index, once this is certain."""
     status = await engine.ready()
     if status.state is EngineState.READY:
         await asyncio.sleep(PATIENCE)

@@ -1,4 +1,4 @@
-"""A line on the terminal that says what is going on, and leaves nothing behind."""
+"""A temporary line on the terminal that shows progress."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 
-class Progress:
-    """Shown on standard error, and only where that is a terminal."""
+class ProgressLine:
+    """A progress line on standard error; without effect if standard error is not a terminal."""
 
     def __init__(self, *, wanted: bool) -> None:
         self._status: Status | None = None
@@ -23,11 +23,11 @@ class Progress:
         if self._status is not None:
             from rich.text import Text
 
-            # A Text, since brackets in names would be taken for markup.
+            # A Text, because brackets in names would be parsed as markup.
             self._status.update(Text(text, no_wrap=True, overflow="ellipsis"))
             self._status.start()
 
     def hide(self) -> None:
-        """Before anything else is written to the terminal."""
+        """Remove the line; required before writing anything else to the terminal."""
         if self._status is not None:
             self._status.stop()

@@ -1,8 +1,8 @@
-"""``fullgraph record``: run the user's program, and keep what its modules were called with.
+"""``fullgraph record``: run a program and record the calls of its modules as probes.
 
-The recorder comes into the program's Python by ``PYTHONPATH`` and a ``sitecustomize`` that chains
-to the one it stands before. So any command works as it is (``python``, ``pytest``, ``torchrun``, a
-shell script), also with Pythons that it starts in turn, and nothing is installed anywhere.
+The recorder is loaded by a ``sitecustomize`` on ``PYTHONPATH``, which then loads the
+``sitecustomize`` that it hides. It therefore works with any command (``python``, ``pytest``,
+``torchrun``, a shell script) and its child processes, without installing anything.
 """
 
 from __future__ import annotations
@@ -21,40 +21,46 @@ from fullgraph.domain.phrases import amount
 from fullgraph_engine.protocol.recorded import FILE, MOST_BYTES, Recorded, Unreadable, parse
 
 _NOT_FOUND, _NOT_EXECUTABLE, _UNWRITTEN = 127, 126, 2
-"""Exit statuses of a command that does not start are those of a shell."""
+"""Exit statuses: shells use the first two for commands that do not start."""
 
 
-def record(command: Sequence[str], root: Path, *, eager: bool, quiet: bool) -> int:
-    """Run a command and merge what it did into the recording of ``root``. Its exit status."""
+def record_program(command: Sequence[str], root: Path, *, eager: bool, quiet: bool) -> int:
+    """Run a command, merge its calls into the recording of ``root``, and return its exit status."""
     file = root / FILE
-    problem = _problem_of(file)
+    problem = _recording_problem(file)
     if problem:
-        return _say(f"error: {file} {problem}.", _UNWRITTEN)
+        return _print_message(f"error: {file} {problem}.", _UNWRITTEN)
     with tempfile.TemporaryDirectory(prefix="fullgraph-record-") as folder:
         try:
-            status = _run(command, _environment(root, folder, eager=eager))
+            status = _run_command(command, _program_environment(root, folder, eager=eager))
         except FileNotFoundError:
-            return _say(f"error: There is no program {command[0]}; check its name.", _NOT_FOUND)
+            return _print_message(
+                f"error: There is no program {command[0]}; check its name.", _NOT_FOUND
+            )
         except OSError as error:
-            return _say(f"error: Cannot start {command[0]}: {error.strerror}.", _NOT_EXECUTABLE)
-        parts = sorted(Path(folder).glob("*.json"), key=_order)
+            return _print_message(
+                f"error: Cannot start {command[0]}: {error.strerror}.", _NOT_EXECUTABLE
+            )
+        parts = sorted(Path(folder).glob("*.json"), key=_part_order)
         if not parts:
             if not quiet:
-                _say(
+                _print_message(
                     f"Nothing was recorded: no module whose class is defined below {root} was "
                     "called, or the program's Python ignores PYTHONPATH.",
                 )
             return status
-        trouble = _merge(file, parts)
+        trouble = _merge_parts(file, parts)
     if trouble:
-        return _say(f"error: Cannot write {file}: {trouble}.", _UNWRITTEN)
+        return _print_message(f"error: Cannot write {file}: {trouble}.", _UNWRITTEN)
     if not quiet:
-        _say(f"Recorded in {file}: {_summary(parse(file.read_text(encoding='utf-8')))}.")
+        _print_message(
+            f"Recorded in {file}: {_recording_summary(parse(file.read_text(encoding='utf-8')))}."
+        )
     return status
 
 
-def _problem_of(file: Path) -> str:
-    """Why what is there cannot be added to."""
+def _recording_problem(file: Path) -> str:
+    """Return why the existing recording cannot be extended; empty if it can."""
     try:
         if file.stat().st_size > MOST_BYTES:
             return "is too large to be one; delete it and record again"
@@ -68,9 +74,9 @@ def _problem_of(file: Path) -> str:
     return ""
 
 
-def _environment(root: Path, folder: str, *, eager: bool) -> dict[str, str]:
+def _program_environment(root: Path, folder: str, *, eager: bool) -> dict[str, str]:
     environment = dict(os.environ)
-    start = str(_engine() / "recording" / "start")
+    start = str(_engine_folder() / "recording" / "start")
     known = environment.get("PYTHONPATH")
     environment["PYTHONPATH"] = f"{start}{os.pathsep}{known}" if known else start
     environment |= {"FULLGRAPH_RECORD": folder, "FULLGRAPH_RECORD_ROOT": str(root)}
@@ -79,28 +85,29 @@ def _environment(root: Path, folder: str, *, eager: bool) -> dict[str, str]:
     return environment
 
 
-def _engine() -> Path:
-    """The folder of the engine's package, of which only the protocol is imported here."""
+def _engine_folder() -> Path:
+    """Return the folder of the engine's package; the server imports only its protocol."""
     spec = util.find_spec("fullgraph_engine")
     assert spec is not None and spec.origin is not None
     return Path(spec.origin).parent
 
 
-def _run(command: Sequence[str], environment: dict[str, str]) -> int:
-    """
+def _run_command(command: Sequence[str], environment: dict[str, str]) -> int:
+    """Run a command and return its exit status as a shell reports it.
+
     Raises:
-        OSError: it cannot be started.
+        OSError: The command cannot be started.
     """
     process = subprocess.Popen(command, env=environment)
-    with _left_to(process):
+    with _forward_signals(process):
         code = process.wait()
-    # As a shell says it of one that a signal has ended.
+    # Shells report a process that a signal ended as 128 plus the number of the signal.
     return 128 - code if code < 0 else code
 
 
 @contextlib.contextmanager
-def _left_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Ctrl-C goes to the program as well, which ends as it likes; others are passed on."""
+def _forward_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Leave Ctrl-C to the program, which receives it too; forward SIGTERM to the program."""
     before = {
         signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None),
         signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: process.terminate()),
@@ -112,17 +119,19 @@ def _left_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _order(part: Path) -> tuple[int, ...]:
-    """Of the process that began first, first."""
+def _part_order(part: Path) -> tuple[int, ...]:
+    """Sort key of a part: parts of processes that started earlier come first."""
     return tuple(int(number) for number in part.stem.split("-"))
 
 
-def _merge(file: Path, parts: Sequence[Path]) -> str:
-    """Why the parts cannot be added to the recording; empty if they were. The engine reads probe
-    notation, so it does it, without the program's environment."""
+def _merge_parts(file: Path, parts: Sequence[Path]) -> str:
+    """Merge parts into the recording; return why this failed, else empty.
+
+    The engine does this, because it can parse probes; it runs without the program's environment.
+    """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    engine = _engine()
-    done = subprocess.run(
+    engine = _engine_folder()
+    process = subprocess.run(
         [sys.executable, "-m", f"{engine.name}.recording.merging", str(file), *map(str, parts)],
         cwd=engine.parent,
         env=environment,
@@ -131,19 +140,21 @@ def _merge(file: Path, parts: Sequence[Path]) -> str:
         text=True,
         check=False,
     )
-    return (done.stderr.strip().rpartition("\n")[2] or "unknown") if done.returncode else ""
+    return (process.stderr.strip().rpartition("\n")[2] or "unknown") if process.returncode else ""
 
 
-def _summary(recorded: Recorded) -> str:
-    classes = [one for found in recorded.values() for one in found]
-    calls = sum(len(one.calls) for one in classes)
-    left_out = sum(bool(one.left_out and not one.calls) for one in classes)
+def _recording_summary(recorded: Recorded) -> str:
+    classes = [recorded_class for found in recorded.values() for recorded_class in found]
+    calls = sum(len(recorded_class.calls) for recorded_class in classes)
+    left_out = sum(
+        bool(recorded_class.left_out and not recorded_class.calls) for recorded_class in classes
+    )
     words = f"{amount(calls, 'call')} of {len(classes) - left_out} classes"
     if left_out:
         words += f"; {left_out} could not be written down, see `left_out` there"
     return words
 
 
-def _say(words: str, status: int = 0) -> int:
+def _print_message(words: str, status: int = 0) -> int:
     sys.stderr.write(f"{words}\n")
     return status

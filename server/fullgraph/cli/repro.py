@@ -1,4 +1,4 @@
-"""``fullgraph repro``: a small script that shows one finding, written beside the project."""
+"""``fullgraph repro``: reduce one finding to a small script and save it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from fullgraph.cli import sources
-from fullgraph.cli.check import Unusable, working
-from fullgraph.cli.show import Chosen
+from fullgraph.cli.check import EngineUnusable, running_engine
+from fullgraph.cli.show import ChosenPlace
 from fullgraph.cli.sources import SourceFile
 from fullgraph.domain import codes
 from fullgraph.domain.findings import FileFinding
@@ -19,7 +19,7 @@ from fullgraph.domain.phrases import listing
 from fullgraph.domain.positions import text_hash
 from fullgraph.domain.repro import ReductionState, ReproOutcome
 from fullgraph.engines import Analysis, AnyEngine, Reproduction, sentences
-from fullgraph.render.json import VERSION, dump
+from fullgraph.render.json import VERSION, dump_json
 from fullgraph.render.repro import issue_text, outcome_json, reduction_words
 from fullgraph.session.findings import merge
 from fullgraph.session.repro import (
@@ -51,18 +51,18 @@ from fullgraph_engine.protocol.repro import Backend
 _SYNTAX = "trace/syntax-error"
 _MOST_LINES = 6
 _LEAST = 0.5
-"""The part of the time budget that is left for a repro however long its finding was looked for."""
+"""Minimum fraction of the time budget that remains for the reduction after a long search."""
 
 
-class Nothing(Exception):
-    """There is nothing that could be reproduced. One sentence, and the next step."""
+class NothingToReproduce(Exception):
+    """Raised if there is nothing to reproduce; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What is to be shown: a finding at a place, or with a backend what it does to a target."""
+class ReproRequest:
+    """The request of a repro: a finding at a place, or the failure of a backend on a target."""
 
-    place: Chosen
+    place: ChosenPlace
     code: str = ""
     target: str = ""
     backend: Backend = ""
@@ -76,13 +76,14 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Reproduced:
-    """What came of a wish. ``item`` is the finding, if there is one; ``others`` were there too."""
+class ReproResult:
+    """Outcome of a reproduction; ``item`` is the finding, ``others`` are findings at the same
+    place."""
 
-    wish: Wish
+    request: ReproRequest
     outcome: ReproOutcome
     path: str
-    """What the engine calls the file."""
+    """Path of the file in the engine."""
     item: FileFinding | None = None
     others: tuple[FileFinding, ...] = ()
     torch: str = ""
@@ -92,13 +93,13 @@ class Reproduced:
     def name(self) -> str:
         return name_of(self.outcome.wanted, self.item, self.path)
 
-    def json(self, path: str, remark: str, *, issue: bool) -> str:
+    def format_json(self, path: str, remark: str, *, issue: bool) -> str:
         document: dict[str, Any] = {
             "version": VERSION,
             "torch": self.torch or None,
             "python": self.python or None,
-            "finding": _json(self.item) if self.item is not None else None,
-            "others": [_json(item) for item in self.others],
+            "finding": _finding_json(self.item) if self.item is not None else None,
+            "others": [_finding_json(item) for item in self.others],
             "target": self.outcome.wanted.target,
             "backend": self.outcome.wanted.backend or None,
             **outcome_json(self.outcome, path),
@@ -107,54 +108,61 @@ class Reproduced:
             document["remark"] = remark
         if issue:
             document["issue"] = issue_text(self.outcome)
-        return dump(document)
+        return dump_json(document)
 
 
-async def reproduced(
-    wish: Wish,
+async def reproduce_finding(
+    repro_request: ReproRequest,
     *,
     settings: Settings,
     project: Path,
     engine: Callable[[], AnyEngine],
-    tell: Callable[[str], None],
+    show_progress: Callable[[str], None],
     folder: str = "",
-) -> Reproduced:
-    """Find what is meant as a check would, and have it reduced. Data comes into ``folder``.
+) -> ReproResult:
+    """Find the requested finding as a check would, and reduce it; data files go to ``folder``.
 
-    Cancelled while it is being reduced, it returns the best that there is; cancelled once more, it
-    does so at once.
+    If it is cancelled during the reduction, it returns the best script so far; if it is cancelled
+    again, it does so immediately.
 
     Raises:
-        Unreadable: the file cannot be read.
-        Unusable: the engine cannot work.
-        Nothing: there is no such finding or target.
+        Unreadable: The file cannot be read.
+        Unusable: The engine cannot work.
+        Nothing: The finding or the target does not exist.
     """
-    source = SourceFile(wish.place.file, Path.cwd() / wish.place.file, named=True)
-    text = sources.read(source)
-    if wish.code:
-        settings = dataclasses.replace(settings, select=(wish.code,), ignore=())
+    source = SourceFile(repro_request.place.file, Path.cwd() / repro_request.place.file, named=True)
+    text = sources.read_source(source)
+    if repro_request.code:
+        settings = dataclasses.replace(settings, select=(repro_request.code,), ignore=())
     request = analyze_request(
         name=str(source.absolute),
         text=text,
         generation=text_hash(text),
         settings=settings,
         project=project,
-        focus=max(0, wish.place.line - 1),
-        only=(wish.target,) if wish.target else (),
-        forecast=settings.forecast or codes.fits(wish.code, "recompile"),
+        focus=max(0, repro_request.place.line - 1),
+        only=(repro_request.target,) if repro_request.target else (),
+        forecast=settings.forecast or codes.matches_selector(repro_request.code, "recompile"),
     )
-    tell("Importing torch")
+    show_progress("Importing torch")
     running, clock = engine(), asyncio.get_running_loop().time
-    async with working(running) as status:
-        search, since = _Search(wish, settings, tell, str(project)), clock()
+    async with running_engine(running) as status:
+        search, since = (
+            _FindingSearch(repro_request, settings, show_progress, str(project)),
+            clock(),
+        )
         found = await search.run(running.analyze(request))
-        asked = reproduce_request(request, found.wanted, settings)
-        seconds = max(asked.seconds - (clock() - since), asked.seconds * _LEAST)
-        asked = dataclasses.replace(asked, folder=folder, seconds=seconds)
-        reproduction = running.reproduce(asked)
-        outcome = await _kept_when_cancelled(reproduction, wish, tell)
-    return Reproduced(
-        wish,
+        reproduction_request = reproduce_request(request, found.wanted, settings)
+        seconds = max(
+            reproduction_request.seconds - (clock() - since), reproduction_request.seconds * _LEAST
+        )
+        reproduction_request = dataclasses.replace(
+            reproduction_request, folder=folder, seconds=seconds
+        )
+        reproduction = running.reproduce(reproduction_request)
+        outcome = await _await_best(reproduction, repro_request, show_progress)
+    return ReproResult(
+        repro_request,
         outcome,
         str(source.absolute),
         found.item,
@@ -164,19 +172,19 @@ async def reproduced(
     )
 
 
-async def _kept_when_cancelled(
-    reproduction: Reproduction, wish: Wish, tell: Callable[[str], None]
+async def _await_best(
+    reproduction: Reproduction, request: ReproRequest, show_progress: Callable[[str], None]
 ) -> ReproOutcome:
-    tell(f"Reducing {wish.where}")
+    show_progress(f"Reducing {request.where}")
 
-    def advanced(state: ReductionState) -> None:
-        tell(f"Reducing {wish.where}: {reduction_words(state)}")
+    def report_reduction(state: ReductionState) -> None:
+        show_progress(f"Reducing {request.where}: {reduction_words(state)}")
 
-    following = asyncio.ensure_future(followed(reproduction, advanced))
+    following = asyncio.ensure_future(followed(reproduction, report_reduction))
     try:
         return await asyncio.shield(following)
     except asyncio.CancelledError:
-        tell("Ending it with the best so far")
+        show_progress("Ending it with the best so far")
         reproduction.cancel()
     try:
         return await asyncio.shield(following)
@@ -186,48 +194,54 @@ async def _kept_when_cancelled(
 
 
 @dataclass(frozen=True)
-class _Found:
+class _WantedFinding:
     wanted: Wanted
     item: FileFinding | None = None
     others: tuple[FileFinding, ...] = ()
 
 
-class _Search:
-    """Looks for what is meant in the events of an analysis."""
+class _FindingSearch:
+    """Searches the events of an analysis for the requested finding or target."""
 
     def __init__(
-        self, wish: Wish, settings: Settings, tell: Callable[[str], None], folder: str
+        self,
+        request: ReproRequest,
+        settings: Settings,
+        show_progress: Callable[[str], None],
+        folder: str,
     ) -> None:
         self._folder = folder
-        self._wish = wish
+        self._request = request
         self._settings = settings
-        self._tell = tell
+        self._show_progress = show_progress
         self._findings: list[Finding] = []
         self._names: list[str] = []
 
-    async def run(self, analysis: Analysis) -> _Found:
+    async def run(self, analysis: Analysis) -> _WantedFinding:
         failure: Failed | None = None
         async for event in analysis:
             if isinstance(event, TargetsFound):
-                if self._wish.backend:
+                if self._request.backend:
                     analysis.cancel()
-                    return _Found(self._of_target(event.targets))
+                    return _WantedFinding(self._wanted_of_target(event.targets))
                 self._names = [target.name for target in event.targets]
                 self._check_target()
             elif isinstance(event, Importing):
-                self._tell(f"Importing {event.module}")
+                self._show_progress(f"Importing {event.module}")
             elif isinstance(event, TargetStarted):
-                self._tell(f"Tracing {event.name}")
+                self._show_progress(f"Tracing {event.name}")
             elif isinstance(event, (FindingFound, ForecastFound)):
-                told = event.findings if isinstance(event, ForecastFound) else (event.finding,)
-                self._findings += filter(self._of_wish, told)
-                if self._wish.code and (found := self._chosen(certain=True)):
-                    # Only this one is wanted: the rest of the file need not be traced.
+                reported = event.findings if isinstance(event, ForecastFound) else (event.finding,)
+                self._findings += filter(self._is_requested, reported)
+                if self._request.code and (found := self._choose_finding(certain=True)):
+                    # Only this finding is needed, so the rest of the file is not traced.
                     analysis.cancel()
                     return found
             elif isinstance(event, TargetDone):
-                if self._traced(event.report.name) and (found := self._chosen()):
-                    # Other targets, and other paths and sizes, may take long and show the same.
+                if self._has_finding_on_line(event.report.name) and (
+                    found := self._choose_finding()
+                ):
+                    # Other targets, paths and sizes may take long and show the same finding.
                     analysis.cancel()
                     return found
             elif isinstance(event, Restarted):
@@ -235,89 +249,93 @@ class _Search:
             elif isinstance(event, Failed):
                 failure = event
         if failure is not None:
-            untraced = f"{self._wish.place.file} could not be traced"
+            untraced = f"{self._request.place.file} could not be traced"
             words = sentences(untraced, failure.reason, failure.next_step)
-            raise Nothing(words) if self._unparsed else Unusable(words)
-        found = self._chosen()
+            raise NothingToReproduce(words) if self._unparsed else EngineUnusable(words)
+        found = self._choose_finding()
         if found is None:
-            raise Nothing(self._none())
+            raise NothingToReproduce(self._missing_finding_message())
         return found
 
     @property
     def _unparsed(self) -> bool:
         return any(finding.code == _SYNTAX for finding in self._findings)
 
-    def _traced(self, target: str) -> bool:
-        """All is known that a first run of a target finds on the line."""
-        found = any(item.finding.target == target for item in self._there())
-        return bool(self._wish.place.line) and found
+    def _has_finding_on_line(self, target: str) -> bool:
+        """Whether the first run of a target has reported a finding on the requested line."""
+        found = any(item.finding.target == target for item in self._findings_on_line())
+        return bool(self._request.place.line) and found
 
-    def _of_wish(self, finding: Finding) -> bool:
-        target = self._wish.target
+    def _is_requested(self, finding: Finding) -> bool:
+        target = self._request.target
         return not target or finding.target in (target, "")
 
     def _check_target(self) -> None:
-        if self._wish.target and self._wish.target not in self._names:
-            raise Nothing(self._no_target(self._names))
+        if self._request.target and self._request.target not in self._names:
+            raise NothingToReproduce(self._missing_target_message(self._names))
 
-    def _of_target(self, targets: Sequence[TargetInfo]) -> Wanted:
-        wish, line = self._wish, self._wish.place.line - 1
-        named = [target for target in targets if target.name == wish.target]
-        # Of those that begin above the line the nearest; a file may have only one.
+    def _wanted_of_target(self, targets: Sequence[TargetInfo]) -> Wanted:
+        request, line = self._request, self._request.place.line - 1
+        named = [target for target in targets if target.name == request.target]
+        # Choose the last target that begins above the line; without a line, the only target.
         above = [target for target in targets if target.range.start.line <= line]
-        if not wish.target:
-            named = above[-1:] if wish.place.line else list(targets) if len(targets) == 1 else []
+        if not request.target:
+            named = above[-1:] if request.place.line else list(targets) if len(targets) == 1 else []
         if not named:
-            raise Nothing(self._no_target([target.name for target in targets]))
-        return wanted_of_target(named[0], wish.backend, accuracy=wish.accuracy)
+            raise NothingToReproduce(
+                self._missing_target_message([target.name for target in targets])
+            )
+        return wanted_of_target(named[0], request.backend, accuracy=request.accuracy)
 
-    def _no_target(self, names: Sequence[str]) -> str:
-        wish = self._wish
+    def _missing_target_message(self, names: Sequence[str]) -> str:
+        request = self._request
         if not names:
-            return f"{wish.place.file} has no target; `fullgraph check` says what could be one."
-        missing = f"target `{wish.target}` in {wish.place.file}" if wish.target else ""
-        missing = missing or f"one target that is meant by {wish.where}"
+            return f"{request.place.file} has no target; `fullgraph check` says what could be one."
+        missing = f"target `{request.target}` in {request.place.file}" if request.target else ""
+        missing = missing or f"one target that is meant by {request.where}"
         known = listing([f"`{name}`" for name in dict.fromkeys(names)])
         return f"There is no {missing}; choose one with --target: {known}."
 
-    def _chosen(self, *, certain: bool = False) -> _Found | None:
-        there = [item for item in self._there() if certain or self._may_be(item)]
-        if not there:
+    def _choose_finding(self, *, certain: bool = False) -> _WantedFinding | None:
+        candidates = [
+            item for item in self._findings_on_line() if certain or self._is_reproducible(item)
+        ]
+        if not candidates:
             return None
-        first, *others = ranked(there)
-        return _Found(first.finding.wanted(), first, tuple(others))
+        first, *others = ranked(candidates)
+        return _WantedFinding(first.finding.wanted(), first, tuple(others))
 
-    def _may_be(self, item: FileFinding) -> bool:
-        # Whoever names a code is taken by their word.
-        return bool(self._wish.code) or reproducible(item.finding.code)
+    def _is_reproducible(self, item: FileFinding) -> bool:
+        # A code that the user names is not filtered.
+        return bool(self._request.code) or reproducible(item.finding.code)
 
-    def _there(self) -> Iterable[FileFinding]:
-        line = self._wish.place.line
-        return on_line(self._merged(), line - 1) if line else self._merged()
+    def _findings_on_line(self) -> Iterable[FileFinding]:
+        line = self._request.place.line
+        return on_line(self._merged_findings(), line - 1) if line else self._merged_findings()
 
-    def _merged(self) -> tuple[FileFinding, ...]:
+    def _merged_findings(self) -> tuple[FileFinding, ...]:
         return merge(self._findings, self._settings, self._names, self._folder)
 
-    def _none(self) -> str:
-        wish, file = self._wish, self._wish.place.file
+    def _missing_finding_message(self) -> str:
+        request, file = self._request, self._request.place.file
         look = f"`fullgraph check {file}` shows what there is"
-        there = sorted({item.finding.code for item in self._there()})
-        if there:
-            names = listing([f"`{code}`" for code in there])
-            return f"A script of its own could not show {names} on {wish.where}; {look}."
-        what = f"`{wish.code}`" if wish.code else "finding"
-        some = filter(self._may_be, self._merged())
+        codes_on_line = sorted({item.finding.code for item in self._findings_on_line()})
+        if codes_on_line:
+            names = listing([f"`{code}`" for code in codes_on_line])
+            return f"A script of its own could not show {names} on {request.where}; {look}."
+        what = f"`{request.code}`" if request.code else "finding"
+        some = filter(self._is_reproducible, self._merged_findings())
         lines = sorted({item.finding.range.start.line + 1 for item in some})
-        if not lines or not wish.place.line:
+        if not lines or not request.place.line:
             return f"There is no {what} in {file}; {look}."
         shown = [str(line) for line in lines[:_MOST_LINES]]
         more = f" and {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
         known = f"{', '.join(shown)}{more}" if more else listing(shown)
         word = "line" if len(lines) == 1 else "lines"
-        return f"There is no {what} on {wish.where}, but on {word} {known}; {look}."
+        return f"There is no {what} on {request.where}, but on {word} {known}; {look}."
 
 
-def _json(item: FileFinding) -> dict[str, Any]:
+def _finding_json(item: FileFinding) -> dict[str, Any]:
     return {
         "code": item.finding.code,
         "severity": item.severity.value,

@@ -1,4 +1,4 @@
-"""``fullgraph server``: the language server, over standard streams or a socket."""
+"""``fullgraph server``: run the language server over standard streams or a socket."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve one client until it exits; the exit status, 2 if the address cannot be listened on."""
+    """Serve one client until it exits; return the exit status, 2 if the address cannot be used."""
     parser = argparse.ArgumentParser(
         prog="fullgraph server", description="Start the language server. Editors do this."
     )
     streams = parser.add_mutually_exclusive_group()
-    # Clients of several libraries append --stdio unasked.
+    # Some client libraries always append --stdio.
     streams.add_argument("--stdio", action="store_true", help="use standard streams (default)")
     streams.add_argument(
         "--tcp",
         metavar="HOST:PORT",
-        type=_address,
+        type=_parse_address,
         help="listen on a socket for one client; port 0 picks a free one",
     )
     parser.add_argument(
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
 
 
-def _address(text: str) -> tuple[str, int]:
+def _parse_address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, for example 127.0.0.1:2087")

@@ -1,4 +1,4 @@
-"""``fullgraph show``: what an editor shows as a document about a target, in a terminal."""
+"""``fullgraph show``: print a document about a target, as editors show it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fullgraph.cli import sources
-from fullgraph.cli.check import Tracer, working
-from fullgraph.cli.sources import SourceFile, Unreadable
+from fullgraph.cli.check import CheckEngine, running_engine
+from fullgraph.cli.sources import SourceFile, UnreadableFile
 from fullgraph.domain.positions import text_hash
 from fullgraph.engines import sentences
-from fullgraph.render.documents import Draft, document_request
+from fullgraph.render.documents import DocumentDraft, document_request
 from fullgraph.session.request import analyze_request
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import (
@@ -30,25 +30,28 @@ from fullgraph_engine.protocol.documents import DocumentKind, SavedEvents
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """``FILE``, ``FILE:LINE`` or ``FILE::TARGET``. The line is one-based, 0 where none is given."""
+class ChosenPlace:
+    """A parsed place: ``FILE``, ``FILE:LINE`` or ``FILE::TARGET``.
+
+    ``line`` is counted from 1; 0 means without a line.
+    """
 
     file: str
     target: str = ""
     line: int = 0
 
     @classmethod
-    def read(cls, written: str) -> Chosen:
-        file, separator, target = written.partition("::")
+    def parse(cls, text: str) -> ChosenPlace:
+        file, separator, target = text.partition("::")
         if separator:
             return cls(file, target=target)
-        line = re.search(r":(\d+)$", written)
-        if line is not None and not Path(written).exists():
-            return cls(written[: line.start()], line=int(line[1]))
-        return cls(written)
+        line = re.search(r":(\d+)$", text)
+        if line is not None and not Path(text).exists():
+            return cls(text[: line.start()], line=int(line[1]))
+        return cls(text)
 
-    def request(self, request: Analyze) -> Analyze:
-        """The same, for what is meant: the target nearest to the line, or all."""
+    def restrict_request(self, request: Analyze) -> Analyze:
+        """Restrict a request to the named target, or to the target nearest to the line."""
         if self.target:
             return dataclasses.replace(request, only=(self.target,))
         if self.line:
@@ -58,15 +61,15 @@ class Chosen:
 
 
 class NoTarget(Exception):
-    """There is nothing that could be shown. One sentence."""
+    """Raised if the file does not have the target; the message is one sentence."""
 
 
 @dataclass(frozen=True)
-class Shown:
-    """Documents behind each other; not ``complete`` where a run ended too early.
+class ShownDocuments:
+    """Documents of one or more targets.
 
-    ``saved`` are the events, where they are asked for; ``differs``: they are not those that they
-    were compared with.
+    ``complete`` is false if a run ended early. ``saved`` are the events, if they were requested;
+    ``differs`` is true if they differ from the events that they were compared with.
     """
 
     text: str
@@ -78,51 +81,51 @@ class Shown:
 _VERSION = 1
 
 
-def written_events(saved: tuple[SavedEvents, ...]) -> str:
-    """The text of a file of saved events."""
-    events = [to_plain(one) for one in saved]
+def serialize_events(saved: tuple[SavedEvents, ...]) -> str:
+    """Serialize saved events for a file."""
+    events = [to_plain(event) for event in saved]
     return json.dumps({"version": _VERSION, "events": events}) + "\n"
 
 
 def read_events(path: Path) -> tuple[SavedEvents, ...]:
-    """The events of a file that ``--save`` wrote.
+    """Read the events of a file that ``--save`` wrote.
 
     Raises:
-        Unreadable: it is no such file.
+        Unreadable: The file does not contain saved events.
     """
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
         version = raw["version"]
-        events = tuple(from_plain(SavedEvents, one) for one in raw["events"])
+        events = tuple(from_plain(SavedEvents, event) for event in raw["events"])
     except OSError as error:
-        raise Unreadable(f"{path} cannot be read: {error.strerror}.") from None
+        raise UnreadableFile(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise Unreadable(f"{path} holds no saved events; `--save` writes them.") from None
+        raise UnreadableFile(f"{path} holds no saved events; `--save` writes them.") from None
     if version != _VERSION:
-        raise Unreadable(f"{path} has format {version}; save the events again.")
+        raise UnreadableFile(f"{path} has format {version}; save the events again.")
     return events
 
 
-async def documents_of(
+async def write_documents(
     kind: DocumentKind,
-    chosen: Chosen,
+    chosen: ChosenPlace,
     *,
     settings: Settings,
     project: Path,
-    tracer: Callable[[], Tracer],
-    tell: Callable[[str], None],
+    tracer: Callable[[], CheckEngine],
+    show_progress: Callable[[str], None],
     save: bool = False,
     compare: tuple[SavedEvents, ...] = (),
-) -> Shown:
-    """Trace the targets that are meant, and write down what their runs do.
+) -> ShownDocuments:
+    """Trace the chosen targets and write a document about each.
 
     Raises:
-        Unreadable: the file cannot be read.
-        Unusable: the engine cannot work.
-        NoTarget: the file has no such target, or does not parse.
+        Unreadable: The file cannot be read.
+        Unusable: The engine cannot work.
+        NoTarget: The file does not have the target, or has a syntax error.
     """
     source = SourceFile(chosen.file, Path.cwd() / chosen.file, named=True)
-    text = sources.read(source)
+    text = sources.read_source(source)
     request = analyze_request(
         name=str(source.absolute),
         text=text,
@@ -130,33 +133,33 @@ async def documents_of(
         settings=settings,
         project=project,
     )
-    tell("Importing torch")
+    show_progress("Importing torch")
     engine = tracer()
-    async with working(engine):
-        drafts: dict[str, Draft] = {}
-        request = chosen.request(document_request(request, kind))
+    async with running_engine(engine):
+        drafts: dict[str, DocumentDraft] = {}
+        request = chosen.restrict_request(document_request(request, kind))
         request = dataclasses.replace(request, save_events=save, compare_events=compare)
         problem = ""
         async for event in engine.analyze(request):
             if isinstance(event, TargetsFound):
-                named = [one.name for one in event.targets]
+                named = [saved_event.name for saved_event in event.targets]
                 names = [chosen.target] if chosen.target else named
-                drafts = {name: Draft(kind, name, text) for name in names}
+                drafts = {name: DocumentDraft(kind, name, text) for name in names}
             elif isinstance(event, Importing):
-                tell(f"Importing {event.module}")
+                show_progress(f"Importing {event.module}")
             elif isinstance(event, TargetStarted):
-                tell(f"Tracing {event.name}")
+                show_progress(f"Tracing {event.name}")
             elif isinstance(event, Failed):
                 problem = sentences(event.reason, event.next_step)
             for draft in drafts.values():
-                draft.apply(event)
+                draft.apply_event(event)
     if not drafts:
         raise NoTarget(problem or f"{chosen.file} has no target.")
     if chosen.target and not drafts[chosen.target].found:
         raise NoTarget(drafts[chosen.target].problem)
-    return Shown(
-        "\n\n".join(draft.text(source.absolute.name) for draft in drafts.values()),
+    return ShownDocuments(
+        "\n\n".join(draft.build_text(source.absolute.name) for draft in drafts.values()),
         all(draft.complete for draft in drafts.values()),
-        tuple(one for draft in drafts.values() for one in draft.saved),
+        tuple(saved_event for draft in drafts.values() for saved_event in draft.saved),
         any(draft.differs for draft in drafts.values()),
     )

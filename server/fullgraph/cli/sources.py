@@ -1,4 +1,4 @@
-"""Which files a check is about, and what is in them."""
+"""Find the files to check, and read them."""
 
 from __future__ import annotations
 
@@ -18,59 +18,62 @@ STANDARD_INPUT = "-"
 
 _NEVER = {"node_modules", "__pycache__", "site-packages", "__pypackages__", "third_party"}
 
-_MADE = {"build", "_build", "dist", "vendor", "_vendor", "vendored", "buck-out"}
-"""Folders of what tools have made, or others written, unless they are packages."""
+_GENERATED = {"build", "_build", "dist", "vendor", "_vendor", "vendored", "buck-out"}
+"""Names of folders with generated or copied code; they are skipped unless they are packages."""
 
 _VENDORED = ("linguist-vendored", "linguist-generated")
-"""Attributes that mark files as not the repository's own; GitHub and others go by them."""
+"""Git attributes of generated and copied files, which GitHub uses too."""
 
 MOST_BYTES = 32 << 20
-"""Of a file that is read."""
+"""Maximum size in bytes of a source file."""
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file to check. ``path`` is as the user wrote it, or below a folder as they wrote that."""
+    """A file to check.
+
+    ``path`` is as the user wrote it; in a folder, it begins with the folder as the user wrote it.
+    """
 
     path: str
     absolute: Path
     named: bool
-    """The user named this very file, so it is always traced."""
+    """True if the user named this file; such a file is always traced."""
 
 
 @dataclass(frozen=True)
-class Sources:
+class FoundSources:
     """The files of a check; ``problems`` and ``remarks`` are sentences."""
 
     files: tuple[SourceFile, ...]
     problems: tuple[str, ...]
     remarks: tuple[str, ...]
-    """What a user should know, though nothing went wrong."""
+    """Information for the user about something other than a problem."""
 
 
-class Unreadable(Exception):
-    """One sentence with the next step."""
+class UnreadableFile(Exception):
+    """Raised if a file cannot be used; the message says why and what to do."""
 
 
-def find(
+def find_sources(
     paths: Sequence[str],
     exclude: Sequence[str],
     root: Path,
-    located: Callable[[Path], Path] | None = None,
-) -> Sources:
-    """The files that ``paths`` name, each once, folders walked in the order of names.
+    locate: Callable[[Path], Path] | None = None,
+) -> FoundSources:
+    """Find the files that ``paths`` name, each once; folders are walked in the order of names.
 
-    ``located`` says where a path is that is not where it says; ``root`` is in the same place.
+    ``located`` maps a path to the place where it is read; ``root`` is such a place.
     """
     files: dict[Path, SourceFile] = {}
     problems: list[str] = []
     remarks: list[str] = []
     excluded = GitIgnoreSpec.from_lines(exclude)
     for given in paths:
-        path = (located or absolute)(Path(given))
+        path = (locate or absolute_path)(Path(given))
         try:
             if path.is_dir():
-                found = list(_walk(path, Path(given), excluded, root))
+                found = list(_walk_folder(path, Path(given), excluded, root))
                 if not found:
                     remarks.append(f"There are no Python files in {given} that are not ignored.")
             elif path.exists():
@@ -85,59 +88,63 @@ def find(
             known = files.get(source.absolute)
             if known is None or (source.named and not known.named):
                 files[source.absolute] = source
-    return Sources(tuple(files.values()), tuple(problems), tuple(remarks))
+    return FoundSources(tuple(files.values()), tuple(problems), tuple(remarks))
 
 
-def read(source: SourceFile) -> str:
-    """The text of a file, decoded as Python would.
+def read_source(source: SourceFile) -> str:
+    """Read a file, decoded as Python would.
 
     Raises:
-        Unreadable: it cannot be opened, or is not text.
+        Unreadable: The file cannot be read, or is not text.
     """
     try:
         state = source.absolute.stat()
         if not stat.S_ISREG(state.st_mode):
-            # To read a pipe may never end, and a device gives more than there is memory.
-            raise Unreadable(
+            # Reading a pipe may never end, and a device may have more data than fits into memory.
+            raise UnreadableFile(
                 f"{source.path} is no regular file; pass its text to standard input, as `-`."
             )
         if state.st_size > MOST_BYTES:
-            raise Unreadable(f"{source.path} is larger than {MOST_BYTES >> 20} MB; split it.")
+            raise UnreadableFile(f"{source.path} is larger than {MOST_BYTES >> 20} MB; split it.")
         data = source.absolute.read_bytes()
     except OSError as error:
-        raise Unreadable(f"Cannot read {source.path}: {error.strerror or error}.") from error
-    text = decoded(data, source.path)
+        raise UnreadableFile(f"Cannot read {source.path}: {error.strerror or error}.") from error
+    text = decode_source(data, source.path)
     if not source.path.endswith(notebooks.SUFFIX):
         return text
     try:
-        return notebooks.python_of(text)
+        return notebooks.notebook_to_python(text)
     except notebooks.NotANotebook as error:
-        raise Unreadable(f"{source.path} is not a notebook of format 4: {error}.") from error
+        raise UnreadableFile(f"{source.path} is not a notebook of format 4: {error}.") from error
 
 
-def decoded(data: bytes, path: str) -> str:
-    """Bytes as text by their byte order mark, their coding comment, else as UTF-8."""
+def decode_source(data: bytes, path: str) -> str:
+    """Decode bytes by their byte order mark or coding comment, else as UTF-8.
+
+    Raises:
+        Unreadable: The bytes are not text in that encoding.
+    """
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
-        raise Unreadable(_undecodable(data, path, error)) from error
+        raise UnreadableFile(_decoding_error(data, path, error)) from error
     except (SyntaxError, LookupError) as error:
         try:
             data.decode()
         except UnicodeDecodeError as undecodable:
-            raise Unreadable(_undecodable(data, path, undecodable)) from error
-        raise Unreadable(
+            raise UnreadableFile(_decoding_error(data, path, undecodable)) from error
+        raise UnreadableFile(
             f"{path} declares an encoding that Python does not know: "
             "correct the coding comment in its first two lines."
         ) from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise Unreadable(f"{path} is not Python source: there is a null byte on line {line}.")
+        raise UnreadableFile(f"{path} is not Python source: there is a null byte on line {line}.")
     return text
 
 
-def _undecodable(data: bytes, path: str, error: UnicodeDecodeError) -> str:
+def _decoding_error(data: bytes, path: str, error: UnicodeDecodeError) -> str:
     line = data.count(b"\n", 0, error.start) + 1
     byte = data[error.start] if error.start < len(data) else 0
     return (
@@ -146,9 +153,9 @@ def _undecodable(data: bytes, path: str, error: UnicodeDecodeError) -> str:
     )
 
 
-def absolute(path: Path) -> Path:
-    """A path from the root on, without ``..``."""
-    # Links stay: modules are imported by the name under which they are found.
+def absolute_path(path: Path) -> Path:
+    """Make a path absolute and remove ``..``."""
+    # Links are kept, because modules are imported by the path under which they are found.
     return Path(os.path.abspath(path))  # noqa: PTH100 (pathlib has no absolute() that drops "..")
 
 
@@ -156,8 +163,8 @@ def absolute(path: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class _Ignore:
-    """The patterns of one folder's .gitignore."""
+class _IgnorePatterns:
+    """The patterns of one ignore file, and the folder that they apply to."""
 
     folder: Path
     spec: GitIgnoreSpec
@@ -167,12 +174,16 @@ class _Ignore:
         return self.spec.check_file(relative).include
 
 
-def _walk(top: Path, given: Path, excluded: GitIgnoreSpec, root: Path) -> Iterator[SourceFile]:
-    exclude = _Ignore(root, excluded)
+def _walk_folder(
+    top: Path, given: Path, excluded: GitIgnoreSpec, root: Path
+) -> Iterator[SourceFile]:
+    exclude = _IgnorePatterns(root, excluded)
 
-    def visit(folder: Path, shown: Path, ignores: tuple[_Ignore, ...]) -> Iterator[SourceFile]:
-        ignores = (*ignores, *_ignores_of(folder))
-        # A folder that may not be listed hides only itself.
+    def visit(
+        folder: Path, shown: Path, ignores: tuple[_IgnorePatterns, ...]
+    ) -> Iterator[SourceFile]:
+        ignores = (*ignores, *_folder_patterns(folder))
+        # A folder without read permission only hides its own files.
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except PermissionError:
@@ -182,21 +193,21 @@ def _walk(top: Path, given: Path, excluded: GitIgnoreSpec, root: Path) -> Iterat
             if entry.name.startswith("."):
                 continue
             is_folder = entry.is_dir(follow_symlinks=False)
-            if _ignored(path, is_folder, ignores) or (
+            if _is_ignored(path, is_folder, ignores) or (
                 path.is_relative_to(root) and exclude.decides(path, folder=is_folder)
             ):
                 continue
             if is_folder:
-                if not _is_not_ours(path):
+                if not _is_foreign(path):
                     yield from visit(path, shown / entry.name, ignores)
             elif entry.name.endswith(".py") and entry.is_file():
                 yield SourceFile(str(shown / entry.name), path, named=False)
 
-    yield from visit(top, given, _above(top))
+    yield from visit(top, given, _parent_patterns(top))
 
 
-def _ignored(path: Path, is_folder: bool, ignores: tuple[_Ignore, ...]) -> bool:
-    # The nearest .gitignore with an opinion decides, as in git.
+def _is_ignored(path: Path, is_folder: bool, ignores: tuple[_IgnorePatterns, ...]) -> bool:
+    # The nearest ignore file with a decision wins, as in git.
     for ignore in reversed(ignores):
         decision = ignore.decides(path, folder=is_folder)
         if decision is not None:
@@ -204,44 +215,44 @@ def _ignored(path: Path, is_folder: bool, ignores: tuple[_Ignore, ...]) -> bool:
     return False
 
 
-def _above(folder: Path) -> tuple[_Ignore, ...]:
-    """The ignore files of the folders above, up to the repository that ``folder`` is in."""
-    found: list[_Ignore] = []
-    here = folder
-    while not (here / ".git").exists():
-        if here.parent == here:
-            # Not in a repository: a .gitignore further up is none of ours.
+def _parent_patterns(folder: Path) -> tuple[_IgnorePatterns, ...]:
+    """Return the ignore files of the parent folders, up to the root of the repository."""
+    found: list[_IgnorePatterns] = []
+    parent = folder
+    while not (parent / ".git").exists():
+        if parent.parent == parent:
+            # Outside of a repository, ignore files of parent folders do not apply.
             return ()
-        here = here.parent
-        found += _ignores_of(here)
-    found += _ignore(here, ".git/info/exclude")
+        parent = parent.parent
+        found += _folder_patterns(parent)
+    found += _read_patterns(parent, ".git/info/exclude")
     return tuple(reversed(found))
 
 
-def _is_not_ours(folder: Path) -> bool:
-    """A folder of an environment, of what tools have made, or of code that was copied here."""
-    if folder.name in _MADE and not (folder / "__init__.py").exists():
+def _is_foreign(folder: Path) -> bool:
+    """Whether a folder is a virtual environment, or contains generated or copied code."""
+    if folder.name in _GENERATED and not (folder / "__init__.py").exists():
         return True
     return folder.name in _NEVER or (folder / "pyvenv.cfg").exists()
 
 
-def _ignores_of(folder: Path) -> tuple[_Ignore, ...]:
+def _folder_patterns(folder: Path) -> tuple[_IgnorePatterns, ...]:
     vendored = []
-    for line in _lines(folder / ".gitattributes"):
+    for line in _read_lines(folder / ".gitattributes"):
         pattern, *attributes = line.split() or [""]
         if any(f in (name, f"{name}=true") for f in attributes for name in _VENDORED):
-            # A pattern without a slash matches at any depth, here as in .gitignore.
+            # A pattern without a slash matches at any depth, as in .gitignore.
             vendored.append(pattern)
-    marked = (_Ignore(folder, GitIgnoreSpec.from_lines(vendored)),) if vendored else ()
-    return (*marked, *_ignore(folder, ".gitignore"))
+    marked = (_IgnorePatterns(folder, GitIgnoreSpec.from_lines(vendored)),) if vendored else ()
+    return (*marked, *_read_patterns(folder, ".gitignore"))
 
 
-def _ignore(folder: Path, name: str) -> tuple[_Ignore, ...]:
-    lines = _lines(folder / name)
-    return (_Ignore(folder, GitIgnoreSpec.from_lines(lines)),) if lines else ()
+def _read_patterns(folder: Path, name: str) -> tuple[_IgnorePatterns, ...]:
+    lines = _read_lines(folder / name)
+    return (_IgnorePatterns(folder, GitIgnoreSpec.from_lines(lines)),) if lines else ()
 
 
-def _lines(file: Path) -> list[str]:
+def _read_lines(file: Path) -> list[str]:
     try:
         if not file.is_file():
             return []

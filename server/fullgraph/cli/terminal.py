@@ -1,4 +1,4 @@
-"""Standard streams: whether they show colors, how wide they are, what they can encode."""
+"""Detect colors, width and encoding of the standard streams."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from fullgraph.render.paint import Paint
 
 Color = Literal["auto", "always", "never"]
 
-# Lines of prose longer than this are hard to read, however wide the terminal.
+# Longer lines of prose are hard to read on any terminal.
 _WIDEST_PROSE = 100
 _CODE_IN_FILES = 160
 
 
 def paint_for(stream: TextIO, color: Color, env: Mapping[str, str] = os.environ) -> Paint:
-    """How to write to a stream."""
+    """Return colors and width for text on a stream."""
     terminal = stream.isatty()
     columns = shutil.get_terminal_size((80, 24)).columns if terminal else _CODE_IN_FILES
     return Paint(
-        color=_colors(terminal, color, env),
+        color=_use_colors(terminal, color, env),
         width=min(columns, _WIDEST_PROSE),
         code=columns,
     )
 
 
 def write(stream: TextIO, text: str) -> None:
-    """Write a text that the stream's encoding may not hold, with the nearest that it does."""
+    """Write a text; characters that the stream cannot encode are replaced by similar ones."""
     encoding = stream.encoding or "utf-8"
     try:
         text.encode(encoding)
@@ -42,21 +42,21 @@ def write(stream: TextIO, text: str) -> None:
 
 
 @contextlib.contextmanager
-def utf8(stream: TextIO) -> Iterator[TextIO]:
-    """The stream in UTF-8, whatever the terminal speaks."""
+def as_utf8(stream: TextIO) -> Iterator[TextIO]:
+    """Provide the stream with UTF-8 instead of its own encoding."""
     stream.flush()
     wrapped = io.TextIOWrapper(stream.buffer, encoding="utf-8", write_through=True)
     try:
         yield wrapped
     finally:
-        # Without this the wrapper would close the stream with itself.
+        # Otherwise the wrapper would close the stream.
         wrapped.detach()
 
 
 _PLAIN = {ord("·"): "-", ord("…"): "...", ord("→"): "->", ord("✓"): "ok", ord("✗"): "no"}
 
 
-def _colors(terminal: bool, color: Color, env: Mapping[str, str]) -> bool:
+def _use_colors(terminal: bool, color: Color, env: Mapping[str, str]) -> bool:
     if color != "auto":
         return color == "always"
     if env.get("NO_COLOR"):

@@ -1,1 +1,2 @@
-"""What all parts of the server speak of: codes, findings of a file, positions and their words."""
+"""Value types that every part of the server uses: finding codes, findings, text positions,
+phrases."""

@@ -1,4 +1,4 @@
-"""Graph breaks by what they come from, and by what they cost."""
+"""Group graph breaks by their cause, and rank them by their cost."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 
 
-def by_cause(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
-    """Return the findings with the places that share their causes and severity.
+def group_by_cause(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
+    """Link the findings that share their causes and severity.
 
-    The first finding with a cause represents it; a later one without a new cause is ``same_as`` the
-    first.
+    The first finding with a cause represents the others: its ``also`` has their ranges. A later
+    finding without a cause of its own has the range of the first one in ``same_as``.
     """
     items = list(findings)
     first_of: dict[tuple[Severity, str], int] = {}
@@ -35,9 +35,9 @@ def by_cause(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
     return tuple(items)
 
 
-def costliest(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
-    """Graph breaks of which the cost is known, the costliest first; those of one rank stay in
-    their order."""
+def rank_by_cost(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
+    """Return the graph breaks with a known cost, most expensive first; equal costs keep their
+    order."""
     known = [(item.finding.cost, item) for item in findings]
     ranked = [(cost.rank, item) for cost, item in known if cost is not None]
-    return tuple(item for _, item in sorted(ranked, key=lambda one: one[0], reverse=True))
+    return tuple(item for _, item in sorted(ranked, key=lambda pair: pair[0], reverse=True))

@@ -1,8 +1,8 @@
-"""Every finding code: its severity where the user chose none, its title and its documentation.
+"""Table of the finding codes: default severity, title and documentation of each.
 
-Codes are paths. A row stands for the code itself and for everything below it, so
-``graph-break`` is the row of ``graph-break/GB0059`` until that gets a row of its own.
-``python -m fullgraph.domain.codes`` prints ``docs/codes.md``, which is generated from this table.
+Codes are paths. A row applies to its code and to all codes below it: ``graph-break`` also covers
+``graph-break/GB0059`` unless the table has a row for that code. ``python -m
+fullgraph.domain.codes`` prints ``docs/codes.md``, which is generated from this table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _GRAPH_BREAK_ID = re.compile(r"GB(\d{4,})")
 
 
 class Severity(str, enum.Enum):
-    """How loud a finding is; ``OFF`` is not shown at all."""
+    """Severity of a finding. Findings with ``OFF`` are not shown."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -30,11 +30,12 @@ class Severity(str, enum.Enum):
 
     @property
     def number(self) -> int:
-        """As in LSP: 1 is an error, 4 a hint. ``OFF`` comes after all of them."""
+        """Number of the severity in LSP, from 1 (error) to 4 (hint); 5 for ``OFF``."""
         return _NUMBERS[self]
 
     def reaches(self, threshold: Severity) -> bool:
-        """Whether this is as loud as ``threshold`` or louder. Nothing reaches ``OFF``."""
+        """Whether this severity is at least as severe as ``threshold``; False if either is
+        ``OFF``."""
         return Severity.OFF not in (self, threshold) and self.number <= threshold.number
 
 
@@ -43,9 +44,10 @@ _NUMBERS = {severity: number for number, severity in enumerate(Severity, start=1
 
 @dataclass(frozen=True)
 class Code:
-    """A row of the table. ``help`` says what happened and what to do, in Markdown.
+    """A row of the table of codes.
 
-    ``next_step`` is for findings that come without hints of their own.
+    ``help`` is Markdown that explains what happened and what to do. ``next_step`` is shown with
+    findings without hints.
     """
 
     name: str
@@ -60,7 +62,7 @@ class Code:
 
     @property
     def anchor(self) -> str:
-        """As GitHub makes it of the heading: punctuation is dropped, letters are lowered."""
+        """Anchor that GitHub generates for the heading: lower case, without punctuation."""
         return re.sub(r"[^\w\- ]", "", self.name.lower()).replace(" ", "-")
 
 
@@ -636,8 +638,8 @@ _HEADS = frozenset(name.partition("/")[0] for name in _ROWS)
 
 
 @functools.lru_cache(maxsize=1024)
-def row(code: str) -> Code:
-    """The row with the longest name that ``code`` is, or is below of."""
+def find_row(code: str) -> Code:
+    """Return the row of ``code``, or of its nearest parent with a row."""
     parts = code.split("/")
     for length in range(len(parts), 0, -1):
         found = _ROWS.get("/".join(parts[:length]))
@@ -646,60 +648,71 @@ def row(code: str) -> Code:
     return _UNKNOWN
 
 
-def href(code: str) -> str:
-    """The documentation page of a code; empty for one that is not in the table."""
+def documentation_url(code: str) -> str:
+    """Return the URL of a code's documentation; empty for an unknown code."""
     identifier = graph_break_id(code)
     if identifier:
         return f"{_GRAPH_BREAK_SITE}/{identifier.lower()}.html"
-    found = row(code)
+    found = find_row(code)
     return found.href if found.name else ""
 
 
 def graph_break_id(code: str) -> str:
-    """``GB0059`` of ``graph-break/GB0059``; empty for every other code."""
+    """Return the id ``GB0059`` of ``graph-break/GB0059``; empty for codes without an id."""
     head, _, tail = code.partition("/")
     return tail if head == "graph-break" and _GRAPH_BREAK_ID.fullmatch(tail) else ""
 
 
-def severity(code: str, chosen: Mapping[str, Severity]) -> Severity:
-    """The severity of a code: that of the most specific of ``chosen``, else the table's."""
+def effective_severity(code: str, chosen: Mapping[str, Severity]) -> Severity:
+    """Return the severity of a code: from its most specific selector in ``chosen``, else the
+    default."""
     best = max(chosen, key=functools.partial(specificity, code), default="")
-    return chosen[best] if fits(code, best) else row(code).severity
+    return chosen[best] if matches_selector(code, best) else find_row(code).severity
 
 
-def shown(code: str, select: Iterable[str], ignore: Iterable[str]) -> bool:
-    """Whether a code is asked for. The more specific match decides, in doubt ``ignore``."""
+def is_selected(code: str, select: Iterable[str], ignore: Iterable[str]) -> bool:
+    """Whether the user's selectors show a code.
+
+    The more specific selector wins; ``ignore`` wins a tie.
+    """
     select = tuple(select)
     wanted = max((specificity(code, each) for each in select), default=0)
     unwanted = max((specificity(code, each) for each in ignore), default=0)
     return (wanted > 0 or not select) and (wanted > unwanted or not unwanted)
 
 
-def may_be_shown(
+def may_be_selected(
     beginning: str, select: Iterable[str], ignore: Iterable[str], chosen: Mapping[str, Severity]
 ) -> bool:
-    """Whether a finding whose code starts like this may be asked for; in doubt, yes."""
+    """Whether the selectors may show some code that begins with ``beginning``; True if
+    uncertain."""
     select, ignore = tuple(select), tuple(ignore)
     family = beginning.rstrip("/")
     if not family:
         return True
 
-    def inside(selector: str) -> bool:
+    def is_inside_family(selector: str) -> bool:
         return selector.startswith(family + "/") or ("/" not in selector and selector not in _HEADS)
 
-    if select and not any(fits(family, one) or inside(one) for one in select):
+    if select and not any(
+        matches_selector(family, selector) or is_inside_family(selector) for selector in select
+    ):
         return False
-    if any(fits(family, one) for one in ignore) and not any(map(inside, select)):
+    if any(matches_selector(family, selector) for selector in ignore) and not any(
+        map(is_inside_family, select)
+    ):
         return False
-    off = severity(family, chosen) is Severity.OFF
-    return not off or any(inside(one) and chosen[one] is not Severity.OFF for one in chosen)
+    off = effective_severity(family, chosen) is Severity.OFF
+    return not off or any(
+        is_inside_family(selector) and chosen[selector] is not Severity.OFF for selector in chosen
+    )
 
 
 def specificity(code: str, selector: str) -> int:
-    """How closely a selector names a code; 0 if it does not fit.
+    """Return how specifically a selector names a code; 0 if it does not match.
 
-    The code itself comes before its id (``GB0059``), and that before its families, of which the
-    inner one comes before the outer one.
+    The full code is the most specific selector, then its id (``GB0059``), then its families from
+    the innermost to the outermost.
     """
     parts = code.count("/") + 1
     if selector == code:
@@ -709,25 +722,25 @@ def specificity(code: str, selector: str) -> int:
     return selector.count("/") + 1 if code.startswith(selector + "/") else 0
 
 
-def fits(code: str, selector: str) -> bool:
-    """Whether a selector is the code, its beginning up to a slash, or its last part."""
+def matches_selector(code: str, selector: str) -> bool:
+    """Whether a selector is the code itself, one of its parents, or its last part."""
     return specificity(code, selector) > 0
 
 
 def is_known_selector(selector: str) -> bool:
-    """Whether some finding could have a code that ``selector`` fits."""
+    """Whether ``selector`` matches a code that a finding can have."""
     if _GRAPH_BREAK_ID.fullmatch(selector):
         return True
-    if row(selector).name and "/" not in selector:
+    if find_row(selector).name and "/" not in selector:
         return True
-    # Families with names that come from torch: any last part may exist.
+    # The codes of these families are named by torch, so any last part can exist.
     if selector.startswith(("graph-break/", "frame-skipped/", "guard/", "recompile/")):
         return True
-    return any(fits(name, selector) for name in _ROWS)
+    return any(matches_selector(name, selector) for name in _ROWS)
 
 
-def page() -> str:
-    """``docs/codes.md``."""
+def codes_page() -> str:
+    """Return the text of ``docs/codes.md``."""
     parts = [
         "# Finding codes",
         "",
@@ -749,4 +762,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    sys.stdout.write(codes_page())

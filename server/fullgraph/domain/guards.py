@@ -1,4 +1,4 @@
-"""A guard in words."""
+"""Describe guards in words."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ _LONGEST = 300
 
 
 def kind_slug(kind: str) -> str:
-    """``TENSOR_MATCH`` as the last part of a code: ``tensor-match``."""
+    """Convert a guard kind to the last part of a finding code: ``TENSOR_MATCH`` to
+    ``tensor-match``."""
     return re.sub(r"[^a-z0-9]+", "-", kind.lower()).strip("-") or "other"
 
 
-def sentences(guard: FoundGuard) -> Iterator[str]:
-    """What a guard checks, in the user's words."""
+def guard_sentences(guard: FoundGuard) -> Iterator[str]:
+    """Yield what a guard checks, one sentence for each condition, in terms of the user's code."""
     if guard.kind == _MARKS and guard.source:
-        # Five conditions on attributes that only Dynamo knows.
+        # Dynamo checks this with five conditions on internal attributes.
         yield f"{in_user_words(guard.source)} has the same dimensions marked as dynamic"
         return
     for expression in guard.expressions:

@@ -1,6 +1,7 @@
-"""Jupyter notebooks as one Python text: the code cells in order, each below a line that numbers it.
+"""Convert Jupyter notebooks to Python text.
 
-The format is nbformat 4, as the page "The notebook format" of the nbformat package describes it.
+The text contains the code cells in order, each below a comment with its number. The format is
+nbformat 4, as "The notebook format" in the nbformat documentation describes it.
 """
 
 from __future__ import annotations
@@ -15,53 +16,53 @@ from fullgraph.domain.positions import TextPositions
 SUFFIX = ".ipynb"
 _MARK = re.compile(r"# %% cell (\d+)$")
 _PRELUDE = "display, get_ipython = print, lambda: None"
-"""Names that IPython adds to a notebook's own."""
+"""Statement that defines the names which IPython provides in a notebook."""
 _MAGIC = re.compile(r"^[ \t]*(%%?[A-Za-z]|!|\?|[\w.]+\?\??$)")
-_KEPT_CELL_MAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")
-"""Cell magics whose cells hold Python."""
+_PYTHON_CELL_MAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")
+"""Cell magics whose cells contain Python."""
 
 
 class NotANotebook(ValueError):
-    """A file is not a notebook of format 4."""
+    """Raised if data is not a notebook of format 4."""
 
 
 @dataclass(frozen=True)
 class CellPlace:
-    """A line of a notebook: the number of its cell, from 1, and the line in the cell, from 0."""
+    """A line of a notebook: the number of its cell, from 1, and of the line in the cell, from 0."""
 
     cell: int
     line: int
 
     @property
     def words(self) -> str:
-        """``cell 3:5``, with the line counted from 1."""
+        """Text ``cell 3:5``; here the line is counted from 1."""
         return f"cell {self.cell}:{self.line + 1}"
 
 
-def python_of(data: str) -> str:
-    """Return the code of a notebook as one text. Lines with magics become comments.
+def notebook_to_python(data: str) -> str:
+    """Convert the code of a notebook to one Python text; lines with magics become comments.
 
     Raises:
-        NotANotebook: the data is not a notebook of format 4.
+        NotANotebook: The data is not a notebook of format 4.
     """
     try:
         cells = json.loads(data)["cells"]
         lines = [_PRELUDE]
         for number, cell in enumerate(cells, 1):
             if cell["cell_type"] == "code":
-                lines += [f"# %% cell {number}", *_code(cell["source"])]
+                lines += [f"# %% cell {number}", *_cell_lines(cell["source"])]
     except (ValueError, KeyError, TypeError) as error:
         raise NotANotebook(str(error)) from error
     return "\n".join(lines) + "\n"
 
 
-def cell_of(path: str, text: TextPositions, line: int) -> CellPlace | None:
-    """The cell of a line of a file; None if the file is not a notebook."""
-    return place_in_cell(text, line) if path.endswith(SUFFIX) else None
+def find_cell_in_file(path: str, text: TextPositions, line: int) -> CellPlace | None:
+    """Return the cell that contains a line of a file; None if the file is not a notebook."""
+    return find_cell(text, line) if path.endswith(SUFFIX) else None
 
 
-def place_in_cell(text: TextPositions, line: int) -> CellPlace | None:
-    """The cell of a line of a notebook's text; None above the first cell."""
+def find_cell(text: TextPositions, line: int) -> CellPlace | None:
+    """Return the cell that contains a line of a notebook's text; None above the first cell."""
     for above in range(min(line, len(text) - 1), -1, -1):
         found = _MARK.match(text.line(above))
         if found is not None:
@@ -69,15 +70,15 @@ def place_in_cell(text: TextPositions, line: int) -> CellPlace | None:
     return None
 
 
-def _code(source: Any) -> list[str]:
+def _cell_lines(source: Any) -> list[str]:
     lines = ("".join(source) if isinstance(source, list) else str(source)).split("\n")
     head = next((line.split(" ")[0] for line in lines if line.strip()), "")
-    if head.startswith("%%") and head not in _KEPT_CELL_MAGICS:
+    if head.startswith("%%") and head not in _PYTHON_CELL_MAGICS:
         return [f"# {line}" for line in lines]
-    return [_without_magic(line) for line in lines]
+    return [_disable_magic(line) for line in lines]
 
 
-def _without_magic(line: str) -> str:
+def _disable_magic(line: str) -> str:
     if _MAGIC.match(line) is None:
         return line
     indent = line[: len(line) - len(line.lstrip())]

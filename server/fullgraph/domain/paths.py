@@ -1,4 +1,4 @@
-"""Paths as people read them: below the folder of the workspace, or of the packages of a Python."""
+"""Shorten paths for display: relative to the workspace, or to a folder of installed packages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 _LEFT = r"(?:site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\]"
 INSTALLED = re.compile(rf".*[/\\]{_LEFT}")
-"""Where interpreters keep what they were installed with."""
+"""Matches a path up to a folder of installed packages, including that folder."""
 ENGINE = re.compile(r".*[/\\](?=fullgraph_engine[/\\])")
 
 _BEGIN = r"(?<![\w.~/\\-])(?!//)(?:[A-Za-z]:)?[/\\]"
@@ -15,14 +15,16 @@ _PART = r"[^\s'\"`<>()\[\]{},;]*"
 _IN_WORDS = re.compile(rf"{_BEGIN}(?:{_PART}[/\\])?(?:{_LEFT}|(?=fullgraph_engine[/\\]))")
 
 
-def below(path: str) -> re.Match[str] | None:
-    """The part of a path that leads to what is installed, if it does."""
+def match_library_folder(path: str) -> re.Match[str] | None:
+    """Match the part of a path up to a folder of installed packages, or up to the engine's
+    package."""
     return INSTALLED.match(path) or ENGINE.match(path)
 
 
 def short_path(path: str, folder: str = "") -> str:
-    """A path as short as it is still clear: below a library's folder, or below ``folder``."""
-    found = below(path)
+    """Return a path relative to the folder of installed packages that contains it, else to
+    ``folder``."""
+    found = match_library_folder(path)
     if found:
         return path[found.end() :]
     prefix = folder.rstrip("/\\")
@@ -32,8 +34,8 @@ def short_path(path: str, folder: str = "") -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def with_short_paths(words: str, folder: str = "") -> str:
-    """A text with each path in it as :func:`short_path` has it."""
+def shorten_paths(words: str, folder: str = "") -> str:
+    """Shorten each path in a text with :func:`short_path`."""
     if "/" not in words and "\\" not in words:
         return words
     words = _IN_WORDS.sub("", words)

@@ -1,7 +1,7 @@
-"""Places in a text, in bytes as the engine counts and in characters as clients count.
+"""Convert positions in a text between the engine's byte offsets and the client's characters.
 
-The engine counts UTF-8 bytes of exactly the text that it analyzed, as ``ast`` and bytecode do.
-Clients count UTF-16 code units unless they negotiated otherwise.
+The engine counts UTF-8 bytes of the text that it analyzed, as ``ast`` and bytecode do. Clients
+count UTF-16 code units unless they negotiated another encoding.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from functools import cached_property
 
 from fullgraph_engine.protocol import Position, Range
 
-# Only these end a line, for Python's tokenizer as for LSP. ``str.splitlines`` also splits at form
-# feeds and Unicode separators, which would shift every line after one.
+# Only these end a line in Python's tokenizer and in LSP. ``str.splitlines`` also splits at form
+# feeds and Unicode separators, which would shift all later lines.
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 def text_hash(text: str) -> str:
-    """Tells one text from another; 16 hexadecimal digits."""
-    # An editor may hold half of a surrogate pair, which plain UTF-8 refuses.
+    """Return a hash that identifies a text: 16 hexadecimal digits."""
+    # An editor may send half of a surrogate pair, which plain UTF-8 cannot encode.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 class Encoding(str, enum.Enum):
-    """Units of a character offset, by their LSP names."""
+    """Unit of character offsets, named as in LSP."""
 
     UTF8 = "utf-8"
     UTF16 = "utf-16"
@@ -36,11 +36,12 @@ class Encoding(str, enum.Enum):
 
 
 class TextPositions:
-    """The lines of one text. Places outside of it become the nearest place inside."""
+    """The lines of one text. Positions outside of the text are clamped to the nearest one
+    inside."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        # Most texts have one kind of line end, which is found several times faster.
+        # Most texts only have newlines, for which ``str.split`` is several times faster.
         self._lines = _LINE_END.split(text) if "\r" in text else text.split("\n")
 
     def __len__(self) -> int:
@@ -48,30 +49,30 @@ class TextPositions:
 
     @property
     def lines(self) -> Sequence[str]:
-        """All of them, without their ends."""
+        """All lines, without their line ends."""
         return self._lines
 
     def line(self, number: int) -> str:
-        """A line without its end; empty outside of the text."""
+        """Return a line without its line end; empty for a line outside of the text."""
         return self._lines[number] if 0 <= number < len(self._lines) else ""
 
     def start(self, number: int) -> int:
-        """Code points of the text before a line; all of them for a line behind the last."""
+        """Return the number of code points before a line; all of them for a line after the last."""
         return self._starts[min(max(number, 0), len(self._lines))]
 
     def offset(self, position: Position) -> int:
-        """Code points of the text before a byte position."""
+        """Return the number of code points in the text before a byte position."""
         return self.start(position.line) + self.column(position)
 
-    def between(self, range_: Range) -> str:
-        """The text of a range."""
+    def text_in(self, range_: Range) -> str:
+        """Return the text of a range."""
         return self._text[self.offset(range_.start) : self.offset(range_.end)]
 
-    def at(self, offset: int) -> Position:
-        """The byte position of a code point."""
+    def position_at(self, offset: int) -> Position:
+        """Return the byte position of an offset in code points."""
         number = min(bisect.bisect_right(self._starts, offset), len(self._lines)) - 1
         before = self._text[self._starts[number] : max(offset, 0)]
-        return Position(number, _length(before, _BYTES))
+        return Position(number, _encoded_length(before, _BYTES))
 
     @cached_property
     def _starts(self) -> tuple[int, ...]:
@@ -82,68 +83,70 @@ class TextPositions:
         return (0, *ends, len(self._text))
 
     def character(self, position: Position, encoding: Encoding) -> tuple[int, int]:
-        """Line and character offset of a byte position."""
+        """Convert a byte position to a line and a character offset in units of ``encoding``."""
         number = position.line
         if number < 0:
             return 0, 0
         if number >= len(self._lines):
-            # One past the last line is where LSP ends a range over the whole text; further out
-            # there is nothing.
+            # LSP ends a range over a whole text one line after the last line.
             number = len(self._lines) - 1
-            return number, _length(self._lines[number], encoding)
+            return number, _encoded_length(self._lines[number], encoding)
         line = self._lines[number]
-        return number, _length(line[: self._column(line, position.byte)], encoding)
+        return number, _encoded_length(line[: self._column_in(line, position.byte)], encoding)
 
     def column(self, position: Position) -> int:
-        """Code points before a byte position in its line."""
-        return self._column(self.line(position.line), position.byte)
+        """Return the number of code points before a byte position in its line."""
+        return self._column_in(self.line(position.line), position.byte)
 
     def position(self, line: int, character: int, encoding: Encoding) -> Position:
-        """The byte position of a line and character offset."""
+        """Convert a line and a character offset in units of ``encoding`` to a byte position."""
         if line < 0:
             return Position(0, 0)
         if line >= len(self._lines):
             line = len(self._lines) - 1
-            return Position(line, _length(self._lines[line], Encoding.UTF8))
+            return Position(line, _encoded_length(self._lines[line], Encoding.UTF8))
         text = self._lines[line]
-        return Position(line, _length(text[: _code_points(text, character, encoding)], _BYTES))
+        return Position(
+            line, _encoded_length(text[: _code_points(text, character, encoding)], _BYTES)
+        )
 
     def line_end(self, number: int) -> Position:
-        """The position behind the last character of a line."""
-        return Position(number, _length(self.line(number), _BYTES))
+        """Return the position after the last character of a line."""
+        return Position(number, _encoded_length(self.line(number), _BYTES))
 
     def end(self) -> Position:
-        """The position behind the last character."""
+        """Return the position after the last character of the text."""
         return self.line_end(len(self._lines) - 1)
 
     @staticmethod
-    def _column(line: str, byte: int) -> int:
+    def _column_in(line: str, byte: int) -> int:
         return _code_points(line, byte, _BYTES)
 
 
 _BYTES = Encoding.UTF8
 
 
-def _length(text: str, encoding: Encoding) -> int:
+def _encoded_length(text: str, encoding: Encoding) -> int:
     if encoding is Encoding.UTF32 or text.isascii():
         return len(text)
     if encoding is Encoding.UTF16:
         return len(text.encode("utf-16-le", "surrogatepass")) // 2
-    # Editors may hold half of a surrogate pair; it counts as the three bytes it would take.
+    # Half of a surrogate pair counts as the three bytes that it would be encoded in.
     return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _code_points(line: str, offset: int, encoding: Encoding) -> int:
-    """How many code points lie wholly before ``offset``."""
+    """Return the number of code points that end at or before ``offset``, in units of
+    ``encoding``."""
     if offset <= 0:
         return 0
     if encoding is Encoding.UTF32 or line.isascii():
         return min(offset, len(line))
     first, last = 0, len(line)
-    # Halving measures in C; a line may have a megabyte.
+    # Bisect, because measuring a half runs in C and a line may be a megabyte long.
     while first < last:
         middle = (first + last + 1) // 2
-        length = _length(line[first:middle], encoding)
+        length = _encoded_length(line[first:middle], encoding)
         if length <= offset:
             first, offset = middle, offset - length
         else:

@@ -1,4 +1,4 @@
-"""What came of a target, as it is shown."""
+"""A target's report as the user sees it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fullgraph_engine.protocol import TargetReport
 
 @dataclass(frozen=True)
 class ShownReport:
-    """A report and whether it is of the text as it is now."""
+    """A target's report, and whether it describes the current text."""
 
     report: TargetReport
     current: bool

@@ -1,4 +1,4 @@
-"""A repro: how its reduction goes on, and what became of it."""
+"""Progress and outcome of reducing a repro."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from fullgraph_engine.protocol import ReproFound, ReproProgress, Wanted
 
 @dataclass(frozen=True)
 class ReproOutcome:
-    """What is there at the end. ``reason`` says in sentences why there is no verified script.
+    """Outcome of a reduction.
 
-    ``first_lines`` are those of the first program that showed the finding, 0 if there was none.
+    ``reason`` explains in sentences why a verified script is missing. ``first_lines`` counts the
+    lines of the first program that reproduced the finding; 0 without such a program.
     """
 
     wanted: Wanted
@@ -22,7 +23,7 @@ class ReproOutcome:
     seconds: float = 0.0
     cancelled: bool = False
     failed: bool = False
-    """The engine could not go on: it died, or could not begin."""
+    """True if the engine died or could not start the reduction."""
 
     @property
     def verified(self) -> bool:
@@ -31,12 +32,12 @@ class ReproOutcome:
 
 @dataclass
 class ReductionState:
-    """How a reduction goes on: what its last progress says, beside where it began."""
+    """Progress of a reduction: its first line count and its latest progress event."""
 
     first_lines: int = 0
     last: ReproProgress | None = None
 
-    def take(self, progress: ReproProgress) -> None:
+    def update(self, progress: ReproProgress) -> None:
         self.last = progress
         if not self.first_lines:
             self.first_lines = progress.lines

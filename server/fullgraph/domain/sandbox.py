@@ -1,4 +1,4 @@
-"""How far user code is kept from the rest of the machine, in words."""
+"""Describe in words how far the sandbox isolates user code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fullgraph_engine.protocol.sandbox import SandboxLevel
 
 
 def level_line(level: SandboxLevel) -> str:
-    """A short line for a status; empty while nothing is known."""
+    """Return one line for the status display; empty until the sandbox level is known."""
     layers = level.layers
     if not layers:
         return ""
@@ -19,7 +19,7 @@ def level_line(level: SandboxLevel) -> str:
 
 
 def layer_lines(level: SandboxLevel) -> Iterator[str]:
-    """Each layer, and what it lacks."""
+    """Yield a line for each sandbox layer with its state and what it lacks."""
     for layer in level.layers:
         word = "holds" if not layer.lack else "holds in part" if layer.holds else "missing"
         yield f"{layer.name}: {word}" + (f" ({layer.lack})" if layer.lack else "")

@@ -81,7 +81,7 @@ def edits_between(before: str, after: str) -> tuple[TextEdit, ...]:
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     return tuple(
         TextEdit(
-            Range(positions.at(starts[first]), positions.at(starts[last])),
+            Range(positions.position_at(starts[first]), positions.position_at(starts[last])),
             "".join(new[new_first:new_last]),
         )
         for tag, first, last, new_first, new_last in matcher.get_opcodes()

@@ -20,6 +20,6 @@ _LEFT_ALONE = ("frame-skipped/no-ops", "export/dynamic-shapes", "recompile/limit
 
 def fixable(finding: Finding) -> bool:
     """Whether the catalogue is about findings of this code."""
-    if any(codes.fits(finding.code, code) for code in _LEFT_ALONE):
+    if any(codes.matches_selector(finding.code, code) for code in _LEFT_ALONE):
         return False
-    return any(codes.fits(finding.code, code) for code in _FIXABLE)
+    return any(codes.matches_selector(finding.code, code) for code in _FIXABLE)

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from fullgraph.domain import codes
 from fullgraph.domain.codes import Severity
-from fullgraph.domain.findings import latest
+from fullgraph.domain.findings import keep_latest
 from fullgraph_engine.protocol import (
     Analyze,
     Event,
@@ -113,7 +113,7 @@ async def traced(tracer: Tracer, request: Analyze) -> Traced:
             reports.clear()
         elif isinstance(event, Failed):
             problem = event.reason
-    return Traced(request.text, latest(findings), tuple(reports.values()), problem)
+    return Traced(request.text, keep_latest(findings), tuple(reports.values()), problem)
 
 
 def same(one: Finding, other: Finding) -> bool:
@@ -249,7 +249,7 @@ def _places(traced: Traced) -> tuple[Finding, ...]:
 
 
 def _serious(finding: Finding) -> bool:
-    return codes.severity(finding.code, {}).reaches(Severity.WARNING)
+    return codes.effective_severity(finding.code, {}).reaches(Severity.WARNING)
 
 
 def _is_break(finding: Finding) -> bool:

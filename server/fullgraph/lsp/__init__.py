@@ -1,4 +1,4 @@
-"""The language server: a session, spoken to in LSP."""
+"""The language server: a session behind the Language Server Protocol."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from pathlib import Path
 
 
 def serve(*, tcp: tuple[str, int] | None = None, boot: Path | None = None, engine: str = "") -> int:
-    """Serve one client over standard streams, or over a socket; returns the exit status.
+    """Serve one client over standard streams, or over the TCP address ``tcp``; return the exit
+    status.
 
-    ``boot`` starts something else than the engine that belongs to this server, for tests.
-    ``engine`` is an interpreter whose engine is started at once, over standard streams.
+    ``boot`` is a script that tests start instead of the engine. ``engine`` is an interpreter whose
+    engine is started immediately; it only applies to standard streams.
 
     Raises:
-        OSError: the address cannot be listened on.
+        OSError: The server cannot listen on the address.
     """
-    # Imported here, and in this order: the first answer must not wait for the protocol library.
+    # The imports are delayed so that the first answer does not wait for the protocol library.
     from fullgraph.lsp.transport import StandardStreams, serve_socket, serve_streams
 
     if tcp is not None:
         return serve_socket(*tcp, boot=boot)
-    return serve_streams(StandardStreams.take(), boot=boot, engine=engine)
+    return serve_streams(StandardStreams.reserve(), boot=boot, engine=engine)
 
 
 __all__ = ["serve"]

@@ -1,4 +1,4 @@
-"""Kinds of code actions, which are paths: who asks for one means all below it as well."""
+"""Kinds of code actions. They are paths: a request for a kind includes all kinds below it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from lsprotocol import types
 
 
-def asked_for(kind: str, only: Iterable[types.CodeActionKind | str] | None) -> bool:
-    """Whether a request wants actions of a kind; without ``only`` it wants all."""
-    return only is None or any(_includes(asked, kind) for asked in only)
+def is_requested(kind: str, only: Iterable[types.CodeActionKind | str] | None) -> bool:
+    """Whether a request includes a kind of code action; without ``only`` it includes all kinds."""
+    return only is None or any(_includes_kind(requested, kind) for requested in only)
 
 
-def _includes(asked: types.CodeActionKind | str, kind: str) -> bool:
-    name = asked.value if isinstance(asked, types.CodeActionKind) else asked
+def _includes_kind(requested: types.CodeActionKind | str, kind: str) -> bool:
+    name = requested.value if isinstance(requested, types.CodeActionKind) else requested
     return not name or name == kind or kind.startswith(f"{name}.")

@@ -1,4 +1,4 @@
-"""What ``workspace/executeCommand`` can do."""
+"""Commands of ``workspace/executeCommand``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pygls.exceptions import JsonRpcInvalidParams
 
 from fullgraph import __version__
 from fullgraph.domain.sandbox import layer_lines
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.server_capabilities import (
     ALLOW,
     ANALYZE,
@@ -36,21 +36,21 @@ from fullgraph_engine.protocol import to_plain
 from fullgraph_engine.protocol.documents import DocumentKind
 
 
-async def analyze(context: Context, arguments: list[Any]) -> dict[str, Any]:
-    """Trace a file, or one target of it, whatever is known; answers when the run has ended."""
-    uri, target = _place(arguments)
-    # First: meanwhile the file may be closed, or opened again.
+async def analyze_file(context: ServerContext, arguments: list[Any]) -> dict[str, Any]:
+    """Trace a file, or one target of it, and answer when the run has ended; caches are not used."""
+    uri, target = _parse_place(arguments)
+    # While this waits, the client may close the file or open it again.
     await context.session.configured()
-    unit = _unit(context, uri)
+    unit = _find_unit(context, uri)
     if unit is None:
         raise JsonRpcInvalidParams(
             "Name the file to trace by its URI; it must be open and in Python."
         )
-    asked = context.session.analyze(unit, (target,) if target else ())
+    run = context.session.analyze(unit, (target,) if target else ())
     try:
-        ending = await asyncio.shield(asked)
+        ending = await asyncio.shield(run)
     except asyncio.CancelledError:
-        unit.unask(asked)
+        unit.unask(run)
         raise
     return {
         "generation": ending.generation,
@@ -61,9 +61,9 @@ async def analyze(context: Context, arguments: list[Any]) -> dict[str, Any]:
     }
 
 
-async def cancel(context: Context, arguments: list[Any]) -> None:
-    """End the run of a file, its repros and measurements, or without a file all of them."""
-    uri, _ = _place(arguments)
+async def cancel_runs(context: ServerContext, arguments: list[Any]) -> None:
+    """Cancel the runs, repros and measurements of a file; of all files if no file is named."""
+    uri, _ = _parse_place(arguments)
     for unit in list(context.session.units.values()):
         if not uri or unit.document.uri == uri:
             unit.cancel()
@@ -71,13 +71,13 @@ async def cancel(context: Context, arguments: list[Any]) -> None:
     context.measures.cancel(uri)
 
 
-async def restart_engine(context: Context, arguments: list[Any]) -> None:
+async def restart_engine(context: ServerContext, arguments: list[Any]) -> None:
     """Look for torch again, restart every engine, and trace all open files again."""
     await context.session.restart_engines()
 
 
-async def debug_information(context: Context, arguments: list[Any]) -> dict[str, Any]:
-    """What one would want to know when something is wrong, as data and as text."""
+async def debug_information(context: ServerContext, arguments: list[Any]) -> dict[str, Any]:
+    """Return the state of the server for a bug report, as data and as text."""
     session = context.session
     client = session.client
     facts: dict[str, Any] = {
@@ -100,53 +100,54 @@ async def debug_information(context: Context, arguments: list[Any]) -> dict[str,
                 "torch": status.torch,
                 "python": status.python,
                 "pid": status.pid,
-                "degraded": [one.words for one in status.degraded],
+                "degraded": [degradation.words for degradation in status.degraded],
                 "sandbox": list(layer_lines(status.sandbox)),
             }
             for status in session.engine_statuses()
         ],
-        "files": [_file(context, unit) for unit in session.units.values()],
+        "files": [_file_facts(context, unit) for unit in session.units.values()],
     }
-    return {"text": "\n".join(_lines(facts)), **facts}
+    return {"text": "\n".join(_format_facts(facts)), **facts}
 
 
-async def toggle_guards(context: Context, arguments: list[Any]) -> bool:
-    """Show all guards of a target as diagnostics, or no longer; answers whether they are shown."""
-    unit, target = _toggle(context, arguments, lambda unit: unit.guards_shown)
+async def toggle_guards(context: ServerContext, arguments: list[Any]) -> bool:
+    """Show or hide all guards of a target as diagnostics; return whether they are shown now."""
+    unit, target = _toggle_target(context, arguments, lambda unit: unit.guards_shown)
     return target in unit.guards_shown
 
 
-async def toggle_untraced(context: Context, arguments: list[Any]) -> bool:
-    """Fade the lines of a target that were never traced, or no longer; answers whether they are."""
-    unit, target = _toggle(context, arguments, lambda unit: unit.untraced_shown)
+async def toggle_untraced(context: ServerContext, arguments: list[Any]) -> bool:
+    """Fade or restore the lines of a target that were never traced; return whether they are faded
+    now."""
+    unit, target = _toggle_target(context, arguments, lambda unit: unit.untraced_shown)
     return target in unit.faded
 
 
-def _toggle(
-    context: Context, arguments: list[Any], shown_of: Callable[[Unit], set[str]]
+def _toggle_target(
+    context: ServerContext, arguments: list[Any], shown_of: Callable[[Unit], set[str]]
 ) -> tuple[Unit, str]:
     unit, target = _unit_and_target(context, arguments)
     target, shown = target or _only_target(unit), shown_of(unit)
     shown ^= {target}
-    context.publication.changed(unit, final=True)
+    context.publication.publish_changes(unit, final=True)
     return unit, target
 
 
-async def repro(context: Context, arguments: list[Any]) -> dict[str, Any]:
-    """Make a small script that shows a finding, or what a backend does to a target, and open it."""
+async def emit_repro(context: ServerContext, arguments: list[Any]) -> dict[str, Any]:
+    """Reduce a finding, or the failure of a backend, to a small script and open the script."""
     unit, _ = _unit_and_target(context, arguments)
-    return await context.repros.emit(unit, _object(arguments))
+    return await context.repros.emit_script(unit, _argument_object(arguments))
 
 
-async def repro_issue(context: Context, arguments: list[Any]) -> dict[str, Any]:
-    """Markdown about such a script to paste into an issue, of a finding or of the script itself."""
-    uri, _ = _place(arguments)
-    return await context.repros.issue(uri, _object(arguments))
+async def emit_issue(context: ServerContext, arguments: list[Any]) -> dict[str, Any]:
+    """Return Markdown for an issue about a finding, or about the open repro script."""
+    uri, _ = _parse_place(arguments)
+    return await context.repros.emit_issue(uri, _argument_object(arguments))
 
 
-async def allow(context: Context, arguments: list[Any]) -> str:
-    """Say how to allow something, where the client cannot change its settings itself."""
-    entry = _object(arguments).get("entry")
+async def explain_allowance(context: ServerContext, arguments: list[Any]) -> str:
+    """Explain how to allow something, for clients that cannot change their settings themselves."""
+    entry = _argument_object(arguments).get("entry")
     try:
         allowance = parsed(entry if isinstance(entry, str) else "")
     except ValueError as error:
@@ -159,31 +160,34 @@ async def allow(context: Context, arguments: list[Any]) -> str:
     return words
 
 
-def _showing(kind: DocumentKind) -> Callable[[Context, list[Any]], Awaitable[Any]]:
-    async def show(context: Context, arguments: list[Any]) -> dict[str, Any]:
-        """Open a document about a target; without a name about the only one of the file.
+def _show_command(kind: DocumentKind) -> Callable[[ServerContext, list[Any]], Awaitable[Any]]:
+    async def show(context: ServerContext, arguments: list[Any]) -> dict[str, Any]:
+        """Open a document about a target; without a name, about the only target of the file.
 
-        ``probe`` says with which of its probes, from 0; without it about all of its runs.
+        ``probe`` selects the run with that probe, counted from 0; without it the document has all
+        runs.
         """
         unit, target = _unit_and_target(context, arguments)
-        probe = _object(arguments).get("probe")
+        probe = _argument_object(arguments).get("probe")
         number = probe if isinstance(probe, int) and probe >= 0 else None
-        return await context.documents.show(unit, kind, target or _only_target(unit), number)
+        return await context.documents.show_target(unit, kind, target or _only_target(unit), number)
 
     return show
 
 
-async def show_timings(context: Context, arguments: list[Any]) -> dict[str, Any]:
-    """Open a document that says where the time of the last run of a file went."""
+async def show_timings(context: ServerContext, arguments: list[Any]) -> dict[str, Any]:
+    """Open a document that shows where the time of a file's last run went."""
     unit, _ = _unit_and_target(context, arguments)
     return await context.documents.show_timings(unit)
 
 
-async def measure(context: Context, arguments: list[Any]) -> dict[str, Any]:
-    """Open a document that says how long a target, or what a file has, takes: as it is, compiled,
-    and compiled with the fixes."""
+async def measure_targets(context: ServerContext, arguments: list[Any]) -> dict[str, Any]:
+    """Open a document with the run times of a target, or of all targets of a file.
+
+    Each target is measured in eager mode, compiled, and compiled with the verified fixes.
+    """
     unit, target = _unit_and_target(context, arguments)
-    return await context.measures.show(unit, target)
+    return await context.measures.show_measurements(unit, target)
 
 
 def _only_target(unit: Unit) -> str:
@@ -194,7 +198,7 @@ def _only_target(unit: Unit) -> str:
     raise JsonRpcInvalidParams(f"Name the target that is meant: {known}.")
 
 
-def _file(context: Context, unit: Unit) -> dict[str, Any]:
+def _file_facts(context: ServerContext, unit: Unit) -> dict[str, Any]:
     settings = context.session.settings(unit)
     return {
         "uri": unit.document.uri,
@@ -209,48 +213,49 @@ def _file(context: Context, unit: Unit) -> dict[str, Any]:
     }
 
 
-def _lines(value: Mapping[str, Any], depth: int = 0) -> list[str]:
+def _format_facts(value: Mapping[str, Any], depth: int = 0) -> list[str]:
     indent = "  " * depth
     lines = []
     for key, item in value.items():
         if isinstance(item, Mapping):
-            lines += [f"{indent}{key}:", *_lines(item, depth + 1)]
+            lines += [f"{indent}{key}:", *_format_facts(item, depth + 1)]
         elif isinstance(item, list) and item and isinstance(item[0], Mapping):
-            for one in item:
-                lines += [f"{indent}{key}:", *_lines(one, depth + 1)]
+            for entry in item:
+                lines += [f"{indent}{key}:", *_format_facts(entry, depth + 1)]
         else:
             shown = ", ".join(map(str, item)) if isinstance(item, list) else item
             lines.append(f"{indent}{key}: {shown}")
     return lines
 
 
-def _unit(context: Context, uri: str) -> Unit | None:
+def _find_unit(context: ServerContext, uri: str) -> Unit | None:
     if uri:
-        return context.unit(uri)
+        return context.find_unit(uri)
     units = list(context.session.units.values())
     return units[0] if len(units) == 1 else None
 
 
-def _unit_and_target(context: Context, arguments: list[Any]) -> tuple[Unit, str]:
-    """The open file that is named, and the target, empty if none is.
+def _unit_and_target(context: ServerContext, arguments: list[Any]) -> tuple[Unit, str]:
+    """Return the open file that the arguments name, and the name of the target; empty without one.
 
     Raises:
-        JsonRpcInvalidParams: no such file is open.
+        JsonRpcInvalidParams: The file is not open.
     """
-    uri, target = _place(arguments)
-    unit = _unit(context, uri)
+    uri, target = _parse_place(arguments)
+    unit = _find_unit(context, uri)
     if unit is None:
         raise JsonRpcInvalidParams("Name the file by its URI; it must be open and in Python.")
     return unit, target
 
 
-def _object(arguments: list[Any]) -> Mapping[str, Any]:
+def _argument_object(arguments: list[Any]) -> Mapping[str, Any]:
     first = arguments[0] if arguments else None
     return first if isinstance(first, Mapping) else {}
 
 
-def _place(arguments: list[Any]) -> tuple[str, str]:
-    """A URI, alone or with a target beside it; or both in one object, as a code lens has them."""
+def _parse_place(arguments: list[Any]) -> tuple[str, str]:
+    """Parse a URI and a target name, from two arguments or from one object as code lenses send
+    it."""
     first = arguments[0] if arguments else ""
     if isinstance(first, Mapping):
         uri, target = first.get("uri", ""), first.get("target", "")
@@ -262,20 +267,20 @@ def _place(arguments: list[Any]) -> tuple[str, str]:
     return uri, target
 
 
-BY_NAME: Mapping[str, Callable[[Context, list[Any]], Awaitable[Any]]] = {
-    ANALYZE: analyze,
-    CANCEL: cancel,
+COMMANDS_BY_NAME: Mapping[str, Callable[[ServerContext, list[Any]], Awaitable[Any]]] = {
+    ANALYZE: analyze_file,
+    CANCEL: cancel_runs,
     RESTART_ENGINE: restart_engine,
     DEBUG_INFORMATION: debug_information,
-    SHOW_GRAPH: _showing("graph"),
-    SHOW_GUARDS: _showing("guards"),
-    SHOW_EVENTS: _showing("events"),
-    SHOW_BYTECODE: _showing("bytecode"),
+    SHOW_GRAPH: _show_command("graph"),
+    SHOW_GUARDS: _show_command("guards"),
+    SHOW_EVENTS: _show_command("events"),
+    SHOW_BYTECODE: _show_command("bytecode"),
     SHOW_TIMINGS: show_timings,
-    MEASURE: measure,
+    MEASURE: measure_targets,
     TOGGLE_GUARDS: toggle_guards,
     TOGGLE_UNTRACED: toggle_untraced,
-    REPRO: repro,
-    REPRO_ISSUE: repro_issue,
-    ALLOW: allow,
+    REPRO: emit_repro,
+    REPRO_ISSUE: emit_issue,
+    ALLOW: explain_allowance,
 }

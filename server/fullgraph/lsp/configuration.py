@@ -1,4 +1,4 @@
-"""The client's settings, asked for by folder."""
+"""The client's settings, requested for each workspace folder."""
 
 from __future__ import annotations
 
@@ -9,52 +9,52 @@ from typing import Any
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
-from fullgraph.lsp.connection import Connection
+from fullgraph.lsp.connection import ClientConnection
 from fullgraph.session.session import Session
 
 SECTION = "fullgraph"
 PATIENCE = 5.0
-"""Seconds after which a client that does not answer is taken to have nothing new to say."""
+"""Seconds to wait for the client's settings before the previous settings are used."""
 
 
 class Configuration:
-    """What the client last said is set, put in force as soon as it says so."""
+    """The settings that the client sent last. Changes are applied to the session immediately."""
 
     def __init__(
-        self, connection: Connection, session: Session, changed: Callable[[], None]
+        self, connection: ClientConnection, session: Session, on_change: Callable[[], None]
     ) -> None:
         self._connection = connection
         self._session = session
-        self._changed = changed
-        self._said: dict[str, Any] = {}
-        """By folder, and under the empty name what is set for none."""
-        self._asked = 0
-        self._answered = 0
-        """The latest question that has an answer."""
+        self._on_change = on_change
+        self._settings: dict[str, Any] = {}
+        """Settings by folder; the empty name has the settings outside of all folders."""
+        self._last_request = 0
+        self._last_answered = 0
+        """Number of the latest request that the client answered."""
 
     @property
-    def may_be_asked(self) -> bool:
+    def can_request(self) -> bool:
         return self._session.client.configuration
 
-    def ask(self) -> None:
-        """Settings may be others than those that the client spoke of last."""
-        if self.may_be_asked:
-            self._connection.in_background(self._ask())
+    def request_settings(self) -> None:
+        """Request the settings from the client, because they may have changed."""
+        if self.can_request:
+            self._connection.run_in_background(self._fetch_settings())
         else:
-            self._configure()
+            self._apply_settings()
 
-    def take(self, settings: Any) -> None:
-        """A client that cannot be asked sent its settings of itself."""
-        self._said = {"": _plain(settings)}
-        self._configure()
+    def accept_settings(self, settings: Any) -> None:
+        """Apply settings that a client pushed because it cannot answer requests for them."""
+        self._settings = {"": _plain_data(settings)}
+        self._apply_settings()
 
-    def _configure(self) -> None:
-        self._session.configure(self._said)
-        self._changed()
+    def _apply_settings(self) -> None:
+        self._session.configure(self._settings)
+        self._on_change()
 
-    async def _ask(self) -> None:
-        self._asked += 1
-        question = self._asked
+    async def _fetch_settings(self) -> None:
+        self._last_request += 1
+        request_number = self._last_request
         folders = self._session.folders
         scopes = ["", *folders]
         params = types.ConfigurationParams(
@@ -67,26 +67,26 @@ class Configuration:
             )
         except (JsonRpcException, asyncio.TimeoutError) as error:
             why = str(error) or f"no answer within {PATIENCE:.0f} seconds"
-            used = "those that it gave before" if self._said else "those of the project"
+            used = "those that it gave before" if self._settings else "those of the project"
             self._connection.log(
                 f"The settings of the editor could not be read ({why}); {used} count."
             )
         if folders != self._session.folders:
-            # Whoever changed them has asked again.
+            # The handler that changed the folders has sent its own request.
             return
-        # A client may need longer for one answer than for the next.
-        if isinstance(answers, (list, tuple)) and question > self._answered:
-            self._answered = question
-            self._said = dict(zip(scopes, map(_plain, answers), strict=False))
-        self._configure()
+        # Answers can arrive out of order; ignore an outdated one.
+        if isinstance(answers, (list, tuple)) and request_number > self._last_answered:
+            self._last_answered = request_number
+            self._settings = dict(zip(scopes, map(_plain_data, answers), strict=False))
+        self._apply_settings()
 
 
-def _plain(value: Any) -> Any:
-    """pygls gives some objects as named tuples."""
+def _plain_data(value: Any) -> Any:
+    """Convert the named tuples that pygls makes of JSON objects to dictionaries."""
     if hasattr(value, "_asdict"):
-        return {key: _plain(item) for key, item in value._asdict().items()}
+        return {key: _plain_data(item) for key, item in value._asdict().items()}
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _plain_data(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_plain_data(item) for item in value]
     return value

@@ -1,4 +1,4 @@
-"""Messages to one client, and the tasks that send them."""
+"""The connection to one client, and the tasks that send messages to it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from fullgraph.session.session import MessageLevel
 logger = logging.getLogger(__name__)
 
 MOST_LOG = 64 * 1024
-"""Characters of user output that go to the client's log for one run."""
+"""Maximum number of characters of user output that one run may write to the client's log."""
 
 _PARENT_WATCH = 3.0
-"""Seconds between two looks at whether the client's process is there."""
+"""Interval in seconds between two checks whether the client's process still exists."""
 
 _LEVELS = {
     MessageLevel.ERROR: types.MessageType.Error,
@@ -30,36 +30,37 @@ _LEVELS = {
 }
 
 
-class Connection:
-    """What every part of the server needs to reach the client, and nothing that needs them."""
+class ClientConnection:
+    """Sends messages to one client and runs background tasks; every part of the server can use
+    it."""
 
     def __init__(self, protocol: Protocol) -> None:
         self.protocol = protocol
         self._stopped = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._logged = 0
+        self._logged_characters = 0
         protocol.on_broken = self.stop
 
     # -- messages -----------------------------------------------------------------------------
 
-    def plain(self, value: Any) -> Any:
-        """A type of the protocol as the JSON that it is sent as."""
+    def to_json_data(self, value: Any) -> Any:
+        """Convert a type of the protocol to JSON data for sending."""
         return self.protocol._converter.unstructure(value)
 
     def notify(self, method: str, params: Any) -> None:
-        """Send a notification, with parameters as types or as plain data."""
+        """Send a notification; ``params`` is a type of the protocol or plain data."""
         self.protocol.send_notification(method, params)
 
     async def request(self, method: str, params: Any) -> Any:
         """Send a request and wait for its result.
 
         Raises:
-            JsonRpcException: the client answered with an error.
+            JsonRpcException: The client answered with an error.
         """
         return await self.protocol.request(method, params)
 
     def request_in_background(self, method: str, params: Any) -> None:
-        """Send a request whose result does not matter."""
+        """Send a request and ignore its result."""
 
         async def send() -> None:
             try:
@@ -67,13 +68,13 @@ class Connection:
             except JsonRpcException as error:
                 logger.info("%s was refused: %s", method, error)
 
-        self.in_background(send())
+        self.run_in_background(send())
 
     async def show_document(self, uri: str, client: ClientCapabilities, *, focus: bool) -> bool:
-        """Have the client open a document, if it can; says whether it did.
+        """Ask the client to open a document; return whether it did.
 
-        ``focus``: the user asked for it just now. What comes later must not take the keystrokes
-        that are meant for another text.
+        ``focus`` is true if the user has just asked for the document. A document that opens later
+        must not take the focus, or it would receive keystrokes meant for another text.
         """
         if not client.show_document or self.protocol.is_shut_down:
             return False
@@ -85,12 +86,13 @@ class Connection:
         return bool(getattr(result, "success", False))
 
     def show_message(self, level: MessageLevel, message: str) -> None:
-        """Show a message that the user should read now."""
+        """Show the user a message."""
         params = types.ShowMessageParams(_LEVELS[level], f"fullgraph: {message}")
         self.notify(types.WINDOW_SHOW_MESSAGE, params)
 
-    async def offer(self, level: MessageLevel, message: str, *choices: str) -> str:
-        """Show a message with buttons and wait for the user; the one pressed, empty if none."""
+    async def offer_choices(self, level: MessageLevel, message: str, *choices: str) -> str:
+        """Show a message with buttons and wait; return the title of the pressed button, or
+        empty."""
         actions = [types.MessageActionItem(title=choice) for choice in choices]
         params = types.ShowMessageRequestParams(_LEVELS[level], f"fullgraph: {message}", actions)
         try:
@@ -100,46 +102,46 @@ class Connection:
         return getattr(chosen, "title", "")
 
     def log(self, text: str) -> None:
-        """Write to the client's log, up to ``MOST_LOG`` characters for one run."""
-        if self._logged > MOST_LOG:
+        """Write to the client's log, at most ``MOST_LOG`` characters for each run."""
+        if self._logged_characters > MOST_LOG:
             return
-        self._logged += len(text)
-        if self._logged > MOST_LOG:
+        self._logged_characters += len(text)
+        if self._logged_characters > MOST_LOG:
             text = f"{text[:1000]}\n... The rest of the output of this run is not shown."
         self.notify(types.WINDOW_LOG_MESSAGE, types.LogMessageParams(types.MessageType.Log, text))
 
     def reset_log(self) -> None:
-        """A run began, which may log as much as the one before."""
-        self._logged = 0
+        """Start counting logged characters again, for a new run."""
+        self._logged_characters = 0
 
     # -- tasks --------------------------------------------------------------------------------
 
-    def in_background(self, work: Coroutine[Any, Any, None]) -> None:
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._finish_task)
 
-    def _done(self, task: asyncio.Task[Any]) -> None:
+    def _finish_task(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("In the background: %s", error, exc_info=error)
 
     def stop(self) -> None:
-        """End the server: the client asked for it, or is gone."""
+        """Stop the server because the client asked for it or has disconnected."""
         self._stopped.set()
 
-    async def stopped(self) -> None:
-        """Wait until the server is to end."""
+    async def wait_until_stopped(self) -> None:
+        """Wait until :meth:`stop` is called."""
         await self._stopped.wait()
 
     def watch_parent(self, pid: int | None) -> None:
-        """Stop when the client's process is gone, should it leave its pipes open."""
-        # A client elsewhere, in another container, has a number that means nothing here.
-        if pid is not None and pid > 0 and _alive(pid):
-            self.in_background(self._watch(pid))
+        """Stop the server when the client's process ends, even if its pipes stay open."""
+        # The number of a client in another container does not identify a process here.
+        if pid is not None and pid > 0 and _is_alive(pid):
+            self.run_in_background(self._watch_process(pid))
 
-    async def _watch(self, pid: int) -> None:
-        while _alive(pid):
+    async def _watch_process(self, pid: int) -> None:
+        while _is_alive(pid):
             await asyncio.sleep(_PARENT_WATCH)
         self.stop()
 
@@ -148,7 +150,7 @@ class Connection:
             task.cancel()
 
 
-def _alive(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

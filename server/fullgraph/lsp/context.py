@@ -1,13 +1,13 @@
-"""What the handler of a method may use."""
+"""The objects that handlers of LSP methods work with."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from fullgraph.lsp.configuration import Configuration
-from fullgraph.lsp.connection import Connection
+from fullgraph.lsp.connection import ClientConnection
 from fullgraph.lsp.measures import Measures
-from fullgraph.lsp.progress import Progress
+from fullgraph.lsp.progress import ClientProgress
 from fullgraph.lsp.publication import Publication
 from fullgraph.lsp.repros import Repros
 from fullgraph.lsp.virtual_documents import VirtualDocuments
@@ -18,13 +18,13 @@ from fullgraph.session.session import Session
 
 
 @dataclass(frozen=True)
-class Context:
-    """One client: the way to it, the session behind it, and what is shown to it."""
+class ServerContext:
+    """The objects that handlers need for one client: its connection, session and displays."""
 
-    connection: Connection
+    connection: ClientConnection
     session: Session
     publication: Publication
-    progress: Progress
+    progress: ClientProgress
     documents: VirtualDocuments
     repros: Repros
     measures: Measures
@@ -32,8 +32,8 @@ class Context:
     configuration: Configuration
 
     @classmethod
-    def of(cls, connection: Connection, session: Session) -> Context:
-        progress = Progress(connection, session)
+    def create(cls, connection: ClientConnection, session: Session) -> ServerContext:
+        progress = ClientProgress(connection, session)
         repros = Repros(connection, session, progress)
         documents = VirtualDocuments(connection, session, progress)
         return cls(
@@ -52,6 +52,6 @@ class Context:
     def client(self) -> ClientCapabilities:
         return self.session.client
 
-    def unit(self, uri: str) -> Unit | None:
-        """The open Python file with this URI."""
+    def find_unit(self, uri: str) -> Unit | None:
+        """Return the open Python file with this URI; None if it is not open."""
         return self.session.units.get(uri)

@@ -1,4 +1,4 @@
-"""Documents that somebody reads: asked of the engine when they are opened, and not before."""
+"""Documents about targets, which the engine writes when a reader opens them."""
 
 from __future__ import annotations
 
@@ -8,164 +8,172 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from fullgraph.render.documents import Draft, document_request
+from fullgraph.render.documents import DocumentDraft, document_request
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.session import Session
 from fullgraph_engine.protocol import TargetDone
 from fullgraph_engine.protocol.documents import DocumentKind
 
 _MOST_KEPT = 8
-"""Documents that are kept for being opened again."""
+"""Maximum number of cached documents; a cached document opens without another engine run."""
 
 
 @dataclass(frozen=True)
 class DocumentKey:
-    """A document about a target of a text that is open."""
+    """Identifies a document about a target of an open file."""
 
     uri: str
     kind: DocumentKind
     target: str
 
 
-Shown = Callable[[DocumentKey, Callable[[], None]], Callable[[], None]]
-"""Shows that a document is being written; given a way to cancel, it returns one to end that."""
+ShowProgress = Callable[[DocumentKey, Callable[[], None]], Callable[[], None]]
+"""Callback that shows progress while a document is written.
+
+It gets a function that cancels the writing, and returns a function that removes the progress.
+"""
 
 
 @dataclass
-class _Written:
-    """A document that is being written, or was."""
+class _DocumentRun:
+    """An engine run that writes a document, the inputs it depends on, and its waiting requests."""
 
-    basis: object
-    task: asyncio.Task[Draft | str]
+    inputs: object
+    task: asyncio.Task[DocumentDraft | str]
     readers: int = 0
 
 
 class DocumentService:
-    """Documents by wish. Runs of their own, one at a time, beside those that find findings."""
+    """Writes documents in engine runs of their own, one at a time, and caches them."""
 
-    def __init__(self, session: Session, shown: Shown) -> None:
+    def __init__(self, session: Session, show_progress: ShowProgress) -> None:
         self._session = session
-        self._shown = shown
-        self._written: dict[DocumentKey, _Written] = {}
-        self._turn = asyncio.Lock()
+        self._show_progress = show_progress
+        self._runs: dict[DocumentKey, _DocumentRun] = {}
+        self._lock = asyncio.Lock()
 
-    async def text(
+    async def read_text(
         self, unit: Unit, kind: DocumentKind, target: str, probe: int | None = None
     ) -> str:
-        """The document of the text as it is now. If the text changes meanwhile, of the new one.
+        """Return a document about the current text; if the text changes meanwhile, about the new
+        text.
 
-        About the run with one probe, by its number, or about all of them. Cancelling the last
-        reader ends the run.
+        ``probe`` selects the run with that probe; without it the document has all runs. Cancelling
+        the last waiting request cancels the engine run.
         """
         await self._session.configured()
-        found: Draft | str | None = _known_guards(unit, target) if kind == "guards" else None
+        found: DocumentDraft | str | None = (
+            _known_guards(unit, target) if kind == "guards" else None
+        )
         if found is None:
-            found = await self._read(unit, DocumentKey(unit.document.uri, kind, target))
+            found = await self._read_draft(unit, DocumentKey(unit.document.uri, kind, target))
         if isinstance(found, str):
             return found
-        return (found if probe is None else found.of(probe)).text(short_name(unit))
+        return (found if probe is None else found.for_probe(probe)).build_text(short_name(unit))
 
-    async def _read(self, unit: Unit, wish: DocumentKey) -> Draft | str:
-        """A document, or why there is none."""
+    async def _read_draft(self, unit: Unit, key: DocumentKey) -> DocumentDraft | str:
+        """Return a document, or a sentence that explains why there is none."""
         while True:
-            written = self._begun(unit, wish)
-            written.readers += 1
+            run = self._find_or_start(unit, key)
+            run.readers += 1
             try:
-                return await asyncio.shield(written.task)
+                return await asyncio.shield(run.task)
             except asyncio.CancelledError:
-                # Either this reader was cancelled, or the text that it reads of is gone: edited, or
-                # closed, though one of its name may have been opened since.
+                # Either this request was cancelled, or the document that it waits for was: the text
+                # was edited, or closed and possibly opened again.
                 is_open = self._session.units.get(unit.document.uri) is unit
-                superseded = is_open and self._written.get(wish, written) is not written
-                if not (superseded and written.task.cancelled()):
-                    if written.readers == 1 and not written.task.done():
-                        written.task.cancel()
-                        self._forget(wish, written)
+                superseded = is_open and self._runs.get(key, run) is not run
+                if not (superseded and run.task.cancelled()):
+                    if run.readers == 1 and not run.task.done():
+                        run.task.cancel()
+                        self._remove_run(key, run)
                     raise
             finally:
-                written.readers -= 1
+                run.readers -= 1
 
-    def changed(self, uri: str) -> None:
-        """A run of the text has ended: what it depends on may be other than it was."""
-        for wish, written in list(self._written.items()):
-            if wish.uri == uri and written.task.done():
-                del self._written[wish]
+    def discard_finished(self, uri: str) -> None:
+        """Discard the finished documents of a file because a new run of it has ended."""
+        for key, run in list(self._runs.items()):
+            if key.uri == uri and run.task.done():
+                del self._runs[key]
 
-    def closed(self, uri: str) -> None:
-        for wish, written in list(self._written.items()):
-            if wish.uri == uri:
-                written.task.cancel()
-                self._forget(wish, written)
+    def discard_file(self, uri: str) -> None:
+        for key, run in list(self._runs.items()):
+            if key.uri == uri:
+                run.task.cancel()
+                self._remove_run(key, run)
 
-    def _begun(self, unit: Unit, wish: DocumentKey) -> _Written:
-        basis = self._basis(unit)
-        known = self._written.get(wish)
-        if known is not None and known.basis == basis and not _lost(known.task):
+    def _find_or_start(self, unit: Unit, key: DocumentKey) -> _DocumentRun:
+        inputs = self._current_inputs(unit)
+        known = self._runs.get(key)
+        if known is not None and known.inputs == inputs and not _has_failed(known.task):
             return known
-        written = _Written(basis, asyncio.create_task(self._write(unit, wish)))
-        # First the new one: whoever waits for the old one looks for it.
-        self._written.pop(wish, None)
-        self._written[wish] = written
+        run = _DocumentRun(inputs, asyncio.create_task(self._write_draft(unit, key)))
+        # Store the new document first: requests that wait for the old one look it up.
+        self._runs.pop(key, None)
+        self._runs[key] = run
         if known is not None:
             known.task.cancel()
-        done = [old for old, one in self._written.items() if one.task.done()]
-        for old in done[: max(0, len(self._written) - _MOST_KEPT)]:
-            del self._written[old]
-        return written
+        done = [old for old, other in self._runs.items() if other.task.done()]
+        for old in done[: max(0, len(self._runs) - _MOST_KEPT)]:
+            del self._runs[old]
+        return run
 
-    def _basis(self, unit: Unit) -> object:
+    def _current_inputs(self, unit: Unit) -> object:
         return unit.document.hash, self._session.settings(unit).tracing()
 
-    def _forget(self, wish: DocumentKey, written: _Written) -> None:
-        if self._written.get(wish) is written:
-            del self._written[wish]
+    def _remove_run(self, key: DocumentKey, run: _DocumentRun) -> None:
+        if self._runs.get(key) is run:
+            del self._runs[key]
 
-    async def _write(self, unit: Unit, wish: DocumentKey) -> Draft | str:
-        async with self._turn:
+    async def _write_draft(self, unit: Unit, key: DocumentKey) -> DocumentDraft | str:
+        async with self._lock:
             engine = self._session.engine_on_demand(unit)
             if isinstance(engine, str):
                 return f"{engine}\n"
-            request = self._session.request(unit, (wish.target,))
-            draft = Draft(wish.kind, wish.target, request.text)
-            request = document_request(request, wish.kind)
+            request = self._session.request(unit, (key.target,))
+            draft = DocumentDraft(key.kind, key.target, request.text)
+            request = document_request(request, key.kind)
             analysis = engine.analyze(dataclasses.replace(request, jobs=1))
-            with self._bar(wish, analysis.cancel):
+            with self._progress_bar(key, analysis.cancel):
                 try:
                     async for event in analysis:
-                        draft.apply(event)
+                        draft.apply_event(event)
                 finally:
                     analysis.cancel()
         return draft
 
     @contextlib.contextmanager
-    def _bar(self, wish: DocumentKey, cancel: Callable[[], None]) -> Iterator[None]:
-        end = self._shown(wish, cancel)
+    def _progress_bar(self, key: DocumentKey, cancel: Callable[[], None]) -> Iterator[None]:
+        end = self._show_progress(key, cancel)
         try:
             yield
         finally:
             end()
 
 
-def _known_guards(unit: Unit, target: str) -> Draft | None:
-    """The guards as the last run has told them, if that was of the text as it is now, and went
-    through: else they may be of the run before."""
-    shown = [one for one in unit.reports() if one.report.name == target]
+def _known_guards(unit: Unit, target: str) -> DocumentDraft | None:
+    """Return the guards that the last run reported, or None if they may be incomplete or
+    outdated."""
+    shown = [shown_report for shown_report in unit.reports() if shown_report.report.name == target]
     guards = unit.results.told(target).guards
-    # One telling for each probe: otherwise it is not sure which belongs to which.
-    traced = all(one.current and one.report.status == "traced" for one in shown)
+    # Without one report for each probe, guards cannot be assigned to their probes.
+    traced = all(
+        shown_report.current and shown_report.report.status == "traced" for shown_report in shown
+    )
     if guards is None or not traced or len(shown) != len(guards.told):
         return None
-    draft = Draft("guards", target, unit.document.text)
-    for one, told in zip(shown, guards.told, strict=True):
-        draft.apply(told)
-        draft.apply(TargetDone(0, one.report))
+    draft = DocumentDraft("guards", target, unit.document.text)
+    for shown_report, found in zip(shown, guards.told, strict=True):
+        draft.apply_event(found)
+        draft.apply_event(TargetDone(0, shown_report.report))
     return draft
 
 
 def short_name(unit: Unit) -> str:
-    """What a document calls the file that it is about."""
+    """Return the file's name as documents show it."""
     return unit.document.name.rsplit("/", 1)[-1]
 
 
-def _lost(task: asyncio.Task[Draft | str]) -> bool:
+def _has_failed(task: asyncio.Task[DocumentDraft | str]) -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)

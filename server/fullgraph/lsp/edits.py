@@ -1,4 +1,4 @@
-"""Edits of a document as a client takes them."""
+"""Convert edits to the types of LSP."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from fullgraph_engine.protocol import TextEdit
 
 
 def text_edits(document: Document, edits: Sequence[TextEdit]) -> list[types.TextEdit]:
-    """In the position encoding of the client."""
+    """Convert edits of a document to text edits in the position encoding of the client."""
     return [types.TextEdit(range_in(document, edit.range), edit.text) for edit in edits]
 
 
-def text_edit(
+def workspace_edit(
     client: ClientCapabilities, document: Document, edits: Sequence[TextEdit]
 ) -> types.WorkspaceEdit:
-    """Edits of the document as it is now, which one undo takes back."""
-    made = text_edits(document, edits)
+    """Convert edits of the current document to one workspace edit, which a single undo reverts."""
+    lsp_edits = text_edits(document, edits)
     if not client.document_changes:
-        return types.WorkspaceEdit(changes={document.uri: made})
-    # With the version a client refuses the edit if the text has moved on meanwhile.
+        return types.WorkspaceEdit(changes={document.uri: lsp_edits})
+    # With a version the client refuses the edit if the text has changed.
     identifier = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
-    return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, made)])
+    return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, lsp_edits)])

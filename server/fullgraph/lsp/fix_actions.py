@@ -1,4 +1,4 @@
-"""Code actions that apply fixes which were verified."""
+"""Code actions that apply verified fixes."""
 
 from __future__ import annotations
 
@@ -7,42 +7,44 @@ from collections.abc import Iterator, Sequence
 from lsprotocol import types
 
 from fullgraph.domain.findings import FileFinding
-from fullgraph.lsp.action_kinds import asked_for
-from fullgraph.lsp.context import Context
-from fullgraph.lsp.edits import text_edit
+from fullgraph.lsp.action_kinds import is_requested
+from fullgraph.lsp.context import ServerContext
+from fullgraph.lsp.edits import workspace_edit
 from fullgraph.lsp.server_capabilities import FIX_ALL_KIND
-from fullgraph.render.fixes import verified
+from fullgraph.render.fixes import verification_words
 from fullgraph.session.analysis_unit import Unit
 
 _WORDS = {"safe": "safe fix", "unsafe": "unsafe fix", "suggestion": "suggestion"}
 
 
 def fix_actions(
-    context: Context, unit: Unit, there: Sequence[FileFinding]
+    context: ServerContext, unit: Unit, findings: Sequence[FileFinding]
 ) -> Iterator[types.CodeAction]:
-    """The fixes of these findings, the best first; only a safe one is preferred."""
-    open_ = context.session.documents()
-    for item in there:
-        shown = context.publication.diagnostics.one(item, unit.document, open_)
+    """Yield the fixes of findings, best first; only safe fixes are marked as preferred."""
+    open_documents = context.session.documents()
+    for item in findings:
+        diagnostic = context.publication.diagnostics.for_finding(
+            item, unit.document, open_documents
+        )
         for fix in context.fixes.of(unit, item):
             preferred = fix.grade == "safe" and context.client.code_action_preferred
             yield types.CodeAction(
-                title=f"{fix.candidate.title} ({_WORDS[fix.grade]}: {verified(fix)})",
+                title=f"{fix.candidate.title} ({_WORDS[fix.grade]}: {verification_words(fix)})",
                 kind=types.CodeActionKind.QuickFix,
-                diagnostics=[shown],
+                diagnostics=[diagnostic],
                 is_preferred=True if preferred else None,
-                edit=text_edit(context.client, unit.document, fix.edits),
+                edit=workspace_edit(context.client, unit.document, fix.edits),
             )
 
 
 def fix_all_actions(
-    context: Context, unit: Unit, only: Sequence[types.CodeActionKind | str] | None
+    context: ServerContext, unit: Unit, only: Sequence[types.CodeActionKind | str] | None
 ) -> Iterator[types.CodeAction]:
-    """All safe fixes of the file in one edit, where they were verified together."""
+    """Yield an action that applies all safe fixes of the file, if they were verified together."""
     fix = context.fixes.together(unit)
-    if fix is not None and asked_for(FIX_ALL_KIND, only):
+    if fix is not None and is_requested(FIX_ALL_KIND, only):
         yield types.CodeAction(
             title="Fix all that is safe to fix (fullgraph)",
             kind=FIX_ALL_KIND,
-            edit=text_edit(context.client, unit.document, fix.edits),
+            edit=workspace_edit(context.client, unit.document, fix.edits),
         )

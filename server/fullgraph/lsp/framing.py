@@ -1,4 +1,4 @@
-"""The headers of messages as careless clients write them, turned into what the library takes."""
+"""Normalize message headers that do not follow the protocol, so that pygls can parse them."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ import re
 logger = logging.getLogger(__name__)
 
 MOST_BYTES = 1 << 30
-"""Of one message; a client that announces more is taken for broken."""
+"""Maximum size of a message in bytes; a larger ``Content-Length`` ends the connection."""
 
 _LENGTH = re.compile(rb"content-length:[ \t]*(\d{1,20})[ \t]*", re.IGNORECASE)
 _IGNORED = b"X-Ignored: \r\n"
 
 
 class MessageReader:
-    """What pygls reads from: header lines may end in LF, be in any case, and of any length."""
+    """A reader for pygls that accepts header lines of any case, length and line end."""
 
     def __init__(self, stream: asyncio.StreamReader) -> None:
         self._stream = stream
 
     async def readline(self) -> bytes:
-        """A header line as the base protocol has it; empty at the end."""
+        """Return the next header line in the form of the base protocol; empty at the end of
+        input."""
         try:
             line = await self._stream.readuntil(b"\n")
         except asyncio.IncompleteReadError:
             return b""
         except asyncio.LimitOverrunError as error:
-            await self._pass_over(error.consumed)
+            await self._skip_line(error.consumed)
             return _IGNORED
         if not line.strip():
             return b"\r\n"
@@ -41,14 +42,15 @@ class MessageReader:
         return b"Content-Length: %d\r\n" % int(found[1])
 
     async def readexactly(self, count: int) -> bytes:
-        """The body of a message; empty if the client is gone before it has sent all."""
+        """Return the body of a message; empty if the client disconnected before it sent all
+        bytes."""
         try:
             return await self._stream.readexactly(count)
         except asyncio.IncompleteReadError:
             return b""
 
-    async def _pass_over(self, count: int) -> None:
-        """Discard the rest of a line, of which so many bytes are there."""
+    async def _skip_line(self, count: int) -> None:
+        """Discard the rest of a line; ``count`` bytes of it are in the buffer."""
         while True:
             await self._stream.readexactly(count)
             try:

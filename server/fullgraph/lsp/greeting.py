@@ -1,8 +1,8 @@
 """Answer ``initialize`` before the protocol library is loaded.
 
-Importing lsprotocol takes a quarter of a second, most of the time until a server like this could
-answer. An editor waits for that answer before it sends anything else, so it is given from plain
-data first; the library is loaded after, reads the same request, and does not answer it again.
+Importing lsprotocol takes a quarter of a second, and an editor sends nothing else until it has this
+answer. The answer is therefore built from plain data; the library is loaded afterwards, reads the
+same request, and does not answer it again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _LONGEST_HEADER = 4096
 
 @dataclass(frozen=True)
 class Greeting:
-    """What was read so far, all of which is still to be handled, and what was answered of it."""
+    """The bytes read so far, which the protocol library still has to handle, and the answered
+    requests."""
 
     read: bytes
     answered: frozenset[int | str] = frozenset()
@@ -32,8 +33,8 @@ class Greeting:
 def greet(read: Callable[[], bytes], write: Callable[[bytes], None]) -> Greeting:
     """Read the first message and answer it if it is ``initialize``.
 
-    ``read`` returns what is there, or nothing at the end. Whatever is unexpected is left to the
-    library.
+    ``read`` returns the available bytes, or nothing at the end of input. Any other message is left
+    to the protocol library.
     """
     data = b""
     while True:
@@ -53,10 +54,10 @@ def greet(read: Callable[[], bytes], write: Callable[[bytes], None]) -> Greeting
         if not more:
             return Greeting(data)
         data += more
-    request = _initialize(data[body : body + int(length[1])])
+    request = _parse_initialize(data[body : body + int(length[1])])
     if request is None:
         return Greeting(data)
-    client = ClientCapabilities.read(_params(request).get("capabilities"))
+    client = ClientCapabilities.read(_request_params(request).get("capabilities"))
     number = request["id"]
     answer = {"jsonrpc": "2.0", "id": number, "result": initialize_result(client)}
     text = json.dumps(answer).encode()
@@ -64,7 +65,7 @@ def greet(read: Callable[[], bytes], write: Callable[[bytes], None]) -> Greeting
     return Greeting(data, frozenset({number}))
 
 
-def _initialize(body: bytes) -> dict[str, Any] | None:
+def _parse_initialize(body: bytes) -> dict[str, Any] | None:
     try:
         message = json.loads(body)
     except ValueError:
@@ -79,6 +80,6 @@ def _initialize(body: bytes) -> dict[str, Any] | None:
     return None
 
 
-def _params(request: dict[str, Any]) -> dict[str, Any]:
+def _request_params(request: dict[str, Any]) -> dict[str, Any]:
     params = request["params"]
     return params if isinstance(params, dict) else {}

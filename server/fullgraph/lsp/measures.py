@@ -1,4 +1,4 @@
-"""Measures targets for a client: as they are, compiled, and compiled with the fixes."""
+"""Measure targets for a client: in eager mode, compiled, and compiled with the fixes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from fullgraph import fixes
-from fullgraph.lsp.connection import Connection
+from fullgraph.lsp.connection import ClientConnection
 from fullgraph.lsp.document_service import short_name
-from fullgraph.lsp.progress import Progress
+from fullgraph.lsp.progress import ClientProgress
 from fullgraph.lsp.virtual_documents import VirtualDocuments
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.session import MessageLevel, Session
@@ -18,52 +18,55 @@ if TYPE_CHECKING:
 
 
 class Measures:
-    """The measurements of one client: one after the other, as they would slow each other down."""
+    """Runs the measurements of one client one at a time, because they would slow each other
+    down."""
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ClientConnection,
         session: Session,
-        progress: Progress,
+        progress: ClientProgress,
         documents: VirtualDocuments,
     ) -> None:
         self._connection = connection
         self._session = session
         self._progress = progress
         self._documents = documents
-        self._one = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._tasks: dict[asyncio.Task[tuple[Timed, ...]], str] = {}
-        """Those that go on or wait, with the URI of their file."""
+        """Running and waiting measurements, with the URI of their file."""
 
-    async def show(self, unit: Unit, target: str) -> dict[str, Any]:
-        """Measure a target, or without a name those of the file that no other one calls, and open
-        a document about it. Takes minutes; ends with the request, or with its progress."""
+    async def show_measurements(self, unit: Unit, target: str) -> dict[str, Any]:
+        """Measure targets and open a document with the results, which takes minutes.
+
+        Without a name it measures the targets of the file that no other target calls. Cancelling
+        the request or its progress ends the measurement.
+        """
         reports = [shown.report for shown in unit.reports() if target in ("", shown.report.name)]
         if not any(report.status == "traced" for report in reports):
             why = f"`{target}` was not" if target else f"no target of {short_name(unit)} was"
-            return self._refused(f"There is nothing to measure: {why} traced.")
+            return self._refuse(f"There is nothing to measure: {why} traced.")
         engine = self._session.engine_on_demand(unit)
         if isinstance(engine, str):
-            return self._refused(engine)
+            return self._refuse(engine)
         request = self._session.request(unit, (target,) if target else ())
 
-        async def work() -> tuple[Timed, ...]:
-            async with self._one:
+        async def run_measurement() -> tuple[Timed, ...]:
+            async with self._lock:
                 await fixes.load()
                 from fullgraph.fixes.measuring import measured
 
-                return await measured(engine, request, reports, lambda name: bar.say(name, 0))
+                return await measured(engine, request, reports, lambda name: bar.report(name, 0))
 
-        def end() -> None:
+        def cancel_task() -> None:
             task.cancel()
 
-        bar = self._progress.job(f"Measuring {target or short_name(unit)}", end)
-        task = asyncio.create_task(work())
+        bar = self._progress.start_job(f"Measuring {target or short_name(unit)}", cancel_task)
+        task = asyncio.create_task(run_measurement())
         self._tasks[task] = unit.document.uri
         try:
             await asyncio.wait([task])
         finally:
-            # Nothing to end if it is done.
             task.cancel()
             del self._tasks[task]
             bar.end()
@@ -72,11 +75,11 @@ class Measures:
         return await self._documents.show_measured(unit, request.text, task.result())
 
     def cancel(self, uri: str) -> None:
-        """End those of a file, or without one all of them."""
-        for task, of in self._tasks.items():
-            if uri in ("", of):
+        """Cancel the measurements of a file, or all measurements if ``uri`` is empty."""
+        for task, file_uri in self._tasks.items():
+            if uri in ("", file_uri):
                 task.cancel()
 
-    def _refused(self, reason: str) -> dict[str, Any]:
+    def _refuse(self, reason: str) -> dict[str, Any]:
         self._connection.show_message(MessageLevel.WARNING, reason)
         return {"shown": False, "reason": reason}

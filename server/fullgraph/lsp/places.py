@@ -1,8 +1,9 @@
-"""Ranges of the engine as ranges of LSP."""
+"""Convert ranges of the engine to ranges of LSP."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from lsprotocol import types
 
@@ -12,7 +13,7 @@ from fullgraph_engine.protocol import Range
 
 
 def lsp_range(range_: Range, text: TextPositions, encoding: Encoding) -> types.Range:
-    """A range in UTF-8 bytes as one in the units of ``encoding``."""
+    """Convert a range in UTF-8 bytes to a range in units of ``encoding``."""
     return types.Range(
         start=types.Position(*text.character(range_.start, encoding)),
         end=types.Position(*text.character(range_.end, encoding)),
@@ -20,43 +21,55 @@ def lsp_range(range_: Range, text: TextPositions, encoding: Encoding) -> types.R
 
 
 def range_in(document: Document, range_: Range) -> types.Range:
-    """A range in UTF-8 bytes as one in the position encoding of the document's client."""
+    """Convert a range in UTF-8 bytes to the position encoding of the document's client."""
     return lsp_range(range_, document.positions, document.encoding)
 
 
-class OtherTexts:
-    """Texts that findings point into besides the one they are in.
+def range_json(range_: types.Range) -> dict[str, Any]:
+    """Convert a range of LSP to JSON data."""
+    return {
+        "start": {"line": range_.start.line, "character": range_.start.character},
+        "end": {"line": range_.end.line, "character": range_.end.character},
+    }
 
-    The text of the editor where it is open there, else of the disk, read once for a state of the
-    file.
+
+def position_key(position: types.Position) -> tuple[int, int]:
+    """Return a key that sorts positions in the order of the text."""
+    return position.line, position.character
+
+
+class OtherTexts:
+    """Reads the texts of other files that findings refer to.
+
+    An open file has the text of the editor. Files on disk are cached by modification time.
     """
 
     def __init__(self) -> None:
-        self._read: dict[Path, tuple[float, TextPositions]] = {}
+        self._cache: dict[Path, tuple[float, TextPositions]] = {}
 
-    def location(
-        self, path: str, range_: Range, here: Document, open_: dict[str, Document]
+    def find_location(
+        self, path: str, range_: Range, document: Document, open_documents: dict[str, Document]
     ) -> types.Location | None:
-        """None where there is nothing that an editor could open."""
-        if path == here.name:
-            return types.Location(here.uri, range_in(here, range_))
-        for document in open_.values():
-            if path_of(document.uri) == Path(path):
-                return types.Location(document.uri, range_in(document, range_))
-        text = self._positions(Path(path))
+        """Return the location of a range; None if the file cannot be read."""
+        if path == document.name:
+            return types.Location(document.uri, range_in(document, range_))
+        for open_document in open_documents.values():
+            if path_of(open_document.uri) == Path(path):
+                return types.Location(open_document.uri, range_in(open_document, range_))
+        text = self._read_positions(Path(path))
         if text is None:
             return None
-        return types.Location(Path(path).as_uri(), lsp_range(range_, text, here.encoding))
+        return types.Location(Path(path).as_uri(), lsp_range(range_, text, document.encoding))
 
-    def _positions(self, path: Path) -> TextPositions | None:
+    def _read_positions(self, path: Path) -> TextPositions | None:
         if not path.is_absolute():
             return None
         try:
             modified = path.stat().st_mtime
-            known = self._read.get(path)
+            known = self._cache.get(path)
             if known is None or known[0] != modified:
                 known = modified, TextPositions(path.read_text(encoding="utf-8", errors="replace"))
-                self._read[path] = known
+                self._cache[path] = known
         except (OSError, ValueError):
             return None
         return known[1]

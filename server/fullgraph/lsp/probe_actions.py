@@ -1,4 +1,4 @@
-"""Code actions that keep a probe that was found by trying."""
+"""Code actions that write a probe, found by trying inputs, into the file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from fullgraph.session.documents import Document
 
 
-def found_probes(unit: Unit, params: types.CodeActionParams) -> Iterator[Fix]:
-    """On the line of a target's name: write its probe above it, or complete the comment there."""
+def probe_fixes(unit: Unit, params: types.CodeActionParams) -> Iterator[Fix]:
+    """Yield edits that write a target's probe above it, for a request on the line of its name."""
     for shown in unit.reports():
         probe, range_ = shown.report.probe, shown.report.range
         line = range_in(unit.document, range_).start.line
@@ -25,22 +25,22 @@ def found_probes(unit: Unit, params: types.CodeActionParams) -> Iterator[Fix]:
             continue
         if probe.origin == "comment":  # another one than it says is offered where it does not fit
             continue
-        edit = _completed(unit.document, line, probe.comment)
+        edit = _complete_comment(unit.document, line, probe.comment)
         if edit is None:
-            edit = _above(unit.document, line, probe.comment)
+            edit = _insert_comment(unit.document, line, probe.comment)
         yield Fix(f"Write the probe: {probe.comment}", (edit,))
 
 
-def _completed(document: Document, line: int, probe: str) -> TextEdit | None:
-    """In the comment that says how the target on a line is constructed, and no more."""
+def _complete_comment(document: Document, line: int, probe: str) -> TextEdit | None:
+    """Return an edit that completes a comment with constructor arguments only; None without one."""
     for comment in comments_of(document.positions, line):
         if comment.text.startswith("init(") and "#" not in comment.text:
             return TextEdit(comment.range(document.positions), probe)
     return None
 
 
-def _above(document: Document, line: int, probe: str) -> TextEdit:
-    """As a comment above the definition on a line, and above its decorators."""
+def _insert_comment(document: Document, line: int, probe: str) -> TextEdit:
+    """Return an edit that inserts a probe comment above the decorators of a definition."""
     positions = document.positions
     first = line
     while positions.line(first - 1).lstrip().startswith("@"):

@@ -1,4 +1,4 @@
-"""Completion inside a probe comment."""
+"""Completion inside probe comments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fullgraph.probes.completion import ProbeItemKind
 from fullgraph.session.documents import Document
 
 TRIGGERS = frozenset(" [@(")
-"""Characters that have completion begin only inside of a probe comment."""
+"""Characters that trigger completion only inside probe comments."""
 
 _KINDS: dict[ProbeItemKind, types.CompletionItemKind] = {
     "dtype": types.CompletionItemKind.Constant,
@@ -25,34 +25,34 @@ _KINDS: dict[ProbeItemKind, types.CompletionItemKind] = {
 
 
 def probe_completion(document: Document, line: int, character: int) -> dict[str, Any] | None:
-    """What may stand at a place, as an LSP list; None outside of probe comments."""
+    """Return the completions at a position as an LSP list; None outside of probe comments."""
     positions = document.positions
     comment = comment_on(positions, line)
     column = document.offset_at(line, character) - positions.start(line)
     if comment is None or column < comment.start:
         return None
-    # With the blanks at its end, behind which the cursor may be.
-    whole = ProbeComment(line, comment.start, positions.line(line)[comment.start :])
+    # Include trailing blanks, because the cursor may be behind them.
+    comment_with_blanks = ProbeComment(line, comment.start, positions.line(line)[comment.start :])
     offset = column - comment.start
-    found = complete_probe(whole, offset, scope_at(document.text, positions, line))
+    found = complete_probe(comment_with_blanks, offset, scope_at(document.text, positions, line))
     start = positions.start(line) + comment.start + found.start
     begin, end = document.position_at(start), (line, character)
     items = []
-    for number, one in enumerate(found.items):
+    for number, candidate in enumerate(found.items):
         edit = {
             "range": {
                 "start": {"line": begin[0], "character": begin[1]},
                 "end": {"line": end[0], "character": end[1]},
             },
-            "newText": one.label,
+            "newText": candidate.label,
         }
         items.append(
             {
-                "label": one.label,
-                "kind": _KINDS[one.kind].value,
+                "label": candidate.label,
+                "kind": _KINDS[candidate.kind].value,
                 "sortText": f"{number:04}",
                 "textEdit": edit,
-                **({"detail": one.detail} if one.detail else {}),
+                **({"detail": candidate.detail} if candidate.detail else {}),
             }
         )
     return {"isIncomplete": False, "items": items}

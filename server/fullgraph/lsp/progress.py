@@ -1,4 +1,4 @@
-"""Progress of runs that take long enough to ask oneself what goes on."""
+"""Progress bars of long runs in the client."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
-from fullgraph.lsp.connection import Connection
+from fullgraph.lsp.connection import ClientConnection
 from fullgraph.render.documents import TITLES
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.session import Session
@@ -17,68 +17,78 @@ from fullgraph_engine.protocol import Event, Importing, TargetDone, TargetsFound
 from fullgraph_engine.protocol.documents import DocumentKind
 
 PATIENCE = 0.3
-"""Seconds that a run may take before it is shown; most end sooner."""
+"""Delay in seconds before the progress of a run is shown; most runs end sooner."""
 
 _PAUSE = 0.1
 
 
-class Progress:
-    """One token for each run that is shown, made when it is needed and dropped at its end."""
+class ClientProgress:
+    """Shows progress bars for runs and other jobs.
 
-    def __init__(self, connection: Connection, session: Session) -> None:
+    Each bar has its own token, which is created with the bar and dropped at its end.
+    """
+
+    def __init__(self, connection: ClientConnection, session: Session) -> None:
         self._connection = connection
         self._session = session
         self._tokens = itertools.count(1)
-        self._bars: dict[Unit, _Bar] = {}
+        self._bars: dict[Unit, _ProgressBar] = {}
         self._jobs: dict[JobBar, Callable[[], None]] = {}
 
-    def began(self, unit: Unit, *, asked: bool) -> None:
-        """A run began. Only of one that was asked for the client may make more than a word.
+    def start_run(self, unit: Unit, *, cancellable: bool) -> None:
+        """Show the progress of a new run.
 
-        Where progress can be cancelled, clients show a button for that over the text.
+        Only runs that the user requested can be cancelled, because clients show a button over the
+        text for those.
         """
         if not self._session.client.work_done_progress:
             return
         name = unit.document.name.rsplit("/", 1)[-1]
-        self._bars[unit] = self._bar(f"Tracing {name}", cancellable=asked)
+        self._bars[unit] = self._create_bar(f"Tracing {name}", cancellable=cancellable)
 
-    def asked(self, unit: Unit) -> None:
-        """The run that goes on was asked for meanwhile: from here on it can be cancelled."""
+    def make_cancellable(self, unit: Unit) -> None:
+        """Replace the bar of the current run by one with a cancel button, because the user
+        requested it."""
         if (bar := self._bars.get(unit)) is not None and not bar.cancellable:
             bar.end()
-            self._bars[unit] = bar.again(self._token())
+            self._bars[unit] = bar.copy_cancellable(self._create_token())
 
-    def advanced(self, unit: Unit, event: Event) -> None:
+    def advance_run(self, unit: Unit, event: Event) -> None:
         if (bar := self._bars.get(unit)) is not None:
             bar.advance(event)
 
-    def ended(self, unit: Unit) -> None:
+    def end_run(self, unit: Unit) -> None:
         if (bar := self._bars.pop(unit, None)) is not None:
             bar.end()
 
-    def document(
+    def start_document(
         self, target: str, kind: DocumentKind, cancel: Callable[[], None]
     ) -> Callable[[], None]:
-        """A document is being written; what is returned is to be called when it is."""
-        return self.job(f"Writing down {TITLES[kind]} of {target}", cancel).end
+        """Show that a document is being written; return a function that removes the progress."""
+        return self.start_job(f"Writing down {TITLES[kind]} of {target}", cancel).end
 
-    def job(self, title: str, cancel: Callable[[], None], kind: str = "") -> JobBar:
-        """Something else goes on, which ``cancel`` ends; ``kind`` is a part of its token."""
-        bar: _Bar | None = None
+    def start_job(self, title: str, cancel: Callable[[], None], kind: str = "") -> JobBar:
+        """Show the progress of a job.
+
+        ``cancel`` is called when the user cancels it; ``kind`` becomes a part of the token.
+        """
+        bar: _ProgressBar | None = None
         if self._session.client.work_done_progress:
-            bar = self._bar(title, kind)
+            bar = self._create_bar(title, kind)
         job = JobBar(bar, lambda: self._jobs.pop(job, None))
         self._jobs[job] = cancel
         return job
 
-    def _bar(self, title: str, kind: str = "", *, cancellable: bool = True) -> _Bar:
-        return _Bar(self._connection, self._session, title, self._token(kind), cancellable)
+    def _create_bar(self, title: str, kind: str = "", *, cancellable: bool = True) -> _ProgressBar:
+        return _ProgressBar(
+            self._connection, self._session, title, self._create_token(kind), cancellable
+        )
 
-    def _token(self, kind: str = "") -> str:
+    def _create_token(self, kind: str = "") -> str:
         return "/".join(filter(None, ("fullgraph", kind, str(next(self._tokens)))))
 
     def cancel(self, token: int | str) -> None:
-        """The user pressed the button."""
+        """Cancel the run or job of a token because the user pressed its button."""
         for unit, bar in list(self._bars.items()):
             if bar.token == token:
                 unit.cancel()
@@ -88,30 +98,30 @@ class Progress:
 
 
 class JobBar:
-    """The bar of a job, if the client shows any; whoever does the job says how far it is."""
+    """The progress bar of a job; without effect if the client does not show progress."""
 
-    def __init__(self, bar: _Bar | None, ended: Callable[[], object]) -> None:
+    def __init__(self, bar: _ProgressBar | None, on_end: Callable[[], object]) -> None:
         self._bar = bar
-        self._ended = ended
+        self._on_end = on_end
 
     @property
     def token(self) -> str | None:
         return self._bar.token if self._bar is not None else None
 
-    def say(self, words: str, percentage: int) -> None:
+    def report(self, words: str, percentage: int) -> None:
         if self._bar is not None:
-            self._bar.say(words, percentage)
+            self._bar.report(words, percentage)
 
     def end(self) -> None:
-        self._ended()
+        self._on_end()
         if self._bar is not None:
             self._bar.end()
 
 
-class _Bar:
+class _ProgressBar:
     def __init__(
         self,
-        connection: Connection,
+        connection: ClientConnection,
         session: Session,
         title: str,
         token: str,
@@ -125,17 +135,17 @@ class _Bar:
         self._targets = 0
         self._done: set[str] = set()
         self._shown = False
-        self._said: tuple[str, int] | None = None
-        self._last = 0.0
-        self._task = asyncio.create_task(self._show())
+        self._last_report: tuple[str, int] | None = None
+        self._last_sent = 0.0
+        self._task = asyncio.create_task(self._show_when_slow())
 
-    def again(self, token: str) -> _Bar:
-        """The same once more, as one that can be cancelled."""
-        bar = _Bar(self._connection, self._session, self._title, token, True)
-        bar._targets, bar._done, bar._said = self._targets, self._done, self._said
+    def copy_cancellable(self, token: str) -> _ProgressBar:
+        """Return a bar with the same progress and a new token that the user can cancel."""
+        bar = _ProgressBar(self._connection, self._session, self._title, token, True)
+        bar._targets, bar._done, bar._last_report = self._targets, self._done, self._last_report
         return bar
 
-    async def _show(self) -> None:
+    async def _show_when_slow(self) -> None:
         await asyncio.sleep(PATIENCE)
         params = types.WorkDoneProgressCreateParams(token=self.token)
         try:
@@ -145,8 +155,8 @@ class _Bar:
         self._shown = True
         status = self._session.status
         waiting = status.state.value == "starting"
-        words, percentage = self._said or (None, self._percentage())
-        self._send(
+        words, percentage = self._last_report or (None, self._percentage())
+        self._send_progress(
             types.WorkDoneProgressBegin(
                 title=self._title,
                 cancellable=self.cancellable,
@@ -161,27 +171,27 @@ class _Bar:
         elif isinstance(event, TargetDone):
             self._done.add(event.report.name)
         elif isinstance(event, Importing):
-            self.say(f"importing {event.module}", self._percentage())
+            self.report(f"importing {event.module}", self._percentage())
         elif isinstance(event, TargetStarted):
-            self.say(event.name, self._percentage())
+            self.report(event.name, self._percentage())
 
-    def say(self, words: str, percentage: int) -> None:
-        self._said = words, percentage
+    def report(self, words: str, percentage: int) -> None:
+        self._last_report = words, percentage
         now = asyncio.get_running_loop().time()
-        if not self._shown or now - self._last < _PAUSE:
+        if not self._shown or now - self._last_sent < _PAUSE:
             return
-        self._last = now
-        self._send(types.WorkDoneProgressReport(message=words, percentage=percentage))
+        self._last_sent = now
+        self._send_progress(types.WorkDoneProgressReport(message=words, percentage=percentage))
 
     def end(self) -> None:
         self._task.cancel()
         if self._shown:
-            self._send(types.WorkDoneProgressEnd())
+            self._send_progress(types.WorkDoneProgressEnd())
 
     def _percentage(self) -> int:
         return min(99, 100 * len(self._done) // self._targets) if self._targets else 0
 
-    def _send(
+    def _send_progress(
         self,
         value: types.WorkDoneProgressBegin
         | types.WorkDoneProgressReport

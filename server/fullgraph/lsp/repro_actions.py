@@ -1,4 +1,4 @@
-"""Code actions that make repros. Nothing is run before one is chosen."""
+"""Code actions that make repros. The reduction starts when the user chooses one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from lsprotocol import types
 
 from fullgraph.domain.findings import FileFinding
-from fullgraph.lsp.context import Context
-from fullgraph.lsp.repros import argument_of
+from fullgraph.lsp.context import ServerContext
+from fullgraph.lsp.repros import command_argument
 from fullgraph.lsp.server_capabilities import (
     COPY_ISSUE,
     REDUCE_KIND,
@@ -23,24 +23,26 @@ from fullgraph.session.repro import reproducible
 
 
 def repro_actions(
-    context: Context, unit: Unit, there: Sequence[FileFinding]
+    context: ServerContext, unit: Unit, findings: Sequence[FileFinding]
 ) -> Iterator[types.CodeAction]:
-    """For each finding that a script could show; on a script of ours, for the script itself."""
+    """Yield actions for findings that a script can reproduce, and for an open repro script
+    itself."""
     copy = COPY_ISSUE if COPY_ISSUE in context.client.commands else REPRO_ISSUE
     if context.repros.jobs.at(unit.document.path) is not None:
-        yield _action("Copy as issue", copy, {"uri": unit.document.uri})
-    items = [item for item in there if reproducible(item.finding.code)]
+        yield _repro_action("Copy as issue", copy, {"uri": unit.document.uri})
+    items = [item for item in findings if reproducible(item.finding.code)]
     diagnostics = context.publication.diagnostics
     for item in items:
-        of = f" of {item.finding.code}" if len(items) > 1 else ""
-        argument = argument_of(unit, item)
-        shown = [diagnostics.one(item, unit.document, context.session.documents())]
-        yield _action(f"Emit minified repro{of}", REPRO, argument, shown)
-        yield _action(f"Copy minified repro{of} as issue", copy, argument, shown)
+        suffix = f" of {item.finding.code}" if len(items) > 1 else ""
+        argument = command_argument(unit, item)
+        shown = [diagnostics.for_finding(item, unit.document, context.session.documents())]
+        yield _repro_action(f"Emit minified repro{suffix}", REPRO, argument, shown)
+        yield _repro_action(f"Copy minified repro{suffix} as issue", copy, argument, shown)
 
 
 def reduce_actions(unit: Unit, params: types.CodeActionParams) -> Iterator[types.CodeAction]:
-    """On the line of a target: what only its compiled graphs can show."""
+    """Yield an action on the line of a target that compiles it with Inductor and reduces a
+    failure."""
     line, anywhere = params.range.start.line, params.context.only is not None
     target = target_at(unit, line, anywhere=anywhere)
     if target is not None:
@@ -50,7 +52,7 @@ def reduce_actions(unit: Unit, params: types.CodeActionParams) -> Iterator[types
         yield types.CodeAction(title=title, kind=REDUCE_KIND, command=command)
 
 
-def _action(
+def _repro_action(
     title: str,
     command: str,
     argument: dict[str, Any],

@@ -1,4 +1,4 @@
-"""Makes repros for a client: opens them, says what is to be said of them, writes issues."""
+"""Make repros for a client: open the scripts, report the outcome, write issues."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.repro import ReductionState
 from fullgraph.engines import sentences
-from fullgraph.lsp.connection import Connection
+from fullgraph.lsp.connection import ClientConnection
 from fullgraph.lsp.places import range_in
-from fullgraph.lsp.progress import JobBar, Progress
+from fullgraph.lsp.progress import ClientProgress, JobBar
 from fullgraph.lsp.server_capabilities import COPY_ISSUE
 from fullgraph.render.repro import issue_text, outcome_words, reduction_words
 from fullgraph.session.analysis_unit import Unit
@@ -30,53 +30,57 @@ BACKENDS: tuple[Backend, ...] = ("eager", "aot_eager", "inductor")
 
 
 class Repros:
-    """The commands that make a repro or the text of an issue for one client."""
+    """Commands of one client that make a repro script or the text of an issue."""
 
-    def __init__(self, connection: Connection, session: Session, progress: Progress) -> None:
+    def __init__(
+        self, connection: ClientConnection, session: Session, progress: ClientProgress
+    ) -> None:
         self._connection = connection
         self._session = session
         self._progress = progress
-        self.jobs = ReproJobs(session, self._shown)
+        self.jobs = ReproJobs(session, self._create_bar)
 
-    async def emit(self, unit: Unit, argument: Mapping[str, Any]) -> dict[str, Any]:
-        """Make a script and open it; the answer has its text where nothing else can be done."""
-        wanted, item = meant(unit, argument)
+    async def emit_script(self, unit: Unit, argument: Mapping[str, Any]) -> dict[str, Any]:
+        """Make a script and open it; the answer contains the text if the client cannot open
+        documents."""
+        wanted, item = find_wanted(unit, argument)
 
-        async def work() -> dict[str, Any]:
-            return await self._emit(await self.jobs.made(unit, wanted, item))
+        async def make_script() -> dict[str, Any]:
+            return await self._show_script(await self.jobs.made(unit, wanted, item))
 
-        return await self._lasting(work())
+        return await self._await_result(make_script())
 
-    async def issue(self, uri: str, argument: Mapping[str, Any]) -> dict[str, Any]:
-        """The text of an issue, for the clipboard of a client that can reach it, else as a file.
+    async def emit_issue(self, uri: str, argument: Mapping[str, Any]) -> dict[str, Any]:
+        """Write the text of an issue about a finding, or about an open repro script.
 
-        It is about a finding, or about a script that was made of one.
+        Clients with a clipboard command get the text; for other clients it is saved as a file.
         """
         unit = self._session.units.get(uri)
         made = self.jobs.at(unit.document.path) if unit is not None else None
         if made is not None and "line" not in argument:
-            return await self._issue(made)
+            return await self._show_issue(made)
         if unit is None:
             raise JsonRpcInvalidParams("Name the file by its URI; it must be open and in Python.")
-        wanted, item = meant(unit, argument)
+        wanted, item = find_wanted(unit, argument)
 
-        async def work() -> dict[str, Any]:
-            return await self._issue(await self.jobs.made(unit, wanted, item))
+        async def make_issue() -> dict[str, Any]:
+            return await self._show_issue(await self.jobs.made(unit, wanted, item))
 
-        return await self._lasting(work())
+        return await self._await_result(make_issue())
 
-    async def _lasting(self, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-        """The answer. A client that withdraws its request still gets what there is by then."""
+    async def _await_result(self, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+        """Wait for a result. If the client cancels its request, the reduction ends with its best
+        script."""
         task = asyncio.create_task(work)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            # Not its end: it goes on with the best so far.
+            # Cancelling the task ends the reduction; the task still delivers the best script.
             task.cancel()
-            self._connection.in_background(_ended(task))
+            self._connection.run_in_background(_wait_for_end(task))
             raise
 
-    async def _emit(self, made: Made) -> dict[str, Any]:
+    async def _show_script(self, made: Made) -> dict[str, Any]:
         outcome, kept = made.outcome, made.kept
         answer: dict[str, Any] = {
             "verified": outcome.verified,
@@ -90,13 +94,15 @@ class Repros:
             return answer
         words = sentences(outcome_words(outcome), made.reason)
         if kept is not None and self._session.client.message_buttons:
-            self._connection.in_background(self._offer(kept.path, words, calm=not made.reason))
+            self._connection.run_in_background(
+                self._offer_script(kept.path, words, calm=not made.reason)
+            )
             return {**answer, "uri": kept.path.as_uri(), "shown": False}
         if kept is not None:
             uri: str | None = kept.path.as_uri()
-            shown = await self._show(kept.path.as_uri())
+            shown = await self._show_unfocused(kept.path.as_uri())
         else:
-            uri = await self._unsaved(f"{made.name}.py", outcome.found.script)
+            uri = await self._open_unsaved(f"{made.name}.py", outcome.found.script)
             shown = uri is not None
             answer["text"] = outcome.found.script
         place = "" if shown or kept is None else f"It is in {kept.path}."
@@ -110,7 +116,7 @@ class Repros:
             )
         return {**answer, "uri": uri, "shown": shown}
 
-    async def _issue(self, made: Made) -> dict[str, Any]:
+    async def _show_issue(self, made: Made) -> dict[str, Any]:
         if made.outcome.found is None:
             self._connection.show_message(
                 MessageLevel.WARNING, sentences("There is no repro", made.reason)
@@ -125,29 +131,30 @@ class Repros:
         try:
             kept = keep(folder, name, ".md", text)
         except Unwritable as error:
-            uri = await self._unsaved(f"{name}.md", text)
+            uri = await self._open_unsaved(f"{name}.md", text)
             self._connection.show_message(MessageLevel.WARNING, str(error))
             return {**answer, "uri": uri, "shown": uri is not None}
-        shown = await self._show(kept.path.as_uri())
+        shown = await self._show_unfocused(kept.path.as_uri())
         if kept.remark or not shown:
             words = kept.remark or f"The text of the issue is in {kept.path}."
             self._connection.show_message(MessageLevel.INFORMATION, words)
         return {**answer, "uri": kept.path.as_uri(), "shown": shown}
 
-    async def _offer(self, path: Path, words: str, *, calm: bool) -> None:
-        """Say that a script is there; it opens when the user wants it to."""
+    async def _offer_script(self, path: Path, words: str, *, calm: bool) -> None:
+        """Report that a script was written, and open it if the user presses the button."""
         level = MessageLevel.INFORMATION if calm else MessageLevel.WARNING
-        chosen = await self._connection.offer(level, f"{path.name}: {words}", "Open")
+        chosen = await self._connection.offer_choices(level, f"{path.name}: {words}", "Open")
         if chosen:
             client = self._session.client
             await self._connection.show_document(path.as_uri(), client, focus=True)
 
-    async def _show(self, uri: str) -> bool:
-        """Beside what the user does meanwhile: making it took a while."""
+    async def _show_unfocused(self, uri: str) -> bool:
+        """Open a document without taking the focus, because the user may have continued
+        elsewhere."""
         return await self._connection.show_document(uri, self._session.client, focus=False)
 
-    async def _unsaved(self, name: str, text: str) -> str | None:
-        """A document that is only in the editor, with this text; None if it makes none."""
+    async def _open_unsaved(self, name: str, text: str) -> str | None:
+        """Open a new unsaved document; return its URI, or None if the client cannot create one."""
         if not self._session.client.apply_edit:
             return None
         uri = f"untitled:{name}"
@@ -161,13 +168,13 @@ class Repros:
             return None
         if not getattr(result, "applied", False):
             return None
-        await self._show(uri)
+        await self._show_unfocused(uri)
         return uri
 
-    def _shown(self, request: Reproduce, cancel: Callable[[], None]) -> Bar:
+    def _create_bar(self, request: Reproduce, cancel: Callable[[], None]) -> Bar:
         wanted = request.wanted
         what = wanted.backend or wanted.code.rpartition("/")[2]
-        bar = self._progress.job(f"Reducing {what} of {wanted.target}", cancel, kind="repro")
+        bar = self._progress.start_job(f"Reducing {what} of {wanted.target}", cancel, kind="repro")
         return _ReductionBar(bar)
 
 
@@ -177,21 +184,21 @@ class _ReductionBar:
 
     def advance(self, state: ReductionState, seconds: float) -> None:
         spent = state.last.seconds if state.last is not None else 0.0
-        self._bar.say(reduction_words(state), min(99, int(100 * spent / seconds)))
+        self._bar.report(reduction_words(state), min(99, int(100 * spent / seconds)))
 
     def end(self) -> None:
         self._bar.end()
 
 
-async def _ended(task: asyncio.Task[Any]) -> None:
+async def _wait_for_end(task: asyncio.Task[Any]) -> None:
     await asyncio.wait({task})
 
 
 # -- what a command is about -------------------------------------------------------------------
 
 
-def argument_of(unit: Unit, item: FileFinding) -> dict[str, Any]:
-    """A finding as the argument of a command; places are in the units of the client."""
+def command_argument(unit: Unit, item: FileFinding) -> dict[str, Any]:
+    """Return the argument of a repro command for a finding, in positions of the client."""
     start = range_in(unit.document, item.finding.range).start
     return {
         "uri": unit.document.uri,
@@ -202,37 +209,40 @@ def argument_of(unit: Unit, item: FileFinding) -> dict[str, Any]:
     }
 
 
-def meant(unit: Unit, argument: Mapping[str, Any]) -> tuple[Wanted, FileFinding | None]:
-    """The finding, or the target with a backend, that the argument of a command means.
+def find_wanted(unit: Unit, argument: Mapping[str, Any]) -> tuple[Wanted, FileFinding | None]:
+    """Find the finding, or the target with a backend, that a command's argument describes.
 
-    Only a line has to be given; whatever else is given narrows it down.
+    Only the line of a finding is required; the other keys select among several findings.
+
+    Raises:
+        JsonRpcInvalidParams: No finding or target matches.
     """
     if argument.get("backend"):
-        return _target(unit, argument), None
+        return _find_target(unit, argument), None
     line, code = argument.get("line"), argument.get("code")
     if not isinstance(line, int):
         raise JsonRpcInvalidParams("Name the line of a finding, from zero, or a target's backend.")
-    there = [
+    candidates = [
         item
         for item in unit.found()
         if item.finding.code == code or (not code and reproducible(item.finding.code))
     ]
-    there = list(on_line(there, line))
+    candidates = list(on_line(candidates, line))
     for key, value in (
         ("message", lambda item: item.finding.message),
         ("character", lambda item: range_in(unit.document, item.finding.range).start.character),
     ):
-        narrower = [item for item in there if value(item) == argument.get(key)]
-        there = narrower or there
-    if not there:
+        narrower = [item for item in candidates if value(item) == argument.get(key)]
+        candidates = narrower or candidates
+    if not candidates:
         raise JsonRpcInvalidParams(
             f"There is no such finding on line {line + 1} any more; choose it again."
         )
-    item = ranked(there)[0]
+    item = ranked(candidates)[0]
     return item.finding.wanted(), item
 
 
-def _target(unit: Unit, argument: Mapping[str, Any]) -> Wanted:
+def _find_target(unit: Unit, argument: Mapping[str, Any]) -> Wanted:
     reports = {shown.report.name: shown.report for shown in unit.reports()}
     report = reports.get(str(argument.get("target", "")))
     if report is None:

@@ -1,4 +1,4 @@
-"""The server of one client: messages in, a session behind, notifications out."""
+"""The language server of one client: passes messages to a session, and its events to the client."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pygls.protocol import default_converter
 from fullgraph import __version__
 from fullgraph.engines import EarlyEngine
 from fullgraph.lsp import methods
-from fullgraph.lsp.connection import Connection
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.connection import ClientConnection
+from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.framing import MessageReader
-from fullgraph.lsp.protocol import ErrorsOfClients, Protocol
+from fullgraph.lsp.protocol import ClientErrorFilter, Protocol
 from fullgraph.lsp.server_capabilities import STATUS
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.session import MessageLevel, Session, SessionStatus
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class Server(LanguageServer):
-    """Runs the handlers of ``methods``, and shows the client what the session reports."""
+    """Runs the handlers of ``methods``, and shows the events of the session to the client."""
 
     protocol: Protocol
 
@@ -45,18 +45,19 @@ class Server(LanguageServer):
             protocol_cls=Protocol,
             converter_factory=default_converter,
         )
-        # At INFO pygls writes the body of every message.
+        # pygls logs the body of every message at INFO.
         logging.getLogger("pygls").setLevel(logging.ERROR)
-        logging.getLogger("pygls.protocol.json_rpc").addFilter(ErrorsOfClients())
+        logging.getLogger("pygls.protocol.json_rpc").addFilter(ClientErrorFilter())
         self.protocol.answered |= answered
         self.session = Session(self, boot=boot, early=early)
-        self._connection = Connection(self.protocol)
-        self._context = Context.of(self._connection, self.session)
-        for method, handler in methods.handlers(self._context):
+        self._connection = ClientConnection(self.protocol)
+        self._context = ServerContext.create(self._connection, self.session)
+        for method, handler in methods.bind_handlers(self._context):
             self.feature(method)(handler)
 
     async def run(self, reader: asyncio.StreamReader) -> int:
-        """Handle messages until ``exit``, or until the client is gone; the exit status."""
+        """Handle messages until ``exit``, or until the client disconnects; return the exit
+        status."""
         import threading
 
         messages = asyncio.create_task(
@@ -68,7 +69,7 @@ class Server(LanguageServer):
                 error_handler=self.report_server_error,
             )
         )
-        stopped = asyncio.create_task(self._connection.stopped())
+        stopped = asyncio.create_task(self._connection.wait_until_stopped())
         await asyncio.wait({messages, stopped}, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
         messages.cancel()
@@ -79,7 +80,8 @@ class Server(LanguageServer):
         return 0 if self.protocol.is_shut_down else 1
 
     def report_server_error(self, error: Exception, source: Any) -> None:
-        """Log only: a message to the client about an error in sending messages never ends."""
+        """Log an error. A message to the client about a failed message would cause the next
+        failure."""
         if isinstance(error, JsonRpcException) and not isinstance(error, JsonRpcInternalError):
             return  # the client has it as an answer
         logger.error("%s: %s", getattr(source, "__name__", source), error, exc_info=error)
@@ -87,26 +89,26 @@ class Server(LanguageServer):
     # -- events of the session ----------------------------------------------------------------
 
     def results_changed(self, unit: Unit, *, final: bool) -> None:
-        self._context.publication.changed(unit, final=final)
+        self._context.publication.publish_changes(unit, final=final)
         self._context.fixes.consider(unit, final=final)
 
     def run_began(self, unit: Unit, *, asked: bool) -> None:
         self._connection.reset_log()
-        self._context.progress.began(unit, asked=asked)
+        self._context.progress.start_run(unit, cancellable=asked)
 
     def run_asked(self, unit: Unit) -> None:
-        self._context.progress.asked(unit)
+        self._context.progress.make_cancellable(unit)
 
     def run_advanced(self, unit: Unit, event: Event) -> None:
-        self._context.progress.advanced(unit, event)
+        self._context.progress.advance_run(unit, event)
 
     def run_ended(self, unit: Unit) -> None:
-        self._context.progress.ended(unit)
+        self._context.progress.end_run(unit)
         self._context.documents.run_ended(unit)
         self._context.fixes.run_ended()
 
     def unit_closed(self, unit: Unit) -> None:
-        self._context.publication.closed(unit.document.uri)
+        self._context.publication.clear_file(unit.document.uri)
         self._context.documents.unit_closed(unit)
         self._context.fixes.closed(unit)
 

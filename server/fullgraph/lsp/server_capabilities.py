@@ -1,6 +1,6 @@
-"""What this server offers, in answer to ``initialize``.
+"""The capabilities of this server, for the answer to ``initialize``.
 
-Plain data, so that it can be said before the protocol library is loaded.
+They are plain data, so that they can be sent before the protocol library is loaded.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ COMMANDS = (
     REPRO_ISSUE,
     ALLOW,
 )
-"""Named apart from the commands of clients: VS Code refuses a name that is registered twice."""
+"""Names of commands, distinct from commands of clients, because VS Code rejects duplicates."""
 
 SHOW_KIND = "source.fullgraph.show"
-"""Of code actions that open a document: where a client lists all, they are the last."""
+"""Kind of code actions that open a document; clients list them last."""
 
 COPY_ISSUE = "fullgraph.copyIssue"
-"""A command of clients that put the text of ``REPRO_ISSUE``'s answer on the clipboard."""
+"""Client command that copies the text of the ``REPRO_ISSUE`` answer to the clipboard."""
 
 CLIENT_ALLOW = "fullgraph.allow"
-"""A command of clients that adds an entry to the user's setting ``sandbox.allow``, or says how."""
+"""Client command that adds an entry to the user's setting ``sandbox.allow``."""
 
 REPRO_KIND = "quickfix.fullgraph.repro"
-"""Of code actions that make a repro: where a client shows those at a diagnostic, beside fixes."""
+"""Kind of code actions that make a repro; clients list them with the fixes of a diagnostic."""
 
 FIX_ALL_KIND = "source.fixAll.fullgraph"
-"""Of the code action that applies all safe fixes of a file; editors may do so on save."""
+"""Kind of the code action that applies all safe fixes of a file; editors may run it on save."""
 
 REDUCE_KIND = "source.fullgraph.reduce"
-"""Of code actions that compile a target with a backend, which nothing else does."""
+"""Kind of code actions that compile a target with a backend and reduce failures."""
 
 TOKEN_TYPES = (
     "type",
@@ -73,19 +73,19 @@ TOKEN_TYPES = (
     "string",
     "enumMember",
 )
-"""Of semantic tokens, in the order of the legend."""
+"""Types of semantic tokens, in the order of the legend."""
 
 STATUS = "fullgraph/status"
 TRUST = "fullgraph/trust"
 FOCUSED = "fullgraph/focused"
-"""From clients whose user came back to the window."""
+"""Notification of clients whose window received the focus."""
 TRACE = "fullgraph/trace"
 CHANGED = "fullgraph/changed"
-"""For clients that show what ``TRACE`` answers: it may answer something else now."""
+"""Notification for clients that display traces: the answer to ``TRACE`` may have changed."""
 
 
 def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
-    """The ``InitializeResult`` of LSP as JSON data, as far as the client supports what is in it."""
+    """Return the ``InitializeResult`` of LSP as JSON data, limited to what the client supports."""
     capabilities: dict[str, Any] = {
         "positionEncoding": client.encoding.value,
         "textDocumentSync": {
@@ -97,8 +97,8 @@ def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
         "inlayHintProvider": {"resolveProvider": True},
         "codeLensProvider": {"resolveProvider": False},
         "completionProvider": {
-            # Not ",": there a list would cover what signature help shows. Blanks and brackets are
-            # for probe comments, and answered with nothing elsewhere.
+            # Without ",", where a list would cover signature help. Blanks and brackets are for
+            # probe comments; elsewhere the answer is empty.
             "triggerCharacters": [".", "=", '"', "'", " ", "[", "@", "("],
             "resolveProvider": True,
         },
@@ -125,7 +125,7 @@ def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
             ]
         }
     if client.pull_diagnostics:
-        # Only where findings are pulled: a client that sees this offer pulls as well.
+        # Offered only to clients that pull, because a client pulls as soon as it sees the offer.
         capabilities["diagnosticProvider"] = {
             "identifier": "fullgraph",
             "interFileDependencies": True,

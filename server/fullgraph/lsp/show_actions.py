@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from fullgraph.lsp.action_kinds import asked_for
+from fullgraph.lsp.action_kinds import is_requested
 from fullgraph.lsp.places import range_in
 from fullgraph.lsp.server_capabilities import (
     SHOW_BYTECODE,
@@ -33,16 +33,17 @@ _COMMANDS: dict[DocumentKind, str] = {
 
 
 def show_actions(unit: Unit, params: types.CodeActionParams) -> Iterator[types.CodeAction]:
-    """On the line of a target's name; where they are asked for, anywhere below it as well."""
+    """Yield actions on the line of a target's name; if requested by kind, also on the lines below
+    it."""
     wanted = params.context.only
-    if not asked_for(SHOW_KIND, wanted):
+    if not is_requested(SHOW_KIND, wanted):
         return
     target = target_at(unit, params.range.start.line, anywhere=wanted is not None)
     if target is None:
         return
     place = {"uri": unit.document.uri, "target": target}
 
-    def action(title: str, kind: str, command: str) -> types.CodeAction:
+    def create_action(title: str, kind: str, command: str) -> types.CodeAction:
         return types.CodeAction(
             title=title,
             kind=f"{SHOW_KIND}.{kind}",
@@ -50,19 +51,19 @@ def show_actions(unit: Unit, params: types.CodeActionParams) -> Iterator[types.C
         )
 
     for kind, command in _COMMANDS.items():
-        yield action(f"Show {TITLES[kind]} of {target}", kind, command)
+        yield create_action(f"Show {TITLES[kind]} of {target}", kind, command)
     if unit.results.told(target).guards is not None:
         verb = "Hide" if target in unit.guards_shown else "Show"
         title = f"{verb} all guards of {target} as diagnostics"
-        yield action(title, "guardDiagnostics", TOGGLE_GUARDS)
+        yield create_action(title, "guardDiagnostics", TOGGLE_GUARDS)
     if any(shown.report.untraced for shown in unit.reports() if shown.report.name == target):
         verb = "Do not fade" if target in unit.faded else "Fade"
         title = f"{verb} lines of {target} that were never traced"
-        yield action(title, "untracedLines", TOGGLE_UNTRACED)
+        yield create_action(title, "untracedLines", TOGGLE_UNTRACED)
 
 
 def target_at(unit: Unit, line: int, *, anywhere: bool) -> str | None:
-    """The target whose name is on a line, or that begins above it."""
+    """Return the target whose name is on a line; with ``anywhere``, else the nearest one above."""
     above = None
     for shown in unit.reports():
         report = shown.report

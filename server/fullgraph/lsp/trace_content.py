@@ -1,4 +1,4 @@
-"""A target and what was traced of it, as plain data: graphs, breaks, sizes, guards."""
+"""Convert a target's trace to plain data for clients: graphs, breaks, sizes and guards."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lsprotocol import types
-
 from fullgraph.domain.findings import FileFinding
-from fullgraph.domain.guards import sentences
+from fullgraph.domain.guards import guard_sentences
 from fullgraph.domain.reports import ShownReport
-from fullgraph.domain.shapes import brief
+from fullgraph.domain.shapes import brief_values
 from fullgraph.lsp.edits import text_edits
-from fullgraph.lsp.places import range_in
+from fullgraph.lsp.places import range_in, range_json
 from fullgraph.probes import comment_on, definition_of
 from fullgraph.render.summary import probe_inputs, probe_words
 from fullgraph.session.analysis_unit import Unit
@@ -30,7 +28,7 @@ from fullgraph_engine.protocol.sources import in_user_words
 from fullgraph_engine.protocol.trace_steps import TraceStep
 
 MOST_GUARDS = 200
-"""Guards of one kind that are told one by one."""
+"""Maximum number of guards of one kind in the content."""
 
 _OUTCOMES = {
     "resumed": "Python does this, and the next graph goes on behind it.",
@@ -71,10 +69,11 @@ _NOWHERE = Range(Position(0, 0), Position(0, 0))
 
 
 @dataclass(frozen=True)
-class _Subject:
-    """A target with a report for each probe; with none while its first run goes on.
+class _TraceTarget:
+    """A target with a report for each probe.
 
-    Before the run has found the targets, that is all that is known, and the name is empty.
+    ``runs`` is empty during the target's first run. ``name`` is empty until the run has found the
+    targets of the file.
     """
 
     name: str
@@ -93,22 +92,22 @@ def trace_content(
     run: int | None = None,
     probe: int | None = None,
 ) -> dict[str, Any] | None:
-    """None where no target is known. The target that is named, or at or above a line.
+    """Return the trace of a target: by name, else the target at or above a line; None without one.
 
-    It may have several runs, one for each probe: ``run`` says which, from 0, or ``probe``, by the
-    number of its probe. Where neither does, it is that of the probe comment on the line.
+    A target has one run for each probe. ``run`` is the index of the run, ``probe`` the number of
+    its probe. Without both, a line with a probe comment selects the run of that probe.
     """
-    subjects = _subjects(unit)
+    subjects = _list_targets(unit)
     written = None
     if line is not None:
         written = comment_on(unit.document.positions, line)
         line = definition_of(unit.document.positions, line)
-    chosen = _chosen(unit, subjects, name, line)
+    chosen = _choose_target(unit, subjects, name, line)
     if chosen is None:
         return None
     names = [subject.name for subject in subjects if subject.name]
     if not chosen.runs:
-        return _awaited(unit, chosen, names)
+        return _pending_content(unit, chosen, names)
     if written is not None and probe is None:
         traced = run_of_comment(unit.document.positions, chosen.runs, written)
         probe = traced.report.probe_number if traced is not None else None
@@ -116,32 +115,35 @@ def trace_content(
     if run is None:
         numbers = [shown.report.probe_number for shown in chosen.runs]
         run = numbers.index(probe) if probe in numbers else 0
-    content = _Content(unit, chosen, names, min(max(run, 0), len(chosen.runs) - 1))
-    return {**content.plain(), "atProbe": at_probe}
+    content = _RunContent(unit, chosen, names, min(max(run, 0), len(chosen.runs) - 1))
+    return {**content.to_data(), "atProbe": at_probe}
 
 
-def _subjects(unit: Unit) -> list[_Subject]:
-    """In the order of the text."""
+def _list_targets(unit: Unit) -> list[_TraceTarget]:
+    """Return all targets in the order of the text."""
     runs: dict[str, list[ShownReport]] = defaultdict(list)
     for shown in unit.reports():
         runs[shown.report.name].append(shown)
-    subjects = [_Subject(name, its[0].report.range, tuple(its)) for name, its in runs.items()]
-    if _busy(unit):
+    subjects = [
+        _TraceTarget(name, target_runs[0].report.range, tuple(target_runs))
+        for name, target_runs in runs.items()
+    ]
+    if _is_busy(unit):
         untold = unit.results.untold
-        subjects += [_Subject(target.name, target.range, ()) for target in untold]
+        subjects += [_TraceTarget(target.name, target.range, ()) for target in untold]
         subjects.sort(key=lambda subject: subject.range.start.line)
-    if not subjects and _busy(unit) and not unit.traced:
-        return [_Subject("", _NOWHERE, ())]
+    if not subjects and _is_busy(unit) and not unit.traced:
+        return [_TraceTarget("", _NOWHERE, ())]
     return subjects
 
 
-def _busy(unit: Unit) -> bool:
+def _is_busy(unit: Unit) -> bool:
     return unit.busy or unit.waiting
 
 
-def _chosen(
-    unit: Unit, subjects: Sequence[_Subject], name: str | None, line: int | None
-) -> _Subject | None:
+def _choose_target(
+    unit: Unit, subjects: Sequence[_TraceTarget], name: str | None, line: int | None
+) -> _TraceTarget | None:
     for subject in subjects:
         if name is not None and subject.name == name:
             return subject
@@ -152,39 +154,39 @@ def _chosen(
     number = bisect.bisect_right(starts, line) - 1
     if number < 0:
         return next(iter(traced or subjects), None)
-    around = subjects[number]
-    if around.traced:
-        return around
-    # A part of other targets, as a layer of a model is, was traced with them.
+    nearest = subjects[number]
+    if nearest.traced:
+        return nearest
+    # A part of other targets, such as a layer of a model, was traced with them.
     end = starts[number + 1] if number + 1 < len(starts) else len(unit.document.positions)
-    whole = (subject for subject in traced if _reached(unit, subject, starts[number], end))
-    return next(whole, around)
+    containing = (subject for subject in traced if _has_ops_in(unit, subject, starts[number], end))
+    return next(containing, nearest)
 
 
-def _reached(unit: Unit, subject: _Subject, first: int, end: int) -> bool:
-    """Some operator of a target comes from these lines."""
+def _has_ops_in(unit: Unit, subject: _TraceTarget, first: int, end: int) -> bool:
+    """Whether some operator of a target comes from these lines."""
     found = unit.results.told(subject.name).trace_steps
     steps = (step for steps in found.by_probe.values() for step in steps) if found else ()
     return any(first <= line < end for step in steps for line in step.ops_by_line)
 
 
-def _about(unit: Unit, subject: _Subject, names: Sequence[str]) -> dict[str, Any]:
+def _target_header(unit: Unit, subject: _TraceTarget, names: Sequence[str]) -> dict[str, Any]:
     return {
         "uri": unit.document.uri,
         "file": unit.document.name.rsplit("/", 1)[-1],
         "target": subject.name,
         "targets": list(names),
-        "range": _plain(range_in(unit.document, subject.range)),
-        "busy": _busy(unit),
+        "range": range_json(range_in(unit.document, subject.range)),
+        "busy": _is_busy(unit),
     }
 
 
-def _awaited(unit: Unit, subject: _Subject, names: Sequence[str]) -> dict[str, Any]:
-    """A target of which nothing is known but that it is being traced."""
+def _pending_content(unit: Unit, subject: _TraceTarget, names: Sequence[str]) -> dict[str, Any]:
+    """Return the content for a target whose first run has not ended."""
     nothing = dict.fromkeys(("graphs", "ops", "breaks", "guards", "recompiles", "seconds"), 0)
     empty: dict[str, Any] = {"runs": [], "steps": [], "guardGroups": [], "remarks": []}
     return {
-        **_about(unit, subject, names),
+        **_target_header(unit, subject, names),
         "current": True,
         "run": 0,
         "atProbe": False,
@@ -199,50 +201,52 @@ def _awaited(unit: Unit, subject: _Subject, names: Sequence[str]) -> dict[str, A
     }
 
 
-class _Content:
-    def __init__(self, unit: Unit, subject: _Subject, names: Sequence[str], run: int) -> None:
+class _RunContent:
+    def __init__(self, unit: Unit, subject: _TraceTarget, names: Sequence[str], run: int) -> None:
         self._unit, self._subject, self._names, self._run = unit, subject, names, run
         self._shown = subject.runs[run]
         self._probe = self._shown.report.probe_number
-        self._findings = [item for item in unit.found() if item.of_run(subject.name, self._probe)]
+        self._findings = [
+            item for item in unit.found() if item.finding_of_run(subject.name, self._probe)
+        ]
         found = unit.results.told(subject.name).trace_steps
         self._steps = found.by_probe.get(self._probe, ()) if found is not None else ()
 
-    def plain(self) -> dict[str, Any]:
+    def to_data(self) -> dict[str, Any]:
         return {
-            **_about(self._unit, self._subject, self._names),
+            **_target_header(self._unit, self._subject, self._names),
             "current": self._shown.current,
             "run": self._run,
-            "runs": [_facts(shown.report) for shown in self._subject.runs],
-            **_facts(self._shown.report),
-            "steps": list(self._course()),
-            "guardGroups": list(self._guards()),
-            "remarks": list(self._remarks()),
+            "runs": [_report_facts(shown.report) for shown in self._subject.runs],
+            **_report_facts(self._shown.report),
+            "steps": list(self._step_data()),
+            "guardGroups": list(self._guard_groups()),
+            "remarks": list(self._other_findings()),
         }
 
     # -- the steps ---------------------------------------------------------------------------
 
-    def _course(self) -> Iterator[dict[str, Any]]:
+    def _step_data(self) -> Iterator[dict[str, Any]]:
         shapes = self._shapes_by_line()
         number = 0
         for step in self._steps:
             if step.kind == "break":
-                # Of one that was edited nothing is known any more.
+                # The range of a break is unknown after its line was edited.
                 if step.range is not None:
-                    yield self._break(step, step.range)
+                    yield self._break_data(step, step.range)
                 continue
             number += 1
             lines = [
                 {
                     "line": line,
                     "ops": ops,
-                    "text": self._text(line),
+                    "text": self._line_text(line),
                     "shapes": shapes.get(line, []),
                 }
                 for line, ops in step.ops_by_line.items()
                 if line < len(self._unit.document.positions)
             ]
-            # After an edit, operators of the lines that it touched are nowhere.
+            # After an edit, operators of the edited lines do not have a place.
             elsewhere = step.ops - sum(place.ops for place in step.places)
             yield {
                 "kind": "graph",
@@ -254,17 +258,19 @@ class _Content:
                 "lines": lines,
             }
 
-    def _break(self, step: TraceStep, range_: Range) -> dict[str, Any]:
-        item = self._finding_of(step)
+    def _break_data(self, step: TraceStep, range_: Range) -> dict[str, Any]:
+        item = self._find_finding(step)
         finding = item.finding if item is not None else None
         message = finding.message if finding is not None else step.code
         evidence = finding.evidence if finding is not None else None
         title = evidence.title if isinstance(evidence, BreakEvidence) else ""
         through = step.inlined > 1
-        place = self._range(range_)
-        told = item.of_run(self._subject.name, self._probe) if item is not None else None
-        if through and told is not None:
-            place = self._call(told.stack, step.inlined) or place
+        place = self._range_data(range_)
+        run_finding = (
+            item.finding_of_run(self._subject.name, self._probe) if item is not None else None
+        )
+        if through and run_finding is not None:
+            place = self._call_range(run_finding.stack, step.inlined) or place
         outcomes = _CALL_OUTCOMES if through else _OUTCOMES
         return {
             "kind": "break",
@@ -277,36 +283,37 @@ class _Content:
             "hints": list(finding.hints) if finding is not None else [],
             "href": item.href if item is not None else "",
             "range": place,
-            "text": self._text(place["start"]["line"]),
-            "fixes": self._fixes(item),
+            "text": self._line_text(place["start"]["line"]),
+            "fixes": self._fix_data(item),
             "reproducible": item is not None and reproducible(step.code),
         }
 
-    def _call(self, stack: Sequence[Frame], inlined: int) -> dict[str, Any] | None:
-        """Where the function that was compiled calls what leads to a break."""
+    def _call_range(self, stack: Sequence[Frame], inlined: int) -> dict[str, Any] | None:
+        """Return where the compiled function calls the code that breaks; None if it is not in the
+        file."""
         frame = stack[-inlined] if 0 < inlined <= len(stack) else None
         if frame is None or frame.path != self._unit.document.name or not self._shown.current:
             return None
         start = Position(frame.line, frame.byte)
         known = frame.end_byte >= 0 and frame.end_line >= 0
-        return self._range(
+        return self._range_data(
             Range(start, Position(frame.end_line, frame.end_byte) if known else start)
         )
 
-    def _finding_of(self, step: TraceStep) -> FileFinding | None:
-        # Also one that a comment hides in the text.
+    def _find_finding(self, step: TraceStep) -> FileFinding | None:
+        # A comment may hide the finding in the text, but not here.
         for item in self._findings:
             if (item.finding.code, item.finding.range) == (step.code, step.range):
                 return item
         return None
 
-    def _fixes(self, item: FileFinding | None) -> list[dict[str, Any]]:
+    def _fix_data(self, item: FileFinding | None) -> list[dict[str, Any]]:
         document = self._unit.document
         return [
             {
                 "title": fix.title,
                 "edits": [
-                    {"range": _plain(edit.range), "newText": edit.new_text}
+                    {"range": range_json(edit.range), "newText": edit.new_text}
                     for edit in text_edits(document, fix.edits)
                 ],
             }
@@ -314,41 +321,43 @@ class _Content:
         ]
 
     def _shapes_by_line(self) -> dict[int, list[str]]:
-        """What names were on each line, as hints say it."""
+        """Return the values of names by line, formatted as in inlay hints."""
         found = self._unit.results.told(self._subject.name).shapes
         places = found.by_probe.get(self._probe, {}) if found is not None else {}
         by_line: dict[int, list[str]] = defaultdict(list)
         for place in places.values():
             if place.role != "expression" and _has_tensor(place):
-                words = brief(place)
-                told = f"returns {words}" if place.role == "return" else f"{place.name}: {words}"
-                by_line[place.range.start.line].append(told)
+                words = brief_values(place)
+                words_with_name = (
+                    f"returns {words}" if place.role == "return" else f"{place.name}: {words}"
+                )
+                by_line[place.range.start.line].append(words_with_name)
         return by_line
 
-    # -- beside it ----------------------------------------------------------------------------
+    # -- guards and remarks ------------------------------------------------------------------------
 
-    def _guards(self) -> Iterator[dict[str, Any]]:
-        """By kind, those of which there are most first."""
+    def _guard_groups(self) -> Iterator[dict[str, Any]]:
+        """Yield groups of guards by kind, largest group first."""
         found = self._unit.results.told(self._subject.name).guards
         frames = found.by_probe.get(self._probe, ()) if found is not None else ()
         groups: dict[str, list[tuple[GuardedFrame, FoundGuard]]] = defaultdict(list)
         for frame in frames:
             for guard in frame.guards:
-                groups[_GUARD_KINDS.get(guard.kind, _words(guard.kind))].append((frame, guard))
+                groups[_GUARD_KINDS.get(guard.kind, _kind_words(guard.kind))].append((frame, guard))
         for name, guards in sorted(groups.items(), key=lambda group: -len(group[1])):
-            told = [self._guard(frame, guard) for frame, guard in guards[:MOST_GUARDS]]
-            yield {"name": name, "count": len(guards), "guards": told}
+            guard_list = [self._guard_data(frame, guard) for frame, guard in guards[:MOST_GUARDS]]
+            yield {"name": name, "count": len(guards), "guards": guard_list}
 
-    def _guard(self, frame: GuardedFrame, guard: FoundGuard) -> dict[str, Any]:
+    def _guard_data(self, frame: GuardedFrame, guard: FoundGuard) -> dict[str, Any]:
         cause = frame.causes[guard.cause] if guard.cause >= 0 else None
         return {
             "subject": in_user_words(guard.source) if guard.source else "",
-            "conditions": list(sentences(guard)),
+            "conditions": list(guard_sentences(guard)),
             "line": cause.start.line if cause is not None else None,
         }
 
-    def _remarks(self) -> Iterator[dict[str, Any]]:
-        """Findings of the run that are no break among its steps."""
+    def _other_findings(self) -> Iterator[dict[str, Any]]:
+        """Yield findings of the run, except the breaks among its steps."""
         breaks = {(step.code, step.range) for step in self._steps if step.kind == "break"}
         for item in kept(self._findings, self._unit.document.positions):
             if (item.finding.code, item.finding.range) in breaks:
@@ -357,19 +366,19 @@ class _Content:
                 "code": item.finding.code,
                 "severity": item.severity.value,
                 "message": item.finding.message,
-                "range": self._range(item.finding.range),
+                "range": self._range_data(item.finding.range),
                 "href": item.href,
-                "fixes": self._fixes(item),
+                "fixes": self._fix_data(item),
             }
 
-    def _range(self, range_: Range) -> dict[str, Any]:
-        return _plain(range_in(self._unit.document, range_))
+    def _range_data(self, range_: Range) -> dict[str, Any]:
+        return range_json(range_in(self._unit.document, range_))
 
-    def _text(self, line: int) -> str:
+    def _line_text(self, line: int) -> str:
         return self._unit.document.positions.line(line).strip()
 
 
-def _facts(report: TargetReport) -> dict[str, Any]:
+def _report_facts(report: TargetReport) -> dict[str, Any]:
     return {
         "number": report.probe_number,
         "status": report.status,
@@ -393,13 +402,6 @@ def _has_tensor(place: PlaceShapes) -> bool:
     return any(value.kind in ("tensor", "several") for value in place.values)
 
 
-def _words(kind: str) -> str:
-    """``DICT_CONTAINS`` as people would write it."""
+def _kind_words(kind: str) -> str:
+    """Convert a guard kind to words: ``DICT_CONTAINS`` to ``Dict contains``."""
     return kind.replace("_", " ").capitalize()
-
-
-def _plain(range_: types.Range) -> dict[str, Any]:
-    return {
-        "start": {"line": range_.start.line, "character": range_.start.character},
-        "end": {"line": range_.end.line, "character": range_.end.character},
-    }

@@ -1,4 +1,4 @@
-"""Bytes from and to one client, and the life of the server around them."""
+"""Byte streams to one client, and the lifetime of the server that uses them."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _LONGEST_HEADER = 1 << 16
 
 @dataclass(frozen=True)
 class StandardStreams:
-    """Private descriptors of the connection.
+    """File descriptors reserved for the connection.
 
-    Standard output is pointed at standard error, so that nothing that any library prints can get
-    between two messages.
+    Standard output is redirected to standard error, so that output of libraries cannot corrupt
+    messages.
     """
 
     read: int
     write: int
 
     @staticmethod
-    def take() -> StandardStreams:
+    def reserve() -> StandardStreams:
         streams = StandardStreams(os.dup(0), os.dup(1))
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
@@ -44,8 +44,8 @@ class StandardStreams:
         return streams
 
 
-class _Writer:
-    """Writes whole messages. A client that is gone is the end of the server, not an error."""
+class _DescriptorWriter:
+    """Writes whole messages to a file descriptor; raises OSError if the client has disconnected."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -56,22 +56,22 @@ class _Writer:
             view = view[os.write(self._descriptor, view) :]
 
     def close(self) -> None:
-        """The process ends soon enough."""
+        """Do nothing: the process ends soon after the last message."""
 
 
 def serve_streams(streams: StandardStreams, *, boot: Path | None, engine: str) -> int:
     """Serve one client over standard streams; return the exit status.
 
-    0 after ``shutdown``, or if nothing was received; 130 after an interrupt; else 1. ``engine``
-    is an interpreter to import torch with at once, or empty.
+    The status is 0 after ``shutdown`` or without any input, 130 after an interrupt, else 1.
+    ``engine`` is an interpreter whose torch is imported immediately; it may be empty.
     """
-    writer = _Writer(streams.write)
+    writer = _DescriptorWriter(streams.write)
 
     async def main() -> int:
-        early = await _early(engine, boot)
+        early = await _start_early_engine(engine, boot)
         try:
-            # Nothing else happens on the loop yet: whatever an engine says waits in its pipe.
-            with _interrupted_at_once():
+            # The event loop is not running yet, so engine messages wait in the pipe.
+            with _interrupt_immediately():
                 greeting = greet(lambda: os.read(streams.read, _CHUNK), writer.write)
         except BrokenPipeError:
             greeting = None
@@ -85,15 +85,16 @@ def serve_streams(streams: StandardStreams, *, boot: Path | None, engine: str) -
         server = Server(boot=boot, answered=greeting.answered, early=early)
         server.protocol.set_writer(writer)
         reader = asyncio.StreamReader(limit=_LONGEST_HEADER)
-        _pump(streams.read, reader, greeting)
-        return await _run(server, reader)
+        _pump_input(streams.read, reader, greeting)
+        return await _run_server(server, reader)
 
-    return _until_done(main)
+    return _run_main(main)
 
 
 @contextlib.contextmanager
-def _interrupted_at_once() -> Iterator[None]:
-    """The loop only notes an interrupt, and waits for whoever does not wait on it."""
+def _interrupt_immediately() -> Iterator[None]:
+    """Raise KeyboardInterrupt immediately; the event loop would wait for the blocking read to
+    end."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
@@ -101,8 +102,9 @@ def _interrupted_at_once() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-async def _early(interpreter: str, boot: Path | None) -> EarlyEngine | None:
-    """The engine of an interpreter; what is wrong with it is told when a text needs it."""
+async def _start_early_engine(interpreter: str, boot: Path | None) -> EarlyEngine | None:
+    """Start the engine of an interpreter; None if it cannot work, which is reported when it is
+    needed."""
     if not interpreter:
         return None
     from fullgraph.engines import EarlyEngine, InterpreterNotFound, find_interpreter, torch_on_disk
@@ -110,15 +112,15 @@ async def _early(interpreter: str, boot: Path | None) -> EarlyEngine | None:
     from fullgraph.session.settings import environment_source, resolve
 
     if any_results():
-        # They are shown first, and an import of torch beside it would more than double the time
-        # that the server takes to be loaded where an editor starts on two processors.
+        # Cached results are shown first. Importing torch at the same time would more than double
+        # the time that the server needs to load on a machine with two processors.
         return None
     try:
         found = find_interpreter(interpreter, None, os.environ)
     except InterpreterNotFound:
         return None
     if torch_on_disk(found.path, os.environ) is False:
-        # Another one traces, if it has torch.
+        # Another interpreter with torch will be used.
         return None
     settings = resolve(environment_source(os.environ)).settings
     early = EarlyEngine(found.path, boot, settings.engine_keep_seconds)
@@ -127,7 +129,7 @@ async def _early(interpreter: str, boot: Path | None) -> EarlyEngine | None:
 
 
 def serve_socket(host: str, port: int, *, boot: Path | None) -> int:
-    """Serve the first client that connects, and end with it."""
+    """Serve the first client that connects to the address; return the exit status."""
     from fullgraph.lsp.server import Server
 
     async def main() -> int:
@@ -147,9 +149,9 @@ def serve_socket(host: str, port: int, *, boot: Path | None) -> int:
         listening.close()
         server = Server(boot=boot)
         server.protocol.set_writer(_SocketWriter(writer))
-        return await _run(server, reader)
+        return await _run_server(server, reader)
 
-    return _until_done(main)
+    return _run_main(main)
 
 
 class _SocketWriter:
@@ -165,31 +167,31 @@ class _SocketWriter:
         self._writer.close()
 
 
-async def _run(server: Server, reader: asyncio.StreamReader) -> int:
+async def _run_server(server: Server, reader: asyncio.StreamReader) -> int:
     try:
         return await server.run(reader)
     finally:
         await server.session.close()
 
 
-def _until_done(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
+def _run_main(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
     try:
         return asyncio.run(main())
     except KeyboardInterrupt:
         return 130
 
 
-def _pump(descriptor: int, reader: asyncio.StreamReader, greeting: Greeting) -> None:
-    """Feed the reader from a thread of its own.
+def _pump_input(descriptor: int, reader: asyncio.StreamReader, greeting: Greeting) -> None:
+    """Read standard input in a thread of its own and feed it to the reader.
 
-    Not through the loop: making standard input non-blocking also makes non-blocking whatever
-    shares it, often standard output. Not through a pool: its threads are waited for at exit, and
-    this one may sit in a read that never returns.
+    The event loop would have to make standard input non-blocking, which also affects file
+    descriptors that share it, often standard output. A thread of a pool would delay the exit,
+    because its read may never return.
     """
     loop = asyncio.get_running_loop()
     reader.feed_data(greeting.read)
 
-    def feed() -> None:
+    def feed_reader() -> None:
         while True:
             try:
                 data = os.read(descriptor, _CHUNK)
@@ -201,9 +203,9 @@ def _pump(descriptor: int, reader: asyncio.StreamReader, greeting: Greeting) -> 
                 else:
                     loop.call_soon_threadsafe(reader.feed_eof)
             except RuntimeError:
-                # The loop is closed: the server has ended.
+                # The loop is closed, because the server has ended.
                 return
             if not data:
                 return
 
-    threading.Thread(target=feed, name="standard input", daemon=True).start()
+    threading.Thread(target=feed_reader, name="standard input", daemon=True).start()

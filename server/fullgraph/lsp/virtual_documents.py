@@ -1,4 +1,4 @@
-"""Shows documents in whichever way the client can: by its own scheme, as a file, as text."""
+"""Show documents in the way that the client supports: by a URI scheme, as a file, or as text."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from urllib.parse import quote, unquote, urlsplit
 
 from lsprotocol import types
 
-from fullgraph.lsp.connection import Connection
+from fullgraph.lsp.connection import ClientConnection
 from fullgraph.lsp.document_service import DocumentService, short_name
-from fullgraph.lsp.progress import Progress
+from fullgraph.lsp.progress import ClientProgress
 from fullgraph.render.documents import EXTENSIONS
 from fullgraph.render.measured import measured_document
 from fullgraph.render.timings import timings_document
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 SCHEME = "fullgraph"
 
 VirtualKind = DocumentKind | Literal["timings", "measured"]
-"""Those that are no ``DocumentKind`` are of a file, whose name is the target, and known without
-asking an engine."""
+"""Kind of a document. Timings and measurements are about a file, whose name replaces the target;
+they do not need the engine."""
 _KINDS: tuple[VirtualKind, ...] = (*DOCUMENT_KINDS, "timings", "measured")
 
 
 @dataclass(frozen=True)
-class Address:
-    """Which document a URI means: ``fullgraph:/graph/Net/Net.graph.py?file%3A///model.py``.
+class DocumentAddress:
+    """The URI of a document, such as ``fullgraph:/graph/Net/Net.graph.py?file%3A///model.py``.
 
-    The last part of its path is what an editor shows as title and takes the language from. About
-    the run with one probe it is ``fullgraph:/graph/Net/1/Net.probe2.graph.py?…``.
+    An editor uses the last part of the path as title and to detect the language. A document about
+    the run with one probe is ``fullgraph:/graph/Net/1/Net.probe2.graph.py?…``.
     """
 
     kind: VirtualKind
@@ -65,8 +65,8 @@ class Address:
         return f"{SCHEME}:/{path}?{quote(self.uri, safe='/')}"
 
     @classmethod
-    def read(cls, text: str) -> Address | None:
-        """None for what is no address of ours. Clients escape more or less than we do."""
+    def parse(cls, text: str) -> DocumentAddress | None:
+        """Parse a URI; None if it is not the address of a document. Clients escape differently."""
         parts = urlsplit(text)
         path = parts.path.split("/")
         probe = path[3] if len(path) == 5 else ""
@@ -81,81 +81,87 @@ class Address:
 
 
 class VirtualDocuments:
-    """The documents of one client."""
+    """Opens and refreshes documents in one client."""
 
-    def __init__(self, connection: Connection, session: Session, progress: Progress) -> None:
+    def __init__(
+        self, connection: ClientConnection, session: Session, progress: ClientProgress
+    ) -> None:
         self._connection = connection
         self._session = session
         self._folder: Path | None = None
-        self._open: dict[str, Address] = {}
-        """What the client has asked for by its URI, so that it can be told of newer texts."""
-        self._measured: dict[str, tuple[str, Sequence[Timed]]] = {}
-        """By the URI of a file: its text then, and what came of it."""
+        self._open: dict[str, DocumentAddress] = {}
+        """Documents that the client has requested, by URI, so that it can be notified of
+        changes."""
+        self._measurements: dict[str, tuple[str, Sequence[Timed]]] = {}
+        """Measurements by the URI of their file, with the text that was measured."""
         self._service = DocumentService(
-            session, lambda wish, cancel: progress.document(wish.target, wish.kind, cancel)
+            session, lambda key, cancel: progress.start_document(key.target, key.kind, cancel)
         )
 
-    async def content(self, uri: str) -> str:
-        """The text behind a URI of our scheme. What is wrong is said in the document."""
-        address = Address.read(uri)
+    async def read_content(self, uri: str) -> str:
+        """Return the text of a document URI; problems are described in the text."""
+        address = DocumentAddress.parse(uri)
         if address is None:
             return f"{uri} is not an address of a document of fullgraph.\n"
         unit = self._session.units.get(address.uri)
         if unit is None:
             return "Open the file that this document is about; then open the document again.\n"
         self._open[uri] = address
-        return await self._text(unit, address)
+        return await self._document_text(unit, address)
 
-    async def show(
+    async def show_target(
         self, unit: Unit, kind: DocumentKind, target: str, probe: int | None = None
     ) -> dict[str, Any]:
-        """Open a document in the client; the answer has the text where nothing else can be done."""
-        address = Address(kind, target, unit.document.uri, probe)
-        return await self._show(unit, address, focus=True)
+        """Open a document about a target; the answer contains the text if the client cannot open
+        it."""
+        address = DocumentAddress(kind, target, unit.document.uri, probe)
+        return await self._show_address(unit, address, focus=True)
 
     async def show_timings(self, unit: Unit) -> dict[str, Any]:
-        """The same of where the time of the last run of a file went, which leaves the focus."""
-        address = Address("timings", short_name(unit), unit.document.uri)
-        return await self._show(unit, address, focus=False)
+        """Open a document with the timings of a file's last run, without taking the focus."""
+        address = DocumentAddress("timings", short_name(unit), unit.document.uri)
+        return await self._show_address(unit, address, focus=False)
 
     async def show_measured(self, unit: Unit, text: str, timed: Sequence[Timed]) -> dict[str, Any]:
-        """The same of how long targets of a file take, which had that text."""
-        self._measured[unit.document.uri] = text, timed
-        address = Address("measured", short_name(unit), unit.document.uri)
-        self._refresh([str(address)])
-        return await self._show(unit, address, focus=False)
+        """Open a document with measurements of a file's targets; ``text`` is what was measured."""
+        self._measurements[unit.document.uri] = text, timed
+        address = DocumentAddress("measured", short_name(unit), unit.document.uri)
+        self._refresh_open([str(address)])
+        return await self._show_address(unit, address, focus=False)
 
-    async def _text(self, unit: Unit, address: Address) -> str:
+    async def _document_text(self, unit: Unit, address: DocumentAddress) -> str:
         document = unit.document
         if address.kind == "measured":
-            text, timed = self._measured.get(document.uri, ("", ()))
+            text, timed = self._measurements.get(document.uri, ("", ()))
             return measured_document(document.name, timed, current=text == document.text)
         if address.kind == "timings":
             last = unit.timings
             current = last.text == document.text
             return timings_document(document.name, last.timings, current=current)
-        return await self._service.text(unit, address.kind, address.target, address.probe)
+        return await self._service.read_text(unit, address.kind, address.target, address.probe)
 
-    async def _show(self, unit: Unit, address: Address, *, focus: bool) -> dict[str, Any]:
+    async def _show_address(
+        self, unit: Unit, address: DocumentAddress, *, focus: bool
+    ) -> dict[str, Any]:
         client = self._session.client
         if client.text_document_content:
             shown = await self._connection.show_document(str(address), client, focus=focus)
             return {"uri": str(address), "shown": shown}
-        text = await self._text(unit, address)
+        text = await self._document_text(unit, address)
         if client.show_document:
-            uri = self._file(address, text).as_uri()
+            uri = self._write_file(address, text).as_uri()
             if await self._connection.show_document(uri, client, focus=False):
                 return {"uri": uri, "shown": True}
         return {"uri": str(address), "shown": False, "text": text}
 
     def run_ended(self, unit: Unit) -> None:
-        """There are new results of a text: what is open about it may be of an older one."""
+        """Refresh the open documents about a file after a run of it has ended."""
         uri = unit.document.uri
-        self._service.changed(uri)
-        self._refresh([shown for shown, address in self._open.items() if address.uri == uri])
+        self._service.discard_finished(uri)
+        self._refresh_open([shown for shown, address in self._open.items() if address.uri == uri])
 
-    def _refresh(self, uris: Sequence[str]) -> None:
-        """Have the client ask for the texts of documents again that it has open."""
+    def _refresh_open(self, uris: Sequence[str]) -> None:
+        """Ask open documents to reload: the client requests the text of each again."""
         if not self._session.client.text_document_content:
             return
         for uri in uris:
@@ -167,21 +173,21 @@ class VirtualDocuments:
 
     def unit_closed(self, unit: Unit) -> None:
         uri = unit.document.uri
-        self._service.closed(uri)
-        self._measured.pop(uri, None)
+        self._service.discard_file(uri)
+        self._measurements.pop(uri, None)
         self._open = {shown: a for shown, a in self._open.items() if a.uri != uri}
 
     def close(self) -> None:
-        """Remove the files; editors that show one keep its text."""
+        """Delete the files that were written; editors that show one keep its text."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
-    def _file(self, address: Address, text: str) -> Path:
-        """A file that only its reader may read, and nobody write."""
+    def _write_file(self, address: DocumentAddress, text: str) -> Path:
+        """Write a document to a read-only file of the user."""
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="fullgraph-"))
-        # One folder for each file that is read about: their targets may have the same names.
+        # Each source file gets a folder, because targets of several files may have the same name.
         folder = self._folder / _plain_name(address.uri.rsplit("/", 1)[-1])
         folder.mkdir(exist_ok=True)
         path = folder / address.name
@@ -194,5 +200,5 @@ class VirtualDocuments:
 
 
 def _plain_name(name: str) -> str:
-    """Something that every file system takes as a name."""
+    """Convert a name to a valid file name on every file system."""
     return re.sub(r"[^\w.-]+", "_", unquote(name)).strip("_.")[:80] or "target"

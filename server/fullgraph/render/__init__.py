@@ -1,1 +1,1 @@
-"""Findings for whoever reads them: a terminal, an editor, a code-scanning service."""
+"""Output formats for findings: terminal, editor, JSON, SARIF and GitHub."""

@@ -1,4 +1,4 @@
-"""Causes and costs of graph breaks in words."""
+"""Describe causes and costs of graph breaks in words."""
 
 from __future__ import annotations
 
@@ -9,26 +9,31 @@ from fullgraph.domain.phrases import amount, listing
 from fullgraph_engine.protocol import BreakCause, BreakCost, GraphCut
 
 _MOST_CUTS = 6
-"""On a page."""
+"""Maximum number of cuts that a page lists."""
 
 
-def cause_words(cause: BreakCause, line: int, shown: Callable[[str], str] = short_path) -> str:
-    """``the call of `print```, ``line 12``; ``line``, zero-based, is that of the finding, and
-    ``shown`` says how paths are shown."""
+def cause_words(
+    cause: BreakCause, line: int, format_path: Callable[[str], str] = short_path
+) -> str:
+    """Describe a cause: ``the call of `print```, ``line 12``.
+
+    ``line`` is the zero-based line of the finding; ``shown`` formats paths.
+    """
     if cause.kind == "call":
         return f"the call of `{cause.function}`"
     if cause.kind == "place":
         return f"line {line + 1}"
-    where = f"`{cause.function}` ({shown(cause.path)}:{cause.line + 1})"
+    where = f"`{cause.function}` ({format_path(cause.path)}:{cause.line + 1})"
     return f"{where}, a hook or wrapper of a library" if cause.kind == "hook" else where
 
 
-def clause(cost: BreakCost) -> str:
-    """``cuts 340 ops into 120 + 220, syncs with the device (`Tensor.item()`)``, and so on."""
-    facts = [_eager(cost)] if cost.eager else []
+def cost_clause(cost: BreakCost) -> str:
+    """Describe a cost in a clause: ``cuts 340 ops into 120 + 220, syncs with the device
+    (`Tensor.item()`)``."""
+    facts = [_eager_words(cost)] if cost.eager else []
     dividing = [cut for cut in cost.cuts if cut.before and cut.after]
     if len(dividing) == 1 == len(cost.cuts):
-        facts.append(_cut(dividing[0]))
+        facts.append(_cut_words(dividing[0]))
     elif dividing:
         facts.append(f"cuts {amount(cost.ops, 'op')} into {amount(cost.graphs, 'graph')}")
     elif not cost.eager:
@@ -43,17 +48,17 @@ def clause(cost: BreakCost) -> str:
     return ", ".join(facts)
 
 
-def page(cost: BreakCost) -> str:
-    """All that is known of what a graph break costs, in Markdown."""
+def cost_page(cost: BreakCost) -> str:
+    """Describe the cost of a graph break in full, as Markdown."""
     often = f", to which it comes {cost.met:,} times" if cost.met > 1 else ""
     lines = [f"**Cost of this graph break** in one call of `{cost.target}`{often}", ""]
-    lines += [f"- {_eager(cost)}"] if cost.eager else []
+    lines += [f"- {_eager_words(cost)}"] if cost.eager else []
     if cost.sync:
         times = f" {cost.syncs:,} times" if cost.syncs > 1 else ""
         lines.append(f"- waits{times} for the device: `{cost.sync}`")
     for cut in cost.cuts[:_MOST_CUTS]:
         times = f", {cut.runs:,} times" if cut.runs > 1 else ""
-        lines.append(f"- in `{cut.function}`: {_cut(cut)}{times}")
+        lines.append(f"- in `{cut.function}`: {_cut_words(cut)}{times}")
     if len(cost.cuts) > _MOST_CUTS:
         lines.append(f"- {amount(len(cost.cuts) - _MOST_CUTS, 'more cut')}")
     if cost.resumes:
@@ -64,15 +69,15 @@ def page(cost: BreakCost) -> str:
     return "\n".join(lines)
 
 
-def _cut(cut: GraphCut) -> str:
+def _cut_words(cut: GraphCut) -> str:
     if cut.before and cut.after:
-        whole = amount(cut.before + cut.after, "op")
-        return f"cuts {whole} into {cut.before:,} + {cut.after:,}"
+        total = amount(cut.before + cut.after, "op")
+        return f"cuts {total} into {cut.before:,} + {cut.after:,}"
     side = "before" if cut.before else "behind"
     return f"{amount(cut.before or cut.after, 'op')} {side} it, none on the other side"
 
 
-def _eager(cost: BreakCost) -> str:
+def _eager_words(cost: BreakCost) -> str:
     names = listing(f"`{name}`" for name in cost.eager)
     traced = f" ({amount(cost.dropped, 'op')} traced before it)" if cost.dropped else ""
     return f"leaves {names} to eager mode{traced}"

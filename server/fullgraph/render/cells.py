@@ -1,4 +1,4 @@
-"""Text as a terminal lays it out: in cells, of which a character takes none, one or two."""
+"""Measure and lay out text in terminal cells; a character takes zero, one or two of them."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ _SKIN_TONES = range(0x1F3FB, 0x1F400)
 
 
 def width(text: str) -> int:
-    """Cells of a text that holds no line end. A tab takes a fixed :data:`TAB`."""
+    """Return the number of cells of a line. A tab takes :data:`TAB` cells."""
     if text.isascii() and "\t" not in text:
         return len(text)
-    return sum(size for _, size in _sized(text))
+    return sum(size for _, size in _char_sizes(text))
 
 
 def printable(text: str) -> str:
-    """One line that is safe to print: tabs are spaces, what a terminal would obey is visible."""
+    """Make a line safe to print: tabs become spaces, control characters become visible symbols."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_visible(char) for char in text)
+    return "".join(_visible_char(char) for char in text)
 
 
 def printable_lines(text: str) -> list[str]:
-    """Many lines, each safe to print, without empty ones at the ends."""
+    """Split a text into lines without control characters, and drop empty lines at both ends."""
     return [printable(line.rstrip()) for line in text.strip().splitlines()]
 
 
 def wrap(text: str, limit: int) -> list[str]:
-    """Break a line at spaces so that each part fits, with its indentation kept.
+    """Break a line at spaces into parts of at most ``limit`` cells, each with its indentation.
 
-    A word that is too long alone is left whole: links and paths must stay in one piece.
+    A longer word is kept whole, so that links and paths stay in one piece.
     """
     indent = text[: len(text) - len(text.lstrip())]
     lines: list[str] = []
@@ -51,7 +51,11 @@ def wrap(text: str, limit: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Cropped:
-    """A part of a line, and how many code points were left out before it."""
+    """A part of a line.
+
+    ``skipped`` is the number of code points before it; ``before`` and ``after`` are true if text
+    was left out on that side.
+    """
 
     text: str
     skipped: int
@@ -60,10 +64,10 @@ class Cropped:
 
 
 def crop(line: str, start: int, limit: int) -> Cropped:
-    """The part of a line around code point ``start`` that fits into ``limit`` cells."""
+    """Return the part of a line around code point ``start`` that fits into ``limit`` cells."""
     if width(line) <= limit:
         return Cropped(line, 0, False, False)
-    # A third of the room goes to what stands before.
+    # At most a third of the cells shows text before ``start``.
     first, room = min(start, len(line)), limit // 3
     while first > 0 and width(line[first - 1 : start]) <= room:
         first -= 1
@@ -74,7 +78,7 @@ def crop(line: str, start: int, limit: int) -> Cropped:
     return Cropped(line[first:last], first, first > 0, last < len(line))
 
 
-def _visible(char: str) -> str:
+def _visible_char(char: str) -> str:
     if char == "\t":
         return " " * TAB
     code = ord(char)
@@ -92,7 +96,7 @@ def _visible(char: str) -> str:
 _REORDERING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
-def _sized(text: str) -> list[tuple[str, int]]:
+def _char_sizes(text: str) -> list[tuple[str, int]]:
     sized: list[tuple[str, int]] = []
     for char in text:
         previous, size = sized[-1] if sized else ("", 0)
@@ -100,14 +104,14 @@ def _sized(text: str) -> list[tuple[str, int]]:
             sized[-1] = (previous, 2)
             sized.append((char, 0))
         elif previous == _JOINER or (size == 2 and ord(char) in _SKIN_TONES):
-            # Joined emoji and a skin tone are drawn as one.
+            # A terminal draws joined emoji and skin tones as one character.
             sized.append((char, 0))
         else:
-            sized.append((char, _cells(char)))
+            sized.append((char, _char_width(char)))
     return sized
 
 
-def _cells(char: str) -> int:
+def _char_width(char: str) -> int:
     if char == "\t":
         return TAB
     if unicodedata.bidirectional(char) in _REORDERING:

@@ -1,4 +1,4 @@
-"""What a check found, as every output format gets it."""
+"""Results of a check, as the input of every output format."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """One file. ``path`` is as the user gave it, ``absolute`` as the engine knows it.
+    """Results of one file.
 
-    ``problem`` says in a sentence why the file could not be checked; then it has no results.
-    ``known`` is how many findings are left out because a baseline has them.
+    ``path`` is as the user wrote it, ``absolute`` as the engine knows it. ``problem`` explains in a
+    sentence why the file could not be checked; it is empty otherwise. ``known`` counts the findings
+    that a baseline hides.
     """
 
     path: str
@@ -39,10 +40,11 @@ class CheckedFile:
 
 
 @dataclass(frozen=True)
-class Checked:
-    """A whole check. ``torch`` and ``python`` are empty where no engine was needed.
+class CheckResults:
+    """Results of a whole check.
 
-    ``problems`` are those of no single file: a missing path, an interpreter without torch.
+    ``torch`` and ``python`` are versions, empty if no engine was needed. ``problems`` are not about
+    a single file: a missing path, an interpreter without torch.
     """
 
     files: tuple[CheckedFile, ...]
@@ -53,19 +55,19 @@ class Checked:
 
     @property
     def incomplete(self) -> bool:
-        """Whether something that was asked for could not be done."""
+        """Whether a file could not be checked, or the check itself had a problem."""
         return bool(self.problems) or any(file.problem for file in self.files)
 
     @property
     def unanalyzed(self) -> bool:
-        """Whether something was not analyzed, as a shown finding says: a target without inputs, or
-        a program that could not run to its end."""
+        """Whether a finding reports a target without inputs, or a program that did not run to its
+        end."""
         codes = (item.finding.code for item in self.findings())
         return any(code == "probe/missing" or code.startswith("program/") for code in codes)
 
     @property
     def known(self) -> int:
-        """How many findings are left out because a baseline has them."""
+        """Number of findings that a baseline hides."""
         return sum(file.known for file in self.files)
 
     def reaches(self, threshold: Severity) -> bool:
@@ -74,5 +76,5 @@ class Checked:
     def findings(self) -> Iterable[FileFinding]:
         return (item for file in self.files for item in file.findings)
 
-    def severities(self) -> Mapping[Severity, int]:
+    def count_severities(self) -> Mapping[Severity, int]:
         return Counter(item.severity for item in self.findings())

@@ -1,4 +1,4 @@
-"""A document about one target as text: what a run wrote down, and how it ended."""
+"""Build a document about one target from the events of its runs."""
 
 from __future__ import annotations
 
@@ -55,44 +55,44 @@ _NOTHING: dict[DocumentKind, str] = {
     "bytecode": "Dynamo compiled no function.",
 }
 
-OFF = "# fullgraph: off"
-"""First line of what is Python: an editor that opens it must not trace it in turn."""
+OFF_COMMENT = "# fullgraph: off"
+"""First line of documents in Python, so that an editor does not trace them."""
 
 
 def document_request(request: Analyze, kind: DocumentKind) -> Analyze:
-    """The request for a document, of one like those for findings."""
-    # Only for sizes it matters what a second run, with first dimensions dynamic, does.
+    """Convert a request for findings to a request for a document."""
+    # Only shape events differ in the second run, which makes the first dimensions dynamic.
     wanted: tuple[Part, ...] = ("first", "second") if kind == "events" else ("first",)
     parts = tuple(part for part in wanted if part in request.parts)
     return dataclasses.replace(request, documents=(kind,), parts=parts)
 
 
 @dataclass
-class _Run:
-    """What the last attempt of a run wrote."""
+class _RunParts:
+    """Document parts that the last attempt of a run wrote."""
 
     attempt: str = ""
     parts: list[DocumentPart] = field(default_factory=list)
 
 
-class Draft:
-    """Takes the events of an analysis, and gives the document at any time."""
+class DocumentDraft:
+    """Collects the events of an analysis; the document can be built at any time."""
 
     def __init__(self, kind: DocumentKind, target: str, text: str = "") -> None:
         self.kind: DocumentKind = kind
         self.target = target
         self._text = text
-        """The analyzed text, for the lines that guards come from."""
+        """The analyzed text, to quote the lines that guards come from."""
         self._guards: list[GuardsFound] = []
-        self._runs: dict[RunId, _Run] = {}
+        self._runs: dict[RunId, _RunParts] = {}
         self._reports: list[TargetReport] = []
         self._known: tuple[str, ...] | None = None
         self._problem = ""
         self._ended = False
 
-    def apply(self, event: Event) -> None:
+    def apply_event(self, event: Event) -> None:
         if isinstance(event, DocumentsWritten) and event.target == self.target:
-            run = self._runs.setdefault(event.run, _Run())
+            run = self._runs.setdefault(event.run, _RunParts())
             if run.attempt != event.attempt:
                 run.attempt, run.parts = event.attempt, []
             run.parts += (part for part in event.documents if part.kind == self.kind)
@@ -113,7 +113,7 @@ class Draft:
 
     @property
     def saved(self) -> tuple[SavedEvents, ...]:
-        """Events that a later run can be compared with."""
+        """Saved events, with which a later run can be compared."""
         return tuple(
             SavedEvents(id_, part.number, part.archive)
             for id_ in sorted(self._runs)
@@ -123,12 +123,12 @@ class Draft:
 
     @property
     def differs(self) -> bool:
-        """Whether events are not those that they were compared with."""
+        """Whether a run's events differ from the saved events that they were compared with."""
         return any(part.differs for run in self._runs.values() for part in run.parts)
 
     @property
     def found(self) -> bool:
-        """The text has such a target, as far as is known."""
+        """Whether the file has this target; True until the targets are known."""
         return self._known is None or self.target in self._known
 
     @property
@@ -139,62 +139,63 @@ class Draft:
 
     @property
     def complete(self) -> bool:
-        """All that there is to say is said."""
-        return not self.problem and not self._problem and not any(_trouble(self._reports))
+        """Whether the analysis ended without problems."""
+        return not self.problem and not self._problem and not any(_run_troubles(self._reports))
 
     @property
     def problem(self) -> str:
-        """Why there is nothing, in a sentence; empty if there is something, or all went well."""
+        """Sentence that explains why the document is empty; empty if it has content or all went
+        well."""
         if self.written:
             return ""
         if self._problem:
             return self._problem
         if not self.found:
             return f"There is no target `{self.target}` in this file."
-        return " ".join(_trouble(self._reports))
+        return " ".join(_run_troubles(self._reports))
 
-    def of(self, probe: int) -> Draft:
-        """What there is of the run with one probe; of all, where there is none with it."""
+    def for_probe(self, probe: int) -> DocumentDraft:
+        """Return a draft with the run of one probe only; this draft if no run has that probe."""
         reports = [report for report in self._reports if report.probe_number == probe]
         if not reports:
             return self
-        draft = Draft(self.kind, self.target, self._text)
+        draft = DocumentDraft(self.kind, self.target, self._text)
         draft._guards = [found for found in self._guards if found.probe_number == probe]
         draft._runs = {id_: run for id_, run in self._runs.items() if id_.probe == probe}
         draft._reports = reports
         draft._known, draft._problem, draft._ended = self._known, self._problem, self._ended
         return draft
 
-    def text(self, name: str) -> str:
-        """The document; ``name`` is what the file is called in it."""
+    def build_text(self, name: str) -> str:
+        """Return the text of the document; ``name`` is the name of the file in it."""
         lines: list[str] = []
         about = _ABOUT[self.kind].format(target=self.target)
         header = [f"{about}. From {name}."]
-        header += (_facts(report) for report in self._reports if report.status != "no-probe")
+        header += (_report_facts(report) for report in self._reports if report.status != "no-probe")
         if self.kind == "graph":
-            lines += [OFF, "", *(f"# {line}" for line in header)]
+            lines += [OFF_COMMENT, "", *(f"# {line}" for line in header)]
         else:
             lines += header
         size = 0
-        for number, (label, part) in enumerate(self._parts()):
+        for number, (label, part) in enumerate(self._labeled_parts()):
             if size > MOST_TEXT:
-                lines += ["", self._comment(f"Only the first {number} parts are shown.")]
+                lines += ["", self._comment_line(f"Only the first {number} parts are shown.")]
                 break
-            lines += ["", *label, *self._part(part)]
+            lines += ["", *label, *self._part_lines(part)]
             size += len(part.text)
         if not self.written and not self.problem:
-            lines += ["", self._comment(_NOTHING[self.kind])]
-        for trouble in [self._problem] if self._problem else self._troubles():
-            lines += ["", self._comment(trouble)]
+            lines += ["", self._comment_line(_NOTHING[self.kind])]
+        for trouble in [self._problem] if self._problem else self._list_troubles():
+            lines += ["", self._comment_line(trouble)]
         return "\n".join(lines) + "\n"
 
-    def _troubles(self) -> list[str]:
+    def _list_troubles(self) -> list[str]:
         if not self.found:
             return [self.problem]
-        return list(_trouble(self._reports, written=self.written))
+        return list(_run_troubles(self._reports, written=self.written))
 
-    def _parts(self) -> Iterator[tuple[list[str], DocumentPart]]:
-        """All parts, the first of each run with a line that tells it from others."""
+    def _labeled_parts(self) -> Iterator[tuple[list[str], DocumentPart]]:
+        """Yield all parts; the first part of each run has a label if there are several runs."""
         if self.kind == "guards":
             yield from self._guard_parts()
             return
@@ -206,7 +207,7 @@ class Draft:
             elif len(runs) > 1 and runs[1][0].part != "second":
                 label = [f"With probe {id_.probe + 1}:", ""]
             for part in run.parts:
-                yield [self._comment(line) if line else "" for line in label], part
+                yield [self._comment_line(line) if line else "" for line in label], part
                 label = []
 
     def _guard_parts(self) -> Iterator[tuple[list[str], DocumentPart]]:
@@ -218,9 +219,9 @@ class Draft:
         for number, found in enumerate(self._guards, 1):
             label = [f"With probe {number}:", ""] if len(self._guards) > 1 else []
             text = guards_text(found.frames(), found.note, line_of)
-            yield label, DocumentPart("guards", "", _capped(text))
+            yield label, DocumentPart("guards", "", _cap_text(text))
 
-    def _part(self, part: DocumentPart) -> list[str]:
+    def _part_lines(self, part: DocumentPart) -> list[str]:
         body = part.text.rstrip("\n").split("\n")
         if self.kind == "graph":
             return ["", *body]
@@ -228,27 +229,27 @@ class Draft:
             return body
         return [part.title, "=" * min(100, len(part.title)), *body]
 
-    def _comment(self, line: str) -> str:
+    def _comment_line(self, line: str) -> str:
         return f"# {line}" if self.kind == "graph" and line else line
 
 
-def _capped(text: str) -> str:
-    """Up to the end of the last line that there is room for."""
+def _cap_text(text: str) -> str:
+    """Cut a text after the last line that fits into ``MOST_TEXT`` characters, and say so."""
     if len(text) <= MOST_TEXT:
         return text
-    kept = text[: text.rfind("\n", 0, MOST_TEXT) + 1]
-    return f"{kept}\nOnly the first {MOST_TEXT:,} characters are shown.\n"
+    beginning = text[: text.rfind("\n", 0, MOST_TEXT) + 1]
+    return f"{beginning}\nOnly the first {MOST_TEXT:,} characters are shown.\n"
 
 
-def _facts(report: TargetReport) -> str:
+def _report_facts(report: TargetReport) -> str:
     facts = [probe_words(report.probe)] if report.probe is not None else []
     facts += [amount(report.graphs, "graph"), amount(report.ops, "op")]
     facts += [amount(report.breaks, "break"), f"{report.mode} tensors"]
     return SEPARATOR.join(facts)
 
 
-def _trouble(reports: list[TargetReport], *, written: bool = False) -> Iterator[str]:
-    """How runs ended that did not end well, each in a sentence."""
+def _run_troubles(reports: list[TargetReport], *, written: bool = False) -> Iterator[str]:
+    """Yield a sentence for each run that did not complete."""
     for report in reports:
         if report.status == "no-probe":
             yield (

@@ -1,4 +1,4 @@
-"""The lines of code that a finding is about, with the range marked below them."""
+"""Draw the source lines of a finding with the range marked below them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from fullgraph.render import cells
 from fullgraph.render.paint import Paint, Style
 from fullgraph_engine.protocol import Range, TextEdit
 
-# A range of more lines than these is shown by its beginning and its last line.
-_HEAD = 4
-_MOST = 6
+# A range with more than ``_MOST`` lines is shown as its first ``_HEAD`` lines and its last line.
+_MOST_FIRST_LINES = 4
+_MOST_LINES = 6
 
 
 @dataclass(frozen=True)
 class _Row:
-    """A line of the excerpt. ``number`` is zero-based; None has no number."""
+    """A line of the excerpt; ``number`` is its zero-based line number, None for marks."""
 
     number: int | None
     parts: tuple[tuple[Style | None, str], ...]
@@ -25,29 +25,34 @@ class _Row:
 
 
 class Excerpt:
-    """Draws into a margin that is wide enough for every line number of one finding."""
+    """Draws excerpts whose margin fits every line number of one finding."""
 
     def __init__(self, paint: Paint, margin: int) -> None:
         self.paint = paint
         self.margin = margin
 
-    def mark(self, text: TextPositions, place: Range, style: Style) -> list[str]:
-        """The lines of ``place`` with context around, and the range underlined."""
+    def mark_range(self, text: TextPositions, place: Range, style: Style) -> list[str]:
+        """Draw the lines of a range with one line of context on each side, and underline the
+        range."""
         first, last = place.start.line, _last_line(place)
         if not 0 <= first < len(text):
             return []
         last = min(last, len(text) - 1)
         rows = [_Row(None, ())]
         if first > 0 and text.line(first - 1).strip():
-            rows.append(self._code(text, first - 1, last > first))
-        rows += self._one(text, place, style) if last == first else self._many(text, place, style)
+            rows.append(self._code_row(text, first - 1, last > first))
+        rows += (
+            self._single_line(text, place, style)
+            if last == first
+            else self._multiple_lines(text, place, style)
+        )
         if last + 1 < len(text) and text.line(last + 1).strip():
-            rows.append(self._code(text, last + 1, last > first))
+            rows.append(self._code_row(text, last + 1, last > first))
         rows.append(_Row(None, ()))
-        return [self._draw(row) for row in rows]
+        return [self._draw_row(row) for row in rows]
 
-    def edit(self, text: TextPositions, edit: TextEdit) -> list[str]:
-        """The lines that an edit takes away and those that it puts there, with context."""
+    def draw_edit(self, text: TextPositions, edit: TextEdit) -> list[str]:
+        """Draw the lines that an edit removes and adds, with one line of context on each side."""
         first, last = edit.range.start.line, edit.range.end.line
         if not 0 <= first < len(text):
             return []
@@ -56,7 +61,7 @@ class Excerpt:
         tail = text.line(last)[text.column(edit.range.end) :]
         before = [text.line(number) for number in range(first, last + 1)]
         after = (head + edit.text + tail).split("\n")
-        # Lines that stay as they are at either end are context, not change.
+        # Unchanged lines at both ends are context.
         start = 0
         while before and after and before[0] == after[0]:
             del before[0], after[0]
@@ -66,25 +71,25 @@ class Excerpt:
         top = first + start
         rows = [_Row(None, ())]
         if top > 0 and text.line(top - 1).strip():
-            rows.append(self._code(text, top - 1, False))
-        rows += [self._changed(top + i, "-", line) for i, line in enumerate(before)]
-        rows += [self._changed(top + i, "+", line) for i, line in enumerate(after)]
+            rows.append(self._code_row(text, top - 1, False))
+        rows += [self._changed_row(top + i, "-", line) for i, line in enumerate(before)]
+        rows += [self._changed_row(top + i, "+", line) for i, line in enumerate(after)]
         follow = top + len(before)
         if follow < len(text) and text.line(follow).strip():
-            code = self._code(text, follow, False)
+            code = self._code_row(text, follow, False)
             rows.append(_Row(top + len(after), code.parts))
         rows.append(_Row(None, ()))
-        return [self._draw(row) for row in rows]
+        return [self._draw_row(row) for row in rows]
 
-    def gutter(self, sign: str = "|") -> str:
+    def draw_gutter(self, sign: str = "|") -> str:
         return " " * (self.margin + 1) + (self.paint(Style.GUTTER, sign) if sign.strip() else sign)
 
     @property
     def room(self) -> int:
-        """Cells for code, to the right of the margin."""
+        """Number of cells for code to the right of the margin."""
         return max(40, self.paint.code - self.margin - 4)
 
-    def _one(self, text: TextPositions, place: Range, style: Style) -> Iterator[_Row]:
+    def _single_line(self, text: TextPositions, place: Range, style: Style) -> Iterator[_Row]:
         number = place.start.line
         line = text.line(number)
         start = text.column(place.start)
@@ -95,32 +100,32 @@ class Excerpt:
         shown = left + cells.printable(part.text) + right
         yield _Row(number, ((None, shown),))
         before = len(left) + cells.width(line[part.skipped : start])
-        # An empty range still gets its mark.
+        # An empty range gets one mark.
         marked = cells.width(line[start : min(end, part.skipped + len(part.text))])
         yield _Row(None, ((None, " " * before), (style, "^" * max(1, marked))))
 
-    def _many(self, text: TextPositions, place: Range, style: Style) -> Iterator[_Row]:
+    def _multiple_lines(self, text: TextPositions, place: Range, style: Style) -> Iterator[_Row]:
         first, last = place.start.line, min(_last_line(place), len(text) - 1)
         line = text.line(first)
         start = text.column(place.start)
         if line[:start].strip():
-            yield self._code(text, first, True)
+            yield self._code_row(text, first, True)
             arm = "_" * (cells.width(line[:start]) + 1)
             yield _Row(None, ((style, f" {arm}^"),))
         else:
-            yield self._code(text, first, True, (style, "/ "))
-        folded = last - first + 1 > _MOST
+            yield self._code_row(text, first, True, (style, "/ "))
+        folded = last - first + 1 > _MOST_LINES
         for number in range(first + 1, last + 1):
-            if folded and number == first + _HEAD:
+            if folded and number == first + _MOST_FIRST_LINES:
                 yield _Row(None, ((style, "| "), (Style.DIM, "…")))
-            if not folded or number < first + _HEAD or number == last:
-                yield self._code(text, number, True, (style, "| "))
+            if not folded or number < first + _MOST_FIRST_LINES or number == last:
+                yield self._code_row(text, number, True, (style, "| "))
         ending = text.line(last)
         end = text.column(place.end) if place.end.line == last else len(ending)
         arm = "_" * max(1, cells.width(ending[:end]))
         yield _Row(None, ((style, f"|{arm}^"),))
 
-    def _code(
+    def _code_row(
         self,
         text: TextPositions,
         number: int,
@@ -131,13 +136,13 @@ class Excerpt:
         shown = cells.printable(part.text).rstrip() + ("…" if part.after else "")
         return _Row(number, ((lead, (None, shown)) if indented else ((None, shown),)))
 
-    def _changed(self, number: int, sign: str, line: str) -> _Row:
+    def _changed_row(self, number: int, sign: str, line: str) -> _Row:
         part = cells.crop(line, 0, self.room - 2)
         style = Style.ADDED if sign == "+" else Style.REMOVED
         shown = cells.printable(part.text).rstrip() + ("…" if part.after else "")
         return _Row(number, ((style, shown),), sign)
 
-    def _draw(self, row: _Row) -> str:
+    def _draw_row(self, row: _Row) -> str:
         number = "" if row.number is None else str(row.number + 1)
         styles = {"|": Style.GUTTER, "+": Style.ADDED, "-": Style.REMOVED}
         gutter = self.paint(Style.GUTTER, f"{number:>{self.margin}}")
@@ -146,14 +151,14 @@ class Excerpt:
         return f"{gutter} {sign} {body}".rstrip()
 
 
-def margin(*ranges: Range, extra: int = 0) -> int:
-    """Cells that the largest line number shown needs."""
+def margin_width(*ranges: Range, extra: int = 0) -> int:
+    """Return the number of digits of the largest line number in an excerpt."""
     lines = [number for place in ranges for number in (place.start.line, place.end.line)]
     return len(str(max(lines, default=0) + 2 + extra))
 
 
 def _last_line(place: Range) -> int:
-    # A range that ends before the first character of a line does not show that line.
+    # A range that ends at the start of a line does not include that line.
     if place.end.byte == 0 and place.end.line > place.start.line:
         return place.end.line - 1
     return max(place.end.line, place.start.line)

@@ -1,4 +1,4 @@
-"""Fixes in words and as JSON."""
+"""Format fixes as text and as JSON."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from fullgraph.domain.phrases import amount
 from fullgraph.domain.positions import TextPositions
 from fullgraph.render.breaks import cause_words
-from fullgraph.render.json import VERSION, dump, range_json
+from fullgraph.render.json import VERSION, dump_json, range_json
 from fullgraph.render.paint import Paint, Style
-from fullgraph.render.places import span_in
+from fullgraph.render.places import text_span
 from fullgraph_engine.protocol import BreakCause, Finding, to_plain
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FixedFile:
-    """What became of one file. ``problem`` says in a sentence why nothing was tried or written."""
+    """Result of fixing one file; ``problem`` explains in a sentence why it was not fixed or
+    written."""
 
     path: str
     before: str
@@ -33,18 +34,19 @@ class FixedFile:
 
 
 def fixed_text(file: FixedFile, paint: Paint, *, verbose: bool = False) -> str:
-    """What was done in a file, a line for each fix and each break that is left.
+    """Format the result of a file, with a line for each applied fix and each remaining break.
 
-    ``verbose``: also what was tried in vain.
+    ``verbose`` adds the rewrites that were tried and refused.
     """
-    return "\n".join(_lines(file, paint, verbose))
+    return "\n".join(_result_lines(file, paint, verbose))
 
 
-def _lines(file: FixedFile, paint: Paint, verbose: bool) -> Iterator[str]:
+def _result_lines(file: FixedFile, paint: Paint, verbose: bool) -> Iterator[str]:
     for fix in file.fixed.applied:
         where = f"{file.path}:{fix.findings[0].range.start.line + 1}"
         grade = paint(Style.HINT if fix.grade == "safe" else Style.WARNING, fix.grade)
-        yield f"{paint(Style.STRONG, where)}: {fix.candidate.title} ({grade}; {verified(fix)})"
+        words = f"{fix.candidate.title} ({grade}; {verification_words(fix)})"
+        yield f"{paint(Style.STRONG, where)}: {words}"
         if fix.doubt:
             yield f"  {fix.doubt}"
     for offered in file.fixed.left:
@@ -53,12 +55,12 @@ def _lines(file: FixedFile, paint: Paint, verbose: bool) -> Iterator[str]:
         yield f"{paint(Style.STRONG, where)}: {finding.message} ({finding.code})"
         for fix in offered.search.fixes:
             flag = "with --unsafe" if fix.grade == "unsafe" else "by hand"
-            yield f"  {fix.grade}, {flag}: {fix.candidate.title} ({verified(fix)})"
+            yield f"  {fix.grade}, {flag}: {fix.candidate.title} ({verification_words(fix)})"
             if fix.doubt:
                 yield f"    {fix.doubt}"
         if not offered.search.fixes:
             yield "  No rewrite was found that ends it and does the same."
-        cause = upstream(offered)
+        cause = upstream_cause(offered)
         if cause is not None:
             where = cause_words(cause, finding.range.start.line)
             yield f"  It comes from {where}, which is not edited."
@@ -70,8 +72,8 @@ def _lines(file: FixedFile, paint: Paint, verbose: bool) -> Iterator[str]:
                 yield f"  refused: {refused.candidate.title}: {refused.why}"
 
 
-def upstream(offered: Offered) -> BreakCause | None:
-    """The code of a library that a break comes from, where no rewrite of the file ends it."""
+def upstream_cause(offered: Offered) -> BreakCause | None:
+    """Return the library code that causes a break which no rewrite of the file fixes; else None."""
     causes = offered.finding.causes
     verified_ones = (fix for fix in offered.search.fixes if fix.grade != "suggestion")
     if any(cause.own for cause in causes) or any(verified_ones):
@@ -80,25 +82,27 @@ def upstream(offered: Offered) -> BreakCause | None:
 
 
 def issue_command(file: FixedFile, finding: Finding) -> str:
-    """The command that prints the text of an issue with a minified repro; empty while the finding
-    is in a text that is not in the file."""
+    """Return the command that prints an issue with a minified repro.
+
+    It is empty if the finding is in a fixed text that was not written to the file.
+    """
     if file.fixed.text != file.before and not file.written:
         return ""
     place = f"{file.path}:{finding.range.start.line + 1}"
     return shlex.join(["fullgraph", "repro", place, "--issue"])
 
 
-def verified(fix: Fix) -> str:
-    """What was verified, in one clause."""
-    number = sum(len(one.cases) for one in fix.compared)
+def verification_words(fix: Fix) -> str:
+    """Describe in one clause what the verification of a fix showed."""
+    number = sum(len(comparison.cases) for comparison in fix.compared)
     first, *more = fix.findings
     parts = [
         "the break is gone" if first.code.startswith("graph-break/") else "the finding is gone"
     ]
     if more:
         parts[0] = f"{amount(len(more) + 1, 'finding')} gone"
-    if any(one.outcome == "same" for one in fix.compared):
-        exact = all(one.exact for one in fix.compared)
+    if any(comparison.outcome == "same" for comparison in fix.compared):
+        exact = all(comparison.exact for comparison in fix.compared)
         same = "bitwise the same" if exact else "the same up to rounding"
         parts.append(f"{same} in {amount(number, 'case')}")
     if fix.judgment.revealed:
@@ -107,18 +111,18 @@ def verified(fix: Fix) -> str:
 
 
 def fixed_json(files: tuple[FixedFile, ...], torch: str, problems: tuple[str, ...]) -> str:
-    """All files as JSON text; each fix with its edits, its grade and what was verified."""
+    """Format all files as JSON; each fix has its edits, its grade and its verification."""
     document: dict[str, Any] = {
         "version": VERSION,
         "torch": torch or None,
-        "files": [_file(file) for file in files],
+        "files": [_file_json(file) for file in files],
     }
     if problems:
         document["errors"] = list(problems)
-    return dump(document)
+    return dump_json(document)
 
 
-def _file(file: FixedFile) -> dict[str, Any]:
+def _file_json(file: FixedFile) -> dict[str, Any]:
     plain: dict[str, Any] = {
         "path": file.path,
         "seconds": round(file.seconds, 3),
@@ -130,22 +134,26 @@ def _file(file: FixedFile) -> dict[str, Any]:
     for fix in file.fixed.applied:
         plain["applied"].append(fix_json(fix, text))
         text = fix.candidate.text
-    plain["left"] = [_offered(offered, text, file) for offered in file.fixed.left]
+    plain["left"] = [_offered_json(offered, text, file) for offered in file.fixed.left]
     if file.problem or file.fixed.problem:
         plain["error"] = file.problem or file.fixed.problem
     return plain
 
 
-def _offered(offered: Offered, text: str, file: FixedFile) -> dict[str, Any]:
+def _offered_json(offered: Offered, text: str, file: FixedFile) -> dict[str, Any]:
     finding = offered.finding
-    cause = upstream(offered)
+    cause = upstream_cause(offered)
     return {
         "code": finding.code,
         "message": finding.message,
-        "range": range_json(span_in(TextPositions(text), finding.range)),
+        "range": range_json(text_span(TextPositions(text), finding.range)),
         "refused": [
-            {"title": one.candidate.title, "rewrite": one.candidate.rewrite, "why": one.why}
-            for one in offered.search.refused
+            {
+                "title": refused.candidate.title,
+                "rewrite": refused.candidate.rewrite,
+                "why": refused.why,
+            }
+            for refused in offered.search.refused
         ],
         "fixes": [fix_json(fix, text) for fix in offered.search.fixes],
         "upstream": cause
@@ -159,7 +167,10 @@ def _offered(offered: Offered, text: str, file: FixedFile) -> dict[str, Any]:
 
 
 def fix_json(fix: Fix, text: str) -> dict[str, Any]:
-    """A fix; ranges are of ``text``, which it changes, in lines and UTF-16 characters from zero."""
+    """Convert a fix to JSON data.
+
+    Ranges are in ``text``, which the fix edits, as zero-based lines and UTF-16 characters.
+    """
     positions = TextPositions(text)
     return {
         "title": fix.candidate.title,
@@ -168,24 +179,24 @@ def fix_json(fix: Fix, text: str) -> dict[str, Any]:
         "doubt": fix.doubt,
         "ends": [
             {
-                "code": one.code,
-                "message": one.message,
-                "range": range_json(span_in(positions, one.range)),
+                "code": entry.code,
+                "message": entry.message,
+                "range": range_json(text_span(positions, entry.range)),
             }
-            for one in fix.findings
+            for entry in fix.findings
         ],
-        "reveals": [one.message for one in fix.judgment.revealed],
+        "reveals": [entry.message for entry in fix.judgment.revealed],
         "edits": [
-            {"range": range_json(span_in(positions, edit.range)), "text": edit.text}
+            {"range": range_json(text_span(positions, edit.range)), "text": edit.text}
             for edit in fix.edits
         ],
         "verified": [
             {
-                "outcome": one.outcome,
-                "exact": one.exact,
-                "reason": one.reason,
-                "cases": [to_plain(case) for case in one.cases],
+                "outcome": entry.outcome,
+                "exact": entry.exact,
+                "reason": entry.reason,
+                "cases": [to_plain(case) for case in entry.cases],
             }
-            for one in fix.compared
+            for entry in fix.compared
         ],
     }

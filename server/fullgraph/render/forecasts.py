@@ -1,4 +1,4 @@
-"""What further calls recompile, in words: for the end of a lens, and for a page."""
+"""Describe which further calls recompile, for a code lens and for a page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fullgraph_engine.protocol import ForecastRow
 from fullgraph_engine.protocol.recompiles import Verdict
 
 _MOST_NAMES = 3
-"""In a lens."""
+"""Maximum number of names in a code lens."""
 _MOST_REASONS = 3
 
 _VERDICTS: dict[Verdict, str] = {
@@ -19,8 +19,9 @@ _VERDICTS: dict[Verdict, str] = {
 }
 
 
-def brief(rows: Iterable[ForecastRow]) -> str:
-    """``recompiles with every other x.shape[0]``; empty if nothing does each time."""
+def forecast_clause(rows: Iterable[ForecastRow]) -> str:
+    """Describe the rows that always recompile: ``recompiles with every other x.shape[0]``; else
+    empty."""
     always = [row for row in rows if row.verdict == "always"]
     if any(row.kind == "call" for row in always):
         return "recompiles at every call"
@@ -31,17 +32,22 @@ def brief(rows: Iterable[ForecastRow]) -> str:
     return f"recompiles with every other {', '.join(names[:_MOST_NAMES])}{more}"
 
 
-def page(target: str, rows: Sequence[ForecastRow], notes: Sequence[str], *, fresh: bool) -> str:
-    """All that was tried of a target, in Markdown; ``fresh`` if it is of the last trace."""
-    of = "" if fresh else " (before the last trace)"
-    lines = [f"**Calls of `{target}` with something else**{of}", ""]
-    lines += [f"- {_row(row)}" for row in rows]
+def forecast_page(
+    target: str, rows: Sequence[ForecastRow], notes: Sequence[str], *, fresh: bool
+) -> str:
+    """Describe all forecasts of a target as Markdown.
+
+    ``fresh`` is false if they are from a trace before the last one.
+    """
+    age = "" if fresh else " (before the last trace)"
+    lines = [f"**Calls of `{target}` with something else**{age}", ""]
+    lines += [f"- {_row_words(row)}" for row in rows]
     if rows and notes:
         lines.append("")
     return "\n".join([*lines, "\n\n".join(notes)]).rstrip()
 
 
-def _row(row: ForecastRow) -> str:
+def _row_words(row: ForecastRow) -> str:
     tried = ", ".join(row.tried)
     if row.kind == "call":
         called = "the same inputs again"

@@ -1,4 +1,4 @@
-"""Workflow commands of GitHub Actions: each finding becomes an annotation of the diff."""
+"""Format findings as workflow commands of GitHub Actions, which annotate the changed lines."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.guard_names import other_names
 from fullgraph.render.checked import CheckedFile
-from fullgraph.render.places import span
+from fullgraph.render.places import file_span
 
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning"}
 
 
 def file_github(file: CheckedFile) -> str:
-    """The annotations of a file, one workflow command a line; empty without findings."""
-    return "\n".join(_commands(file))
+    """Format the findings of a file, one workflow command per line; empty without findings."""
+    return "\n".join(_file_commands(file))
 
 
 def problem_github(problem: str, path: str = "") -> str:
-    """What the tool could not do, as an annotation."""
-    place = f" file={_property(path)}" if path else " title=fullgraph"
-    return f"::error{place}::{_data(problem)}"
+    """Format a problem of the check as an annotation."""
+    place = f" file={_escape_property(path)}" if path else " title=fullgraph"
+    return f"::error{place}::{_escape_data(problem)}"
 
 
-def _commands(file: CheckedFile) -> Iterator[str]:
+def _file_commands(file: CheckedFile) -> Iterator[str]:
     if file.problem:
         yield problem_github(file.problem, file.path)
     for item in file.findings:
-        yield _command(file, item)
+        yield _finding_command(file, item)
 
 
-def _command(file: CheckedFile, item: FileFinding) -> str:
-    place = span(file, file.path, item.finding.range)
+def _finding_command(file: CheckedFile, item: FileFinding) -> str:
+    place = file_span(file, file.path, item.finding.range)
     properties = {
         "file": file.path,
         "line": str(place.line + 1),
@@ -43,13 +43,15 @@ def _command(file: CheckedFile, item: FileFinding) -> str:
         "title": f"fullgraph: {item.finding.code}",
     }
     if place.end_line != place.line:
-        # Columns are only understood within one line.
+        # GitHub supports columns only within one line.
         del properties["col"], properties["endColumn"]
-    written = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    return f"::{_COMMANDS.get(item.severity, 'notice')} {written}::{_data(_message(item))}"
+    written = ",".join(f"{name}={_escape_property(value)}" for name, value in properties.items())
+    return (
+        f"::{_COMMANDS.get(item.severity, 'notice')} {written}::{_escape_data(_message_text(item))}"
+    )
 
 
-def _message(item: FileFinding) -> str:
+def _message_text(item: FileFinding) -> str:
     finding = item.finding
     hints = [f"hint: {hint}" for hint in finding.hints]
     clause = calls_clause(finding)
@@ -62,9 +64,9 @@ def _message(item: FileFinding) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _data(text: str) -> str:
+def _escape_data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+def _escape_property(text: str) -> str:
+    return _escape_data(text).replace(":", "%3A").replace(",", "%2C")

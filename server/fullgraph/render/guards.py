@@ -1,4 +1,4 @@
-"""Guards as people read them: as a tree of text, and what there is to say of one expression."""
+"""Format guards for people: as a text of all frames, and for a single expression."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from fullgraph.domain.guards import sentences
+from fullgraph.domain.guards import guard_sentences
 from fullgraph.domain.phrases import amount
 from fullgraph_engine.protocol import Range
 from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame
@@ -22,9 +22,9 @@ _MOST_SHOWN = 12
 def guards_text(
     frames: Iterable[GuardedFrame], note: str = "", line_of: Callable[[int], str] | None = None
 ) -> str:
-    """Guards by frame, then by the line that caused them; what libraries ask for comes last.
+    """Format guards by frame, then by the line that caused them; guards of library code come last.
 
-    ``line_of`` gives the text of a zero-based line.
+    ``line_of`` returns the text of a zero-based line.
     """
     lines: list[str] = []
     for frame in frames:
@@ -36,14 +36,14 @@ def guards_text(
 
 
 def frame_title(frame: GuardedFrame) -> str:
-    """``forward, lines 12-20 [0/0]: 41 guards, entered 2 times``."""
+    """Format the heading of a frame: ``forward, lines 12-20 [0/0]: 41 guards, entered 2 times``."""
     place = f"lines {frame.first_line + 1}-{frame.last_line + 1}"
     if frame.path:
         place = f"{frame.path}:{frame.first_line + 1}"
     entered = ""
     if frame.entered >= 0:
         entered = f", entered {amount(frame.entered, 'time')}"
-    return f"{frame.function}, {place} [{frame.compile_id}]: {_amount(frame.guards)}{entered}"
+    return f"{frame.function}, {place} [{frame.compile_id}]: {_guard_count(frame.guards)}{entered}"
 
 
 def _frame_lines(frame: GuardedFrame, line_of: Callable[[int], str]) -> Iterator[str]:
@@ -66,24 +66,24 @@ def _frame_lines(frame: GuardedFrame, line_of: Callable[[int], str]) -> Iterator
         yield from _guard_lines((guard for guard in guards if not guard.deep), "    ")
         deep = [guard for guard in guards if guard.deep]
         if deep:
-            yield f"    in library code that is called here: {_amount(deep)}"
+            yield f"    in library code that is called here: {_guard_count(deep)}"
             yield from _guard_lines(deep, "      ")
     for title, guards in (
         ("in library code alone", internal),
         ("from no line", ambient),
     ):
         if guards:
-            yield f"  {title}: {_amount(guards)}"
+            yield f"  {title}: {_guard_count(guards)}"
             yield from _guard_lines(guards, "    ")
 
 
 def _guard_lines(guards: Iterable[FoundGuard], indent: str) -> Iterator[str]:
     for guard in guards:
-        for sentence in sentences(guard):
+        for sentence in guard_sentences(guard):
             yield f"{indent}{guard.kind}: {sentence}"
 
 
-def _amount(guards: Iterable[FoundGuard]) -> str:
+def _guard_count(guards: Iterable[FoundGuard]) -> str:
     return amount(sum(1 for _ in guards), "guard")
 
 
@@ -91,73 +91,77 @@ def _amount(guards: Iterable[FoundGuard]) -> str:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """An expression of the text: its words without spaces, and the zero-based line it is in."""
+class GuardQuery:
+    """An expression in the text: its code without spaces, and its zero-based line."""
 
     words: str
     line: int
 
     @property
     def path(self) -> str:
-        """What follows the first name: ``.training`` of ``self.training``."""
+        """Attributes after the first name: ``.training`` of ``self.training``."""
         return re.sub(r"^\w+", "", self.words)
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The guards on an expression, and how many there are on what it holds."""
+class GuardAnswer:
+    """Guards on an expression, and the number of guards on its attributes and items."""
 
     guards: tuple[tuple[GuardedFrame, FoundGuard], ...]
-    below: int
+    nested: int
 
 
-def about(asked: Asked, frames: Iterable[GuardedFrame]) -> Answer:
-    """The guards on an expression.
+def find_guards(query: GuardQuery, frames: Iterable[GuardedFrame]) -> GuardAnswer:
+    """Find the guards on an expression.
 
-    A local is meant in the lines of its frame, a global anywhere. In functions that were traced
-    into their caller, names are other ones; there the guards of the line are looked through for
-    what is reached by the same attributes.
+    A local matches within the lines of its frame, a global anywhere. Functions that were inlined
+    into a caller have other names; their guards match if they are caused by the same line and end
+    with the same attributes.
     """
     found: list[tuple[GuardedFrame, FoundGuard]] = []
-    below = 0
+    nested = 0
     for frame in frames:
-        inside = not frame.path and frame.first_line <= asked.line <= frame.last_line
+        inside = not frame.path and frame.first_line <= query.line <= frame.last_line
         for guard in frame.guards:
             scope, _ = root_of(guard.source)
             if not scope:
                 continue
             words = in_user_words(guard.source)
-            here = inside or scope == "global"
-            if here and words == asked.words:
+            in_scope = inside or scope == "global"
+            if in_scope and words == query.words:
                 found.append((frame, guard))
-            elif here and words.startswith((f"{asked.words}.", f"{asked.words}[")):
-                below += 1
-            elif asked.path and words.endswith(asked.path) and _on_line(frame, guard, asked.line):
+            elif in_scope and words.startswith((f"{query.words}.", f"{query.words}[")):
+                nested += 1
+            elif (
+                query.path
+                and words.endswith(query.path)
+                and _is_caused_by_line(frame, guard, query.line)
+            ):
                 found.append((frame, guard))
-    return Answer(tuple(found), below)
+    return GuardAnswer(tuple(found), nested)
 
 
-def _on_line(frame: GuardedFrame, guard: FoundGuard, line: int) -> bool:
+def _is_caused_by_line(frame: GuardedFrame, guard: FoundGuard, line: int) -> bool:
     cause = frame.causes[guard.cause] if guard.cause >= 0 else None
     return cause is not None and cause.start.line <= line <= cause.end.line
 
 
-def answer_markdown(asked: Asked, answer: Answer) -> str:
-    """Empty where there is nothing to say."""
+def answer_markdown(query: GuardQuery, answer: GuardAnswer) -> str:
+    """Format the guards on an expression as Markdown; empty without guards."""
     counted = Counter(
-        (sentence, guard.kind) for _, guard in answer.guards for sentence in sentences(guard)
+        (sentence, guard.kind) for _, guard in answer.guards for sentence in guard_sentences(guard)
     )
-    if not counted and not answer.below:
+    if not counted and not answer.nested:
         return ""
-    title = f"**{_amount(guard for _, guard in answer.guards)}** on `{asked.words}`"
+    title = f"**{_guard_count(guard for _, guard in answer.guards)}** on `{query.words}`"
     lines = [
         f"- `{sentence}` · {kind}" + (f", {count} times" if count > 1 else "")
         for (sentence, kind), count in list(counted.items())[:_MOST_SHOWN]
     ]
     if len(counted) > _MOST_SHOWN:
         lines.append(f"- … and {len(counted) - _MOST_SHOWN} more")
-    if answer.below:
-        lines.append(f"- {amount(answer.below, 'guard')} on what it holds")
+    if answer.nested:
+        lines.append(f"- {amount(answer.nested, 'guard')} on what it holds")
     entered = {
         f"`{frame.function}` [{frame.compile_id}] was entered {amount(frame.entered, 'time')}"
         for frame, _ in answer.guards
@@ -167,6 +171,6 @@ def answer_markdown(asked: Asked, answer: Answer) -> str:
     return "\n".join([title, "", *lines, *foot])
 
 
-def answer_text(asked: Asked, answer: Answer) -> str:
-    """The same without Markdown."""
-    return answer_markdown(asked, answer).replace("**", "").replace("`", "")
+def answer_text(query: GuardQuery, answer: GuardAnswer) -> str:
+    """Format the guards on an expression as plain text."""
+    return answer_markdown(query, answer).replace("**", "").replace("`", "")

@@ -1,16 +1,16 @@
-"""The JSON format: one object, made for programs. Lines and UTF-16 characters count from zero."""
+"""The JSON output of a check. Lines and UTF-16 characters are zero-based."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from fullgraph.domain.causes import costliest
+from fullgraph.domain.causes import rank_by_cost
 from fullgraph.domain.findings import FileFinding
-from fullgraph.domain.notebooks import cell_of
-from fullgraph.render.checked import Checked, CheckedFile
+from fullgraph.domain.notebooks import find_cell_in_file
+from fullgraph.render.checked import CheckedFile, CheckResults
 from fullgraph.render.measured import measured_json
-from fullgraph.render.places import Span, shown_path, span
+from fullgraph.render.places import Span, file_span, shown_path
 from fullgraph.render.timings import timings_json
 from fullgraph_engine.protocol import (
     BreakCost,
@@ -28,21 +28,21 @@ from fullgraph_engine.protocol import (
 VERSION = 1
 
 
-def check_json(checked: Checked) -> str:
-    """The results of a check as JSON text, in the format that ``VERSION`` numbers."""
+def check_json(checked: CheckResults) -> str:
+    """Format the results of a check as JSON, in the format with the number ``VERSION``."""
     document: dict[str, Any] = {
         "version": VERSION,
         "torch": checked.torch or None,
         "python": checked.python or None,
-        "files": [_file(file) for file in checked.files],
+        "files": [_file_json(file) for file in checked.files],
     }
     if checked.problems:
         document["errors"] = list(checked.problems)
-    return dump(document)
+    return dump_json(document)
 
 
-def dump(document: object) -> str:
-    """Readable JSON; what UTF-8 cannot hold (half a surrogate pair) is escaped."""
+def dump_json(document: object) -> str:
+    """Serialize an object as indented JSON; surrogates that UTF-8 cannot encode are escaped."""
     text = json.dumps(document, indent=2, ensure_ascii=False)
     try:
         text.encode("utf-8")
@@ -51,17 +51,17 @@ def dump(document: object) -> str:
     return text
 
 
-def _file(file: CheckedFile) -> dict[str, Any]:
+def _file_json(file: CheckedFile) -> dict[str, Any]:
     plain: dict[str, Any] = {
         "path": file.path,
         "seconds": round(file.seconds, 3),
-        "targets": [_target(file, report) for report in file.targets],
-        "findings": _findings(file),
+        "targets": [_target_json(file, report) for report in file.targets],
+        "findings": _findings_json(file),
     }
     if file.timed:
-        plain["measured"] = [measured_json(one) for one in file.timed]
+        plain["measured"] = [measured_json(entry) for entry in file.timed]
     if file.timings:
-        plain["timings"] = [timings_json(one) for one in file.timings]
+        plain["timings"] = [timings_json(entry) for entry in file.timings]
     if file.known:
         plain["known"] = file.known
     if file.notes:
@@ -71,14 +71,14 @@ def _file(file: CheckedFile) -> dict[str, Any]:
     return plain
 
 
-def _target(file: CheckedFile, report: TargetReport) -> dict[str, Any]:
+def _target_json(file: CheckedFile, report: TargetReport) -> dict[str, Any]:
     return {
         "name": report.name,
         "line": report.range.start.line,
         "kind": report.kind,
         "status": report.status,
         "mode": report.mode,
-        "probe": _probe(report.probe),
+        "probe": _probe_json(report.probe),
         "graphs": report.graphs,
         "ops": report.ops,
         "breaks": report.breaks,
@@ -96,15 +96,17 @@ def _target(file: CheckedFile, report: TargetReport) -> dict[str, Any]:
         "seconds": round(report.seconds, 3),
         "error": report.error,
         "compiled": report.compiled,
-        "region": _region(file, report.region) if report.region is not None else None,
+        "region": _region_json(file, report.region) if report.region is not None else None,
         "forecast": [
-            _forecast(file, made) for made in file.forecasts if made.target == report.name
+            _forecast_json(file, forecast)
+            for forecast in file.forecasts
+            if forecast.target == report.name
         ],
     }
 
 
-def _region(file: CheckedFile, region: Region) -> dict[str, Any]:
-    """A region as JSON; ``site`` is the compiling call."""
+def _region_json(file: CheckedFile, region: Region) -> dict[str, Any]:
+    """Convert a region to JSON data; ``site`` is the compiling call."""
     return {
         "program": shown_path(file, region.program),
         "api": region.api,
@@ -113,17 +115,17 @@ def _region(file: CheckedFile, region: Region) -> dict[str, Any]:
         "inlined": region.inlined,
         "site": {
             "path": shown_path(file, region.site.path),
-            "range": range_json(span(file, region.site.path, region.site.range)),
+            "range": range_json(file_span(file, region.site.path, region.site.range)),
         },
     }
 
 
-def _forecast(file: CheckedFile, made: ForecastFound) -> dict[str, Any]:
-    """What further calls of a target recompiled; one for each probe of it."""
+def _forecast_json(file: CheckedFile, forecast: ForecastFound) -> dict[str, Any]:
+    """Convert the forecast of a target with one probe to JSON data."""
     return {
-        "run": str(made.run),
-        "note": made.note,
-        "seconds": round(made.seconds, 3),
+        "run": str(forecast.run),
+        "note": forecast.note,
+        "seconds": round(forecast.seconds, 3),
         "rows": [
             {
                 "kind": row.kind,
@@ -132,14 +134,14 @@ def _forecast(file: CheckedFile, made: ForecastFound) -> dict[str, Any]:
                 "tried": list(row.tried),
                 "verdict": row.verdict,
                 "reasons": list(row.reasons),
-                "range": range_json(span(file, file.path, row.range)) if row.range else None,
+                "range": range_json(file_span(file, file.path, row.range)) if row.range else None,
             }
-            for row in made.rows
+            for row in forecast.rows
         ],
     }
 
 
-def _probe(probe: ProbeInfo | None) -> dict[str, str] | None:
+def _probe_json(probe: ProbeInfo | None) -> dict[str, str] | None:
     if probe is None:
         return None
     return {
@@ -150,32 +152,32 @@ def _probe(probe: ProbeInfo | None) -> dict[str, str] | None:
     }
 
 
-def finding_words(file: CheckedFile, item: FileFinding) -> str:
-    """The code of a finding in one line, however it is laid out."""
-    return " ".join(file.text.between(item.finding.range).split())
+def finding_source(file: CheckedFile, item: FileFinding) -> str:
+    """Return the code of a finding as one line, independent of its layout."""
+    return " ".join(file.text.text_in(item.finding.range).split())
 
 
-def _findings(file: CheckedFile) -> list[dict[str, Any]]:
-    ranks = {id(item): number for number, item in enumerate(costliest(file.findings), 1)}
-    return [_finding(file, item, ranks.get(id(item))) for item in file.findings]
+def _findings_json(file: CheckedFile) -> list[dict[str, Any]]:
+    ranks = {id(item): number for number, item in enumerate(rank_by_cost(file.findings), 1)}
+    return [_finding_json(file, item, ranks.get(id(item))) for item in file.findings]
 
 
-def _finding(file: CheckedFile, item: FileFinding, rank: int | None) -> dict[str, Any]:
+def _finding_json(file: CheckedFile, item: FileFinding, rank: int | None) -> dict[str, Any]:
     finding = item.finding
     return {
         "code": finding.code,
         "severity": item.severity.value,
         "message": finding.message,
         "target": finding.target,
-        "range": range_json(span(file, file.path, finding.range)),
-        "text": finding_words(file, item),
-        **_cell(file, finding.range),
+        "range": range_json(file_span(file, file.path, finding.range)),
+        "text": finding_source(file, item),
+        **_cell_json(file, finding.range),
         "count": finding.count,
         "calls": {one.region: list(one.numbers) for one in finding.calls},
         "related": [
             {
                 "path": shown_path(file, related.path),
-                "range": range_json(span(file, related.path, related.range)),
+                "range": range_json(file_span(file, related.path, related.range)),
                 "message": related.message,
             }
             for related in finding.related
@@ -185,7 +187,7 @@ def _finding(file: CheckedFile, item: FileFinding, rank: int | None) -> dict[str
             {**to_plain(cause), "path": shown_path(file, cause.path) if cause.path else ""}
             for cause in finding.causes
         ],
-        "cost": _cost(finding.cost, rank),
+        "cost": _cost_json(finding.cost, rank),
         "data": {
             "names": to_plain(finding.names),
             "evidence": to_plain(finding.evidence),
@@ -196,47 +198,47 @@ def _finding(file: CheckedFile, item: FileFinding, rank: int | None) -> dict[str
             "only": finding.only,
             "targets": list(item.targets),
             "mode": finding.mode,
-            "stack": [_frame(file, frame) for frame in finding.stack],
-            "fixes": [_fix(file, fix) for fix in finding.fixes],
+            "stack": [_frame_json(file, frame) for frame in finding.stack],
+            "fixes": [_fix_json(file, fix) for fix in finding.fixes],
         },
     }
 
 
-def _cell(file: CheckedFile, place: Range) -> dict[str, Any]:
-    """In a notebook, the number of the cell from 1 and the line in it from 0."""
-    cell = cell_of(file.path, file.text, place.start.line)
+def _cell_json(file: CheckedFile, place: Range) -> dict[str, Any]:
+    """Return the cell of a range in a notebook (from 1) and the line in the cell (from 0)."""
+    cell = find_cell_in_file(file.path, file.text, place.start.line)
     return {"cell": {"number": cell.cell, "line": cell.line}} if cell is not None else {}
 
 
-def _cost(cost: BreakCost | None, rank: int | None) -> dict[str, Any] | None:
-    """``rank`` is 1 for the costliest of the file."""
+def _cost_json(cost: BreakCost | None, rank: int | None) -> dict[str, Any] | None:
+    """Convert a cost to JSON data; ``rank`` is 1 for the costliest break of the file."""
     if cost is None:
         return None
     derived = {"separated": cost.separated, "worth_fixing": cost.worth_fixing}
     return {**to_plain(cost), **derived, "rank": rank}
 
 
-def _frame(file: CheckedFile, frame: Frame) -> dict[str, Any]:
+def _frame_json(file: CheckedFile, frame: Frame) -> dict[str, Any]:
     place = Range(Position(frame.line, frame.byte), Position(frame.line, frame.byte))
     return {
         "path": shown_path(file, frame.path),
         "function": frame.function,
         "line": frame.line,
-        "character": span(file, frame.path, place).character,
+        "character": file_span(file, frame.path, place).character,
         "text": frame.text,
     }
 
 
-def _fix(file: CheckedFile, fix: Fix) -> dict[str, Any]:
+def _fix_json(file: CheckedFile, fix: Fix) -> dict[str, Any]:
     edits = [
-        {"range": range_json(span(file, file.path, edit.range)), "text": edit.text}
+        {"range": range_json(file_span(file, file.path, edit.range)), "text": edit.text}
         for edit in fix.edits
     ]
     return {"title": fix.title, "edits": edits}
 
 
 def range_json(place: Span) -> dict[str, Any]:
-    """A range as LSP has it."""
+    """Convert a range to the JSON form of LSP."""
     return {
         "start": {"line": place.line, "character": place.character},
         "end": {"line": place.end_line, "character": place.end_character},

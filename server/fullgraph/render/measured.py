@@ -1,4 +1,4 @@
-"""How long targets take, for people and as JSON."""
+"""Format measured run times as text and as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def measured_document(path: str, timed: Sequence[Timed], *, current: bool) -> str:
-    """What an editor shows about a file; ``current``: it was measured as it is now."""
+    """Format the document about a file; ``current`` is false if the text was edited since."""
     name = PurePath(path).name
     if not timed:
         return f"{name} was not measured since it was opened. Measure a target; this follows.\n"
@@ -23,63 +23,67 @@ def measured_document(path: str, timed: Sequence[Timed], *, current: bool) -> st
     if not current:
         lines.append("The text was edited since.")
     lines += ["", measured_text(timed)]
-    titles = dict.fromkeys(fix.candidate.title for one in timed for fix in one.fixes)
+    titles = dict.fromkeys(fix.candidate.title for target in timed for fix in target.fixes)
     if titles:
         lines += ["", "The fixes:", *(f"  {title}" for title in titles)]
     return "\n".join(lines) + "\n"
 
 
 def measured_text(timed: Sequence[Timed], paint: Paint = PLAIN) -> str:
-    """A few lines for each target."""
-    return "\n".join(line for one in timed for line in _lines(one, paint))
+    """Format a few lines for each measured target."""
+    return "\n".join(line for target in timed for line in _target_lines(target, paint))
 
 
-def _lines(one: Timed, paint: Paint) -> list[str]:
-    on = f", {_where(one.plain)}" if one.plain.device else ""
-    rows = [paint(Style.STRONG, one.target) + paint(Style.DIM, f" ({one.inputs}), forward{on}")]
-    if one.plain.eager is not None:
-        rows.append(f"  {'eager':<16}{duration(one.plain.eager):>10}")
-    rows.append(_compiled("compiled", one.plain, one.plain))
-    if one.fixed is not None:
-        fixes = "the fix" if len(one.fixes) == 1 else f"{len(one.fixes)} fixes"
-        rows.append(_compiled(f"with {fixes}", one.fixed, one.plain))
+def _target_lines(target: Timed, paint: Paint) -> list[str]:
+    device = f", {_device_words(target.plain)}" if target.plain.device else ""
+    rows = [
+        paint(Style.STRONG, target.target)
+        + paint(Style.DIM, f" ({target.inputs}), forward{device}")
+    ]
+    if target.plain.eager is not None:
+        rows.append(f"  {'eager':<16}{duration(target.plain.eager):>10}")
+    rows.append(_compiled_line("compiled", target.plain, target.plain))
+    if target.fixed is not None:
+        fixes = "the fix" if len(target.fixes) == 1 else f"{len(target.fixes)} fixes"
+        rows.append(_compiled_line(f"with {fixes}", target.fixed, target.plain))
     return rows
 
 
-def _where(measurement: Measurement) -> str:
-    """On what it was measured, and that nothing is known of a GPU."""
+def _device_words(measurement: Measurement) -> str:
+    """Describe the device of a measurement; GPUs are not measured."""
     threads = amount(measurement.threads, "thread")
     return f"on the CPU with {threads}; nothing is measured on a GPU"
 
 
-def _compiled(name: str, one: Measurement, plain: Measurement) -> str:
-    if one.compiled is None:
-        return f"  {name:<16}not measured: {one.reason}"
+def _compiled_line(name: str, measurement: Measurement, plain: Measurement) -> str:
+    if measurement.compiled is None:
+        return f"  {name:<16}not measured: {measurement.reason}"
     times = ""
     if plain.eager:
-        times = f"  {plain.eager / one.compiled:.2f} times as fast as eager"
-    graphs, compiling = amount(one.graphs, "graph"), duration(one.compiling or 0.0)
-    return f"  {name:<16}{duration(one.compiled):>10}{times}, {graphs}, compiled in {compiling}"
+        times = f"  {plain.eager / measurement.compiled:.2f} times as fast as eager"
+    graphs, compiling = amount(measurement.graphs, "graph"), duration(measurement.compiling or 0.0)
+    time = f"{duration(measurement.compiled):>10}"
+    return f"  {name:<16}{time}{times}, {graphs}, compiled in {compiling}"
 
 
-def measured_json(one: Timed) -> dict[str, Any]:
-    """Times in seconds; null for what was not measured."""
+def measured_json(target: Timed) -> dict[str, Any]:
+    """Convert measurements to JSON data: times in seconds, null for what was not measured."""
     return {
-        "target": one.target,
-        "inputs": one.inputs,
-        "device": one.plain.device,
-        "threads": one.plain.threads,
-        "eager": one.plain.eager,
-        "compiled": _figures(one.plain),
-        "fixed": _figures(one.fixed) if one.fixed is not None else None,
-        "fixes": [fix.candidate.title for fix in one.fixes],
+        "target": target.target,
+        "inputs": target.inputs,
+        "device": target.plain.device,
+        "threads": target.plain.threads,
+        "eager": target.plain.eager,
+        "compiled": _figures_json(target.plain),
+        "fixed": _figures_json(target.fixed) if target.fixed is not None else None,
+        "fixes": [fix.candidate.title for fix in target.fixes],
     }
 
 
-def _figures(one: Measurement) -> dict[str, Any]:
+def _figures_json(measurement: Measurement) -> dict[str, Any]:
     return {
-        "seconds": one.compiled,
-        "compiling": one.compiling,
-        "graphs": one.graphs,
-        "reason": one.reason,
+        "seconds": measurement.compiled,
+        "compiling": measurement.compiling,
+        "graphs": measurement.graphs,
+        "reason": measurement.reason,
     }

@@ -1,4 +1,4 @@
-"""Colors of a terminal, or none."""
+"""Terminal colors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fullgraph.domain.codes import Severity
 
 
 class Style(enum.Enum):
-    """What a piece of text is; the value is its escape sequence's parameters."""
+    """Role of a piece of text; the value is the parameters of its escape sequence."""
 
     ERROR = "1;91"
     WARNING = "1;93"
@@ -23,7 +23,7 @@ class Style(enum.Enum):
     LINK = "4"
 
 
-OF_SEVERITY = {
+SEVERITY_STYLES = {
     Severity.ERROR: Style.ERROR,
     Severity.WARNING: Style.WARNING,
     Severity.INFORMATION: Style.INFORMATION,
@@ -33,7 +33,7 @@ OF_SEVERITY = {
 
 @dataclass(frozen=True)
 class Paint:
-    """How text may look: with colors or not, how wide prose and lines of code may get."""
+    """How text is displayed: with colors or without, and the columns of prose and of code lines."""
 
     color: bool = False
     width: int = 100

@@ -1,4 +1,5 @@
-"""Ranges of a checked file and of the files that its findings mention, in UTF-16 characters."""
+"""Convert ranges of a checked file, and of files that its findings mention, to UTF-16
+characters."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from fullgraph_engine.protocol import Position, Range
 
 @dataclass(frozen=True)
 class Span:
-    """A half-open range: zero-based lines, zero-based UTF-16 characters."""
+    """A half-open range of zero-based lines and UTF-16 characters."""
 
     line: int
     character: int
@@ -21,27 +22,27 @@ class Span:
     end_character: int
 
 
-def span(file: CheckedFile, path: str, place: Range) -> Span:
-    """A range in the file itself, or in another one as it is on disk now."""
-    text = file.text if path in (file.path, file.absolute) else _on_disk(path)
-    return span_in(text, place)
+def file_span(file: CheckedFile, path: str, place: Range) -> Span:
+    """Convert a range in the file itself, or in another file as it is on disk now."""
+    text = file.text if path in (file.path, file.absolute) else _read_positions(path)
+    return text_span(text, place)
 
 
-def span_in(text: TextPositions | None, place: Range) -> Span:
-    """A range of a text; in bytes where the text is not known."""
-    line, character = _character(text, place.start)
-    end_line, end_character = _character(text, place.end)
+def text_span(text: TextPositions | None, place: Range) -> Span:
+    """Convert a range of a text; if the text is unknown, characters are bytes."""
+    line, character = _utf16_position(text, place.start)
+    end_line, end_character = _utf16_position(text, place.end)
     return Span(line, character, end_line, end_character)
 
 
-def _character(text: TextPositions | None, position: Position) -> tuple[int, int]:
+def _utf16_position(text: TextPositions | None, position: Position) -> tuple[int, int]:
     if text is None:
         return position.line, position.byte
     return text.character(position, Encoding.UTF16)
 
 
 @functools.lru_cache(maxsize=64)
-def _on_disk(path: str) -> TextPositions | None:
+def _read_positions(path: str) -> TextPositions | None:
     try:
         return TextPositions(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -49,5 +50,5 @@ def _on_disk(path: str) -> TextPositions | None:
 
 
 def shown_path(file: CheckedFile, path: str) -> str:
-    """A path of an event, the file's own as the user gave it."""
+    """Return the path of an event for display; the checked file's as the user wrote it."""
     return file.path if path in (file.path, file.absolute) else path

@@ -1,4 +1,4 @@
-"""Repros in words: how one gets smaller, what became of it, and the text of an issue."""
+"""Describe repros: the progress of the reduction, its outcome, and the text of an issue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fullgraph.domain.repro import ReductionState, ReproOutcome
 from fullgraph_engine.protocol import Wanted
 from fullgraph_engine.protocol.repro import DATA
 
-_DEED = {
+_EFFECTS = {
     "graph-break": "`torch.compile` breaks the graph",
     "frame-skipped": "`torch.compile` skips a function",
     "op": "`torch.compile` meets an operator that does not suit it",
@@ -19,11 +19,11 @@ _DEED = {
     "recompile": "`torch.compile` recompiles",
     "trace": "`torch.compile` fails",
 }
-"""What happens, by the first part of a code."""
+"""Effect of a finding on torch.compile, by the first part of its code."""
 
 
 def reduction_words(state: ReductionState) -> str:
-    """``143 → 37 lines · 212 tried · 4.1 s``"""
+    """Describe the progress of a reduction: ``143 → 37 lines · 212 tried · 4.1 s``."""
     last = state.last
     if last is None:
         return "Starting"
@@ -39,7 +39,7 @@ def reduction_words(state: ReductionState) -> str:
 
 
 def outcome_words(outcome: ReproOutcome) -> str:
-    """``12 lines of 143, verified in a fresh Python · 212 tried · 4.1 s``"""
+    """Describe an outcome: ``12 lines of 143, verified in a fresh Python · 212 tried · 4.1 s``."""
     found = outcome.found
     if found is None:
         return ""
@@ -51,40 +51,42 @@ def outcome_words(outcome: ReproOutcome) -> str:
     return SEPARATOR.join(words)
 
 
-def description(wanted: Wanted) -> str:
-    """What a repro shows, in one sentence."""
+def repro_sentence(wanted: Wanted) -> str:
+    """Describe in one sentence what a repro shows."""
     if wanted.backend:
         failing = "gives other numbers than eager" if wanted.accuracy else "fails"
         return f'`torch.compile(backend="{wanted.backend}")` {failing}.'
     message = wanted.message.strip().split("\n", 1)[0].rstrip(".")
-    # Without an id the code is a name that only fullgraph gives.
+    # Only fullgraph uses codes without an id.
     identity = codes.graph_break_id(wanted.code)
-    deed = _DEED.get(wanted.code.partition("/")[0], "`torch.compile` does something unexpected")
-    deed += f" ({identity})" if identity else ""
-    return f"{deed}: {message}." if message else f"{deed}."
+    effect = _EFFECTS.get(
+        wanted.code.partition("/")[0], "`torch.compile` does something unexpected"
+    )
+    effect += f" ({identity})" if identity else ""
+    return f"{effect}: {message}." if message else f"{effect}."
 
 
 def issue_text(outcome: ReproOutcome) -> str:
-    """Markdown to paste into an issue: what happens, the script, its output, the environment."""
+    """Return Markdown for an issue: a description, the script, its output and the environment."""
     found = outcome.found
-    parts = [description(outcome.wanted)]
+    parts = [repro_sentence(outcome.wanted)]
     if found is not None:
         if not outcome.verified:
             parts.append(f"The script has not been verified: {outcome.reason}")
-        parts.append(_fenced(found.script, "python"))
+        parts.append(_fence_text(found.script, "python"))
         if found.data:
             listed = listing([f"`{DATA}/{name}`" for name in found.data])
             parts.append(f"It needs what is attached: {listed}.")
         if found.output.strip():
-            parts += ["It prints:", _fenced(found.output)]
+            parts += ["It prints:", _fence_text(found.output)]
         if found.environment.strip():
-            environment = _fenced(found.environment)
+            environment = _fence_text(found.environment)
             parts.append(f"<details><summary>Environment</summary>\n\n{environment}\n\n</details>")
     return "\n\n".join(parts) + "\n"
 
 
 def outcome_json(outcome: ReproOutcome, path: str) -> dict[str, Any]:
-    """For programs. ``path`` is where the script is, empty if it is nowhere."""
+    """Convert an outcome to JSON data; ``path`` is where the script was saved, or empty."""
     found = outcome.found
     return {
         "verified": outcome.verified,
@@ -103,8 +105,8 @@ def outcome_json(outcome: ReproOutcome, path: str) -> dict[str, Any]:
     }
 
 
-def _fenced(text: str, language: str = "") -> str:
-    """In a fence longer than any in the text."""
+def _fence_text(text: str, language: str = "") -> str:
+    """Put a text into a code fence longer than any fence in the text."""
     longest = max((len(ticks) for ticks in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text.strip()}\n{fence}"

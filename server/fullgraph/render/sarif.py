@@ -1,4 +1,5 @@
-"""SARIF 2.1.0, for code scanning services. Lines and UTF-16 columns count from one."""
+"""Format a check as SARIF 2.1.0 for code scanning services. Lines and UTF-16 columns count from
+one."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from fullgraph.domain.calls import headline
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.guard_names import other_names
-from fullgraph.render.checked import Checked, CheckedFile
-from fullgraph.render.json import dump
-from fullgraph.render.places import Span, shown_path, span
+from fullgraph.render.checked import CheckedFile, CheckResults
+from fullgraph.render.json import dump_json
+from fullgraph.render.places import Span, file_span, shown_path
 from fullgraph_engine.protocol import Fix, Frame, Position, Range
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -30,8 +31,8 @@ _LEVELS = {
 }
 
 
-def check_sarif(checked: Checked) -> str:
-    """The results of a check as SARIF text with one run; problems are notifications of the tool."""
+def check_sarif(checked: CheckResults) -> str:
+    """Format the results of a check as SARIF with one run; problems become tool notifications."""
     rules = sorted({item.finding.code for item in checked.findings()})
     indices = {rule: index for index, rule in enumerate(rules)}
     run = {
@@ -41,7 +42,7 @@ def check_sarif(checked: Checked) -> str:
                 "version": __version__,
                 "semanticVersion": __version__,
                 "informationUri": _HOME,
-                "rules": [_rule(code) for code in rules],
+                "rules": [_rule_json(code) for code in rules],
             }
         },
         "invocations": [
@@ -51,50 +52,50 @@ def check_sarif(checked: Checked) -> str:
             }
         ],
         "columnKind": "utf16CodeUnits",
-        "artifacts": [{"location": _artifact(file.path)} for file in checked.files],
+        "artifacts": [{"location": _artifact_json(file.path)} for file in checked.files],
         "results": [
-            _result(file, item, indices[item.finding.code])
+            _result_json(file, item, indices[item.finding.code])
             for file in checked.files
             for item in file.findings
         ],
     }
-    return dump({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]})
+    return dump_json({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
-def _rule(code: str) -> dict[str, Any]:
-    row = codes.row(code)
+def _rule_json(code: str) -> dict[str, Any]:
+    row = codes.find_row(code)
     return {
         "id": code,
         "shortDescription": {"text": row.title},
         "fullDescription": {"text": row.help or row.title},
         "help": {"text": row.help or row.title, "markdown": row.help or row.title},
-        "helpUri": codes.href(code) or _HOME,
+        "helpUri": codes.documentation_url(code) or _HOME,
         "defaultConfiguration": {"level": _LEVELS[row.severity]},
         "properties": {"tags": ["torch.compile", code.partition("/")[0]]},
     }
 
 
-def _notifications(checked: Checked) -> Iterable[dict[str, Any]]:
+def _notifications(checked: CheckResults) -> Iterable[dict[str, Any]]:
     for problem in checked.problems:
         yield {"level": "error", "message": {"text": problem}}
     for file in checked.files:
-        place = [{"physicalLocation": {"artifactLocation": _artifact(file.path)}}]
+        place = [{"physicalLocation": {"artifactLocation": _artifact_json(file.path)}}]
         if file.problem:
             yield {"level": "error", "message": {"text": file.problem}, "locations": place}
         for note in file.notes:
             yield {"level": "note", "message": {"text": note}, "locations": place}
 
 
-def _result(file: CheckedFile, item: FileFinding, rule: int) -> dict[str, Any]:
+def _result_json(file: CheckedFile, item: FileFinding, rule: int) -> dict[str, Any]:
     finding = item.finding
     result: dict[str, Any] = {
         "ruleId": finding.code,
         "ruleIndex": rule,
         "level": _LEVELS[item.severity],
-        "message": {"text": _message(item)},
-        "locations": [_location(file, file.path, finding.range)],
+        "message": {"text": _message_text(item)},
+        "locations": [_location_json(file, file.path, finding.range)],
         "occurrenceCount": max(1, finding.count),
-        "partialFingerprints": {"fullgraph/v1": _fingerprint(file, item)},
+        "partialFingerprints": {"fullgraph/v1": _finding_fingerprint(file, item)},
         "properties": {
             "targets": list(item.targets),
             "mode": finding.mode,
@@ -106,20 +107,20 @@ def _result(file: CheckedFile, item: FileFinding, rule: int) -> dict[str, Any]:
         result["relatedLocations"] = [
             {
                 "id": number,
-                **_location(file, related.path, related.range),
+                **_location_json(file, related.path, related.range),
                 "message": {"text": related.message},
             }
             for number, related in enumerate(finding.related, start=1)
         ]
     if len(finding.stack) > 1:
-        steps = [{"location": _frame(file, frame)} for frame in finding.stack]
+        steps = [{"location": _frame_json(file, frame)} for frame in finding.stack]
         result["codeFlows"] = [{"threadFlows": [{"locations": steps}]}]
     if finding.fixes:
-        result["fixes"] = [_fix(file, fix) for fix in finding.fixes]
+        result["fixes"] = [_fix_json(file, fix) for fix in finding.fixes]
     return result
 
 
-def _message(item: FileFinding) -> str:
+def _message_text(item: FileFinding) -> str:
     finding = item.finding
     hints = [f"Hint: {hint}" for hint in finding.hints]
     also = [f"Also: {name}" for name in other_names(finding)]
@@ -127,47 +128,47 @@ def _message(item: FileFinding) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _fingerprint(file: CheckedFile, item: FileFinding) -> str:
-    """The same while the line stays as it is, wherever it moves to."""
+def _finding_fingerprint(file: CheckedFile, item: FileFinding) -> str:
+    """Return a hash of a finding that does not change when its line moves."""
     finding = item.finding
     line = file.text.line(finding.range.start.line).strip()
     parts = (finding.code, finding.message, line)
     return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:32]
 
 
-def _location(file: CheckedFile, path: str, place: Range) -> dict[str, Any]:
+def _location_json(file: CheckedFile, path: str, place: Range) -> dict[str, Any]:
     return {
         "physicalLocation": {
-            "artifactLocation": _artifact(shown_path(file, path)),
-            "region": _region(span(file, path, place)),
+            "artifactLocation": _artifact_json(shown_path(file, path)),
+            "region": _region_json(file_span(file, path, place)),
         }
     }
 
 
-def _frame(file: CheckedFile, frame: Frame) -> dict[str, Any]:
+def _frame_json(file: CheckedFile, frame: Frame) -> dict[str, Any]:
     start = Position(frame.line, frame.byte)
     known = frame.end_byte >= 0
     last = frame.end_line if frame.end_line >= 0 else frame.line
     end = Position(last, frame.end_byte) if known else start
-    location = _location(file, frame.path, Range(start, end))
+    location = _location_json(file, frame.path, Range(start, end))
     if not known:
         location["physicalLocation"]["region"] = {"startLine": frame.line + 1}
     return {**location, "message": {"text": f"in {frame.function}"}}
 
 
-def _fix(file: CheckedFile, fix: Fix) -> dict[str, Any]:
+def _fix_json(file: CheckedFile, fix: Fix) -> dict[str, Any]:
     replacements = [
         {
-            "deletedRegion": _region(span(file, file.path, edit.range)),
+            "deletedRegion": _region_json(file_span(file, file.path, edit.range)),
             "insertedContent": {"text": edit.text},
         }
         for edit in fix.edits
     ]
-    change = {"artifactLocation": _artifact(file.path), "replacements": replacements}
+    change = {"artifactLocation": _artifact_json(file.path), "replacements": replacements}
     return {"description": {"text": fix.title}, "artifactChanges": [change]}
 
 
-def _region(place: Span) -> dict[str, int]:
+def _region_json(place: Span) -> dict[str, int]:
     return {
         "startLine": place.line + 1,
         "startColumn": place.character + 1,
@@ -176,8 +177,9 @@ def _region(place: Span) -> dict[str, int]:
     }
 
 
-def _artifact(path: str) -> dict[str, str]:
-    """An absolute path becomes a URI; a relative one stays relative to where the check ran."""
+def _artifact_json(path: str) -> dict[str, str]:
+    """Return the location of a file: a URI for an absolute path, else relative to the check's
+    folder."""
     if Path(path).is_absolute():
         return {"uri": Path(path).as_uri()}
     return {"uri": quote(Path(path).as_posix())}

@@ -1,51 +1,54 @@
-"""Values that were seen, in words: for the end of a line, and for a page."""
+"""Describe traced values for a page."""
 
 from __future__ import annotations
 
-from fullgraph.domain.shapes import _times
+from fullgraph.domain.shapes import times_words
 from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeSeen
 
 MOST_SHOWN = 12
-"""Distinct values on a page."""
+"""Maximum number of distinct values on a page."""
 
 
-def page(place: PlaceShapes, shown: str = "") -> str:
-    """All that is known of the values of a place, in Markdown. ``shown`` is its code."""
+def values_page(place: PlaceShapes, shown: str = "") -> str:
+    """Describe the traced values of a place in Markdown; ``shown`` is its code."""
     head = f"`{shown}` " if shown and "`" not in shown else ""
     if len(place.values) == 1:
         value = place.values[0]
         times = f", {value.count} times" if value.count > 1 else ""
         equals = "=" if value.kind == "constant" else ":"
-        return _lines(f"{head}{equals} `{value.text}`{_constant(value)}{times}", _details(value))
+        return _join_details(
+            f"{head}{equals} `{value.text}`{_constant_words(value)}{times}", _value_details(value)
+        )
     different = f"{len(place.values)} different" if not place.left_out else "many different"
     lines = [f"{head}had {different} values, {place.count} in all:"]
     for value in place.values[:MOST_SHOWN]:
-        times = f" {_times(value.count)}" if value.count > 1 else ""
-        details = " · ".join(_details(value))
+        times = f" {times_words(value.count)}" if value.count > 1 else ""
+        details = " · ".join(_value_details(value))
         lines.append(
-            f"- `{value.text}`{_constant(value)}{times}" + (f" · {details}" if details else "")
+            f"- `{value.text}`{_constant_words(value)}{times}"
+            + (f" · {details}" if details else "")
         )
     if len(place.values) > MOST_SHOWN:
         lines.append(f"- and {len(place.values) - MOST_SHOWN} more")
     return "\n".join(lines)
 
 
-def plain(markdown: str) -> str:
-    """For clients that read no Markdown."""
+def strip_markdown(markdown: str) -> str:
+    """Convert Markdown to plain text for clients that do not support it."""
     return markdown.replace("`", "").replace("**", "").replace("\n\n", "\n")
 
 
-def _constant(value: ShapeSeen) -> str:
+def _constant_words(value: ShapeSeen) -> str:
     if value.kind != "constant":
         return ""
     return f" (constant: guarded as `{value.source}`)" if value.source else " (constant)"
 
 
-def _lines(first: str, details: list[str]) -> str:
+def _join_details(first: str, details: list[str]) -> str:
     return first + (f"\n\n{' · '.join(details)}" if details else "")
 
 
-def _details(value: ShapeSeen) -> list[str]:
+def _value_details(value: ShapeSeen) -> list[str]:
     details = []
     if value.concrete:
         details.append(f"here `{value.concrete}`")

@@ -1,4 +1,4 @@
-"""User stacks: the frames of the user's own code in full, those of libraries as a count."""
+"""Fold user stacks: frames of user code in full, frames of libraries as a count."""
 
 from __future__ import annotations
 
@@ -6,44 +6,45 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from fullgraph.domain.paths import below, short_path
+from fullgraph.domain.paths import match_library_folder, short_path
 from fullgraph_engine.protocol import Frame
 
 
 @dataclass(frozen=True)
-class Folded:
-    """Neighboring library frames that are not shown. ``package`` is where the last one is."""
+class FoldedFrames:
+    """Consecutive library frames, folded into one line; ``package`` contains the innermost
+    frame."""
 
     count: int
     package: str
 
 
 def is_library(path: str) -> bool:
-    """Whether a frame belongs to something installed, or to no file at all."""
-    return path.startswith("<") or below(path) is not None
+    """Whether a path is in an installed package, or is not a file."""
+    return path.startswith("<") or match_library_folder(path) is not None
 
 
-def folded(frames: Sequence[Frame]) -> list[Frame | Folded]:
-    """Frames with runs of library frames replaced by a count.
+def fold_stack(frames: Sequence[Frame]) -> list[Frame | FoldedFrames]:
+    """Replace library frames by a count.
 
-    What libraries did before they came to the user's code says nothing and is dropped. The
-    innermost frame is never folded: where it is a library's, it is what there is to know.
+    Library frames before the first user frame are dropped. The innermost frame is never folded,
+    because it is where the finding is.
     """
-    shown: list[Frame | Folded] = []
+    shown: list[Frame | FoldedFrames] = []
     outermost = next((i for i, frame in enumerate(frames) if not is_library(frame.path)), 0)
     frames = frames[outermost:]
     for index, frame in enumerate(frames):
         last = shown[-1] if shown else None
         if not is_library(frame.path) or index == len(frames) - 1:
             shown.append(frame)
-        elif isinstance(last, Folded):
-            shown[-1] = Folded(last.count + 1, _package(frame.path))
+        elif isinstance(last, FoldedFrames):
+            shown[-1] = FoldedFrames(last.count + 1, _package_name(frame.path))
         else:
-            shown.append(Folded(1, _package(frame.path)))
+            shown.append(FoldedFrames(1, _package_name(frame.path)))
     return shown
 
 
-def _package(path: str) -> str:
+def _package_name(path: str) -> str:
     if path.startswith("<"):
         return path
     return PurePath(short_path(path)).parts[0].removesuffix(".py")

@@ -1,4 +1,4 @@
-"""One line on how a target was traced, for a terminal and for a code lens."""
+"""Summarize the run of a target in one line, for a terminal and for a code lens."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from fullgraph.domain.phrases import SEPARATOR, amount, seconds
 from fullgraph_engine.protocol import ProbeInfo, TargetReport
 
 MOST_CLAUSE = 48
-"""Characters of an error in the title of a lens."""
+"""Maximum number of characters of an error in the title of a code lens."""
 MOST_INPUTS = 64
-"""Characters of the inputs there."""
+"""Maximum number of characters of the inputs in the title of a code lens."""
 
 
 def target_line(report: TargetReport) -> str:
-    """``3 graphs · 13 ops · 2 breaks · 41 guards · f32[4, 16] from get_inputs · fake · 0.52 s``."""
+    """Summarize a run: ``3 graphs · 13 ops · 2 breaks · 41 guards · f32[4, 16] from get_inputs ·
+    fake · 0.52 s``."""
     if report.status == "no-probe":
         return _untraced_words(report)
-    facts = list(_outcome(report))
+    facts = list(_outcome_words(report))
     if report.status == "traced" and _is_inside(report):
-        facts += _breaks(report)
+        facts += _break_words(report)
     elif report.status == "traced":
         facts += [
             amount(report.graphs, "graph"),
             amount(report.ops, "op"),
-            *_breaks(report),
+            *_break_words(report),
             amount(report.guards, "guard"),
         ]
-    facts += _origin(report)
+    facts += _origin_words(report)
     if report.lines:
         facts.append(lines_words(report))
     if report.chosen:
@@ -38,7 +39,7 @@ def target_line(report: TargetReport) -> str:
 
 
 def _is_inside(report: TargetReport) -> bool:
-    """Whether Dynamo traced a target as part of a region, whose graphs are counted there."""
+    """Whether Dynamo traced a target as part of a region, which counts its graphs."""
     return report.region is None and bool(report.compiled)
 
 
@@ -49,50 +50,49 @@ def _untraced_words(report: TargetReport) -> str:
 
 
 def lens_title(report: TargetReport, *, with_probe: bool = True) -> str:
-    """``3 graphs · 2 breaks · f32[4, 16] from get_inputs``; guards have a lens of their own.
+    """Summarize a run for a code lens: ``3 graphs · 2 breaks · f32[4, 16] from get_inputs``.
 
-    Short where the run failed: ``lens_tooltip`` has the rest. ``with_probe`` is false where the
-    probe stands right below.
+    Guards have a lens of their own. Errors are cut; ``lens_tooltip`` has the full text.
+    ``with_probe`` is false if the probe comment is right below the lens.
     """
     if report.status == "no-probe":
         return _untraced_words(report)
-    facts = [_clause(words) for words in _outcome(report)]
+    facts = [_cut_message(words) for words in _outcome_words(report)]
     if report.status == "traced":
         graphs = [] if _is_inside(report) else [amount(report.graphs, "graph")]
-        facts += [*graphs, *_breaks(report)]
+        facts += [*graphs, *_break_words(report)]
     if report.probe is not None and report.probe.origin == "program":
-        facts += _origin(report)
+        facts += _origin_words(report)
     elif with_probe and report.probe is not None:
         facts.append(_with_source(report.probe, _brief_inputs(report.probe)))
     return SEPARATOR.join(facts)
 
 
-def _clause(words: str, most: int = MOST_CLAUSE) -> str:
-    """The beginning of a message, as far as a title has room for it."""
+def _cut_message(words: str, most: int = MOST_CLAUSE) -> str:
+    """Cut a message at a space after at most ``most`` characters."""
     if len(words) <= most:
         return words
     return words[:most].rpartition(" ")[0].rstrip(",;:") + " …"
 
 
 def _brief_inputs(probe: ProbeInfo) -> str:
-    """Inputs as far as a title has room for them; rather without a constructor's."""
+    """Return inputs short enough for a title; the constructor's arguments are left out first."""
     inputs = probe_inputs(probe)
     if len(inputs) > MOST_INPUTS and probe.init:
         inputs = probe_inputs(replace(probe, init="…"))
-    return _clause(inputs, MOST_INPUTS)
+    return _cut_message(inputs, MOST_INPUTS)
 
 
 def lines_words(report: TargetReport) -> str:
-    """``lines traced 41 of 52``; empty where that is not known."""
+    """Describe the traced lines: ``lines traced 41 of 52``; empty if unknown."""
     if not report.lines or report.lines_traced is None:
         return ""
     return f"lines traced {report.lines_traced:,} of {report.lines:,}"
 
 
 def lens_tooltip(report: TargetReport) -> str:
-    """What a title leaves out of an error and of inputs, how much of the code was traced, on which
-    paths."""
-    found = [words for words in _outcome(report) if _clause(words) != words]
+    """Return what the title leaves out: full errors and inputs, traced lines, and traced paths."""
+    found = [words for words in _outcome_words(report) if _cut_message(words) != words]
     if (probe := report.probe) is not None and _brief_inputs(probe) != probe_inputs(probe):
         found.append(probe_inputs(probe))
     found += [lines_words(report)] if report.lines else []
@@ -100,14 +100,14 @@ def lens_tooltip(report: TargetReport) -> str:
 
 
 def paths_words(report: TargetReport) -> list[str]:
-    """``also in eval mode``, and what was not traced with the reason."""
+    """Describe the alternative paths: ``also in eval mode``, and untraced paths with the reason."""
     traced = [path.words for path in report.paths if path.status == "traced"]
     left = [f"not {path.words}: {path.reason}" for path in report.paths if path.status != "traced"]
     return [f"also {'; '.join(traced)}", *left] if traced else left
 
 
 def probe_words(probe: ProbeInfo) -> str:
-    """``f32[4, 16] from get_inputs``, with constructor arguments before it."""
+    """Describe a probe: ``f32[4, 16] from get_inputs``, with constructor arguments before it."""
     return _with_source(probe, probe_inputs(probe))
 
 
@@ -118,13 +118,13 @@ def _with_source(probe: ProbeInfo, inputs: str) -> str:
 
 
 def probe_inputs(probe: ProbeInfo) -> str:
-    """``init(dim=16) f32[4, 16]``, as far as it is notation."""
+    """Return the inputs of a probe in probe notation: ``init(dim=16) f32[4, 16]``."""
     inputs = probe.inputs or "no inputs"
     return f"init({probe.init}) {inputs}" if probe.init else inputs
 
 
-def _outcome(report: TargetReport) -> Iterable[str]:
-    # The error may be a whole report; its first line is the sentence.
+def _outcome_words(report: TargetReport) -> Iterable[str]:
+    # The error may have many lines; the first one is the message.
     error = (report.error or "").strip().split("\n", 1)[0]
     if report.status == "failed":
         yield f"failed: {error}" if error else "failed"
@@ -136,8 +136,8 @@ def _outcome(report: TargetReport) -> Iterable[str]:
         yield "cancelled"
 
 
-def _breaks(report: TargetReport) -> Iterable[str]:
-    # Where nothing was captured, the absence of breaks means nothing.
+def _break_words(report: TargetReport) -> Iterable[str]:
+    # Without graphs, the absence of breaks means nothing.
     captured = report.graphs != 0 or report.region is None
     if report.breaks != 0 or captured:
         yield amount(report.breaks, "break")
@@ -149,8 +149,9 @@ def _breaks(report: TargetReport) -> Iterable[str]:
         yield amount(report.recompiles, "recompile")
 
 
-def _origin(report: TargetReport) -> list[str]:
-    """The inputs of a target, or how often a program called it and with which options."""
+def _origin_words(report: TargetReport) -> list[str]:
+    """Describe the inputs of a target; for a program, the number of calls and the compile
+    options."""
     if report.probe is None:
         return []
     if report.probe.origin != "program":

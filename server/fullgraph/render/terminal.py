@@ -1,4 +1,4 @@
-"""Findings for people: code frames, the reason, hints, the way there, and a line per target."""
+"""Format findings for a terminal: code, explanation, hints and stack, then a line per target."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fullgraph.domain.calls import calls_clause, headline
-from fullgraph.domain.causes import costliest
+from fullgraph.domain.causes import rank_by_cost
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.guard_names import other_names
-from fullgraph.domain.notebooks import cell_of
+from fullgraph.domain.notebooks import find_cell_in_file
 from fullgraph.domain.paths import short_path
 from fullgraph.domain.phrases import amount, listing, seconds
 from fullgraph.domain.positions import TextPositions
 from fullgraph.render import cells
-from fullgraph.render.breaks import cause_words, clause
-from fullgraph.render.checked import Checked, CheckedFile
-from fullgraph.render.excerpt import Excerpt, margin
+from fullgraph.render.breaks import cause_words, cost_clause
+from fullgraph.render.checked import CheckedFile, CheckResults
+from fullgraph.render.excerpt import Excerpt, margin_width
 from fullgraph.render.measured import measured_text
-from fullgraph.render.paint import OF_SEVERITY, PLAIN, Paint, Style
-from fullgraph.render.stack import Folded, folded, is_library
+from fullgraph.render.paint import PLAIN, SEVERITY_STYLES, Paint, Style
+from fullgraph.render.stack import FoldedFrames, fold_stack, is_library
 from fullgraph.render.summary import target_line
 from fullgraph.render.timings import timings_text
 from fullgraph_engine.protocol import Finding, Fix, Frame, Related
 
 _MOST_COSTLY = 3
-"""Graph breaks of a file that its summary names."""
+"""Maximum number of expensive graph breaks in the summary of a file."""
 
 
 @dataclass(frozen=True)
 class FindingFile:
-    """The file that a finding is in: its name as shown, as the engine knows it, and its text."""
+    """The file of a finding: its path as shown, its path in the engine, and its text."""
 
     path: str
     absolute: str
     text: TextPositions
 
-    def shown(self, path: str) -> str:
-        """Any path the way this file's is shown."""
+    def display_path(self, path: str) -> str:
+        """Return any path in the same form as the path of this file."""
         if path in (self.absolute, self.path):
             return self.path
         folder = self.absolute.removesuffix(self.path) if self.absolute != self.path else ""
@@ -48,12 +48,13 @@ class FindingFile:
 
 
 def finding_text(item: FileFinding, place: FindingFile, paint: Paint = PLAIN) -> str:
-    """A finding in full, as in ``fullgraph check`` and in the ``rendered`` data of a diagnostic."""
-    return "\n".join(_finding(item, place, paint))
+    """Format a finding in full, for ``fullgraph check`` and the ``rendered`` data of a
+    diagnostic."""
+    return "\n".join(_finding_lines(item, place, paint))
 
 
 def file_text(file: CheckedFile, paint: Paint = PLAIN, *, quiet: bool = False) -> str:
-    """Everything about one file; empty where there is nothing to say."""
+    """Format all results of a file; empty if there are none."""
     place = FindingFile(file.path, file.absolute, file.text)
     firsts = (item for item in file.findings if item.same_as is None)
     blocks = [finding_text(item, place, paint) for item in firsts]
@@ -66,12 +67,12 @@ def file_text(file: CheckedFile, paint: Paint = PLAIN, *, quiet: bool = False) -
     return "\n\n".join(blocks)
 
 
-def check_text(checked: Checked, paint: Paint = PLAIN) -> str:
-    """The last line: how much was found, and in how much."""
-    counts = checked.severities()
+def check_text(checked: CheckResults, paint: Paint = PLAIN) -> str:
+    """Format the last line of a check: the number of findings, targets and files."""
+    counts = checked.count_severities()
     found = [
-        paint(OF_SEVERITY[severity], _findings(counts[severity], severity))
-        for severity in OF_SEVERITY
+        paint(SEVERITY_STYLES[severity], _count_words(counts[severity], severity))
+        for severity in SEVERITY_STYLES
         if counts.get(severity)
     ]
     words = "No new findings" if checked.known else "No findings"
@@ -79,145 +80,145 @@ def check_text(checked: Checked, paint: Paint = PLAIN) -> str:
         words += " in what could be checked"
     nothing = paint(Style.STRONG, words)
     head = f"Found {listing(found)}" if found else nothing
-    rest = f"; {', '.join(_extent(checked))}."
+    rest = f"; {', '.join(_extent_words(checked))}."
     return head + paint(Style.DIM, rest)
 
 
-def _finding(item: FileFinding, place: FindingFile, paint: Paint) -> Iterator[str]:
+def _finding_lines(item: FileFinding, place: FindingFile, paint: Paint) -> Iterator[str]:
     finding = item.finding
-    style = OF_SEVERITY.get(item.severity, Style.HINT)
+    style = SEVERITY_STYLES.get(item.severity, Style.HINT)
     first, *more = cells.printable_lines(headline(finding)) or [""]
     yield (
         paint(style, f"{item.severity.value}[{finding.code}]")
         + paint(Style.STRONG, ": ")
         + paint(Style.STRONG, first)
     )
-    excerpt = Excerpt(paint, _margin(item))
+    excerpt = Excerpt(paint, _finding_margin(item))
     start = finding.range.start
     column = place.text.column(start) + 1
     arrow = " " * excerpt.margin + paint(Style.GUTTER, "-->")
     line = _line_words(place, start.line)
     yield f"{arrow} {cells.printable(place.path)}:{line}:{column}"
-    marked = excerpt.mark(place.text, finding.range, style)
-    yield from marked or [excerpt.gutter()]
-    notes = _Notes(excerpt)
+    marked = excerpt.mark_range(place.text, finding.range, style)
+    yield from marked or [excerpt.draw_gutter()]
+    notes = _NoteLines(excerpt)
     explanation = finding.explanation.strip()
     if more:
-        yield from notes.plain("\n".join(more))
+        yield from notes.unnamed_note("\n".join(more))
     if explanation and explanation != first:
-        yield from notes.plain(explanation)
+        yield from notes.unnamed_note(explanation)
     for hint in finding.hints:
-        yield from notes.named("hint", hint)
+        yield from notes.named_note("hint", hint)
     for name in other_names(finding):
-        yield from notes.named("also", name)
+        yield from notes.named_note("also", name)
     if finding.context:
-        yield from notes.named("context", finding.context, Style.DIM)
-    yield from _stack(finding.stack, place, notes)
-    yield from _related(item, place, notes)
-    for note in (*finding.notes, *_reach(item)):
-        yield from notes.named("note", note)
+        yield from notes.named_note("context", finding.context, Style.DIM)
+    yield from _stack_lines(finding.stack, place, notes)
+    yield from _related_lines(item, place, notes)
+    for note in (*finding.notes, *_reach_words(item)):
+        yield from notes.named_note("note", note)
     for cause in finding.causes:
         if item.also or cause.kind != "place":
-            yield from notes.named("cause", cause_words(cause, start.line, place.shown))
+            yield from notes.named_note("cause", cause_words(cause, start.line, place.display_path))
     if item.also:
         shown = [
             f"{other.start.line + 1}:{place.text.column(other.start) + 1}" for other in item.also
         ]
-        yield from notes.named("also", f"the same cause breaks graphs at {listing(shown)}")
+        yield from notes.named_note("also", f"the same cause breaks graphs at {listing(shown)}")
     if finding.cost is not None:
-        yield from notes.named("cost", clause(finding.cost))
+        yield from notes.named_note("cost", cost_clause(finding.cost))
     for fix in _shown_fixes(finding):
-        yield from _fix(fix, place, excerpt, notes)
+        yield from _fix_lines(fix, place, excerpt, notes)
     if item.href:
-        yield from notes.named("help", item.href, Style.LINK)
+        yield from notes.named_note("help", item.href, Style.LINK)
 
 
-class _Notes:
-    """The lines below an excerpt, each kind behind its own word."""
+class _NoteLines:
+    """Formats the lines below an excerpt; each kind of note has a name in front."""
 
     def __init__(self, excerpt: Excerpt) -> None:
         self._excerpt = excerpt
         self.paint = excerpt.paint
 
-    def plain(self, text: str) -> Iterator[str]:
-        yield from self._lines("", text, None)
+    def unnamed_note(self, text: str) -> Iterator[str]:
+        yield from self._wrap_note("", text, None)
 
-    def named(self, name: str, text: str, style: Style | None = None) -> Iterator[str]:
-        yield from self._lines(f"{name}: ", text, style)
+    def named_note(self, name: str, text: str, style: Style | None = None) -> Iterator[str]:
+        yield from self._wrap_note(f"{name}: ", text, style)
 
-    def rows(self, name: str, rows: list[str]) -> Iterator[str]:
-        """Lines that are laid out already."""
+    def note_rows(self, name: str, rows: list[str]) -> Iterator[str]:
+        """Yield formatted lines, with the name before the first."""
         head = f"{name}: "
         for number, row in enumerate(rows):
             lead = self.paint(Style.STRONG, head) if number == 0 else " " * len(head)
-            yield (self._sign(number == 0) + f" {lead}{row}").rstrip()
+            yield (self._margin_sign(number == 0) + f" {lead}{row}").rstrip()
 
-    def _lines(self, head: str, text: str, style: Style | None) -> Iterator[str]:
+    def _wrap_note(self, head: str, text: str, style: Style | None) -> Iterator[str]:
         room = max(40, self.paint.width - self._excerpt.margin - 3 - len(head))
         lines = [part for line in cells.printable_lines(text) for part in cells.wrap(line, room)]
         for number, line in enumerate(lines):
             lead = self.paint(Style.STRONG, head) if number == 0 else " " * len(head)
             body = self.paint(style, line) if style is not None else line
-            yield (self._sign(number == 0) + f" {lead}{body}").rstrip()
+            yield (self._margin_sign(number == 0) + f" {lead}{body}").rstrip()
 
-    def _sign(self, first: bool) -> str:
-        return self._excerpt.gutter("=" if first else " ")
+    def _margin_sign(self, first: bool) -> str:
+        return self._excerpt.draw_gutter("=" if first else " ")
 
 
-def _stack(frames: tuple[Frame, ...], place: FindingFile, notes: _Notes) -> Iterator[str]:
+def _stack_lines(frames: tuple[Frame, ...], place: FindingFile, notes: _NoteLines) -> Iterator[str]:
     paint = notes.paint
     rows: list[str] = []
-    shown = folded(frames)
-    # One frame is the line that is shown already.
+    shown = fold_stack(frames)
+    # A single frame is the line in the excerpt.
     for number, frame in enumerate(shown if len(shown) > 1 else ()):
-        if isinstance(frame, Folded):
+        if isinstance(frame, FoldedFrames):
             words = f"{amount(frame.count, 'frame')} of {frame.package}"
             rows.append(paint(Style.DIM, f"... {words}"))
             continue
         own = frame.path in (place.absolute, place.path)
         line = _line_words(place, frame.line) if own else str(frame.line + 1)
-        where = f"{place.shown(frame.path)}:{line}"
+        where = f"{place.display_path(frame.path)}:{line}"
         head = f"{cells.printable(where)} in {cells.printable(frame.function)}"
-        # The last line is that of the excerpt, unless it is in another file.
+        # The excerpt shows the code of the innermost frame, unless the frame is in another file.
         repeated = number == len(shown) - 1 and frame.path == place.absolute
-        code = "" if repeated else cells.printable(_source(frame, place).strip())
+        code = "" if repeated else cells.printable(_frame_source(frame, place).strip())
         rows.append(paint(Style.DIM, head) if is_library(frame.path) else head)
         if code:
             room = max(40, paint.width - 16)
             part = cells.crop(code, 0, room)
             rows.append(paint(Style.DIM, "  " + part.text + ("…" if part.after else "")))
-    yield from notes.rows("stack", rows)
+    yield from notes.note_rows("stack", rows)
 
 
-def _source(frame: Frame, place: FindingFile) -> str:
+def _frame_source(frame: Frame, place: FindingFile) -> str:
     if frame.text or frame.path != place.absolute:
         return frame.text
     return place.text.line(frame.line)
 
 
-def _related(item: FileFinding, place: FindingFile, notes: _Notes) -> Iterator[str]:
+def _related_lines(item: FileFinding, place: FindingFile, notes: _NoteLines) -> Iterator[str]:
     on_stack = {(frame.path, frame.line) for frame in item.finding.stack}
     for related in item.finding.related:
         if len(item.finding.stack) > 1 and (related.path, related.range.start.line) in on_stack:
             continue
-        yield from notes.named("see", f"{_where(related, place)}: {related.message}")
+        yield from notes.named_note("see", f"{_related_place(related, place)}: {related.message}")
 
 
-def _where(related: Related, place: FindingFile) -> str:
+def _related_place(related: Related, place: FindingFile) -> str:
     start = related.range.start
     own = related.path in (place.absolute, place.path)
     column = place.text.column(start) if own else start.byte
     line = _line_words(place, start.line) if own else str(start.line + 1)
-    return f"{place.shown(related.path)}:{line}:{column + 1}"
+    return f"{place.display_path(related.path)}:{line}:{column + 1}"
 
 
 def _line_words(place: FindingFile, line: int) -> str:
-    """A line counted from 1; in a notebook the cell and the line in it."""
-    cell = cell_of(place.path, place.text, line)
+    """Return a line number counted from 1; in a notebook, the cell and the line in it."""
+    cell = find_cell_in_file(place.path, place.text, line)
     return cell.words if cell is not None else str(line + 1)
 
 
-def _reach(item: FileFinding) -> Iterator[str]:
+def _reach_words(item: FileFinding) -> Iterator[str]:
     finding = item.finding
     facts = []
     if finding.count > 1:
@@ -226,7 +227,7 @@ def _reach(item: FileFinding) -> Iterator[str]:
         facts.append(seen_in if facts else f"seen {seen_in}")
     if len(item.targets) > 1:
         facts.append(f"by {listing(item.targets)}" if facts else f"of {listing(item.targets)}")
-    # What belongs to no target was seen while the file itself was executed.
+    # A finding without a target was found while the file itself was executed.
     if finding.mode == "real" and finding.target:
         facts.append("with real tensors" if facts else "seen with real tensors")
     if facts:
@@ -234,20 +235,20 @@ def _reach(item: FileFinding) -> Iterator[str]:
 
 
 def _shown_fixes(finding: Finding) -> tuple[Fix, ...]:
-    """A terminal offers no choice: the preferred ways out, else the first."""
+    """Return the preferred fixes, else the first fix, because a terminal cannot offer a choice."""
     return tuple(fix for fix in finding.fixes if fix.preferred) or finding.fixes[:1]
 
 
-def _fix(fix: Fix, place: FindingFile, excerpt: Excerpt, notes: _Notes) -> Iterator[str]:
-    yield from notes.named("fix", fix.title)
+def _fix_lines(fix: Fix, place: FindingFile, excerpt: Excerpt, notes: _NoteLines) -> Iterator[str]:
+    yield from notes.named_note("fix", fix.title)
     for edit in fix.edits:
-        yield from excerpt.edit(place.text, edit)
+        yield from excerpt.draw_edit(place.text, edit)
 
 
-def _margin(item: FileFinding) -> int:
+def _finding_margin(item: FileFinding) -> int:
     edits = [edit for fix in _shown_fixes(item.finding) for edit in fix.edits]
     added = max((edit.text.count("\n") for edit in edits), default=0)
-    return margin(item.finding.range, *(edit.range for edit in edits), extra=added)
+    return margin_width(item.finding.range, *(edit.range for edit in edits), extra=added)
 
 
 def _file_summary(file: CheckedFile, paint: Paint) -> Iterator[str]:
@@ -257,42 +258,42 @@ def _file_summary(file: CheckedFile, paint: Paint) -> Iterator[str]:
         bad = report.status in ("failed", "timeout", "crashed")
         name = paint(Style.ERROR if bad else Style.STRONG, cells.printable(report.name))
         yield f"  {name}: {line}"
-    for words in _causes(file, FindingFile(file.path, file.absolute, file.text)):
+    for words in _cause_lines(file, FindingFile(file.path, file.absolute, file.text)):
         yield f"  {cells.printable(words)}"
     for note in file.notes:
         yield f"  {paint(Style.DIM, cells.printable(note))}"
 
 
-def _causes(file: CheckedFile, place: FindingFile) -> Iterator[str]:
-    """Causes of several findings, and what costs most."""
+def _cause_lines(file: CheckedFile, place: FindingFile) -> Iterator[str]:
+    """Yield the causes of several findings, and the most expensive breaks."""
     for item in file.findings:
         if item.also:
             words = listing(
-                cause_words(cause, item.finding.range.start.line, place.shown)
+                cause_words(cause, item.finding.range.start.line, place.display_path)
                 for cause in item.finding.causes
             )
             places = amount(1 + len(item.also), "place")
             causes = amount(len(item.finding.causes), "cause")
-            yield f"{places}, {causes}: {words}: {_title(item.finding)}"
-    for number, item in enumerate(costliest(file.findings)[:_MOST_COSTLY]):
+            yield f"{places}, {causes}: {words}: {_finding_title(item.finding)}"
+    for number, item in enumerate(rank_by_cost(file.findings)[:_MOST_COSTLY]):
         cost, line = item.finding.cost, item.finding.range.start.line + 1
         if cost is not None and cost.worth_fixing:
             head = "costliest" if number == 0 else "then"
-            yield f"{head}: line {line}, {clause(cost)}"
+            yield f"{head}: line {line}, {cost_clause(cost)}"
 
 
-def _title(finding: Finding) -> str:
+def _finding_title(finding: Finding) -> str:
     return finding.message.removeprefix("Graph break: ").partition(";")[0]
 
 
-def _findings(number: int, severity: Severity) -> str:
-    # "Information" has no plural.
+def _count_words(number: int, severity: Severity) -> str:
+    # "Information" does not have a plural.
     if severity is Severity.INFORMATION:
         return f"{number} information finding" + ("s" if number > 1 else "")
     return amount(number, severity.value)
 
 
-def _extent(checked: Checked) -> Iterator[str]:
+def _extent_words(checked: CheckResults) -> Iterator[str]:
     reports = [report for file in checked.files for report in file.targets]
     names = {(file.path, r.name, r.range) for file in checked.files for r in file.targets}
     yield f"{amount(len(names), 'target')} in {amount(len(checked.files), 'file')}"

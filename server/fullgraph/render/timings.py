@@ -1,4 +1,4 @@
-"""Where the time of a check, or of a run in an editor, went, for people and as JSON."""
+"""Format where the time of a check or of an editor's run went, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from fullgraph_engine.protocol.timings import Phase
 
 _PARTS: tuple[Part, ...] = get_args(Part)
 _MOST_FRAMES = 10
-"""Lines about frames below one run; the JSON has them all."""
+"""Maximum number of frames in the text of a run; the JSON has all frames."""
 _MOST_DYNAMO = 6
 _RUNS = "runs"
-"""What is left of a request beside its own phases."""
+"""Name of the row with the time of a request outside of its own phases."""
 _WIDTH = 14
 
 _PHASES: dict[Phase, str] = {
@@ -36,8 +36,11 @@ _PHASES: dict[Phase, str] = {
 
 
 def timings_document(path: str, timings: Sequence[Timings], *, current: bool) -> str:
-    """What an editor shows about the last run of a file; ``current``: it was of the text as it is.
-    Where nothing was timed yet, how to have it timed."""
+    """Format the document about the last run of a file.
+
+    ``current`` is false if the text was edited since. Without timings, the document explains how to
+    get them.
+    """
     name = PurePath(path).name
     if not timings:
         return f"{name} was not traced since it was opened. Analyze the file; this follows.\n"
@@ -45,7 +48,7 @@ def timings_document(path: str, timings: Sequence[Timings], *, current: bool) ->
     if not current:
         lines.append("The text was edited since.")
     lines += ["", timings_text(timings, path=path), ""]
-    there = {phase.phase for one in timings for phase in one.phases}
+    there = {phase.phase for entry in timings for phase in entry.phases}
     lines += [
         f"{phase + ':':<{_WIDTH}}{words}" for phase, words in _PHASES.items() if phase in there
     ]
@@ -54,33 +57,35 @@ def timings_document(path: str, timings: Sequence[Timings], *, current: bool) ->
 
 
 def timings_text(timings: Sequence[Timings], paint: Paint = PLAIN, *, path: str) -> str:
-    """A table for the file at ``path``, then one for each run: a phase in each row."""
-    targets = list(dict.fromkeys(one.run.target for one in timings if one.run is not None))
+    """Format a table for the request, then one table for each run with a row for each phase."""
+    targets = list(dict.fromkeys(entry.run.target for entry in timings if entry.run is not None))
 
-    def place(one: Timings) -> tuple[int, ...]:
-        run = one.run
+    def sort_key(entry: Timings) -> tuple[int, ...]:
+        run = entry.run
         return () if run is None else (targets.index(run.target), run.probe, _PARTS.index(run.part))
 
-    ordered = sorted(timings, key=place)
-    return "\n".join(line for one in ordered for line in _lines(one, paint, path))
+    ordered = sorted(timings, key=sort_key)
+    return "\n".join(line for entry in ordered for line in _run_lines(entry, paint, path))
 
 
-def _lines(one: Timings, paint: Paint, path: str) -> list[str]:
-    rows = [paint(Style.STRONG, _name(one)) + paint(Style.DIM, f", {duration(one.seconds)}")]
+def _run_lines(entry: Timings, paint: Paint, path: str) -> list[str]:
+    rows = [
+        paint(Style.STRONG, _run_name(entry)) + paint(Style.DIM, f", {duration(entry.seconds)}")
+    ]
     rows += [
         f"  {phase.phase:<{_WIDTH}}{duration(phase.seconds):>10}"
         + paint(Style.DIM, f"  processor {duration(phase.cpu)}" if phase.cpu else "")
-        for phase in one.phases
+        for phase in entry.phases
     ]
-    if one.run is None:
-        left = max(one.seconds - sum(phase.seconds for phase in one.phases), 0.0)
+    if entry.run is None:
+        left = max(entry.seconds - sum(phase.seconds for phase in entry.phases), 0.0)
         rows.append(f"  {_RUNS:<{_WIDTH}}{duration(left):>10}")
-    rows += _frames(one, path)
-    if one.cache_misses is not None:
-        missing = amount(one.cache_misses, "operator call")
+    rows += _frame_lines(entry, path)
+    if entry.cache_misses is not None:
+        missing = amount(entry.cache_misses, "operator call")
         rows.append(paint(Style.DIM, f"  {missing} not in the cache of fake tensors"))
-    if one.dynamo:
-        longest = one.dynamo[:_MOST_DYNAMO]
+    if entry.dynamo:
+        longest = entry.dynamo[:_MOST_DYNAMO]
         words = ", ".join(
             f"{cells.printable(name.name)} {duration(name.seconds)}" for name in longest
         )
@@ -88,48 +93,49 @@ def _lines(one: Timings, paint: Paint, path: str) -> list[str]:
     return rows
 
 
-def _name(one: Timings) -> str:
-    if one.run is None:
+def _run_name(entry: Timings) -> str:
+    if entry.run is None:
         return "Request"
-    part = "" if one.run.part == "first" else f", part {one.run.part}"
-    probe = f", probe {one.run.probe + 1}" if one.run.probe else ""
-    mode = ", real tensors" if one.attempt == "real" else ""
-    return f"{cells.printable(one.run.target)}{probe}{part}{mode}"
+    part = "" if entry.run.part == "first" else f", part {entry.run.part}"
+    probe = f", probe {entry.run.probe + 1}" if entry.run.probe else ""
+    mode = ", real tensors" if entry.attempt == "real" else ""
+    return f"{cells.printable(entry.run.target)}{probe}{part}{mode}"
 
 
-def _frames(one: Timings, path: str) -> list[str]:
-    """The frames that took longest, each with all its compilations; those of other files with the
-    name of theirs."""
+def _frame_lines(entry: Timings, path: str) -> list[str]:
+    """Format the frames with the longest compile times; frames of other files include the file
+    name."""
     found: dict[tuple[str, str, int], list[float]] = {}
-    for frame in one.frames:
+    for frame in entry.frames:
         found.setdefault((frame.function, frame.path, frame.line), []).append(frame.seconds)
     longest = sorted(found.items(), key=lambda item: -sum(item[1]))[:_MOST_FRAMES]
     rows = [
-        f"    frame {cells.printable(name)}, {_line(of, line, path)}: {duration(sum(taken))}"
-        + (f", {amount(len(taken), 'compilation')}" if len(taken) > 1 else "")
-        for (name, of, line), taken in longest
+        f"    frame {cells.printable(name)}, {_place_words(file, line, path)}: "
+        + duration(sum(times))
+        + (f", {amount(len(times), 'compilation')}" if len(times) > 1 else "")
+        for (name, file, line), times in longest
     ]
     left = len(found) - len(rows)
     return [*rows, f"    and {amount(left, 'more frame')}"] if left > 0 else rows
 
 
-def _line(of: str, line: int, path: str) -> str:
-    file = "" if of == path else f"{cells.printable(PurePath(of).name)} "
+def _place_words(frame_path: str, line: int, path: str) -> str:
+    file = "" if frame_path == path else f"{cells.printable(PurePath(frame_path).name)} "
     return f"{file}line {line + 1}"
 
 
-def timings_json(one: Timings) -> dict[str, Any]:
-    """Times in seconds; ``target`` is null for the request as a whole."""
-    plain = to_plain(one)
-    run = one.run
+def timings_json(entry: Timings) -> dict[str, Any]:
+    """Convert timings to JSON data, in seconds; ``target`` is null for the request as a whole."""
+    plain = to_plain(entry)
+    run = entry.run
     return {
         "target": run.target if run is not None else None,
         "probe": run.probe if run is not None else None,
         "part": run.part if run is not None else None,
-        "mode": one.attempt or None,
-        "seconds": one.seconds,
+        "mode": entry.attempt or None,
+        "seconds": entry.seconds,
         "phases": plain.get("phases", []),
         "frames": plain.get("frames", []),
         "dynamo": plain.get("dynamo", []),
-        "cache_misses": one.cache_misses,
+        "cache_misses": entry.cache_misses,
     }

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from fullgraph.domain.causes import by_cause
+from fullgraph.domain.causes import group_by_cause
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.positions import TextPositions
 from fullgraph.domain.reports import ShownReport
@@ -330,7 +330,7 @@ class Unit:
 
     def findings(self) -> tuple[FileFinding, ...]:
         """What is shown in the text."""
-        return by_cause(kept(self.found(), self.document.positions))
+        return group_by_cause(kept(self.found(), self.document.positions))
 
     @property
     def faded(self) -> set[str]:

@@ -123,7 +123,7 @@ class Document:
 
     def position_at(self, offset: int) -> tuple[int, int]:
         """Line and character, in the client's units, of a code point."""
-        return self.positions.character(self.positions.at(offset), self.encoding)
+        return self.positions.character(self.positions.position_at(offset), self.encoding)
 
     def _position(self, offset: int) -> Position:
         return _after(Position(0, 0), self.text[:offset])

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from fullgraph.domain import codes
 from fullgraph.domain.codes import Severity
-from fullgraph.domain.findings import FileFinding, latest
-from fullgraph.domain.paths import with_short_paths
+from fullgraph.domain.findings import FileFinding, keep_latest
+from fullgraph.domain.paths import shorten_paths
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import Finding, RunId, merge_calls, merge_names
 from fullgraph_engine.protocol.evidence import BreakEvidence
@@ -37,8 +37,8 @@ def merge(
     """
     places = {name: number for number, name in enumerate(targets)}
     groups: dict[object, list[Finding]] = {}
-    for finding in latest(findings):
-        if codes.shown(finding.code, settings.select, settings.ignore):
+    for finding in keep_latest(findings):
+        if codes.is_selected(finding.code, settings.select, settings.ignore):
             groups.setdefault(_key(finding), []).append(finding)
     merged = []
     for group in groups.values():
@@ -53,12 +53,12 @@ def _severity(group: Sequence[Finding], settings: Settings) -> Severity:
     """The severity of a finding. A graph break that makes a call raise, as under
     ``fullgraph=True``, is an error unless the user chose otherwise."""
     code = group[0].code
-    severity = codes.severity(code, settings.severity)
+    severity = codes.effective_severity(code, settings.severity)
     raised = any(
         isinstance(one.evidence, BreakEvidence) and one.evidence.outcome == "raised"
         for one in group
     )
-    chosen = any(codes.fits(code, selector) for selector in settings.severity)
+    chosen = any(codes.matches_selector(code, selector) for selector in settings.severity)
     return Severity.ERROR if raised and not chosen else severity
 
 
@@ -73,7 +73,7 @@ def _readable(finding: Finding, folder: str) -> Finding:
         return finding
 
     def short(words: str) -> str:
-        return with_short_paths(words, folder)
+        return shorten_paths(words, folder)
 
     return dataclasses.replace(
         finding,
@@ -90,7 +90,7 @@ def _readable(finding: Finding, folder: str) -> Finding:
 
 def _merged(group: list[Finding], severity: Severity) -> FileFinding:
     first = group[0]
-    step = codes.row(first.code).next_step
+    step = codes.find_row(first.code).next_step
     targets = _distinct(finding.target for finding in group if finding.target)
     everywhere = next((finding for finding in group if not finding.only), None)
     only = "" if everywhere else " or ".join(_distinct(finding.only for finding in group))
@@ -111,7 +111,7 @@ def _merged(group: list[Finding], severity: Severity) -> FileFinding:
         cost=max((f.cost for f in group if f.cost), key=lambda one: one.rank, default=None),
         mode="fake" if any(finding.mode == "fake" for finding in group) else first.mode,
     )
-    href = first.href or codes.href(first.code)
+    href = first.href or codes.documentation_url(first.code)
     return FileFinding(finding, severity, targets, href, tuple(group))
 
 

@@ -124,7 +124,7 @@ class FixJobs:
 
             verifier = Verifier(engine, request)
             for key, item in wanted.items():
-                search = await verifier.fixes(item.told[0], item.targets)
+                search = await verifier.fixes(item.run_findings[0], item.targets)
                 known.fixes[key] = search.fixes
             best = [fixes[0] for fixes in known.fixes.values() if fixes]
             known.together = await verifier.together([fix for fix in best if fix.grade == "safe"])
@@ -135,7 +135,7 @@ class FixJobs:
 
 
 def _key(item: FileFinding) -> object:
-    one = item.told[0] if item.told else item.finding
+    one = item.run_findings[0] if item.run_findings else item.finding
     return one.code, one.message, one.range
 
 

@@ -9,9 +9,9 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
-from fullgraph.domain.codes import Severity, href
+from fullgraph.domain.codes import Severity, documentation_url
 from fullgraph.domain.findings import FileFinding
-from fullgraph.domain.guards import kind_slug, sentences
+from fullgraph.domain.guards import guard_sentences, kind_slug
 from fullgraph.incremental.relocation import Relocation
 from fullgraph.session.edit_tracking import Edit
 from fullgraph_engine.protocol import Finding, Position, Range, TargetReport
@@ -138,7 +138,7 @@ def guard_findings(
 
 
 def _finding(target: str, range_: Range, kind: str, group: list[FoundGuard]) -> FileFinding:
-    conditions = list(dict.fromkeys(line for guard in group for line in sentences(guard)))
+    conditions = list(dict.fromkeys(line for guard in group for line in guard_sentences(guard)))
     lines = conditions[:_MOST_LINES]
     if len(conditions) > len(lines):
         lines.append(f"… and {len(conditions) - len(lines)} more")
@@ -152,4 +152,4 @@ def _finding(target: str, range_: Range, kind: str, group: list[FoundGuard]) -> 
         explanation="" if len(lines) == 1 else "\n".join(lines),
         count=len(group),
     )
-    return FileFinding(finding, Severity.HINT, (target,), href(code))
+    return FileFinding(finding, Severity.HINT, (target,), documentation_url(code))

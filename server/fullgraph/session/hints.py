@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fullgraph.domain.shapes import brief
+from fullgraph.domain.shapes import brief_values
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol.shapes import PlaceShapes
 
@@ -23,7 +23,7 @@ def hinted(places: Sequence[PlaceShapes], settings: Settings) -> tuple[PlaceShap
     for place in places:
         if place.role == "expression" or not place.values:
             continue
-        words = brief(place)
+        words = brief_values(place)
         constant = all(value.kind == "constant" for value in place.values)
         key = place.function, place.name
         if constant and not settings.inlay_hints_constants:
@@ -46,5 +46,5 @@ def hinted(places: Sequence[PlaceShapes], settings: Settings) -> tuple[PlaceShap
 
 def label(place: PlaceShapes) -> str:
     """The text of an inlay hint: ``: f32[b, 64]`` after a name, ``-> f32[b, 64]`` for a result."""
-    words = brief(place)
+    words = brief_values(place)
     return f"-> {words}" if place.role == "return" else f": {words}"

@@ -52,7 +52,7 @@ def _hidden(finding: Finding, text: TextPositions) -> bool:
         if there is None:
             continue
         selectors = _selectors(there["codes"])
-        if not selectors or any(codes.fits(finding.code, each) for each in selectors):
+        if not selectors or any(codes.matches_selector(finding.code, each) for each in selectors):
             return True
     return False
 

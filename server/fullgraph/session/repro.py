@@ -38,9 +38,9 @@ _OTHERS = ("frame-skipped/no-ops",)
 
 def reproducible(code: str) -> bool:
     """Whether a finding of this kind is something that a script of its own could show."""
-    if any(codes.fits(code, other) for other in _OTHERS):
+    if any(codes.matches_selector(code, other) for other in _OTHERS):
         return False
-    return any(codes.fits(code, selector) for selector in _REPRODUCIBLE)
+    return any(codes.matches_selector(code, selector) for selector in _REPRODUCIBLE)
 
 
 def ranked(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
@@ -78,7 +78,7 @@ async def followed(
     state = ReductionState()
     async for event in reproduction:
         if isinstance(event, ReproProgress):
-            state.take(event)
+            state.update(event)
             report(state)
         elif isinstance(event, ReproFound):
             state.first_lines = state.first_lines or event.lines

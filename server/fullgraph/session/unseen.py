@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fullgraph.domain.codes import may_be_shown
+from fullgraph.domain.codes import may_be_selected
 from fullgraph.domain.phrases import listing
 from fullgraph.engines import EngineStatus, sentences
 from fullgraph.session.settings import Settings
@@ -14,7 +14,7 @@ def unseen(status: EngineStatus, settings: Settings) -> tuple[Degraded, ...]:
     """The facts whose findings are asked for, and whose absence means nothing."""
 
     def is_asked_for(beginning: str) -> bool:
-        return may_be_shown(beginning, settings.select, settings.ignore, settings.severity)
+        return may_be_selected(beginning, settings.select, settings.ignore, settings.severity)
 
     return tuple(one for one in status.degraded if any(map(is_asked_for, CODES.get(one.fact, ()))))
 

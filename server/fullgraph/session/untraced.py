@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from fullgraph.domain.codes import Severity, href
+from fullgraph.domain.codes import Severity, documentation_url
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.positions import TextPositions
 from fullgraph_engine.protocol import Finding, Position, Range, TargetReport
@@ -32,7 +32,7 @@ def untraced_findings(
                 target=target,
                 unnecessary=True,
             )
-            yield FileFinding(finding, Severity.HINT, (target,), href(CODE))
+            yield FileFinding(finding, Severity.HINT, (target,), documentation_url(CODE))
 
 
 def _blocks(lines: Iterable[int]) -> Iterator[tuple[int, int]]:

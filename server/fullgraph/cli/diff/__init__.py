@@ -1,1 +1,1 @@
-"""``fullgraph diff``: what another torch, or a change of the code, changes."""
+"""``fullgraph diff``: compare two checks, of two versions of torch or of the code."""

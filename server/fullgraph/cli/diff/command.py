@@ -1,4 +1,4 @@
-"""One run of ``fullgraph diff``: two checks one after the other, or two reports of checks."""
+"""Run ``fullgraph diff``: make two checks, or read two reports, and compare them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Literal, TextIO
 
 from fullgraph.cli import interruption, sources
-from fullgraph.cli.check import Check, Tracer
+from fullgraph.cli.check import CheckEngine, FileCheck
 from fullgraph.cli.check_report import CheckReport
-from fullgraph.cli.diff.difference import SIDES, Difference, Side, difference
+from fullgraph.cli.diff.difference import SIDES, CheckDifference, Side, compare_checks
 from fullgraph.cli.diff.json import difference_json
 from fullgraph.cli.diff.markdown import difference_markdown
-from fullgraph.cli.diff.revisions import Tree, checked_out
+from fullgraph.cli.diff.revisions import CheckedOutTree, check_out
 from fullgraph.cli.diff.text import difference_text
 from fullgraph.cli.interruption import Interrupted
-from fullgraph.cli.progress import Progress
-from fullgraph.cli.sources import Unreadable, absolute
-from fullgraph.cli.terminal import Color, paint_for, utf8, write
+from fullgraph.cli.progress import ProgressLine
+from fullgraph.cli.sources import UnreadableFile, absolute_path
+from fullgraph.cli.terminal import Color, as_utf8, paint_for, write
 from fullgraph.domain.codes import Severity
 from fullgraph.render.checked import CheckedFile
 from fullgraph.render.json import check_json
@@ -35,9 +35,10 @@ DiffFormat = Literal["text", "json", "markdown"]
 
 @dataclass(frozen=True)
 class Variant:
-    """One side of a comparison by checks. ``interpreter`` is absolute, ``name`` for people.
+    """One side of a comparison of checks.
 
-    ``revision`` is empty where the files are checked as they are now.
+    ``interpreter`` is an absolute path, ``name`` is for display. ``revision`` is empty if the files
+    are checked as they are now.
     """
 
     name: str
@@ -46,19 +47,19 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Output:
-    """Where the difference is written, and how."""
+class DiffOutput:
+    """Destination and format of the difference."""
 
     form: DiffFormat
     file: Path | None
     color: Color
     quiet: bool
 
-    def check(self) -> None:
-        """Fail before minutes of work if there is no way to write what comes of it.
+    def check_writable(self) -> None:
+        """Check that the output file can be written, before minutes of work.
 
         Raises:
-            Unreadable: the file cannot be written.
+            Unreadable: The file cannot be written.
         """
         if self.file is not None:
             was_there = self.file.exists()
@@ -67,48 +68,50 @@ class Output:
                 if not was_there:
                     self.file.unlink()
             except OSError as error:
-                raise Unreadable(f"Cannot write {self.file}: {error.strerror}.") from error
+                raise UnreadableFile(f"Cannot write {self.file}: {error.strerror}.") from error
 
-    def write(self, found: Difference) -> None:
+    def write_difference(self, found: CheckDifference) -> None:
         if self.file is not None:
             with self.file.open("w", encoding="utf-8") as file:
-                file.write(self._text(found, file) + "\n")
+                file.write(self._format_difference(found, file) + "\n")
         elif self.form == "text":
-            write(sys.stdout, self._text(found, sys.stdout) + "\n")
+            write(sys.stdout, self._format_difference(found, sys.stdout) + "\n")
         else:
-            with utf8(sys.stdout) as out:
-                out.write(self._text(found, sys.stdout) + "\n")
+            with as_utf8(sys.stdout) as out:
+                out.write(self._format_difference(found, sys.stdout) + "\n")
 
-    def _text(self, found: Difference, stream: TextIO) -> str:
+    def _format_difference(self, found: CheckDifference, stream: TextIO) -> str:
         if self.form == "json":
             return difference_json(found)
         if self.form == "markdown":
             return difference_markdown(found)
         return difference_text(found, paint_for(stream, self.color))
 
-    def say(self, word: str, style: Style, sentence: str) -> None:
+    def print_message(self, word: str, style: Style, sentence: str) -> None:
         paint = paint_for(sys.stderr, self.color)
         write(sys.stderr, f"{paint(style, f'{word}:')} {sentence}\n")
 
-    def error(self, sentence: str) -> None:
-        self.say("error", Style.ERROR, sentence)
+    def print_error(self, sentence: str) -> None:
+        self.print_message("error", Style.ERROR, sentence)
 
 
-def compare_reports(files: Sequence[Path], output: Output, threshold: Severity) -> int:
-    """Compare what two checks have written; returns the exit status."""
+def compare_reports(files: Sequence[Path], output: DiffOutput, threshold: Severity) -> int:
+    """Compare the reports of two checks and return the exit status."""
     try:
-        output.check()
-        old, new = (_whole(file) for file in files)
-    except Unreadable as error:
-        output.error(str(error))
+        output.check_writable()
+        old, new = (_read_full_report(file) for file in files)
+    except UnreadableFile as error:
+        output.print_error(str(error))
         return UNABLE
-    return _deliver(difference(old, new, (str(files[0]), str(files[1]))), output, threshold)
+    return _write_result(
+        compare_checks(old, new, (str(files[0]), str(files[1]))), output, threshold
+    )
 
 
-def _whole(file: Path) -> CheckReport:
+def _read_full_report(file: Path) -> CheckReport:
     report = CheckReport.read(file)
     if report.known:
-        raise Unreadable(
+        raise UnreadableFile(
             f"{file} was written with --baseline and leaves out {report.known} findings; "
             "write it again without."
         )
@@ -116,74 +119,78 @@ def _whole(file: Path) -> CheckReport:
 
 
 @dataclass(frozen=True)
-class Checks:
-    """Both sides checked with the same settings."""
+class DiffChecks:
+    """A comparison of two checks with the same settings."""
 
     paths: tuple[str, ...]
     variants: tuple[Variant, Variant]
     settings: Settings
     project: Path
     forecast: bool
-    engine: Callable[[Settings, Path], Tracer]
-    output: Output
+    engine: Callable[[Settings, Path], CheckEngine]
+    output: DiffOutput
 
     def run(self) -> int:
-        """Returns the exit status."""
+        """Check both sides, write the difference, and return the exit status."""
         try:
-            self.output.check()
+            self.output.check_writable()
             with contextlib.ExitStack() as stack:
                 places = tuple(
-                    _Place(stack.enter_context(checked_out(variant.revision, self.project)))
+                    _SidePlace(stack.enter_context(check_out(variant.revision, self.project)))
                     if variant.revision
-                    else _Place(None)
+                    else _SidePlace(None)
                     for variant in self.variants
                 )
-                return self._compare(places)
+                return self._compare_sides(places)
         except Interrupted as end:
             return end.status
-        except Unreadable as error:
-            self.output.error(str(error))
+        except UnreadableFile as error:
+            self.output.print_error(str(error))
             return UNABLE
 
-    def _compare(self, places: Sequence[_Place]) -> int:
+    def _compare_sides(self, places: Sequence[_SidePlace]) -> int:
         nowhere = [
             path
             for path in self.paths
-            if not any(place.located(Path(path)).exists() for place in places)
+            if not any(place.locate(Path(path)).exists() for place in places)
         ]
         if nowhere:
-            raise Unreadable(f"{nowhere[0]} does not exist on either side; check the path.")
+            raise UnreadableFile(f"{nowhere[0]} does not exist on either side; check the path.")
         reports: list[CheckReport] = []
         for side, variant, place in zip(SIDES, self.variants, places, strict=True):
-            # Where the old side could not be checked, minutes for the new one would be lost.
+            # If the old side failed, the result of the new side would not be used.
             unable = any(report.problems for report in reports)
-            reports.append(CheckReport(()) if unable else self._report(side, variant, place))
-        names = [place.name(variant) for variant, place in zip(self.variants, places, strict=True)]
-        found = difference(reports[0], reports[1], (names[0], names[1]))
-        return _deliver(found, self.output, self.settings.exit_severity)
+            reports.append(CheckReport(()) if unable else self._check_side(side, variant, place))
+        names = [
+            place.side_name(variant) for variant, place in zip(self.variants, places, strict=True)
+        ]
+        found = compare_checks(reports[0], reports[1], (names[0], names[1]))
+        return _write_result(found, self.output, self.settings.exit_severity)
 
-    def _report(self, side: Side, variant: Variant, place: _Place) -> CheckReport:
-        """What ``fullgraph check --format json`` says of one side.
+    def _check_side(self, side: Side, variant: Variant, place: _SidePlace) -> CheckReport:
+        """Check one side, and return its report.
 
         Raises:
-            Interrupted: a signal came.
+            Interrupted: A signal arrived.
         """
-        project = place.located(self.project)
-        roots = [str(place.around(Path(root))) for root in self.settings.roots(self.project)]
+        project = place.locate(self.project)
+        roots = [
+            str(place.locate_or_keep(Path(root))) for root in self.settings.roots(self.project)
+        ]
         settings = dataclasses.replace(
             self.settings, interpreter=str(variant.interpreter), extra_paths=tuple(roots)
         )
-        there = [path for path in self.paths if place.located(Path(path)).exists()]
-        found = sources.find(there, settings.exclude, project, place.located)
+        existing = [path for path in self.paths if place.locate(Path(path)).exists()]
+        found = sources.find_sources(existing, settings.exclude, project, place.locate)
         for remark in () if self.output.quiet else found.remarks:
-            self.output.say("note", Style.INFORMATION, f"{side}: {remark}")
-        progress = Progress(wanted=not self.output.quiet)
-        check = Check(
+            self.output.print_message("note", Style.INFORMATION, f"{side}: {remark}")
+        progress = ProgressLine(wanted=not self.output.quiet)
+        check = FileCheck(
             found.files,
             settings=settings,
             project=project,
-            tracer=lambda: self.engine(settings, project),
-            listener=_Watch(side, len(found.files), progress),
+            engine=lambda: self.engine(settings, project),
+            listener=_SideProgress(side, len(found.files), progress),
             forecast=self.forecast,
         )
         try:
@@ -191,73 +198,74 @@ class Checks:
         finally:
             progress.hide()
         checked = dataclasses.replace(checked, problems=(*found.problems, *checked.problems))
-        return CheckReport.parse(place.shown(check_json(checked)), Path(variant.name))
+        return CheckReport.parse(place.restore_paths(check_json(checked)), Path(variant.name))
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where one side's files are: in a temporary folder, or where they are now."""
+class _SidePlace:
+    """The files of one side: a checked-out tree in a temporary folder, or the current files."""
 
-    tree: Tree | None
+    tree: CheckedOutTree | None
 
-    def located(self, path: Path) -> Path:
-        """
+    def locate(self, path: Path) -> Path:
+        """Return where a path is on this side.
+
         Raises:
-            Unreadable: it is outside of the repository whose revision this is.
+            Unreadable: The path is outside of the repository.
         """
-        return absolute(path) if self.tree is None else self.tree.located(path)
+        return absolute_path(path) if self.tree is None else self.tree.locate(path)
 
-    def around(self, path: Path) -> Path:
-        """Like ``located``, but what is outside of the repository is where it is."""
-        with contextlib.suppress(Unreadable):
-            return self.located(path)
+    def locate_or_keep(self, path: Path) -> Path:
+        """Return where a path is on this side; paths outside of the repository stay as they are."""
+        with contextlib.suppress(UnreadableFile):
+            return self.locate(path)
         return path
 
-    def name(self, variant: Variant) -> str:
+    def side_name(self, variant: Variant) -> str:
         files = self.tree.name if self.tree is not None else ""
         return ", ".join(part for part in (files, variant.name) if part) or "the files as they are"
 
-    def shown(self, text: str) -> str:
-        """With the paths of the user's files: messages may name some."""
+    def restore_paths(self, text: str) -> str:
+        """Replace paths of the temporary folder in a text by paths of the user's files."""
         if self.tree is None:
             return text
         return text.replace(str(self.tree.folder), str(self.tree.repository))
 
 
 @dataclass(frozen=True)
-class _Watch:
+class _SideProgress:
     """Shows which file is being traced."""
 
     side: Side
     files: int
-    progress: Progress
+    progress: ProgressLine
     finished: list[str] = dataclasses.field(default_factory=list)
 
-    def starting(self) -> None:
+    def on_engine_start(self) -> None:
         self.progress.show(f"{self.side}: Importing torch")
 
-    def tracing(self, path: str, target: str) -> None:
+    def on_target(self, path: str, target: str) -> None:
         place = f"{len(self.finished) + 1}/{self.files} " if self.files > 1 else ""
         self.progress.show(f"{self.side}: Tracing {place}{path}: {target}")
 
-    def importing(self, path: str, module: str) -> None:
+    def on_import(self, path: str, module: str) -> None:
         self.progress.show(f"{self.side}: Importing for {path}: {module}")
 
-    def measuring(self, path: str, target: str) -> None:
+    def on_measure(self, path: str, target: str) -> None:
         self.progress.show(f"{self.side}: Measuring {path}: {target}")
 
-    def done(self, file: CheckedFile) -> None:
+    def on_file_done(self, file: CheckedFile) -> None:
         self.finished.append(file.path)
 
 
-def _deliver(found: Difference, output: Output, threshold: Severity) -> int:
+def _write_result(found: CheckDifference, output: DiffOutput, threshold: Severity) -> int:
     for side in SIDES:
-        for problem in found.of(side).problems:
-            output.error(f"{side}: {problem}")
+        for problem in found.side_check(side).problems:
+            output.print_error(f"{side}: {problem}")
     for file in found.files:
         for missed in file.problems:
-            output.error(f"{missed.side}: {missed.reason}")
-    output.write(found)
+            output.print_error(f"{missed.side}: {missed.reason}")
+    output.write_difference(found)
     if found.incomplete:
         return UNABLE
     return FOUND if found.reaches(threshold) else CLEAN

@@ -1,6 +1,7 @@
-"""What differs between two checks of the same files.
+"""Compare two checks of the same files.
 
-What was not computed on one side is neither new nor gone: it is unknown, with the reason.
+A result that one side did not compute is unknown, with a reason. It counts neither as new nor as
+removed.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from pathlib import Path
 from typing import Literal
 
 from fullgraph.cli.check_report import CheckReport, ReportedFile, ReportedFinding, ReportedTarget
-from fullgraph.cli.matching import SAME, Key, Trait, matched
-from fullgraph.cli.sources import absolute
+from fullgraph.cli.matching import SAME, Key, Trait, match_items
+from fullgraph.cli.sources import absolute_path
 from fullgraph.domain.codes import Severity
 
 Side = Literal["old", "new"]
@@ -26,8 +27,8 @@ COUNTS: tuple[Count, ...] = ("graphs", "ops", "breaks", "skips", "recompiles")
 
 
 @dataclass(frozen=True)
-class Compared:
-    """One of the two checks. ``name`` is what the user calls it."""
+class ComparedCheck:
+    """One of the two checks, with its display name."""
 
     name: str
     torch: str
@@ -37,7 +38,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Uncomputed:
-    """Why one side has no result, as a clause: ``failed: ValueError: …``."""
+    """Reason why one side lacks a result, as a clause: ``failed: ValueError: …``."""
 
     side: Side
     reason: str
@@ -45,7 +46,11 @@ class Uncomputed:
 
 @dataclass(frozen=True)
 class FindingDifference:
-    """``old`` is None where it is new, ``new`` where it is gone; of what is unknown one of them."""
+    """A difference between the findings of both sides.
+
+    ``old`` is None for a new finding, ``new`` for a removed one. For an unknown difference, one of
+    them is None.
+    """
 
     kind: Kind
     old: ReportedFinding | None
@@ -54,13 +59,14 @@ class FindingDifference:
 
     @property
     def shown(self) -> ReportedFinding:
-        """The newer of the two."""
+        """The finding of the new side, else of the old side."""
         finding = self.new or self.old
         assert finding is not None
         return finding
 
     def reaches(self, threshold: Severity) -> bool:
-        """Whether it is a finding of the new side that the old one did not have so loud."""
+        """Whether the new side has this finding at ``threshold`` or above, and the old side does
+        not."""
         if self.new is None or not self.new.severity.reaches(threshold):
             return False
         return self.old is None or not self.old.severity.reaches(threshold)
@@ -68,12 +74,12 @@ class FindingDifference:
 
 @dataclass(frozen=True)
 class RunDifference:
-    """A target with one probe: on one side only, or with other results."""
+    """The run of a target with one probe that only one side has, or whose results differ."""
 
     old: ReportedTarget | None
     new: ReportedTarget | None
     uncomputed: Uncomputed | None = None
-    """Why one side cannot know of it, or knows only a part of what it does."""
+    """Reason why the result of one side is missing or incomplete."""
 
     @property
     def kind(self) -> Kind:
@@ -85,26 +91,26 @@ class RunDifference:
 
     @property
     def shown(self) -> ReportedTarget:
-        """The newer of the two."""
+        """The run of the new side, else of the old side."""
         run = self.new or self.old
         assert run is not None
         return run
 
     @property
     def traced(self) -> bool:
-        """On every side that has it."""
+        """Whether the target was traced on every side with this run."""
         return all(run.status == "traced" for run in (self.old, self.new) if run is not None)
 
     @property
     def uncompared(self) -> bool:
-        """Whether only one side knows all that the target does."""
+        """Whether only one side has the complete result."""
         if self.old is None or self.new is None or self.uncomputed is not None:
             return self.uncomputed is not None
         return not self.traced and "traced" in (self.old.status, self.new.status)
 
     @property
     def counts(self) -> tuple[tuple[Count, int | None, int | None], ...]:
-        """What differs in numbers, where both sides traced it."""
+        """Counts that differ, if both sides traced the target."""
         old, new = self.old, self.new
         if old is None or new is None or not self.traced:
             return ()
@@ -113,7 +119,7 @@ class RunDifference:
 
     @property
     def differs(self) -> bool:
-        """A number that only one torch can show is no difference by itself."""
+        """Whether the runs differ. A count that only one torch can report is not a difference."""
         old, new = self.old, self.new
         if old is None or new is None:
             return True
@@ -124,7 +130,7 @@ class RunDifference:
 
     @property
     def lost(self) -> bool:
-        """The old side traced it, and the new one could not."""
+        """Whether the old side traced the target and the new side could not."""
         if self.old is None or self.old.status != "traced":
             return False
         if self.new is None:
@@ -134,7 +140,7 @@ class RunDifference:
 
 @dataclass(frozen=True)
 class TargetDifference:
-    """Of the findings of a file that belong to no target, ``name`` is empty."""
+    """Differences of a target; ``name`` is empty for findings without a target."""
 
     name: str
     runs: tuple[RunDifference, ...]
@@ -143,7 +149,10 @@ class TargetDifference:
 
 @dataclass(frozen=True)
 class FileDifference:
-    """``problems`` say why it could not be checked, ``missing`` which side does not have it."""
+    """Differences of a file.
+
+    ``problems`` explain why it could not be checked; ``missing`` is the side without the file.
+    """
 
     path: str
     targets: tuple[TargetDifference, ...]
@@ -153,7 +162,7 @@ class FileDifference:
 
 @dataclass(frozen=True)
 class MissingCount:
-    """A number that the torch of one side cannot show, and of how many traced targets."""
+    """A count that the torch of one side cannot report, and the number of targets concerned."""
 
     side: Side
     count: Count
@@ -161,14 +170,15 @@ class MissingCount:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """``files`` are those with a difference, ``targets`` how many there are on both sides together.
+class CheckDifference:
+    """The result of a comparison.
 
-    ``untraced`` is how many of them could be traced on neither side.
+    ``files`` have differences. ``targets`` counts the targets of both sides together; ``untraced``
+    counts the targets that neither side could trace.
     """
 
-    old: Compared
-    new: Compared
+    old: ComparedCheck
+    new: ComparedCheck
     files: tuple[FileDifference, ...]
     targets: int
     untraced: int
@@ -176,68 +186,73 @@ class Difference:
 
     @property
     def incomplete(self) -> bool:
-        """Whether something that was asked for could not be done, on either side."""
+        """Whether a side or a file could not be checked."""
         problems = self.old.problems or self.new.problems
         return bool(problems) or any(file.problems for file in self.files)
 
     def reaches(self, threshold: Severity) -> bool:
-        """Whether something is new, or is not traced anymore."""
-        found = any(one.reaches(threshold) for _, target in self.each() for one in target.findings)
+        """Whether there is a new finding at ``threshold`` or above, or a target that only the old
+        side traced."""
+        found = any(
+            finding.reaches(threshold)
+            for _, target in self.each_target()
+            for finding in target.findings
+        )
         return found or (self.lost > 0 and Severity.ERROR.reaches(threshold))
 
-    def of(self, side: Side) -> Compared:
+    def side_check(self, side: Side) -> ComparedCheck:
         return self.old if side == "old" else self.new
 
-    def each(self) -> Iterator[tuple[FileDifference, TargetDifference]]:
+    def each_target(self) -> Iterator[tuple[FileDifference, TargetDifference]]:
         return ((file, target) for file in self.files for target in file.targets)
 
     def findings(self, kind: Kind) -> list[ReportedFinding]:
-        differences = (one for _, target in self.each() for one in target.findings)
-        return [one.shown for one in differences if one.kind == kind]
+        differences = (finding for _, target in self.each_target() for finding in target.findings)
+        return [finding.shown for finding in differences if finding.kind == kind]
 
     @property
     def differing(self) -> int:
-        """How many targets differ in their findings or in what became of them."""
-        return sum(bool(target.name) for _, target in self.each())
+        """Number of targets whose findings or results differ."""
+        return sum(bool(target.name) for _, target in self.each_target())
 
     @property
     def uncompared(self) -> int:
-        """How many of these are not known in full on one side."""
+        """Number of differing targets for which one side has an incomplete result."""
         return sum(
             any(run.uncompared for run in target.runs)
-            or any(one.kind == "unknown" for one in target.findings)
-            for _, target in self.each()
+            or any(finding.kind == "unknown" for finding in target.findings)
+            for _, target in self.each_target()
             if target.name
         )
 
     @property
     def lost(self) -> int:
-        """How many targets the old side has traced, and the new one has not."""
-        return sum(any(run.lost for run in target.runs) for _, target in self.each())
+        """Number of targets that the old side traced and the new side did not."""
+        return sum(any(run.lost for run in target.runs) for _, target in self.each_target())
 
 
-def difference(old: CheckReport, new: CheckReport, names: tuple[str, str]) -> Difference:
-    """What differs between two reports, whose relative paths belong to the same folder."""
-    halves = _halves("old", old), _halves("new", new)
-    # Of a side that could do nothing at all, it is said once.
+def compare_checks(old: CheckReport, new: CheckReport, names: tuple[str, str]) -> CheckDifference:
+    """Compare two reports whose relative paths belong to the same folder."""
+    halves = _file_sides("old", old), _file_sides("new", new)
+    # If a side could not check anything, this is reported once and not for each file.
     unable = any(report.problems and not report.files for report in (old, new))
     paths = [] if unable else sorted({**halves[0], **halves[1]})
     pairs = [
-        _Pair(
-            halves[0].get(path) or _Half("old", None, old),
-            halves[1].get(path) or _Half("new", None, new),
+        _FilePair(
+            halves[0].get(path) or _FileSide("old", None, old),
+            halves[1].get(path) or _FileSide("new", None, new),
         )
         for path in paths
     ]
     missing: Counter[tuple[Side, Count]] = Counter()
     for pair in pairs:
         missing.update(pair.missing_counts())
-    return Difference(
-        Compared(names[0], old.torch, old.python, old.problems),
-        Compared(names[1], new.torch, new.python, new.problems),
-        files=tuple(file for file in (pair.difference() for pair in pairs) if file is not None),
+    return CheckDifference(
+        ComparedCheck(names[0], old.torch, old.python, old.problems),
+        ComparedCheck(names[1], new.torch, new.python, new.problems),
+        files=tuple(file for file in (pair.compare_files() for pair in pairs) if file is not None),
         targets=sum(len(pair.names) for pair in pairs),
-        untraced=sum(pair.untraced() for pair in pairs),
+        untraced=sum(pair.count_untraced() for pair in pairs),
         missing_counts=tuple(MissingCount(*key, number) for key, number in missing.items()),
     )
 
@@ -245,13 +260,13 @@ def difference(old: CheckReport, new: CheckReport, names: tuple[str, str]) -> Di
 # -- one side of one file ---------------------------------------------------------------------
 
 
-# Findings of one kind whose number a target has.
+# Families of findings, and the count of a target that includes their findings.
 _COUNTED: dict[str, Count] = {
     "graph-break": "breaks",
     "frame-skipped": "skips",
     "recompile": "recompiles",
 }
-# With these a target counts as traced, and yet not all that it does is known.
+# The target counts as traced, but its result is incomplete.
 _PARTIAL = ("trace/incomplete", "trace/needs-real-tensors")
 _FAILURES = (
     "trace/eager-error",
@@ -260,7 +275,7 @@ _FAILURES = (
     "trace/timeout",
     "trace/crashed",
 )
-_ENDED = {
+_STATUS_WORDS = {
     "failed": "failed",
     "timeout": "reached the time limit",
     "crashed": "crashed",
@@ -269,21 +284,22 @@ _ENDED = {
 }
 
 
-def ended(run: ReportedTarget, *, brief: bool = False) -> str:
-    """How a run ended: ``traced``, ``failed: ValueError: …``, and only ``failed`` if ``brief``."""
+def outcome_words(run: ReportedTarget, *, brief: bool = False) -> str:
+    """Describe how a run ended: ``traced``, ``failed: ValueError: …``; ``brief`` omits the
+    error."""
     error = "" if brief else run.error.strip().split("\n", 1)[0]
-    words = _ENDED.get(run.status, run.status)
+    words = _STATUS_WORDS.get(run.status, run.status)
     return f"{words}: {error}" if error else words
 
 
-def family(code: str) -> str:
-    """``graph-break`` of ``graph-break/GB0059``."""
+def code_family(code: str) -> str:
+    """Return the family of a code: ``graph-break`` of ``graph-break/GB0059``."""
     return code.partition("/")[0]
 
 
 @dataclass(frozen=True)
-class _Half:
-    """``file`` is None where this side has none, or was not checked so far."""
+class _FileSide:
+    """One side of a file; ``file`` is None if the side does not have it or did not check it."""
 
     side: Side
     file: ReportedFile | None
@@ -301,53 +317,56 @@ class _Half:
     def missing(self) -> bool:
         return self.file is None and not self.report.problems
 
-    def unread(self) -> str:
-        """Why nothing is known of the file as a whole; empty where it was checked."""
+    def unread_reason(self) -> str:
+        """Return why the file was not analyzed; empty if it was."""
         if self.file is None:
             return next(iter(self.report.problems), "")
-        parsed = (one.message for one in self.findings if one.code == "trace/syntax-error")
+        parsed = (
+            finding.message for finding in self.findings if finding.code == "trace/syntax-error"
+        )
         return self.file.problem or next(parsed, "")
 
-    def absent(self, name: str) -> str:
-        """Why it cannot be known whether there is a target of that name; empty where it can."""
+    def absent_reason(self, name: str) -> str:
+        """Return why it is unknown whether the file has a target; empty if it is known."""
         if any(run.name == name for run in self.targets):
             return ""
-        # Beside targets a note says that there are too many of them.
+        # A note next to targets says that there were too many of them.
         cut = " ".join(self.file.notes) if self.file is not None and self.targets else ""
-        return self.unread() or cut
+        return self.unread_reason() or cut
 
-    def partial(self, name: str) -> str:
-        """Why not all is known of a target that was traced; empty where it is."""
-        partial = (one for one in self.findings if one.code in _PARTIAL)
-        return next((one.message for one in partial if name in one.targets), "")
+    def partial_reason(self, name: str) -> str:
+        """Return why the result of a traced target is incomplete; empty if it is complete."""
+        partial = (finding for finding in self.findings if finding.code in _PARTIAL)
+        return next((finding.message for finding in partial if name in finding.targets), "")
 
-    def uncomputed(self, name: str, code: str) -> str:
-        """Why it cannot be known whether a target has findings of a code; empty where it can."""
-        kind = family(code)
+    def uncomputed_reason(self, name: str, code: str) -> str:
+        """Return why it is unknown whether a target has findings of a code; empty if it is
+        known."""
+        kind = code_family(code)
         if not name or kind in ("probe", "schema"):
-            return self.unread()
+            return self.unread_reason()
         counted = _COUNTED.get(kind)
         for run in self.targets:
             if run.name == name and run.status != "traced":
-                return ended(run)
+                return outcome_words(run)
             if run.name == name and counted and getattr(run, counted) is None:
                 return f"torch {self.report.torch} does not show {counted}"
-        return self.absent(name) or self.partial(name)
+        return self.absent_reason(name) or self.partial_reason(name)
 
 
-def _halves(side: Side, report: CheckReport) -> dict[Path, _Half]:
-    return {absolute(Path(file.path)): _Half(side, file, report) for file in report.files}
+def _file_sides(side: Side, report: CheckReport) -> dict[Path, _FileSide]:
+    return {absolute_path(Path(file.path)): _FileSide(side, file, report) for file in report.files}
 
 
 # -- both sides of one file -------------------------------------------------------------------
 
 
-# Another torch may say the same in other words, or have given an id to what had none.
+# Another torch may word a message differently, or give an id to a break without one.
 _REWORDED: tuple[Key[Trait], ...] = (
     lambda trait: (trait.code, trait.text, trait.target, trait.line),
     lambda trait: (trait.code, trait.text, trait.target),
-    lambda trait: (_kind(trait), trait.text, trait.target, trait.line),
-    lambda trait: (_kind(trait), trait.text, trait.target),
+    lambda trait: (_trait_family(trait), trait.text, trait.target, trait.line),
+    lambda trait: (_trait_family(trait), trait.text, trait.target),
     lambda trait: ("failure", trait.target) if _is_failure(trait) else trait,
 )
 _SAME_RUN: tuple[Key[ReportedTarget], ...] = (
@@ -357,35 +376,35 @@ _SAME_RUN: tuple[Key[ReportedTarget], ...] = (
 
 
 def _is_failure(trait: Trait) -> bool:
-    """Whether it says how the run of a target failed, which a run does only once."""
+    """Whether the finding says how a target's run failed; a run has at most one such finding."""
     return bool(trait.target) and trait.code in _FAILURES
 
 
-def _kind(trait: Trait) -> str:
-    """What two findings at one place have in common that are about the same thing."""
-    kind = family(trait.code)
+def _trait_family(trait: Trait) -> str:
+    """Return what findings about the same problem at one place have in common."""
+    kind = code_family(trait.code)
     return kind if kind in ("graph-break", "trace") else trait.code
 
 
 @dataclass(frozen=True)
-class _Pair:
-    old: _Half
-    new: _Half
+class _FilePair:
+    old: _FileSide
+    new: _FileSide
 
     @property
     def names(self) -> dict[str, None]:
-        """Of all targets, in the order of the text."""
+        """Names of all targets, in the order of the text."""
         runs = sorted((*self.new.targets, *self.old.targets), key=lambda run: run.line)
         return dict.fromkeys(run.name for run in runs)
 
-    def difference(self) -> FileDifference | None:
-        """None where there is none."""
-        runs, findings = list(self.runs()), list(self.findings())
-        names = [*self.names, *(one.shown.target for one in findings)]
+    def compare_files(self) -> FileDifference | None:
+        """Return the differences of the file; None without differences."""
+        runs, findings = list(self.compare_runs()), list(self.compare_findings())
+        names = [*self.names, *(finding.shown.target for finding in findings)]
         targets = []
         for name in dict.fromkeys(["", *names]):
             own = [run for run in runs if run.shown.name == name and run.differs]
-            found = [one for one in findings if one.shown.target == name]
+            found = [finding for finding in findings if finding.shown.target == name]
             if own or found:
                 targets.append(TargetDifference(name, tuple(own), tuple(found)))
         unread = [
@@ -400,55 +419,71 @@ class _Pair:
         missing = [half.side for half in (self.old, self.new) if half.missing]
         return FileDifference(file.path, tuple(targets), tuple(unread), *missing)
 
-    def runs(self) -> Iterator[RunDifference]:
+    def compare_runs(self) -> Iterator[RunDifference]:
         old, new = self.old.targets, self.new.targets
-        pairs = matched(old, new, _SAME_RUN, partly=True)
+        pairs = match_items(old, new, _SAME_RUN, partly=True)
         for number, run in enumerate(new):
             if number in pairs:
-                why = _unless(self.old, self.old.partial(run.name))
-                why = why or _unless(self.new, self.new.partial(run.name))
+                why = _uncomputed_if(self.old, self.old.partial_reason(run.name))
+                why = why or _uncomputed_if(self.new, self.new.partial_reason(run.name))
                 yield RunDifference(old[pairs[number]], run, why)
             else:
-                yield RunDifference(None, run, _unless(self.old, self.old.absent(run.name)))
+                yield RunDifference(
+                    None, run, _uncomputed_if(self.old, self.old.absent_reason(run.name))
+                )
         for number, run in enumerate(old):
             if number not in pairs.values():
-                yield RunDifference(run, None, _unless(self.new, self.new.absent(run.name)))
+                yield RunDifference(
+                    run, None, _uncomputed_if(self.new, self.new.absent_reason(run.name))
+                )
 
-    def findings(self) -> list[FindingDifference]:
-        """In the order of the text."""
+    def compare_findings(self) -> list[FindingDifference]:
+        """Return the differing findings in the order of the text."""
         old, new = self.old.findings, self.new.findings
-        pairs = _paired([one.trait for one in old], [one.trait for one in new])
-        found = [self._added(one) for number, one in enumerate(new) if number not in pairs]
+        pairs = _pair_traits([finding.trait for finding in old], [finding.trait for finding in new])
+        found = [
+            self._added_finding(finding)
+            for number, finding in enumerate(new)
+            if number not in pairs
+        ]
         found += [
-            self._removed(one) for number, one in enumerate(old) if number not in pairs.values()
+            self._removed_finding(finding)
+            for number, finding in enumerate(old)
+            if number not in pairs.values()
         ]
         for now, before in pairs.items():
-            if _facts(old[before]) != _facts(new[now]):
+            if _finding_facts(old[before]) != _finding_facts(new[now]):
                 found.append(FindingDifference("changed", old[before], new[now]))
-        return sorted(found, key=lambda one: (one.shown.line, one.shown.character, one.kind))
+        return sorted(
+            found, key=lambda finding: (finding.shown.line, finding.shown.character, finding.kind)
+        )
 
-    def _added(self, finding: ReportedFinding) -> FindingDifference:
-        # That it was computed for one target that did not have it is enough.
-        if family(finding.code) == "trace":
-            reason = self.old.unread()
+    def _added_finding(self, finding: ReportedFinding) -> FindingDifference:
+        # If one target did not have the finding on the old side, it is new.
+        if code_family(finding.code) == "trace":
+            reason = self.old.unread_reason()
         else:
-            reasons = [self.old.uncomputed(name, finding.code) for name in finding.targets or ("",)]
+            reasons = [
+                self.old.uncomputed_reason(name, finding.code) for name in finding.targets or ("",)
+            ]
             reason = reasons[0] if all(reasons) else ""
-        why = _unless(self.old, reason)
+        why = _uncomputed_if(self.old, reason)
         return FindingDifference("unknown" if why else "new", None, finding, why)
 
-    def _removed(self, finding: ReportedFinding) -> FindingDifference:
-        reasons = [self.new.uncomputed(name, finding.code) for name in finding.targets or ("",)]
-        why = _unless(self.new, next(filter(None, reasons), ""))
+    def _removed_finding(self, finding: ReportedFinding) -> FindingDifference:
+        reasons = [
+            self.new.uncomputed_reason(name, finding.code) for name in finding.targets or ("",)
+        ]
+        why = _uncomputed_if(self.new, next(filter(None, reasons), ""))
         return FindingDifference("unknown" if why else "gone", finding, None, why)
 
-    def untraced(self) -> int:
-        """How many targets could be traced on neither side."""
+    def count_untraced(self) -> int:
+        """Return the number of targets that neither side could trace."""
         traced = {r.name for r in (*self.old.targets, *self.new.targets) if r.status == "traced"}
         return len(self.names.keys() - traced)
 
     def missing_counts(self) -> Iterator[tuple[Side, Count]]:
-        """Of each traced target, whatever the number of its probes."""
+        """Yield the counts that a side cannot report, once for each traced target."""
         missing = dict.fromkeys(
             (run.name, half.side, count)
             for half in (self.old, self.new)
@@ -459,15 +494,15 @@ class _Pair:
         return ((side, count) for _, side, count in missing)
 
 
-def _paired(old: list[Trait], new: list[Trait]) -> dict[int, int]:
-    """As a baseline does, then whatever is as good a match, then what has other words now."""
-    pairs = matched(old, new, SAME)
-    return matched(old, new, (*SAME, *_REWORDED), paired=pairs, partly=True)
+def _pair_traits(old: list[Trait], new: list[Trait]) -> dict[int, int]:
+    """Pair findings as a baseline does, then by equally good matches, then by other wordings."""
+    pairs = match_items(old, new, SAME)
+    return match_items(old, new, (*SAME, *_REWORDED), paired=pairs, partly=True)
 
 
-def _facts(finding: ReportedFinding) -> tuple[object, ...]:
+def _finding_facts(finding: ReportedFinding) -> tuple[object, ...]:
     return finding.code, finding.severity, finding.message, finding.count
 
 
-def _unless(half: _Half, reason: str) -> Uncomputed | None:
+def _uncomputed_if(half: _FileSide, reason: str) -> Uncomputed | None:
     return Uncomputed(half.side, reason) if reason else None

@@ -1,4 +1,4 @@
-"""A difference for programs; ``docs/diff.md`` says what each key means."""
+"""Format a difference as JSON; ``docs/diff.md`` describes the keys."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Any
 
 from fullgraph.cli.diff.difference import (
     KINDS,
-    Compared,
-    Difference,
+    CheckDifference,
+    ComparedCheck,
     FileDifference,
     FindingDifference,
     RunDifference,
     Uncomputed,
 )
-from fullgraph.render.json import dump
+from fullgraph.render.json import dump_json
 
 VERSION = 1
 
 
-def difference_json(difference: Difference) -> str:
-    """A difference as JSON text, in the format that ``VERSION`` numbers."""
-    return dump(
+def difference_json(difference: CheckDifference) -> str:
+    """Format a difference as JSON, in the format with the number ``VERSION``."""
+    return dump_json(
         {
             "version": VERSION,
-            "old": _side(difference.old),
-            "new": _side(difference.new),
+            "old": _side_json(difference.old),
+            "new": _side_json(difference.new),
             "summary": {
                 "findings": {kind: len(difference.findings(kind)) for kind in KINDS},
                 "targets": {
@@ -36,12 +36,12 @@ def difference_json(difference: Difference) -> str:
                 },
             },
             "missingCounts": [dataclasses.asdict(missing) for missing in difference.missing_counts],
-            "files": [_file(file) for file in difference.files],
+            "files": [_file_json(file) for file in difference.files],
         }
     )
 
 
-def _side(compared: Compared) -> dict[str, Any]:
+def _side_json(compared: ComparedCheck) -> dict[str, Any]:
     return {
         "name": compared.name,
         "torch": compared.torch or None,
@@ -50,30 +50,30 @@ def _side(compared: Compared) -> dict[str, Any]:
     }
 
 
-def _file(file: FileDifference) -> dict[str, Any]:
+def _file_json(file: FileDifference) -> dict[str, Any]:
     return {
         "path": file.path,
         "missing": file.missing,
-        "errors": [_uncomputed(problem) for problem in file.problems],
+        "errors": [_uncomputed_json(problem) for problem in file.problems],
         "targets": [
             {
                 "name": target.name,
-                "runs": [_change(run) for run in target.runs],
-                "findings": [_change(one) for one in target.findings],
+                "runs": [_change_json(run) for run in target.runs],
+                "findings": [_change_json(finding) for finding in target.findings],
             }
             for target in file.targets
         ],
     }
 
 
-def _change(one: RunDifference | FindingDifference) -> dict[str, Any]:
+def _change_json(change: RunDifference | FindingDifference) -> dict[str, Any]:
     return {
-        "change": one.kind,
-        "old": dataclasses.asdict(one.old) if one.old is not None else None,
-        "new": dataclasses.asdict(one.new) if one.new is not None else None,
-        "uncomputed": _uncomputed(one.uncomputed),
+        "change": change.kind,
+        "old": dataclasses.asdict(change.old) if change.old is not None else None,
+        "new": dataclasses.asdict(change.new) if change.new is not None else None,
+        "uncomputed": _uncomputed_json(change.uncomputed),
     }
 
 
-def _uncomputed(uncomputed: Uncomputed | None) -> dict[str, str] | None:
+def _uncomputed_json(uncomputed: Uncomputed | None) -> dict[str, str] | None:
     return dataclasses.asdict(uncomputed) if uncomputed is not None else None

@@ -1,4 +1,4 @@
-"""The sentences of a difference, for every format that people read."""
+"""Describe a difference in words, for all formats that people read."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterator
 
 from fullgraph.cli.check_report import ReportedTarget
 from fullgraph.cli.diff.difference import (
-    Compared,
+    CheckDifference,
+    ComparedCheck,
     Count,
-    Difference,
     FindingDifference,
     Kind,
     RunDifference,
     TargetDifference,
     Uncomputed,
-    ended,
-    family,
+    code_family,
+    outcome_words,
 )
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.phrases import SEPARATOR, amount
@@ -25,8 +25,8 @@ _OTHERS: dict[Kind, str] = {"gone": "gone", "changed": "changed", "unknown": "no
 _COUNT_WORDS: dict[Count, str] = {"skips": "skipped frames"}
 
 
-def side_words(compared: Compared) -> str:
-    """``old/bin/python: torch 2.6.0, Python 3.11.7``."""
+def side_words(compared: ComparedCheck) -> str:
+    """Describe a side: ``old/bin/python: torch 2.6.0, Python 3.11.7``."""
     versions = [
         f"{name} {version}"
         for name, version in (("torch", compared.torch), ("Python", compared.python))
@@ -35,14 +35,14 @@ def side_words(compared: Compared) -> str:
     return f"{compared.name}: {', '.join(versions)}" if versions else compared.name
 
 
-def headline(difference: Difference) -> Iterator[tuple[str, Severity | None]]:
-    """``2 new warnings``, ``1 gone``, …: what is new with its severity, then what else there is."""
+def headline(difference: CheckDifference) -> Iterator[tuple[str, Severity | None]]:
+    """Yield the parts of the headline: new findings with their severity, then the other counts."""
     counts = Counter(finding.severity for finding in difference.findings("new"))
     if difference.lost:
         yield f"{amount(difference.lost, 'target')} no longer traced", Severity.ERROR
     for severity in Severity:
         if counts[severity]:
-            # "Information" has no plural.
+            # "Information" does not have a plural.
             information = severity is Severity.INFORMATION
             noun = "information finding" if information else severity.value
             yield amount(counts[severity], f"new {noun}"), severity
@@ -58,8 +58,9 @@ def headline(difference: Difference) -> Iterator[tuple[str, Severity | None]]:
             yield f"{number} {word}", None
 
 
-def extent_words(difference: Difference) -> str:
-    """``; 14 targets, 2 differ, 1 not compared``; nothing if there are no targets."""
+def extent_words(difference: CheckDifference) -> str:
+    """Describe the number of targets: ``; 14 targets, 2 differ, 1 not compared``; empty without
+    targets."""
     if not difference.targets:
         return ""
     numbers = [
@@ -71,49 +72,52 @@ def extent_words(difference: Difference) -> str:
     return "; " + ", ".join([amount(difference.targets, "target"), *parts])
 
 
-def remarks(difference: Difference) -> Iterator[str]:
-    """What was not compared anywhere."""
+def count_remarks(difference: CheckDifference) -> Iterator[str]:
+    """Yield a sentence for each count that could not be compared."""
     for missing in difference.missing_counts:
         name = _COUNT_WORDS.get(missing.count, missing.count)
-        torch = difference.of(missing.side).torch
+        torch = difference.side_check(missing.side).torch
         where = amount(missing.targets, "target")
         yield f"torch {torch} ({missing.side}) does not show {name}: not compared in {where}."
 
 
 def run_words(run: RunDifference, target: TargetDifference) -> str:
-    """``graphs 2 → 3 · breaks 1 → 2``, ``traced → failed: ValueError: …``, ``new target · …``."""
-    # The error of a run is a finding, too, unless the user ignores those.
-    brief = any(family(one.shown.code) == "trace" for one in target.findings)
+    """Describe a run: ``graphs 2 → 3 · breaks 1 → 2``, ``traced → failed: ValueError: …``, ``new
+    target · …``."""
+    # The error is also a finding, unless the user ignores its code.
+    brief = any(code_family(finding.shown.code) == "trace" for finding in target.findings)
     if run.uncomputed is not None and (run.old is None or run.new is None):
         found = "old" if run.uncomputed.side == "new" else "new"
-        return f"only in {found}, {_uncomputed(run.uncomputed)}"
+        return f"only in {found}, {_uncomputed_words(run.uncomputed)}"
     if run.old is None or run.new is None:
-        return SEPARATOR.join([f"{run.kind} target", *_outcome(run.shown, brief)])
+        return SEPARATOR.join([f"{run.kind} target", *_outcome_words(run.shown, brief)])
     old, new = run.old, run.new
     facts = []
     if old.status != new.status:
-        facts.append(f"{ended(old, brief=brief)} → {ended(new, brief=brief)}")
+        facts.append(f"{outcome_words(old, brief=brief)} → {outcome_words(new, brief=brief)}")
     if old.inputs != new.inputs and run.traced:
         facts.append(f"inputs {old.inputs or 'none'} → {new.inputs or 'none'}")
     if old.mode != new.mode and run.traced:
         facts.append(f"{old.mode} → {new.mode}")
     for name, before, now in run.counts:
-        facts.append(f"{_COUNT_WORDS.get(name, name)} {_number(before)} → {_number(now)}")
+        facts.append(
+            f"{_COUNT_WORDS.get(name, name)} {_number_words(before)} → {_number_words(now)}"
+        )
     if run.uncomputed is not None:
         facts.append(f"incomplete in {run.uncomputed.side}")
     return SEPARATOR.join(facts)
 
 
 def target_name(target: TargetDifference, run: RunDifference | None = None) -> str:
-    """With its inputs, where it has several probes that differ."""
+    """Return the name of a target, with the inputs if several of its runs differ."""
     inputs = run.shown.inputs if run is not None and len(target.runs) > 1 else ""
     return f"{target.name} ({inputs})" if inputs else target.name
 
 
-def change_words(one: FindingDifference) -> str:
-    """What is other than it was: ``was: Unsupported Tensor.item()``."""
-    old, new = one.old, one.new
-    if one.kind != "changed" or old is None or new is None:
+def change_words(change: FindingDifference) -> str:
+    """Describe what changed in a finding: ``was: Unsupported Tensor.item()``."""
+    old, new = change.old, change.new
+    if change.kind != "changed" or old is None or new is None:
         return ""
     words = []
     if old.code != new.code:
@@ -128,31 +132,35 @@ def change_words(one: FindingDifference) -> str:
 
 
 def unknown_words(target: TargetDifference) -> Iterator[str]:
-    """A sentence for all findings that the other side could not have for the same reason."""
-    reasons = Counter(one.uncomputed for one in target.findings if one.uncomputed is not None)
-    # The line of the target may say it already.
+    """Yield a sentence for each reason why findings could not be compared."""
+    reasons = Counter(
+        finding.uncomputed for finding in target.findings if finding.uncomputed is not None
+    )
+    # The line of the target may give the reason already.
     unexplained = not any(run.uncompared for run in target.runs)
     for uncomputed, number in reasons.items():
         found = "old" if uncomputed.side == "new" else "new"
-        reason = _uncomputed(uncomputed) if unexplained else f"not computed in {uncomputed.side}"
+        reason = (
+            _uncomputed_words(uncomputed) if unexplained else f"not computed in {uncomputed.side}"
+        )
         yield f"{amount(number, 'finding')} only in {found}, {reason}"
 
 
 def first_line(text: str) -> str:
-    """The first line of a text that is not blank; empty if there is none."""
+    """Return the first non-blank line of a text; empty if all lines are blank."""
     return next(iter(text.strip().splitlines()), "")
 
 
-def _uncomputed(uncomputed: Uncomputed) -> str:
+def _uncomputed_words(uncomputed: Uncomputed) -> str:
     return f"not computed in {uncomputed.side}: {uncomputed.reason}"
 
 
-def _outcome(run: ReportedTarget, brief: bool) -> list[str]:
+def _outcome_words(run: ReportedTarget, brief: bool) -> list[str]:
     if run.status != "traced":
-        return [ended(run, brief=brief)]
+        return [outcome_words(run, brief=brief)]
     numbers = ((run.graphs, "graph"), (run.ops, "op"), (run.breaks, "break"))
     return [amount(number, noun) for number, noun in numbers if number is not None]
 
 
-def _number(number: int | None) -> str:
+def _number_words(number: int | None) -> str:
     return "unknown" if number is None else f"{number:,}"

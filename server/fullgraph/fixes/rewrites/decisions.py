@@ -67,7 +67,7 @@ def _next(text: str, finding: Finding, function: str, name: str) -> Finding | No
             data = text.encode()
             ends = [len(data[:byte].decode()) for byte in span]
             positions = TextPositions(text)
-            range_ = Range(positions.at(ends[0]), positions.at(ends[1]))
+            range_ = Range(positions.position_at(ends[0]), positions.position_at(ends[1]))
             return replace(finding, range=range_)
     return None
 

@@ -1,16 +1,16 @@
-"""What a hover is composed of: each module here knows one thing about a place of a text.
+"""The sections of a hover, one module for each kind of information.
 
-A module has ``section(context, unit, offset)``, which is None where it knows nothing. The order
-here is that of the page.
+Each module has ``section(context, unit, offset)``, which returns None if it has nothing to show.
+The sections are shown in the order below.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.hovers import breaks, findings, forecasts, guards, operators, probes, shapes
-from fullgraph.lsp.hovers.section import Section
+from fullgraph.lsp.hovers.section import HoverSection
 from fullgraph.session.analysis_unit import Unit
 
 _PARTS = (
@@ -24,8 +24,8 @@ _PARTS = (
 )
 
 
-def sections(context: Context, unit: Unit, offset: int) -> Iterator[Section]:
-    """What is known at an offset."""
+def hover_sections(context: ServerContext, unit: Unit, offset: int) -> Iterator[HoverSection]:
+    """Yield the sections with information about an offset in code points."""
     for part in _PARTS:
         section = part(context, unit, offset)
         if section is not None:

@@ -1,22 +1,22 @@
-"""What the graph break under the cursor costs."""
+"""Hover section with the cost of the graph breaks under the cursor."""
 
 from __future__ import annotations
 
-from fullgraph.lsp.context import Context
-from fullgraph.lsp.hovers.section import Section
+from fullgraph.lsp.context import ServerContext
+from fullgraph.lsp.hovers.section import HoverSection
 from fullgraph.render import breaks, shapes
 from fullgraph.session.analysis_unit import Unit
 
 
-def section(context: Context, unit: Unit, offset: int) -> Section | None:
-    """The costs of the breaks at ``offset`` (code points); None if there are none."""
+def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | None:
+    """Return the costs of the graph breaks at ``offset`` (code points); None without breaks."""
     positions, pages = unit.document.positions, []
     extent = 0, len(unit.document.text)
     for item in unit.findings():
         cost, range_ = item.finding.cost, item.finding.range
         start, end = positions.offset(range_.start), positions.offset(range_.end)
         if cost is not None and start <= offset <= end:
-            pages.append(breaks.page(cost))
-            extent = min(extent, (start, end), key=lambda one: one[1] - one[0])
+            pages.append(breaks.cost_page(cost))
+            extent = min(extent, (start, end), key=lambda span: span[1] - span[0])
     text = "\n\n".join(dict.fromkeys(pages))
-    return Section(text, shapes.plain(text), *extent) if text else None
+    return HoverSection(text, shapes.strip_markdown(text), *extent) if text else None

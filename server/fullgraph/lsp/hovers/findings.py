@@ -1,4 +1,4 @@
-"""Why there is a finding under the cursor, and what to do about it."""
+"""Hover section with the findings under the cursor and how to fix them."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ from collections.abc import Iterator
 
 from fullgraph.domain.calls import headline
 from fullgraph.domain.findings import FileFinding
-from fullgraph.lsp.context import Context
-from fullgraph.lsp.hovers.section import Section
+from fullgraph.lsp.context import ServerContext
+from fullgraph.lsp.hovers.section import HoverSection
 from fullgraph.render import shapes
 from fullgraph.session.analysis_unit import Unit
 
 _MOST_HINTS = 3
 
 
-def section(context: Context, unit: Unit, offset: int) -> Section | None:
-    """The findings at ``offset`` (code points), the narrowest first; None if none.
+def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | None:
+    """Return the findings at ``offset`` (code points), narrowest first; None without findings.
 
-    None also where the client shows diagnostics in its hover by itself.
+    Also None for clients that show diagnostics in their hover themselves.
     """
     if not context.client.hover_findings:
         return None
     positions = unit.document.positions
-    there = []
+    matches = []
     for item in unit.findings():
         range_ = item.finding.range
         start, end = positions.offset(range_.start), positions.offset(range_.end)
         if start <= offset <= end:
-            there.append((end - start, start, end, item))
-    if not there:
+            matches.append((end - start, start, end, item))
+    if not matches:
         return None
-    there.sort(key=lambda found: found[0])
-    _, start, end, _ = there[0]
-    page = "\n\n---\n\n".join("\n\n".join(_blocks(item)) for *_, item in there)
-    return Section(page, shapes.plain(page), start, end)
+    matches.sort(key=lambda found: found[0])
+    _, start, end, _ = matches[0]
+    page = "\n\n---\n\n".join("\n\n".join(_finding_blocks(item)) for *_, item in matches)
+    return HoverSection(page, shapes.strip_markdown(page), start, end)
 
 
-def _blocks(item: FileFinding) -> Iterator[str]:
+def _finding_blocks(item: FileFinding) -> Iterator[str]:
     finding = item.finding
     yield f"**{headline(finding)}**"
     if finding.explanation and finding.explanation not in finding.message:

@@ -1,15 +1,16 @@
-"""What further calls of the target under the cursor recompile."""
+"""Hover section with the further calls that will recompile the target under the cursor."""
 
 from __future__ import annotations
 
-from fullgraph.lsp.context import Context
-from fullgraph.lsp.hovers.section import Section
+from fullgraph.lsp.context import ServerContext
+from fullgraph.lsp.hovers.section import HoverSection
 from fullgraph.render import forecasts, shapes
 from fullgraph.session.analysis_unit import Unit
 
 
-def section(context: Context, unit: Unit, offset: int) -> Section | None:
-    """The forecast of the target whose name is at ``offset`` (code points); None if none."""
+def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | None:
+    """Return the forecast of the target whose name is at ``offset`` (code points); None without
+    one."""
     positions = unit.document.positions
     for shown in unit.reports():
         range_, name = shown.report.range, shown.report.name
@@ -17,6 +18,6 @@ def section(context: Context, unit: Unit, offset: int) -> Section | None:
         forecast = unit.forecast(name) if start <= offset <= end else None
         if forecast is not None and (forecast.rows or forecast.notes):
             fresh = name in unit.results.forecasts.fresh
-            page = forecasts.page(name, forecast.rows, forecast.notes, fresh=fresh)
-            return Section(page, shapes.plain(page), start, end)
+            page = forecasts.forecast_page(name, forecast.rows, forecast.notes, fresh=fresh)
+            return HoverSection(page, shapes.strip_markdown(page), start, end)
     return None

@@ -1,21 +1,21 @@
-"""The guards on the expression under the cursor, as the last trace had them."""
+"""Hover section with the guards of the last trace on the expression under the cursor."""
 
 from __future__ import annotations
 
 import re
 
-from fullgraph.lsp.context import Context
-from fullgraph.lsp.hovers.section import Section
+from fullgraph.lsp.context import ServerContext
+from fullgraph.lsp.hovers.section import HoverSection
 from fullgraph.operators.text import SourceText
-from fullgraph.render.guards import Asked, about, answer_markdown, answer_text
+from fullgraph.render.guards import GuardQuery, answer_markdown, answer_text, find_guards
 from fullgraph.session.analysis_unit import Unit
 
 _STEP = re.compile(r"\.\w+|\[(?:\d+|'[^'\n]*'|\"[^\"\n]*\")\]")
 _PATH = re.compile(rf"(?<![\w.\])])[^\W\d]\w*(?:{_STEP.pattern})*")
 
 
-def section(context: Context, unit: Unit, offset: int) -> Section | None:
-    """The guards on the expression at ``offset`` (code points); None if none."""
+def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | None:
+    """Return the guards on the expression at ``offset`` (code points); None without guards."""
     if not unit.results.guards:
         return None
     expression = expression_at(unit.document.text, offset)
@@ -24,16 +24,20 @@ def section(context: Context, unit: Unit, offset: int) -> Section | None:
     start, end = expression
     line, _ = unit.document.position_at(start)
     words = unit.document.text[start:end].replace('"', "'")
-    asked = Asked(words, line)
-    answer = about(
-        asked, (frame for target in unit.results.guards.values() for frame in target.frames)
+    query = GuardQuery(words, line)
+    answer = find_guards(
+        query, (frame for target in unit.results.guards.values() for frame in target.frames)
     )
-    page = answer_markdown(asked, answer)
-    return Section(page, answer_text(asked, answer), start, end) if page else None
+    page = answer_markdown(query, answer)
+    return HoverSection(page, answer_text(query, answer), start, end) if page else None
 
 
 def expression_at(text: str, offset: int) -> tuple[int, int] | None:
-    """The name under the cursor with what it is an attribute or item of."""
+    """Return start and end of the name at ``offset``, including the objects that it is reached
+    through.
+
+    In ``self.blocks[0].weight`` with the cursor on ``blocks`` this is ``self.blocks``.
+    """
     begin = text.rfind("\n", 0, offset) + 1
     end = text.find("\n", offset)
     for match in _PATH.finditer(text, begin, end if end >= 0 else len(text)):

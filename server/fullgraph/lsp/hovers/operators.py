@@ -1,14 +1,14 @@
-"""The name, operator or schema under the cursor."""
+"""Hover section about the name, operator or schema under the cursor."""
 
 from __future__ import annotations
 
-from fullgraph.lsp.context import Context
-from fullgraph.lsp.hovers.section import Section
+from fullgraph.lsp.context import ServerContext
+from fullgraph.lsp.hovers.section import HoverSection
 from fullgraph.operators import subject_at
 from fullgraph.operators.schema_string import schema_string_at
 from fullgraph.render.operators import (
     OperatorPage,
-    markdown,
+    page_markdown,
     page_of,
     page_of_schema,
     page_text,
@@ -16,17 +16,19 @@ from fullgraph.render.operators import (
 from fullgraph.session.analysis_unit import Unit
 
 
-def section(context: Context, unit: Unit, offset: int) -> Section | None:
-    """The page of the operator or name at ``offset`` (code points); None if none."""
-    found = _page(context, unit, offset)
+def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | None:
+    """Return the page of the operator or name at ``offset`` (code points); None without one."""
+    found = _find_page(context, unit, offset)
     if found is None:
         return None
     page, start, end = found
-    return Section(markdown(page), page_text(page), start, end)
+    return HoverSection(page_markdown(page), page_text(page), start, end)
 
 
-def _page(context: Context, unit: Unit, offset: int) -> tuple[OperatorPage, int, int] | None:
-    """What to show at an offset, and the part of the text that it is about."""
+def _find_page(
+    context: ServerContext, unit: Unit, offset: int
+) -> tuple[OperatorPage, int, int] | None:
+    """Return the page for an offset, and start and end of the text that the page describes."""
     text = unit.document.text
     index = context.session.index(unit)
     written = schema_string_at(text, offset)

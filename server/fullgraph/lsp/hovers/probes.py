@@ -1,9 +1,9 @@
-"""What the word under the cursor means in a probe comment, and what was traced with the probe."""
+"""Hover section about a word of a probe comment, and about the run with that probe."""
 
 from __future__ import annotations
 
-from fullgraph.lsp.context import Context
-from fullgraph.lsp.hovers.section import Section
+from fullgraph.lsp.context import ServerContext
+from fullgraph.lsp.hovers.section import HoverSection
 from fullgraph.probes import ProbeComment, comment_on, scope_at, tokens
 from fullgraph.probes.meaning import meaning
 from fullgraph.render import shapes
@@ -12,29 +12,33 @@ from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.probe_runs import run_of_comment
 
 
-def section(context: Context, unit: Unit, offset: int) -> Section | None:
-    """The probe whose comment ``offset`` (code points) is in; None if it is in none."""
+def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | None:
+    """Return the section for a probe comment at ``offset`` (code points); None outside of
+    comments."""
     positions = unit.document.positions
-    line = positions.at(offset).line
+    line = positions.position_at(offset).line
     comment = comment_on(positions, line)
     begin = positions.start(line) + (comment.start if comment is not None else 0)
     if comment is None or not begin <= offset <= begin + len(comment.text):
         return None
     at = offset - begin
-    token = next((one for one in tokens(comment.text) if one.start <= at <= one.end), None)
+    token = next(
+        (candidate for candidate in tokens(comment.text) if candidate.start <= at <= candidate.end),
+        None,
+    )
     parts = []
     if token is not None:
         parts.append(meaning(comment.text, token, scope_at(unit.document.text, positions, line)))
     if not comment.directive:
-        parts.append(_traced(unit, comment))
+        parts.append(_run_summary(unit, comment))
     page = "\n\n".join(filter(None, parts))
     if not page:
         return None
     start, end = (token.start, token.end) if token is not None else (0, len(comment.text))
-    return Section(page, shapes.plain(page), begin + start, begin + end)
+    return HoverSection(page, shapes.strip_markdown(page), begin + start, begin + end)
 
 
-def _traced(unit: Unit, comment: ProbeComment) -> str:
+def _run_summary(unit: Unit, comment: ProbeComment) -> str:
     shown = run_of_comment(unit.document.positions, unit.reports(), comment)
     if shown is None:
         return "Nothing was traced with this probe yet."

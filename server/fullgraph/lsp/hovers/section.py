@@ -1,4 +1,4 @@
-"""One part of a hover."""
+"""One section of a hover."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Section:
-    """``start`` and ``end`` are offsets of the part of the text that it is about."""
+class HoverSection:
+    """A section of a hover; ``start`` and ``end`` are the code points of the text it describes."""
 
     markdown: str
     plain: str

@@ -1,35 +1,36 @@
-"""What the expression under the cursor was when the text was last traced."""
+"""Hover section with the values that an expression had in the last trace."""
 
 from __future__ import annotations
 
-from fullgraph.lsp.context import Context
-from fullgraph.lsp.hovers.section import Section
+from fullgraph.lsp.context import ServerContext
+from fullgraph.lsp.hovers.section import HoverSection
 from fullgraph.render import shapes
 from fullgraph.session.analysis_unit import Unit
 from fullgraph_engine.protocol.shapes import PlaceShapes
 
 _LONGEST = 60
-"""Characters of code that a page repeats."""
+"""Maximum number of characters of code that the section repeats."""
 
 
-def section(context: Context, unit: Unit, offset: int) -> Section | None:
-    """The values of the innermost traced expression at ``offset`` (code points); None if none."""
+def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | None:
+    """Return the values of the innermost traced expression at ``offset`` (code points); None if
+    none."""
     text, positions = unit.document.text, unit.document.positions
     place: PlaceShapes | None = None
     extent = 0, len(text)
     line = text.count("\n", 0, offset) if "\r" not in text else None
-    for one in unit.shapes():
-        if line is not None and not one.range.start.line <= line <= one.range.end.line:
+    for candidate in unit.shapes():
+        if line is not None and not candidate.range.start.line <= line <= candidate.range.end.line:
             continue
-        start, end = positions.offset(one.range.start), positions.offset(one.range.end)
-        # The innermost; of those with one range the last, which is the expression that is returned.
+        start, end = positions.offset(candidate.range.start), positions.offset(candidate.range.end)
+        # If several expressions share a range, the last one is the returned value.
         if start <= offset <= end and end - start <= extent[1] - extent[0]:
-            place, extent = one, (start, end)
+            place, extent = candidate, (start, end)
     if place is None:
         return None
     code = text[slice(*extent)]
     shown = code if "\n" not in code and len(code) <= _LONGEST else place.name
     note = unit.shapes_note
-    page = f"**Seen in the last trace**\n\n{shapes.page(place, shown)}"
+    page = f"**Seen in the last trace**\n\n{shapes.values_page(place, shown)}"
     page += f"\n\n{note}" if note else ""
-    return Section(page, shapes.plain(page), *extent)
+    return HoverSection(page, shapes.strip_markdown(page), *extent)

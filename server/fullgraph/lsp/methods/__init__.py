@@ -1,8 +1,8 @@
 """One module for each method of the protocol.
 
-Each has ``METHOD`` and ``handle``. Those that are plain functions run to their end before the next
-message is read, so texts, findings and requests keep their order; only a command that waits for a
-run is a coroutine.
+Each module has ``METHOD`` and ``handle``. Plain functions return before the next message is read,
+which keeps texts, findings and requests in order. Only methods that wait for the client or for a
+run are coroutines.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.methods import (
     cancel_progress,
     change_configuration,
@@ -81,37 +81,37 @@ _MODULES = (
 
 
 SLOW = 0.1
-"""Seconds of the loop after which a handler is logged: nothing else is answered meanwhile."""
+"""Maximum seconds for which a handler may block the event loop without a warning in the log."""
 
 logger = logging.getLogger(__name__)
 
 
-def handlers(context: Context) -> Iterator[tuple[str, Callable[[Any], Any]]]:
-    """Each method with what handles its parameters."""
+def bind_handlers(context: ServerContext) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    """Yield each method with the function that handles its parameters."""
     for module in _MODULES:
-        yield module.METHOD, _bound(module.METHOD, module.handle, context)
+        yield module.METHOD, _bind_handler(module.METHOD, module.handle, context)
 
 
-def _bound(
-    method: str, handle: Callable[[Context, Any], Any], context: Context
+def _bind_handler(
+    method: str, handle: Callable[[ServerContext, Any], Any], context: ServerContext
 ) -> Callable[[Any], Any]:
-    # Neither a partial nor pygls's own binding: it looks for ``async`` on what it is given.
+    # pygls needs a real ``async`` function here, so a partial or its own binding does not work.
     if inspect.iscoroutinefunction(handle):
 
-        async def later(params: Any) -> Any:
-            return await _Timed(method, handle(context, params))
+        async def handle_async(params: Any) -> Any:
+            return await _TimedCoroutine(method, handle(context, params))
 
-        return later
+        return handle_async
 
-    def now(params: Any) -> Any:
-        with _timed(method):
+    def handle_sync(params: Any) -> Any:
+        with _warn_if_slow(method):
             return handle(context, params)
 
-    return now
+    return handle_sync
 
 
 @contextmanager
-def _timed(method: str) -> Iterator[None]:
+def _warn_if_slow(method: str) -> Iterator[None]:
     began = time.perf_counter()
     try:
         yield
@@ -122,8 +122,8 @@ def _timed(method: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class _Timed:
-    """A coroutine, each turn of which is timed on its own."""
+class _TimedCoroutine:
+    """An awaitable that times each step of a coroutine separately."""
 
     method: str
     work: Coroutine[Any, Any, Any]
@@ -133,7 +133,7 @@ class _Timed:
         step: Callable[[], Any] = partial(next, turns)
         while True:
             try:
-                with _timed(self.method):
+                with _warn_if_slow(self.method):
                     waited_for = step()
             except StopIteration as end:
                 return end.value

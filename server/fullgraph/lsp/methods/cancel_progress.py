@@ -1,13 +1,13 @@
-"""``window/workDoneProgress/cancel``: the user ended a run."""
+"""``window/workDoneProgress/cancel``: the user cancelled a run."""
 
 from __future__ import annotations
 
 from lsprotocol import types
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 
 METHOD = types.WINDOW_WORK_DONE_PROGRESS_CANCEL
 
 
-def handle(context: Context, params: types.WorkDoneProgressCancelParams) -> None:
+def handle(context: ServerContext, params: types.WorkDoneProgressCancelParams) -> None:
     context.progress.cancel(params.token)

@@ -1,17 +1,17 @@
-"""``workspace/didChangeConfiguration``"""
+"""``workspace/didChangeConfiguration``: the client's settings changed."""
 
 from __future__ import annotations
 
 from lsprotocol import types
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 
 METHOD = types.WORKSPACE_DID_CHANGE_CONFIGURATION
 
 
-def handle(context: Context, params: types.DidChangeConfigurationParams) -> None:
-    if context.configuration.may_be_asked:
-        # The notification of such clients is a hint; what they send along is often nothing.
-        context.configuration.ask()
+def handle(context: ServerContext, params: types.DidChangeConfigurationParams) -> None:
+    if context.configuration.can_request:
+        # These clients only send a hint, often with empty settings.
+        context.configuration.request_settings()
     else:
-        context.configuration.take(params.settings)
+        context.configuration.accept_settings(params.settings)

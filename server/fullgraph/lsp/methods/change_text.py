@@ -1,21 +1,21 @@
-"""``textDocument/didChange``"""
+"""``textDocument/didChange``: the user edited an open file."""
 
 from __future__ import annotations
 
 from lsprotocol import types
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 from fullgraph.session.documents import Change
 
 METHOD = types.TEXT_DOCUMENT_DID_CHANGE
 
 
-def handle(context: Context, params: types.DidChangeTextDocumentParams) -> None:
-    changes = [_change(change) for change in params.content_changes]
+def handle(context: ServerContext, params: types.DidChangeTextDocumentParams) -> None:
+    changes = [_to_change(change) for change in params.content_changes]
     context.session.change(params.text_document.uri, changes, params.text_document.version)
 
 
-def _change(change: types.TextDocumentContentChangeEvent) -> Change:
+def _to_change(change: types.TextDocumentContentChangeEvent) -> Change:
     if isinstance(change, types.TextDocumentContentChangeWholeDocument):
         return Change(change.text)
     start, end = change.range.start, change.range.end

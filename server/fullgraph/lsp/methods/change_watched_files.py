@@ -1,16 +1,16 @@
-"""``workspace/didChangeWatchedFiles``: manifests, recordings and Python files are watched."""
+"""``workspace/didChangeWatchedFiles``: a manifest, a recording or a Python file changed on disk."""
 
 from __future__ import annotations
 
 from lsprotocol import types
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 from fullgraph_engine.protocol.recorded import FILE
 
 METHOD = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
 
 
-def handle(context: Context, params: types.DidChangeWatchedFilesParams) -> None:
+def handle(context: ServerContext, params: types.DidChangeWatchedFilesParams) -> None:
     if any(change.uri.endswith("/pyproject.toml") for change in params.changes):
         context.session.manifest_changed()
     if any(change.uri.endswith(f"/{FILE}") for change in params.changes):

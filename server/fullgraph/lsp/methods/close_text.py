@@ -1,13 +1,13 @@
-"""``textDocument/didClose``"""
+"""``textDocument/didClose``: the user closed a file."""
 
 from __future__ import annotations
 
 from lsprotocol import types
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 
 METHOD = types.TEXT_DOCUMENT_DID_CLOSE
 
 
-def handle(context: Context, params: types.DidCloseTextDocumentParams) -> None:
+def handle(context: ServerContext, params: types.DidCloseTextDocumentParams) -> None:
     context.session.close_text(params.text_document.uri)

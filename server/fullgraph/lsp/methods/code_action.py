@@ -1,4 +1,4 @@
-"""``textDocument/codeAction``: the fixes of findings, repros of them, what is read of targets."""
+"""``textDocument/codeAction``: fixes and repros of findings, and documents about targets."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from lsprotocol import types
 
 from fullgraph.domain.findings import FileFinding
-from fullgraph.lsp.action_kinds import asked_for
+from fullgraph.lsp.action_kinds import is_requested
 from fullgraph.lsp.allow_actions import allow_actions
-from fullgraph.lsp.context import Context
-from fullgraph.lsp.edits import text_edit
+from fullgraph.lsp.context import ServerContext
+from fullgraph.lsp.edits import workspace_edit
 from fullgraph.lsp.fix_actions import fix_actions, fix_all_actions
-from fullgraph.lsp.places import range_in
-from fullgraph.lsp.probe_actions import found_probes
+from fullgraph.lsp.places import position_key, range_in
+from fullgraph.lsp.probe_actions import probe_fixes
 from fullgraph.lsp.repro_actions import reduce_actions, repro_actions
 from fullgraph.lsp.server_capabilities import REDUCE_KIND, REPRO_KIND
 from fullgraph.lsp.show_actions import show_actions
@@ -26,79 +26,79 @@ METHOD = types.TEXT_DOCUMENT_CODE_ACTION
 _REWRITE = types.CodeActionKind.RefactorRewrite
 
 
-def handle(context: Context, params: types.CodeActionParams) -> list[types.CodeAction]:
-    unit = context.unit(params.text_document.uri)
+def handle(context: ServerContext, params: types.CodeActionParams) -> list[types.CodeAction]:
+    unit = context.find_unit(params.text_document.uri)
     if unit is None:
         return []
     only = params.context.only
-    there = [item for item in unit.findings() if _meant(item, unit.document, params)]
-    quick = asked_for(types.CodeActionKind.QuickFix.value, only)
+    findings = [item for item in unit.findings() if _is_in_request(item, unit.document, params)]
+    quick = is_requested(types.CodeActionKind.QuickFix.value, only)
     actions: list[types.CodeAction] = []
     if quick:
-        actions += fix_actions(context, unit, there)
-        actions += [_mend(context, unit, item, fix) for item in there for fix in item.finding.fixes]
-    if asked_for(REPRO_KIND, only):
-        actions += repro_actions(context, unit, there)
+        actions += fix_actions(context, unit, findings)
+        actions += [
+            _quick_fix(context, unit, item, fix) for item in findings for fix in item.finding.fixes
+        ]
+    if is_requested(REPRO_KIND, only):
+        actions += repro_actions(context, unit, findings)
     if quick:
-        actions += allow_actions(context, unit, there)
-        # Last of them: it helps nobody but the reader of the list.
-        actions += _ignores(context, unit, there)
-    if asked_for(_REWRITE, only):
+        actions += allow_actions(context, unit, findings)
+        # Ignoring a finding does not improve the code, so it comes last.
+        actions += _ignore_actions(context, unit, findings)
+    if is_requested(_REWRITE, only):
         actions += [
             types.CodeAction(
                 title=fix.title,
                 kind=_REWRITE,
-                edit=text_edit(context.client, unit.document, fix.edits),
+                edit=workspace_edit(context.client, unit.document, fix.edits),
             )
-            for fix in found_probes(unit, params)
+            for fix in probe_fixes(unit, params)
         ]
     actions += fix_all_actions(context, unit, only)
     actions += show_actions(unit, params)
-    if asked_for(REDUCE_KIND, only):
+    if is_requested(REDUCE_KIND, only):
         actions += reduce_actions(unit, params)
     return actions
 
 
-def _ignores(
-    context: Context, unit: Unit, there: Sequence[FileFinding]
+def _ignore_actions(
+    context: ServerContext, unit: Unit, findings: Sequence[FileFinding]
 ) -> Iterator[types.CodeAction]:
-    for item in there:
+    for item in findings:
         if (fix := ignoring(item.finding, unit.document.positions)) is not None:
-            yield _mend(context, unit, item, fix)
+            yield _quick_fix(context, unit, item, fix)
 
 
-def _mend(context: Context, unit: Unit, item: FileFinding, fix: Fix) -> types.CodeAction:
-    shown = context.publication.diagnostics.one(item, unit.document, context.session.documents())
+def _quick_fix(context: ServerContext, unit: Unit, item: FileFinding, fix: Fix) -> types.CodeAction:
+    diagnostic = context.publication.diagnostics.for_finding(
+        item, unit.document, context.session.documents()
+    )
     return types.CodeAction(
         title=fix.title,
         kind=types.CodeActionKind.QuickFix,
-        diagnostics=[shown],
-        is_preferred=_preferred(context, fix),
-        edit=text_edit(context.client, unit.document, fix.edits),
+        diagnostics=[diagnostic],
+        is_preferred=_preferred_flag(context, fix),
+        edit=workspace_edit(context.client, unit.document, fix.edits),
     )
 
 
-def _meant(item: FileFinding, document: Document, params: types.CodeActionParams) -> bool:
-    """Whether the request is about this finding.
+def _is_in_request(item: FileFinding, document: Document, params: types.CodeActionParams) -> bool:
+    """Whether the request includes this finding.
 
-    Neovim asks for the place of the cursor, and sends the diagnostics of the whole line along.
+    Neovim requests the place of the cursor, and sends the diagnostics of the whole line.
     """
     range_ = range_in(document, item.finding.range)
     named = any(
         diagnostic.code == item.finding.code and diagnostic.range == range_
         for diagnostic in params.context.diagnostics
     )
-    return named or _touch(range_, params)
+    return named or _touches_range(range_, params)
 
 
-def _touch(range_: types.Range, params: types.CodeActionParams) -> bool:
-    asked = params.range
-    return _key(range_.start) <= _key(asked.end) and _key(asked.start) <= _key(range_.end)
+def _touches_range(range_: types.Range, params: types.CodeActionParams) -> bool:
+    start, end = position_key(params.range.start), position_key(params.range.end)
+    return position_key(range_.start) <= end and start <= position_key(range_.end)
 
 
-def _key(position: types.Position) -> tuple[int, int]:
-    return position.line, position.character
-
-
-def _preferred(context: Context, fix: Fix) -> bool | None:
+def _preferred_flag(context: ServerContext, fix: Fix) -> bool | None:
     return True if fix.preferred and context.client.code_action_preferred else None

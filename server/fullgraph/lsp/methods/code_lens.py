@@ -1,7 +1,6 @@
-"""``textDocument/codeLens``: a line for each probe, the way to the guards of its run, and where it
-has breaks a command that measures what they cost.
+"""``textDocument/codeLens``: the result of each run, its guards, and a command to measure breaks.
 
-It stands above the comment that says the probe, else at the name of the target.
+A lens is shown above the comment with the probe of its run, else at the name of the target.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from lsprotocol import types
 
 from fullgraph.domain.phrases import SEPARATOR, amount
 from fullgraph.domain.reports import ShownReport
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.places import range_in
 from fullgraph.lsp.server_capabilities import ANALYZE, MEASURE, SHOW_GUARDS
-from fullgraph.render.forecasts import brief
+from fullgraph.render.forecasts import forecast_clause
 from fullgraph.render.summary import lens_title, lens_tooltip
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.probe_runs import comments_of_runs
@@ -26,7 +25,7 @@ from fullgraph_engine.protocol import Range, TargetReport, to_plain
 METHOD = types.TEXT_DOCUMENT_CODE_LENS
 
 _SHOW_TARGET = "fullgraph.showTarget"
-"""A command of clients that have somewhere to show a target; others trace it again."""
+"""Command of clients that can display a target; other clients trace the target again."""
 
 _ICONS = {"traced": "git-compare", "no-probe": "add"}
 _FAILED = "error"
@@ -34,21 +33,25 @@ _GUARDS = "shield"
 _MEASURE = "watch"
 
 
-def handle(context: Context, params: types.CodeLensParams) -> list[types.CodeLens]:
-    unit = context.unit(params.text_document.uri)
+def handle(context: ServerContext, params: types.CodeLensParams) -> list[types.CodeLens]:
+    unit = context.find_unit(params.text_document.uri)
     if unit is None or not context.session.settings(unit).code_lens_enabled:
         return []
     runs: dict[str, list[ShownReport]] = defaultdict(list)
     for shown in unit.reports():
         runs[shown.report.name].append(shown)
-    return [lens for its in runs.values() for lens in _of_target(context, unit, its)]
+    return [
+        lens for target_runs in runs.values() for lens in _target_lenses(context, unit, target_runs)
+    ]
 
 
-def _of_target(context: Context, unit: Unit, runs: list[ShownReport]) -> Iterator[types.CodeLens]:
+def _target_lenses(
+    context: ServerContext, unit: Unit, runs: list[ShownReport]
+) -> Iterator[types.CodeLens]:
     command = _SHOW_TARGET if _SHOW_TARGET in context.client.commands else ANALYZE
     comments = comments_of_runs(unit.document.positions, runs)
 
-    def titled(icon: str, title: str) -> str:
+    def with_icon(icon: str, title: str) -> str:
         return f"$({icon}) {title}" if context.client.icons else title
 
     for shown in runs:
@@ -56,26 +59,25 @@ def _of_target(context: Context, unit: Unit, runs: list[ShownReport]) -> Iterato
         comment = comments.get(report.probe_number)
         place = report.range if comment is None else comment.range(unit.document.positions)
         range_ = range_in(unit.document, place)
-        argument = _argument(unit, shown)
+        argument = _lens_argument(unit, shown)
         icon = _ICONS.get(report.status, _FAILED)
-        words = _title(unit, shown, with_probe=comment is None)
-        title = titled(icon, words)
+        words = _lens_words(unit, shown, with_probe=comment is None)
+        title = with_icon(icon, words)
         tooltip = lens_tooltip(report) or None
         shows = types.Command(title, command, tooltip=tooltip, arguments=[argument])
         yield types.CodeLens(range_, shows)
         if (site := _site_apart(unit, report)) is not None:
-            named_title = titled(icon, f"{report.name}: {words}")
+            named_title = with_icon(icon, f"{report.name}: {words}")
             named = types.Command(named_title, command, tooltip, [argument])
             yield types.CodeLens(range_in(unit.document, site), named)
         about = {"uri": argument["uri"], "target": argument["target"]}
         if report.guards and report.status != "no-probe":
             run = {"probe": report.probe_number} if len(runs) > 1 else {}
-            title = titled(_GUARDS, amount(report.guards, "guard"))
+            title = with_icon(_GUARDS, amount(report.guards, "guard"))
             shows = types.Command(title, SHOW_GUARDS, arguments=[{**about, **run}])
             yield types.CodeLens(range_, shows)
         if report.status == "traced" and report.breaks and report is runs[0].report:
-            # Whether they matter.
-            title = titled(_MEASURE, "measure")
+            title = with_icon(_MEASURE, "measure")
             yield types.CodeLens(range_, types.Command(title, MEASURE, arguments=[about]))
 
 
@@ -89,10 +91,10 @@ def _site_apart(unit: Unit, report: TargetReport) -> Range | None:
     return None if near else site
 
 
-def _title(unit: Unit, shown: ShownReport, *, with_probe: bool) -> str:
+def _lens_words(unit: Unit, shown: ShownReport, *, with_probe: bool) -> str:
     title = lens_title(shown.report, with_probe=with_probe)
     forecast = unit.forecast(shown.report.name)
-    if forecast is not None and (words := brief(forecast.rows)):
+    if forecast is not None and (words := forecast_clause(forecast.rows)):
         title += f"{SEPARATOR}{words}"
     if unit.values_left_out(shown.report.name):
         title += " · not all values are shown"
@@ -105,9 +107,9 @@ def _title(unit: Unit, shown: ShownReport, *, with_probe: bool) -> str:
     return f"{title} · before the last edit"
 
 
-def _argument(unit: Unit, shown: ShownReport) -> dict[str, Any]:
+def _lens_argument(unit: Unit, shown: ShownReport) -> dict[str, Any]:
     report = to_plain(shown.report)
-    # Bytes mean nothing to a client.
+    # The client cannot use byte offsets.
     del report["range"]
     return {
         "uri": unit.document.uri,

@@ -1,7 +1,7 @@
 """``textDocument/completion``: members of torch, its operators, and arguments of its functions.
 
-The answer is plain data: a list of hundreds of items as types takes longer to write down than to
-find.
+The answer is plain data, because serializing hundreds of typed items takes longer than finding
+them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from lsprotocol import types
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.probe_completion import TRIGGERS, probe_completion
 from fullgraph.operators.completion import (
     CandidateKind,
@@ -45,14 +45,14 @@ _KINDS: dict[CandidateKind, types.CompletionItemKind] = {
 _NOTHING: dict[str, Any] = {"isIncomplete": False, "items": []}
 
 
-def handle(context: Context, params: types.CompletionParams) -> dict[str, Any]:
-    unit = context.unit(params.text_document.uri)
+def handle(context: ServerContext, params: types.CompletionParams) -> dict[str, Any]:
+    unit = context.find_unit(params.text_document.uri)
     if unit is None:
         return _NOTHING
     mode = context.session.settings(unit).completion_mode
     at = params.position
-    if mode != "off" and (of_probe := probe_completion(unit.document, at.line, at.character)):
-        return of_probe
+    if mode != "off" and (probe_items := probe_completion(unit.document, at.line, at.character)):
+        return probe_items
     if params.context is not None and params.context.trigger_character in TRIGGERS:
         return _NOTHING
     if mode == "off" or (index := context.session.index(unit)) is None:
@@ -62,11 +62,11 @@ def handle(context: Context, params: types.CompletionParams) -> dict[str, Any]:
     found = complete(document.text, offset, index, unit.seen(), full=mode == "full")
     if found is None:
         return _NOTHING
-    return _List(found, context.client, document, index).answer(offset)
+    return _CompletionList(found, context.client, document, index).build_answer(offset)
 
 
-class _List:
-    """Completions as a client takes them."""
+class _CompletionList:
+    """Converts completions to the form that the client supports."""
 
     def __init__(
         self,
@@ -80,35 +80,42 @@ class _List:
         self._document = document
         self._index = index
 
-    def answer(self, offset: int) -> dict[str, Any]:
-        edit = self._range(offset)
+    def build_answer(self, offset: int) -> dict[str, Any]:
+        edit = self._edit_range(offset)
         shared: dict[str, Any] = {}
         own: dict[str, Any] | None = None
         if "editRange" in self._client.completion_defaults:
             shared["editRange"] = edit
         else:
             own = edit if "insert" in edit else {"range": edit}
-        items = [self._item(number, one, own) for number, one in enumerate(self._found.items)]
+        items = [
+            self._completion_item(number, candidate, own)
+            for number, candidate in enumerate(self._found.items)
+        ]
         answer: dict[str, Any] = {"isIncomplete": not self._found.complete, "items": items}
         if shared:
             answer["itemDefaults"] = shared
         return answer
 
-    def _range(self, offset: int) -> dict[str, Any]:
-        """What is replaced; where the client can choose, also the rest of the word."""
-        start = self._place(self._found.start)
-        typed = {"start": start, "end": self._place(offset)}
+    def _edit_range(self, offset: int) -> dict[str, Any]:
+        """Return the range to replace; if the client supports it, also a range with the rest of the
+        word."""
+        start = self._lsp_position(self._found.start)
+        typed = {"start": start, "end": self._lsp_position(offset)}
         if self._found.end <= offset:
             return typed
         if not self._client.completion_insert_replace:
             return typed
-        return {"insert": typed, "replace": {"start": start, "end": self._place(self._found.end)}}
+        return {
+            "insert": typed,
+            "replace": {"start": start, "end": self._lsp_position(self._found.end)},
+        }
 
-    def _place(self, offset: int) -> dict[str, int]:
+    def _lsp_position(self, offset: int) -> dict[str, int]:
         line, character = self._document.position_at(offset)
         return {"line": line, "character": character}
 
-    def _item(
+    def _completion_item(
         self, number: int, candidate: CompletionCandidate, own: dict[str, Any] | None
     ) -> dict[str, Any]:
         client = self._client

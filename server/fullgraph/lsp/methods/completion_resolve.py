@@ -1,4 +1,4 @@
-"""``completionItem/resolve``: the first signature and the page of an item that is looked at."""
+"""``completionItem/resolve``: signature and documentation of the selected item."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 from lsprotocol import types
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 from fullgraph.operators.completion import detail, subject_of_path
-from fullgraph.render.operators import markdown, page_of, page_text
+from fullgraph.render.operators import page_markdown, page_of, page_text
 
 METHOD = types.COMPLETION_ITEM_RESOLVE
 
 
-def handle(context: Context, params: types.CompletionItem) -> types.CompletionItem:
-    """The item as it came where nothing is known of it any more."""
-    uri, path, parameter = (_text(params.data, key) for key in ("uri", "path", "parameter"))
-    unit = context.unit(uri)
+def handle(context: ServerContext, params: types.CompletionItem) -> types.CompletionItem:
+    """Add documentation to an item; return it unchanged if nothing is known about it any more."""
+    uri, path, parameter = (_data_text(params.data, key) for key in ("uri", "path", "parameter"))
+    unit = context.find_unit(uri)
     index = None if unit is None or not path else context.session.index(unit)
     if index is None:
         return params
@@ -27,14 +27,14 @@ def handle(context: Context, params: types.CompletionItem) -> types.CompletionIt
     page = None if subject is None else page_of(index, subject)
     if page is not None:
         params.documentation = (
-            types.MarkupContent(types.MarkupKind.Markdown, markdown(page))
+            types.MarkupContent(types.MarkupKind.Markdown, page_markdown(page))
             if context.client.completion_markdown
             else page_text(page)
         )
     return params
 
 
-def _text(data: Any, key: str) -> str:
-    """A text in the data of an item, which clients send back as they got it."""
+def _data_text(data: Any, key: str) -> str:
+    """Return a text of an item's data, which clients send back unchanged."""
     value = data.get(key) if isinstance(data, Mapping) else getattr(data, key, None)
     return value if isinstance(value, str) else ""

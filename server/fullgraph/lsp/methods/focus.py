@@ -1,14 +1,14 @@
-"""``fullgraph/focused``: the user came back to the editor's window."""
+"""``fullgraph/focused``: the editor's window received the focus."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.server_capabilities import FOCUSED
 
 METHOD = FOCUSED
 
 
-def handle(context: Context, params: Any) -> None:
+def handle(context: ServerContext, params: Any) -> None:
     context.session.focused()

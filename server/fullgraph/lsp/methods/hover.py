@@ -1,22 +1,22 @@
-"""``textDocument/hover``: what is known of the place under the cursor."""
+"""``textDocument/hover``: all known information about the place under the cursor."""
 
 from __future__ import annotations
 
 from lsprotocol import types
 
-from fullgraph.lsp.context import Context
-from fullgraph.lsp.hovers import sections
+from fullgraph.lsp.context import ServerContext
+from fullgraph.lsp.hovers import hover_sections
 
 METHOD = types.TEXT_DOCUMENT_HOVER
 
 
-def handle(context: Context, params: types.HoverParams) -> types.Hover | None:
-    unit = context.unit(params.text_document.uri)
+def handle(context: ServerContext, params: types.HoverParams) -> types.Hover | None:
+    unit = context.find_unit(params.text_document.uri)
     if unit is None:
         return None
     document = unit.document
     offset = document.offset_at(params.position.line, params.position.character)
-    found = list(sections(context, unit, offset))
+    found = list(hover_sections(context, unit, offset))
     if not found:
         return None
     contents = (

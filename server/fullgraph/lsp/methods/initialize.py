@@ -1,4 +1,4 @@
-"""``initialize``: who the client is, what it can, where it works."""
+"""``initialize``: read the client's capabilities and workspace folders."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 from lsprotocol import types
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.server_capabilities import initialize_result
 from fullgraph.session.capabilities import ClientCapabilities
 
 METHOD = types.INITIALIZE
 
 
-def handle(context: Context, params: types.InitializeParams) -> dict[str, Any]:
+def handle(context: ServerContext, params: types.InitializeParams) -> dict[str, Any]:
     raw = context.connection.protocol.initialize_params
     client = ClientCapabilities.read(raw.get("capabilities"))
     folders = [folder.uri for folder in params.workspace_folders or ()]

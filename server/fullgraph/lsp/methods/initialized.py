@@ -1,10 +1,10 @@
-"""``initialized``: the client is ready to be asked for its settings."""
+"""``initialized``: register for notifications and request the client's settings."""
 
 from __future__ import annotations
 
 from lsprotocol import types
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.virtual_documents import SCHEME
 from fullgraph_engine.protocol.recorded import FILE
 
@@ -16,7 +16,7 @@ _CONFIGURATION = "fullgraph/configuration"
 _CONTENT = "fullgraph/content"
 
 
-def handle(context: Context, params: types.InitializedParams) -> None:
+def handle(context: ServerContext, params: types.InitializedParams) -> None:
     client = context.client
     registrations = []
     if client.configuration_registration:
@@ -45,4 +45,4 @@ def handle(context: Context, params: types.InitializedParams) -> None:
         context.connection.request_in_background(
             types.CLIENT_REGISTER_CAPABILITY, types.RegistrationParams(registrations)
         )
-    context.configuration.ask()
+    context.configuration.request_settings()

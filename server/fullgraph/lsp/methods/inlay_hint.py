@@ -1,4 +1,4 @@
-"""``textDocument/inlayHint``: what values were, behind the names that they were given."""
+"""``textDocument/inlayHint``: traced values behind the names that they were assigned to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 from lsprotocol import types
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
+from fullgraph.lsp.places import position_key
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.hints import hinted, label
 from fullgraph_engine.protocol.shapes import PlaceShapes
@@ -14,33 +15,33 @@ from fullgraph_engine.protocol.shapes import PlaceShapes
 METHOD = types.TEXT_DOCUMENT_INLAY_HINT
 
 
-def handle(context: Context, params: types.InlayHintParams) -> list[types.InlayHint]:
-    unit = context.unit(params.text_document.uri)
+def handle(context: ServerContext, params: types.InlayHintParams) -> list[types.InlayHint]:
+    unit = context.find_unit(params.text_document.uri)
     if unit is None:
         return []
-    first, last = _key(params.range.start), _key(params.range.end)
+    first, last = position_key(params.range.start), position_key(params.range.end)
     hints = []
     for place in hinted(unit.shapes(), context.session.settings(unit)):
         if not params.range.start.line <= place.range.end.line <= params.range.end.line:
             continue
         end = unit.document.positions.character(place.range.end, unit.document.encoding)
         if first <= end <= last:
-            hints.append(_hint(unit, place, types.Position(*end)))
+            hints.append(_inlay_hint(unit, place, types.Position(*end)))
     return hints
 
 
-def _hint(unit: Unit, place: PlaceShapes, position: types.Position) -> types.InlayHint:
+def _inlay_hint(unit: Unit, place: PlaceShapes, position: types.Position) -> types.InlayHint:
     return types.InlayHint(
         position=position,
         label=label(place),
         kind=types.InlayHintKind.Type,
         padding_left=place.role == "return",
-        data=_data(unit, place),
+        data=_hint_data(unit, place),
     )
 
 
-def _data(unit: Unit, place: PlaceShapes) -> dict[str, Any]:
-    """To find the place again, as long as the text is the same."""
+def _hint_data(unit: Unit, place: PlaceShapes) -> dict[str, Any]:
+    """Return the data that ``inlayHint/resolve`` needs to find the place again."""
     start = place.range.start
     return {
         "uri": unit.document.uri,
@@ -49,7 +50,3 @@ def _data(unit: Unit, place: PlaceShapes) -> dict[str, Any]:
         "byte": start.byte,
         "role": place.role,
     }
-
-
-def _key(position: types.Position) -> tuple[int, int]:
-    return position.line, position.character

@@ -1,4 +1,4 @@
-"""``inlayHint/resolve``: all that is known of the value of a hint that is looked at."""
+"""``inlayHint/resolve``: a tooltip with all known facts about the value of the selected hint."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Any
 
 from lsprotocol import types
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 from fullgraph.render import shapes
 
 METHOD = types.INLAY_HINT_RESOLVE
 
 
-def handle(context: Context, params: types.InlayHint) -> types.InlayHint:
-    """The hint as it came where the text is another one by now."""
-    uri, version = _get(params.data, "uri"), _get(params.data, "version")
-    unit = context.unit(uri) if isinstance(uri, str) else None
+def handle(context: ServerContext, params: types.InlayHint) -> types.InlayHint:
+    """Add a tooltip to a hint; return it unchanged if the text has changed."""
+    uri, version = _data_value(params.data, "uri"), _data_value(params.data, "version")
+    unit = context.find_unit(uri) if isinstance(uri, str) else None
     if unit is None or unit.document.version != version:
         return params
-    where = tuple(_get(params.data, key) for key in ("line", "byte", "role"))
+    where = tuple(_data_value(params.data, key) for key in ("line", "byte", "role"))
     for place in unit.shapes():
         start = place.range.start
         if (start.line, start.byte, place.role) == where:
-            page = shapes.page(place, place.name)
+            page = shapes.values_page(place, place.name)
             params.tooltip = types.MarkupContent(types.MarkupKind.Markdown, page)
             break
     return params
 
 
-def _get(data: Any, key: str) -> Any:
-    """Clients send the data of a hint back as they got it."""
+def _data_value(data: Any, key: str) -> Any:
+    """Return a value of a hint's data, which clients send back unchanged."""
     return data.get(key) if isinstance(data, Mapping) else getattr(data, key, None)

@@ -1,6 +1,7 @@
-"""``textDocument/diagnostic``: what is known now.
+"""``textDocument/diagnostic``: the currently known findings of a file.
 
-The answer never waits for a run; when there are new findings the client is asked to pull again.
+The answer does not wait for a run. When a run reports new findings, the server asks the client to
+pull again.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from typing import Any
 
 from lsprotocol import types
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 
 METHOD = types.TEXT_DOCUMENT_DIAGNOSTIC
 
 
-def handle(context: Context, params: types.DocumentDiagnosticParams) -> Any:
+def handle(context: ServerContext, params: types.DocumentDiagnosticParams) -> Any:
     if not context.client.pull_diagnostics:
-        # Findings are pushed to this client; giving them here too would show each twice.
+        # The server pushes findings to this client; returning them here would show each twice.
         return {"kind": "full", "items": []}
-    unit = context.unit(params.text_document.uri)
-    return context.publication.report(unit, params.previous_result_id)
+    unit = context.find_unit(params.text_document.uri)
+    return context.publication.answer_pull(unit, params.previous_result_id)

@@ -1,13 +1,13 @@
-"""``textDocument/didSave``"""
+"""``textDocument/didSave``: the user saved a file."""
 
 from __future__ import annotations
 
 from lsprotocol import types
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 
 METHOD = types.TEXT_DOCUMENT_DID_SAVE
 
 
-def handle(context: Context, params: types.DidSaveTextDocumentParams) -> None:
+def handle(context: ServerContext, params: types.DidSaveTextDocumentParams) -> None:
     context.session.save(params.text_document.uri)

@@ -1,10 +1,10 @@
-"""``textDocument/semanticTokens/full``: the words of probe comments, and nothing else."""
+"""``textDocument/semanticTokens/full``: the words of probe comments."""
 
 from __future__ import annotations
 
 from lsprotocol import types
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.server_capabilities import TOKEN_TYPES
 from fullgraph.probes import comment_on, tokens
 from fullgraph.probes.tokens import ProbeTokenKind
@@ -25,8 +25,8 @@ _TYPES: dict[ProbeTokenKind, str] = {
 }
 
 
-def handle(context: Context, params: types.SemanticTokensParams) -> types.SemanticTokens:
-    unit = context.unit(params.text_document.uri)
+def handle(context: ServerContext, params: types.SemanticTokensParams) -> types.SemanticTokens:
+    unit = context.find_unit(params.text_document.uri)
     data: list[int] = []
     if unit is None:
         return types.SemanticTokens(data)

@@ -1,13 +1,13 @@
-"""``$/setTrace``: accepted, because clients send it unasked."""
+"""``$/setTrace``: stores the value without any effect; clients send it without being asked."""
 
 from __future__ import annotations
 
 from lsprotocol import types
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 
 METHOD = types.SET_TRACE
 
 
-def handle(context: Context, params: types.SetTraceParams) -> None:
+def handle(context: ServerContext, params: types.SetTraceParams) -> None:
     context.connection.protocol.trace = params.value

@@ -1,14 +1,14 @@
-"""``shutdown``: end all work; only ``exit`` follows."""
+"""``shutdown``: cancel all work; only ``exit`` may follow."""
 
 from __future__ import annotations
 
 from lsprotocol import types
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 
 METHOD = types.SHUTDOWN
 
 
-def handle(context: Context, params: None) -> None:
+def handle(context: ServerContext, params: None) -> None:
     context.connection.protocol.shut_down()
-    context.connection.in_background(context.session.close())
+    context.connection.run_in_background(context.session.close())

@@ -1,6 +1,6 @@
-"""``textDocument/signatureHelp``: the signatures of the call around the cursor.
+"""``textDocument/signatureHelp``: signatures of the call around the cursor.
 
-The answer is plain data: the types would write an active parameter that is left out as null.
+The answer is plain data, because the types would serialize a missing active parameter as null.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 from lsprotocol import types
 
 from fullgraph.domain.positions import Encoding, TextPositions
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 from fullgraph.operators import ActiveCall
 from fullgraph.operators.completion import Constants
 from fullgraph.operators.narrowing import Match, Narrowed, narrow
@@ -23,8 +23,8 @@ from fullgraph_engine.protocol.operators import Signature
 METHOD = types.TEXT_DOCUMENT_SIGNATURE_HELP
 
 
-def handle(context: Context, params: types.SignatureHelpParams) -> dict[str, Any] | None:
-    unit = context.unit(params.text_document.uri)
+def handle(context: ServerContext, params: types.SignatureHelpParams) -> dict[str, Any] | None:
+    unit = context.find_unit(params.text_document.uri)
     if unit is None or (index := context.session.index(unit)) is None:
         return None
     document = unit.document
@@ -40,33 +40,41 @@ def handle(context: Context, params: types.SignatureHelpParams) -> dict[str, Any
     )
     client = context.client
     signatures = [
-        _information(client, form, match, call)
+        _signature_information(client, form, match, call)
         for form, match in zip(found, narrowed.matches, strict=True)
     ]
-    chosen = _chosen(narrowed, signatures, params.context)
+    chosen = _active_signature(narrowed, signatures, params.context)
     return {
         "signatures": signatures,
         "activeSignature": chosen,
-        "activeParameter": _active(client, found[chosen].signature, narrowed.matches[chosen]),
+        "activeParameter": _active_parameter(
+            client, found[chosen].signature, narrowed.matches[chosen]
+        ),
     }
 
 
-def _chosen(
+def _active_signature(
     narrowed: Narrowed,
     signatures: list[dict[str, Any]],
     context: types.SignatureHelpContext | None,
 ) -> int:
-    """The first that fits best, or one as good that is already shown, maybe by the user's wish."""
+    """Return the index of the best signature.
+
+    The signature that the client already shows is kept if it fits equally well, because the user
+    may have chosen it.
+    """
     shown = context.active_signature_help if context is not None and context.is_retrigger else None
     if shown is not None:
         number = shown.active_signature or 0
-        same = [one.label for one in shown.signatures] == [one["label"] for one in signatures]
+        same = [signature.label for signature in shown.signatures] == [
+            signature["label"] for signature in signatures
+        ]
         if same and number in narrowed.best:
             return number
     return narrowed.chosen
 
 
-def _information(
+def _signature_information(
     client: ClientCapabilities, form: Form, match: Match, call: ActiveCall
 ) -> dict[str, Any]:
     text, spans = label(form.signature, form.name)
@@ -74,32 +82,36 @@ def _information(
         text = f"{form.name}{form.source}"
     information: dict[str, Any] = {
         "label": text,
-        "parameters": [{"label": _part(client, text, start, end)} for start, end in spans],
+        "parameters": [
+            {"label": _parameter_label(client, text, start, end)} for start, end in spans
+        ],
     }
-    if notes := _notes(form, call):
+    if notes := _signature_notes(form, call):
         information["documentation"] = (
             {"kind": "markdown", "value": notes}
             if client.signature_markdown
             else notes.replace("`", "")
         )
     if client.signature_active_parameter:
-        information["activeParameter"] = _active(client, form.signature, match)
+        information["activeParameter"] = _active_parameter(client, form.signature, match)
     return information
 
 
-def _part(client: ClientCapabilities, text: str, start: int, end: int) -> str | list[int]:
+def _parameter_label(
+    client: ClientCapabilities, text: str, start: int, end: int
+) -> str | list[int]:
     if not client.signature_label_offsets:
         return text[start:end]
-    # Counted as everything is between this client and us.
-    return [_units(text[:start], client.encoding), _units(text[:end], client.encoding)]
+    # Offsets in labels use the position encoding that was negotiated with the client.
+    return [_count_units(text[:start], client.encoding), _count_units(text[:end], client.encoding)]
 
 
-def _units(text: str, encoding: Encoding) -> int:
+def _count_units(text: str, encoding: Encoding) -> int:
     end = Position(0, len(text.encode("utf-8", "surrogatepass")))
     return TextPositions(text).character(end, encoding)[1]
 
 
-def _notes(form: Form, call: ActiveCall) -> str:
+def _signature_notes(form: Form, call: ActiveCall) -> str:
     signature = form.signature
     if signature.deprecated:
         instead = f" Write `{signature.instead}`." if signature.instead else ""
@@ -110,8 +122,9 @@ def _notes(form: Form, call: ActiveCall) -> str:
     return f"`{form.source}`" if call.subject.operator is not None else ""
 
 
-def _active(client: ClientCapabilities, signature: Signature, match: Match) -> int | None:
-    """Where there is none, a client that takes no null is sent behind the last parameter."""
+def _active_parameter(client: ClientCapabilities, signature: Signature, match: Match) -> int | None:
+    """Return the active parameter; without one, an index past the end for clients that reject
+    null."""
     if match.active is not None or client.signature_no_active_parameter:
         return match.active
     return len(signature.parameters)

@@ -1,32 +1,32 @@
-"""``fullgraph/trace``: what a run did, for clients that draw it."""
+"""``fullgraph/trace``: what a run did, for clients that display it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.server_capabilities import TRACE
 from fullgraph.lsp.trace_content import trace_content
 
 METHOD = TRACE
 
 
-async def handle(context: Context, params: Any) -> dict[str, Any] | None:
-    """Of the target that is named, else of the one at or above a line, else of the first.
+async def handle(context: ServerContext, params: Any) -> dict[str, Any] | None:
+    """Return the trace of a target: by name, else the target at or above a line, else the first.
 
-    It may have several runs, one for each probe: ``run`` says which, from 0, or ``probe``, by the
-    number of its probe.
+    A target has one run for each probe. ``run`` is the index of the run; ``probe`` is the number of
+    its probe.
     """
     uri, name = getattr(params, "uri", None), getattr(params, "target", None)
-    line, run, probe = (_number(params, key) for key in ("line", "run", "probe"))
-    # Before that nothing is being traced, though something soon will be.
+    line, run, probe = (_int_parameter(params, key) for key in ("line", "run", "probe"))
+    # Before the session is configured, nothing is traced yet.
     await context.session.configured()
-    unit = context.unit(uri) if isinstance(uri, str) else None
+    unit = context.find_unit(uri) if isinstance(uri, str) else None
     if unit is None:
         return None
     return trace_content(unit, name if isinstance(name, str) else None, line, run, probe)
 
 
-def _number(params: Any, key: str) -> int | None:
+def _int_parameter(params: Any, key: str) -> int | None:
     value = getattr(params, key, None)
     return value if isinstance(value, int) else None

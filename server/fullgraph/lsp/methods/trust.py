@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fullgraph.lsp.context import Context
+from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.server_capabilities import TRUST
 
 METHOD = TRUST
 
 
-def handle(context: Context, params: Any) -> None:
+def handle(context: ServerContext, params: Any) -> None:
     trusted = getattr(params, "trusted", False) is True
     context.session.trust(trusted)
     if not trusted:

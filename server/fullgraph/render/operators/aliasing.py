@@ -1,4 +1,4 @@
-"""What an overload writes to and what its results share memory with, in words."""
+"""Describe what an overload writes to, and what its results share memory with."""
 
 from __future__ import annotations
 
@@ -8,39 +8,41 @@ from fullgraph.domain.phrases import listing
 from fullgraph.operators.schema import Argument, Result, Schema
 
 
-def aliasing(schema: Schema, *, composite: bool) -> str:
-    """``self`` is written to and returned.
+def describe_aliasing(schema: Schema, *, composite: bool) -> str:
+    """Describe the aliases that a schema declares: ``self`` is written to and returned.
 
-    ``composite``: the overload is made of other operators. What is declared as a view may then as
-    well turn out to be a copy (``reshape``), which for others it may not.
+    ``composite`` marks overloads that call other operators. A result that they declare as a view
+    may turn out to be a copy (``reshape``); other overloads must return a view.
     """
-    return "; ".join(_all(schema, composite))
+    return "; ".join(_alias_clauses(schema, composite))
 
 
-def _all(schema: Schema, composite: bool) -> Iterator[str]:
+def _alias_clauses(schema: Schema, composite: bool) -> Iterator[str]:
     written = [argument for argument in schema.arguments if argument.written]
     returned = [
-        argument for argument in written if any(_is(result, argument) for result in schema.results)
+        argument
+        for argument in written
+        if any(_returns_argument(result, argument) for result in schema.results)
     ]
     if returned:
-        yield f"{_arguments(returned)} {_are(returned)} written to and returned"
+        yield f"{_argument_words(returned)} {_verb_for(returned)} written to and returned"
     silent = [argument for argument in written if argument not in returned]
     if silent:
-        yield f"{_arguments(silent)} {_are(silent)} written to"
-    views = list(_views(schema, composite))
+        yield f"{_argument_words(silent)} {_verb_for(silent)} written to"
+    views = list(_view_clauses(schema, composite))
     yield from views
     tensors = any("Tensor" in result.type for result in schema.results)
     if not written and not views:
-        # Declared: what is made of other operators may end in one that returns its argument.
+        # Composite overloads may still return an argument of theirs.
         yield "declared to write to nothing" + (" and to return new memory" if tensors else "")
 
 
-def _views(schema: Schema, composite: bool) -> Iterator[str]:
+def _view_clauses(schema: Schema, composite: bool) -> Iterator[str]:
     for place, result in enumerate(schema.results):
         alias = result.alias
         if alias is None or alias.write:
             continue
-        name = _result(schema, place)
+        name = _result_words(schema, place)
         if "*" in alias.before:
             yield f"{name} may share memory with any of the arguments"
             continue
@@ -48,32 +50,36 @@ def _views(schema: Schema, composite: bool) -> Iterator[str]:
         bases = [a for a in bases if a.alias and set(a.alias.before) & set(alias.before)]
         if bases:
             subject = f"each tensor of {name}" if alias.elements else name
-            of = _arguments(bases)
-            view = f"may be {of} or a view of it" if composite else f"is a view of {of}"
+            base_words = _argument_words(bases)
+            view = (
+                f"may be {base_words} or a view of it"
+                if composite
+                else f"is a view of {base_words}"
+            )
             yield f"{subject} {view}"
 
 
-def _is(result: Result, argument: Argument) -> bool:
+def _returns_argument(result: Result, argument: Argument) -> bool:
     alias, own = result.alias, argument.alias
     return alias is not None and own is not None and alias.write and own.shares(alias)
 
 
-def _arguments(arguments: list[Argument]) -> str:
+def _argument_words(arguments: list[Argument]) -> str:
     return listing(
         f"the tensors in `{argument.name}`" if "[" in argument.type else f"`{argument.name}`"
         for argument in arguments
     )
 
 
-def _are(arguments: list[Argument]) -> str:
-    one = len(arguments) == 1 and "[" not in arguments[0].type
-    return "is" if one else "are"
+def _verb_for(arguments: list[Argument]) -> str:
+    single = len(arguments) == 1 and "[" not in arguments[0].type
+    return "is" if single else "are"
 
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth")
 
 
-def _result(schema: Schema, place: int) -> str:
+def _result_words(schema: Schema, place: int) -> str:
     result = schema.results[place]
     if result.name:
         return f"`{result.name}`"

@@ -1,4 +1,4 @@
-"""The page of what the cursor is on, or of what was asked for by name."""
+"""Build the page of a name, an operator or a parameter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fullgraph.operators.signature_text import annotation, label, parameter_text
 from fullgraph.operators.subject import Subject
 from fullgraph.render.operators import sections
 from fullgraph.render.operators.facts import facts_of, is_out
-from fullgraph.render.operators.page import Called, OperatorPage, Section
+from fullgraph.render.operators.page import CalledOverload, OperatorPage, PageSection, non_empty
 from fullgraph_engine.protocol.operators import Name, Operator, Overload, Parameter, Signature
 
 _TENSOR = "torch.Tensor."
@@ -20,22 +20,22 @@ _INCOMPLETE = "From the files of torch; the running torch has not been asked yet
 
 
 def page_of(index: OperatorIndex, subject: Subject, receiver: str = "") -> OperatorPage | None:
-    """The page of a subject; None where the index knows nothing of it.
+    """Return the page of a subject; None if the index does not know it.
 
-    ``receiver`` is the code in front of a method's name, to be named where it had to be guessed.
+    ``receiver`` is the code before a method's name. The page quotes it if its type was guessed.
     """
     if subject.operator is not None:
-        page = _operator(subject, subject.operator, subject.overload)
+        page = _operator_page(subject, subject.operator, subject.overload)
     elif subject.name is not None:
-        page = _name(index, subject, subject.name)
+        page = _name_page(index, subject, subject.name)
     else:
         return None
     if subject.parameter:
-        found = _parameter(page, subject)
+        found = _parameter_page(page, subject)
         if found is None:
             return None
         page = found
-    remarks = [*_certainty(subject, receiver), *page.remarks]
+    remarks = [*_certainty_remarks(subject, receiver), *page.remarks]
     if not index.header.complete:
         remarks.append(_INCOMPLETE)
     return dataclasses.replace(page, remarks=tuple(remarks))
@@ -44,14 +44,16 @@ def page_of(index: OperatorIndex, subject: Subject, receiver: str = "") -> Opera
 # -- names ------------------------------------------------------------------------------------
 
 
-def _name(index: OperatorIndex, subject: Subject, name: Name) -> OperatorPage:
-    shown = _shown(subject.path)
+def _name_page(index: OperatorIndex, subject: Subject, name: Name) -> OperatorPage:
+    display = _display_path(subject.path)
     current = [signature for signature in name.signatures if not signature.deprecated]
-    called = tuple(_called(index, current or name.signatures)) or tuple(_namesake(index, name))
-    base = [one for one in called if not is_out(one.overload)] or called
-    signatures = tuple(_signature(signature, shown) for signature in current)
+    called = tuple(_called_overloads(index, current or name.signatures)) or tuple(
+        _namesake_overloads(index, name)
+    )
+    base = [call for call in called if not is_out(call.overload)] or called
+    signatures = tuple(_signature_text(signature, display) for signature in current)
     if not signatures or name.kind == "property":
-        signatures = (_declaration(name, shown),)
+        signatures = (_declaration_text(name, display),)
     remarks = []
     if name.deprecated:
         remarks.append(f"Deprecated: {name.deprecated}")
@@ -66,16 +68,18 @@ def _name(index: OperatorIndex, subject: Subject, name: Name) -> OperatorPage:
         summary=name.summary,
         remarks=tuple(remarks),
         facts=facts_of(base),
-        sections=_filled(
-            Section("Python", code=(f"{shown}{name.python}",) if current and name.python else ()),
-            _deprecated(name.signatures, shown),
-            sections.schemas(called),
-            sections.aliasing(called),
-            sections.kernels(called),
-            sections.derivatives(base),
-            sections.tags(base),
-            Section("Calls", items=_listed(name.calls)),
-            sections.names(called, subject.path, name.path),
+        sections=non_empty(
+            PageSection(
+                "Python", code=(f"{display}{name.python}",) if current and name.python else ()
+            ),
+            _deprecated_section(name.signatures, display),
+            sections.schemas_section(called),
+            sections.aliasing_section(called),
+            sections.kernels_section(called),
+            sections.derivatives_section(base),
+            sections.tags_section(base),
+            PageSection("Calls", items=_list_paths(name.calls)),
+            sections.names_section(called, subject.path, name.path),
         ),
         href=name.href,
         name=name,
@@ -83,22 +87,24 @@ def _name(index: OperatorIndex, subject: Subject, name: Name) -> OperatorPage:
     )
 
 
-def _called(index: OperatorIndex, signatures: Sequence[Signature]) -> Iterator[Called]:
-    """The overloads behind signatures, each once, those that write to ``out`` last."""
+def _called_overloads(
+    index: OperatorIndex, signatures: Sequence[Signature]
+) -> Iterator[CalledOverload]:
+    """Yield the overloads that signatures call, each once; variants with ``out`` come last."""
     paths = [*(s.operator for s in signatures), *(s.out for s in signatures)]
     for path in dict.fromkeys(filter(None, paths)):
         name, _, overload_name = path.partition(".")
         operator = index.operator(name)
         for overload in operator.overloads if operator is not None else ():
             if operator is not None and overload.name == overload_name:
-                yield Called(operator, overload)
+                yield CalledOverload(operator, overload)
 
 
-def _namesake(index: OperatorIndex, name: Name) -> Iterator[Called]:
-    """For a binding made by hand, which does not say what it calls: the operator of its name.
+def _namesake_overloads(index: OperatorIndex, name: Name) -> Iterator[CalledOverload]:
+    """Yield the overloads of the operator with the same name as a handwritten binding.
 
-    Upstream makes them by hand where generated code would not do for a function of that name in
-    native_functions.yaml (``SKIP_PYTHON_BINDINGS``).
+    Such a binding does not say what it calls. PyTorch writes bindings by hand if the generated code
+    would not suit a function of that name (``SKIP_PYTHON_BINDINGS``).
     """
     parent, _, leaf = name.path.rpartition(".")
     operator = index.operator(f"aten::{leaf}")
@@ -106,10 +112,10 @@ def _namesake(index: OperatorIndex, name: Name) -> Iterator[Called]:
         return
     for overload in operator.overloads:
         if overload.origin in ("native", "generated"):
-            yield Called(operator, overload)
+            yield CalledOverload(operator, overload)
 
 
-def _signature(signature: Signature, shown: str) -> str:
+def _signature_text(signature: Signature, shown: str) -> str:
     if not signature.structure:
         return label(signature, shown)[0]
     text, _ = label(dataclasses.replace(signature, returns=()), shown)
@@ -117,8 +123,8 @@ def _signature(signature: Signature, shown: str) -> str:
     return f"{text} -> {signature.structure}({fields})"
 
 
-def _declaration(name: Name, shown: str) -> str:
-    """What to show of a name that no binding was generated for."""
+def _declaration_text(name: Name, shown: str) -> str:
+    """Return the declaration of a name without generated bindings."""
     if name.kind in ("function", "method"):
         return f"{shown}{name.python or '(...)'}"
     if name.kind == "property" and name.signatures:
@@ -126,9 +132,9 @@ def _declaration(name: Name, shown: str) -> str:
     return f"({name.kind.replace('_', ' ')}) {shown}{name.python}"
 
 
-def _deprecated(signatures: Iterable[Signature], shown: str) -> Section:
+def _deprecated_section(signatures: Iterable[Signature], shown: str) -> PageSection:
     old = [signature for signature in signatures if signature.deprecated]
-    return Section(
+    return PageSection(
         "Deprecated forms",
         items=tuple(
             f"`{_without_types(signature, shown)}`"
@@ -143,83 +149,85 @@ def _without_types(signature: Signature, shown: str) -> str:
     return label(dataclasses.replace(signature, parameters=bare, returns=()), shown)[0]
 
 
-def _shown(path: str) -> str:
-    """``Tensor.max`` for a method of tensors, as the documentation of torch writes them."""
+def _display_path(path: str) -> str:
+    """Shorten a path as torch's documentation writes it: ``Tensor.max`` for a method of tensors."""
     return path.removeprefix("torch.") if path.startswith(_TENSOR) else path
 
 
 # -- operators --------------------------------------------------------------------------------
 
 
-def _operator(subject: Subject, operator: Operator, overload: Overload | None) -> OperatorPage:
+def _operator_page(subject: Subject, operator: Operator, overload: Overload | None) -> OperatorPage:
     chosen = operator.overloads if overload is None else (overload,)
-    called = tuple(Called(operator, one) for one in chosen)
-    dispatched = [one for one in called if one.overload.origin != "torchscript"] or called
-    base = [one for one in dispatched if not is_out(one.overload)] or dispatched
+    called = tuple(CalledOverload(operator, candidate) for candidate in chosen)
+    dispatched = [
+        candidate for candidate in called if candidate.overload.origin != "torchscript"
+    ] or called
+    base = [candidate for candidate in dispatched if not is_out(candidate.overload)] or dispatched
     return OperatorPage(
         path=subject.path,
         kind="operator" if overload is None else "overload",
-        signatures=tuple(one.overload.schema for one in called),
-        remarks=tuple(_advice(called)),
+        signatures=tuple(candidate.overload.schema for candidate in called),
+        remarks=tuple(_operator_remarks(called)),
         facts=facts_of(base),
-        sections=_filled(
-            sections.aliasing(dispatched),
-            sections.kernels(dispatched),
-            sections.derivatives(base),
-            sections.tags(base),
-            sections.names(called),
+        sections=non_empty(
+            sections.aliasing_section(dispatched),
+            sections.kernels_section(dispatched),
+            sections.derivatives_section(base),
+            sections.tags_section(base),
+            sections.names_section(called),
         ),
         overloads=called,
     )
 
 
-def _advice(called: Sequence[Called]) -> Iterator[str]:
-    for place in dict.fromkeys(one.overload.place for one in called if one.overload.place):
+def _operator_remarks(called: Sequence[CalledOverload]) -> Iterator[str]:
+    for place in dict.fromkeys(call.overload.place for call in called if call.overload.place):
         yield f"Registered at `{place}`."
-    for one in called:
-        if one.overload.fake == "missing" and one.overload.origin == "registered":
+    for call in called:
+        if call.overload.fake == "missing" and call.overload.origin == "registered":
             yield (
                 "Fake tensors cannot get through it: give it a fake kernel with "
-                f'`@torch.library.register_fake("{one.full}")`.'
+                f'`@torch.library.register_fake("{call.full}")`.'
             )
 
 
 # -- parameters -------------------------------------------------------------------------------
 
 
-def _parameter(page: OperatorPage, subject: Subject) -> OperatorPage | None:
-    """The page of a keyword argument: what it takes, and which signatures have it."""
+def _parameter_page(page: OperatorPage, subject: Subject) -> OperatorPage | None:
+    """Return the page of a keyword argument with its values and its signatures."""
     name = page.name
     wanted = subject.parameter
     current = [s for s in name.signatures if not s.deprecated] if name is not None else []
     found = [(s, p) for s in current for p in s.parameters if p.name == wanted]
     texts = [parameter_text(parameter) for _, parameter in found]
     if not found:
-        texts = list(_declared(page, wanted))
+        texts = list(_parameter_declarations(page, wanted))
     if not texts:
         return None
-    shown = _shown(page.path)
-    remarks = [f"A parameter of `{shown}`{_where(current, found)}."]
-    remarks += dict.fromkeys(words for _, p in found for words in _rules(p))
+    shown = _display_path(page.path)
+    remarks = [f"A parameter of `{shown}`{_signature_numbers(current, found)}."]
+    remarks += dict.fromkeys(words for _, p in found for words in _parameter_rules(p))
     documented = name.documented(wanted) if name is not None else ()
     if documented and not any(parameter.choices for _, parameter in found):
         remarks.append(f"Documented values: {listing(f'`{value}`' for value in documented)}.")
-    having = tuple(_signature(signature, shown) for signature, _ in found)
+    having = tuple(_signature_text(signature, shown) for signature, _ in found)
     return OperatorPage(
         path=f"{page.path}({wanted})",
         kind="parameter",
         signatures=tuple(dict.fromkeys(texts)),
         remarks=tuple(remarks),
-        sections=_filled(Section("Signatures", code=having, numbered=len(having) > 1)),
+        sections=non_empty(PageSection("Signatures", code=having, numbered=len(having) > 1)),
         href=page.href,
         name=name,
     )
 
 
-def _declared(page: OperatorPage, wanted: str) -> Iterator[str]:
-    """The parameter as Python source or a schema declares it."""
+def _parameter_declarations(page: OperatorPage, wanted: str) -> Iterator[str]:
+    """Yield the declarations of a parameter in Python source or in schemas."""
     if page.name is not None:
-        yield from _of_source(page.name.python, wanted)
+        yield from _python_declarations(page.name.python, wanted)
     for called in page.overloads if page.name is None else ():
         schema = sections.schema_of(called.overload)
         for argument in schema.arguments if schema is not None else ():
@@ -228,19 +236,19 @@ def _declared(page: OperatorPage, wanted: str) -> Iterator[str]:
                 yield f"{argument.type} {argument.name}{default}"
 
 
-def _of_source(python: str, wanted: str) -> Iterator[str]:
+def _python_declarations(python: str, wanted: str) -> Iterator[str]:
     try:
         (function,) = ast.parse(f"def f{python}: ...").body
     except (SyntaxError, ValueError):
         return
     if not isinstance(function, ast.FunctionDef):
         return
-    given = function.args
-    positional = [*given.posonlyargs, *given.args]
-    defaults: list[ast.expr | None] = [None] * (len(positional) - len(given.defaults))
+    parameters = function.args
+    positional = [*parameters.posonlyargs, *parameters.args]
+    defaults: list[ast.expr | None] = [None] * (len(positional) - len(parameters.defaults))
     pairs = zip(
-        [*positional, *given.kwonlyargs],
-        [*defaults, *given.defaults, *given.kw_defaults],
+        [*positional, *parameters.kwonlyargs],
+        [*defaults, *parameters.defaults, *parameters.kw_defaults],
         strict=True,
     )
     for argument, default in pairs:
@@ -249,7 +257,9 @@ def _of_source(python: str, wanted: str) -> Iterator[str]:
             yield ast.unparse(argument) + (f"{equals}{ast.unparse(default)}" if default else "")
 
 
-def _where(current: Sequence[Signature], found: Sequence[tuple[Signature, Parameter]]) -> str:
+def _signature_numbers(
+    current: Sequence[Signature], found: Sequence[tuple[Signature, Parameter]]
+) -> str:
     if not found or len(current) == 1 or len(found) == len(current):
         return ""
     numbers = [str(current.index(signature) + 1) for signature, _ in found]
@@ -257,8 +267,8 @@ def _where(current: Sequence[Signature], found: Sequence[tuple[Signature, Parame
     return f", in signature{plural} {listing(numbers)} of {len(current)}"
 
 
-def _rules(parameter: Parameter) -> Iterator[str]:
-    """What its declaration does not say."""
+def _parameter_rules(parameter: Parameter) -> Iterator[str]:
+    """Yield what the declaration of a parameter does not say."""
     if parameter.variadic:
         yield "Its items may be given as separate arguments."
     elif parameter.size == 1:
@@ -274,7 +284,7 @@ def _rules(parameter: Parameter) -> Iterator[str]:
 # -- remarks ----------------------------------------------------------------------------------
 
 
-def _certainty(subject: Subject, receiver: str) -> Iterator[str]:
+def _certainty_remarks(subject: Subject, receiver: str) -> Iterator[str]:
     leaf = subject.path.rpartition(".")[2]
     if subject.certainty == "traced":
         yield "The receiver was a Tensor when this was last traced."
@@ -285,10 +295,6 @@ def _certainty(subject: Subject, receiver: str) -> Iterator[str]:
         yield f"A guess: {what} was not traced; `torch.Tensor` has a method of this name."
 
 
-def _listed(paths: Iterable[str]) -> tuple[str, ...]:
+def _list_paths(paths: Iterable[str]) -> tuple[str, ...]:
     shown = ", ".join(f"`{path}`" for path in paths)
     return (shown,) if shown else ()
-
-
-def _filled(*found: Section) -> tuple[Section, ...]:
-    return tuple(section for section in found if section.code or section.items)

@@ -1,19 +1,19 @@
-"""A page for programs. Keys are only ever added."""
+"""Convert a page to JSON data. New versions only add keys."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from fullgraph.operators.signature_text import label
-from fullgraph.render.operators.aliasing import aliasing
+from fullgraph.render.operators.aliasing import describe_aliasing
 from fullgraph.render.operators.facts import schema_of
-from fullgraph.render.operators.page import Called, OperatorPage
+from fullgraph.render.operators.page import CalledOverload, OperatorPage
 from fullgraph.render.operators.words import is_composite
 from fullgraph_engine.protocol.operators import Parameter, Signature
 
 
 def page_json(page: OperatorPage) -> dict[str, Any]:
-    """A page as data for JSON; None stands for what is not known or does not apply."""
+    """Convert a page to JSON data; None means unknown or not applicable."""
     name = page.name
     return {
         "path": page.path,
@@ -25,21 +25,21 @@ def page_json(page: OperatorPage) -> dict[str, Any]:
         "binding": (name.binding or None) if name is not None else None,
         "python": (name.python or None) if name is not None else None,
         "calls": list(name.calls) if name is not None else [],
-        "names": list(dict.fromkeys(n for one in page.overloads for n in one.operator.names)),
+        "names": list(dict.fromkeys(n for called in page.overloads for n in called.operator.names)),
         "facts": [
             {"text": fact.text.replace("`", ""), "alarming": fact.alarming} for fact in page.facts
         ],
         "remarks": [remark.replace("`", "") for remark in page.remarks],
         "documented": {c.parameter: list(c.values) for c in name.choices} if name else {},
-        "signatures": [_signature(s, page.path) for s in (name.signatures if name else ())],
-        "overloads": [_overload(one) for one in page.overloads],
+        "signatures": [_signature_json(s, page.path) for s in (name.signatures if name else ())],
+        "overloads": [_overload_json(called) for called in page.overloads],
     }
 
 
-def _signature(signature: Signature, path: str) -> dict[str, Any]:
+def _signature_json(signature: Signature, path: str) -> dict[str, Any]:
     return {
         "text": label(signature, path)[0],
-        "parameters": [_parameter(parameter) for parameter in signature.parameters],
+        "parameters": [_parameter_json(parameter) for parameter in signature.parameters],
         "returns": [{"name": r.name or None, "type": r.type} for r in signature.returns],
         "structure": signature.structure or None,
         "operator": signature.operator or None,
@@ -49,7 +49,7 @@ def _signature(signature: Signature, path: str) -> dict[str, Any]:
     }
 
 
-def _parameter(parameter: Parameter) -> dict[str, Any]:
+def _parameter_json(parameter: Parameter) -> dict[str, Any]:
     return {
         "name": parameter.name,
         "type": parameter.type,
@@ -62,14 +62,14 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     }
 
 
-def _overload(called: Called) -> dict[str, Any]:
+def _overload_json(called: CalledOverload) -> dict[str, Any]:
     overload = called.overload
     schema = schema_of(overload)
     return {
         "name": called.full,
         "schema": overload.schema,
         "origin": overload.origin,
-        "aliasing": aliasing(schema, composite=is_composite(overload)).replace("`", "")
+        "aliasing": describe_aliasing(schema, composite=is_composite(overload)).replace("`", "")
         if schema is not None
         else None,
         "tags": list(overload.tags),

@@ -1,4 +1,4 @@
-"""What matters for compilation, of one overload and of several together."""
+"""Facts about overloads that matter for compilation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from fullgraph.domain.phrases import listing
 from fullgraph.operators.schema import Schema, SchemaError, parse_schema
-from fullgraph.render.operators.page import Called, Fact
+from fullgraph.render.operators.page import CalledOverload, OperatorFact
 from fullgraph.render.operators.words import PT2_COMPLIANT
 from fullgraph_engine.protocol.operators import Overload
 
@@ -16,18 +16,21 @@ _MOST_NAMES = 4
 _Key = TypeVar("_Key", bound=Hashable)
 
 
-def facts_of(overloads: Sequence[Called]) -> tuple[Fact, ...]:
-    """The facts of several overloads; one that is not true of all says of which it is."""
-    having: dict[Fact, list[Called]] = {}
+def facts_of(overloads: Sequence[CalledOverload]) -> tuple[OperatorFact, ...]:
+    """Return the facts of several overloads; a fact about only some overloads names them."""
+    having: dict[OperatorFact, list[CalledOverload]] = {}
     for called in overloads:
-        for fact in _facts(called.overload):
+        for fact in _overload_facts(called.overload):
             having.setdefault(fact, []).append(called)
-    merged = [Fact(_of(fact.text, some, overloads), fact.alarming) for fact, some in having.items()]
+    merged = [
+        OperatorFact(_with_overloads(fact.text, some, overloads), fact.alarming)
+        for fact, some in having.items()
+    ]
     return tuple(sorted(merged, key=lambda fact: not fact.alarming))
 
 
 def schema_of(overload: Overload) -> Schema | None:
-    """The schema, read; None where it is written in a way that is not known here."""
+    """Parse the schema of an overload; None if its syntax is unknown."""
     try:
         return parse_schema(overload.schema)
     except SchemaError:
@@ -35,72 +38,78 @@ def schema_of(overload: Overload) -> Schema | None:
 
 
 def is_out(overload: Overload) -> bool:
-    """Whether it is the variant that writes its results where the caller says."""
+    """Whether an overload writes its results to an ``out`` argument."""
     schema = schema_of(overload)
     return schema is not None and any(a.written and a.keyword_only for a in schema.arguments)
 
 
-def grouped(
-    overloads: Sequence[Called], key: Callable[[Overload], _Key]
+def group_overloads(
+    overloads: Sequence[CalledOverload], key: Callable[[Overload], _Key]
 ) -> Iterator[tuple[str, _Key]]:
-    """Overloads of which the same is true, as a lead (```max.dim`: ``), with what that is."""
-    groups: dict[_Key, list[Called]] = {}
+    """Group overloads by ``key``, and yield a prefix with their names (```max.dim`: ``) and the
+    key.
+
+    The prefix is empty if all overloads have the same key.
+    """
+    groups: dict[_Key, list[CalledOverload]] = {}
     for called in overloads:
         groups.setdefault(key(called.overload), []).append(called)
     for value, some in groups.items():
-        yield ("" if len(groups) == 1 else f"{names(some)}: "), value
+        yield ("" if len(groups) == 1 else f"{overload_names(some)}: "), value
 
 
-def names(overloads: Sequence[Called]) -> str:
-    """Overloads as a list in Markdown; of more than five the first four, and how many more."""
+def overload_names(overloads: Sequence[CalledOverload]) -> str:
+    """List overloads in Markdown; of more than five, the first four and the number of others."""
     shown = [f"`{called.short}`" for called in overloads]
     if len(shown) > _MOST_NAMES + 1:
         shown = [*shown[:_MOST_NAMES], f"{len(shown) - _MOST_NAMES} more"]
     return listing(shown)
 
 
-def _of(text: str, some: Sequence[Called], all_: Sequence[Called]) -> str:
-    if len(some) == len(all_):
+def _with_overloads(
+    text: str, having: Sequence[CalledOverload], all_: Sequence[CalledOverload]
+) -> str:
+    if len(having) == len(all_):
         return text
-    others = [called for called in all_ if called not in some]
-    if len(others) < len(some):
-        return f"{text} (not {names(others)})"
-    return f"{text} ({names(some)})"
+    others = [called for called in all_ if called not in having]
+    if len(others) < len(having):
+        return f"{text} (not {overload_names(others)})"
+    return f"{text} ({overload_names(having)})"
 
 
-def _facts(overload: Overload) -> Iterator[Fact]:
+def _overload_facts(overload: Overload) -> Iterator[OperatorFact]:
     tags = overload.tags
     if overload.origin == "torchscript":
-        yield Fact("known to TorchScript only")
+        yield OperatorFact("known to TorchScript only")
         return
     if overload.fake == "missing":
-        yield Fact("no fake kernel", alarming=True)
+        yield OperatorFact("no fake kernel", alarming=True)
     if "data_dependent_output" in tags:
-        yield Fact("data-dependent output", alarming=True)
+        yield OperatorFact("data-dependent output", alarming=True)
     if "dynamic_output_shape" in tags:
-        yield Fact("dynamic output shape", alarming=True)
+        yield OperatorFact("dynamic output shape", alarming=True)
     if PT2_COMPLIANT in tags:
-        yield Fact("PT2-compliant")
+        yield OperatorFact("PT2-compliant")
     else:
-        yield Fact("not PT2-compliant", alarming=True)
+        yield OperatorFact("not PT2-compliant", alarming=True)
     if "core" in tags:
-        yield Fact("core ATen")
+        yield OperatorFact("core ATen")
     if "nondeterministic_seeded" in tags:
-        yield Fact("random, by seed")
+        yield OperatorFact("random, by seed")
     if "inplace_view" in tags:
-        yield Fact("in-place view")
-    yield from _memory(overload)
+        yield OperatorFact("in-place view")
+    yield from _memory_facts(overload)
     if overload.differentiable == "no":
-        yield Fact("not differentiable")
+        yield OperatorFact("not differentiable")
 
 
-def _memory(overload: Overload) -> Iterator[Fact]:
+def _memory_facts(overload: Overload) -> Iterator[OperatorFact]:
     schema = schema_of(overload)
     if schema is None:
         return
     written = [f"`{argument.name}`" for argument in schema.arguments if argument.written]
     if written:
-        yield Fact(f"writes to {listing(written)}")
+        yield OperatorFact(f"writes to {listing(written)}")
     if any(result.alias is not None and not result.alias.write for result in schema.results):
         implicit = "CompositeImplicitAutograd" in overload.kernels
-        yield Fact("may give a view" if implicit else "gives a view")
+        yield OperatorFact("may give a view" if implicit else "gives a view")

@@ -1,4 +1,4 @@
-"""Long signatures and schemas, broken where a reader would break them."""
+"""Break long signatures and schemas at commas."""
 
 from __future__ import annotations
 
@@ -7,40 +7,41 @@ from collections.abc import Iterator
 _INDENT = "    "
 
 
-def numbered(lines: tuple[str, ...], width: int) -> Iterator[str]:
-    """Lines with their numbers in front; what is folded is indented below its own text."""
+def number_lines(lines: tuple[str, ...], width: int) -> Iterator[str]:
+    """Yield numbered lines; continuations are indented below the text of their line."""
     digits = len(str(len(lines)))
     for number, line in enumerate(lines, 1):
-        first, *more = fold(line, width - digits - 2)
+        first, *more = fold_line(line, width - digits - 2)
         yield f"{number:>{digits}}  {first}"
         yield from (" " * (digits + 2) + rest for rest in more)
 
 
-def fold(line: str, width: int) -> list[str]:
-    """Break a line before its arrow and behind commas, so that each part fits if it can."""
+def fold_line(line: str, width: int) -> list[str]:
+    """Break a line before its arrow and after commas into parts of at most ``width`` characters."""
     head, arrow, result = line.rpartition(" -> ")
     if not arrow:
-        return _folded(line, width)
-    parts = _folded(head, width)
+        return _fold_at_commas(line, width)
+    parts = _fold_at_commas(head, width)
     if len(parts[-1]) + len(arrow + result) <= width:
         return [*parts[:-1], parts[-1] + arrow + result]
-    return [*parts, *_folded(f"{_INDENT}-> {result}", width)]
+    return [*parts, *_fold_at_commas(f"{_INDENT}-> {result}", width)]
 
 
-def _folded(line: str, width: int) -> list[str]:
+def _fold_at_commas(line: str, width: int) -> list[str]:
     parts: list[str] = []
-    now = ""
-    for piece in _pieces(line):
-        if now.strip() and len(now) + len(piece.rstrip()) > width:
-            parts.append(now.rstrip())
-            now = _INDENT + piece.lstrip()
+    current = ""
+    for piece in _split_pieces(line):
+        if current.strip() and len(current) + len(piece.rstrip()) > width:
+            parts.append(current.rstrip())
+            current = _INDENT + piece.lstrip()
         else:
-            now += piece
-    return [*parts, now.rstrip()]
+            current += piece
+    return [*parts, current.rstrip()]
 
 
-def _pieces(line: str) -> Iterator[str]:
-    """What stays together: an argument with its brackets, and ``*`` with what follows it."""
+def _split_pieces(line: str) -> Iterator[str]:
+    """Yield the unbreakable pieces of a line: arguments with brackets, ``*`` with what follows
+    it."""
     depth, start, quote = 0, 0, ""
     for place, char in enumerate(line):
         if quote:

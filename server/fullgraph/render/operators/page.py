@@ -1,6 +1,6 @@
-"""One page on a name or an operator, before it is written in any format.
+"""A page about a name or an operator, independent of the output format.
 
-Prose holds inline code in backticks and nothing else that a format would have to understand.
+Prose may contain inline code in backticks, and no other markup.
 """
 
 from __future__ import annotations
@@ -14,49 +14,50 @@ VISIBLE_SIGNATURES = 8
 
 
 @dataclass(frozen=True)
-class Fact:
-    """A few words that matter for compilation; ``alarming`` where they stand in its way."""
+class OperatorFact:
+    """A short statement that matters for compilation; ``alarming`` if it hinders compilation."""
 
     text: str
     alarming: bool = False
 
 
 @dataclass(frozen=True)
-class Section:
-    """What stands under a heading: lines of code, then items of prose."""
+class PageSection:
+    """Content of a heading: lines of code, then items of prose."""
 
     heading: str
     code: tuple[str, ...] = ()
     items: tuple[str, ...] = ()
     numbered: bool = False
-    """The lines of code are alternatives, tried in this order."""
+    """True if the lines of code are alternatives, which torch tries in this order."""
 
 
 @dataclass(frozen=True)
-class Called:
-    """An overload, with the operator that it is of."""
+class CalledOverload:
+    """An overload and its operator."""
 
     operator: Operator
     overload: Overload
 
     @property
     def short(self) -> str:
-        """``max.dim``"""
+        """Name without namespace: ``max.dim``."""
         name = self.operator.name.partition("::")[2]
         return f"{name}.{self.overload.name}" if self.overload.name else name
 
     @property
     def full(self) -> str:
-        """``aten::max.dim``"""
+        """Name with namespace: ``aten::max.dim``."""
         return f"{self.operator.namespace}::{self.short}"
 
 
 @dataclass(frozen=True)
 class OperatorPage:
-    """``signatures`` are all ways of calling it, of which the first few are shown at once.
+    """A page about a name, an operator or a parameter.
 
-    ``kind`` is a word: that of the name, or ``operator``, ``overload``, ``parameter``. ``path`` is
-    what it is the page of. ``name`` and ``overloads`` are what it was made from.
+    ``path`` identifies the subject. ``kind`` is the kind of the name, or ``operator``,
+    ``overload``, ``parameter`` or ``schema``. ``signatures`` are all ways to call it; only the
+    first few are visible at once. ``name`` and ``overloads`` are the source of the page.
     """
 
     path: str
@@ -64,11 +65,11 @@ class OperatorPage:
     signatures: tuple[str, ...] = ()
     summary: str = ""
     remarks: tuple[str, ...] = ()
-    facts: tuple[Fact, ...] = ()
-    sections: tuple[Section, ...] = ()
+    facts: tuple[OperatorFact, ...] = ()
+    sections: tuple[PageSection, ...] = ()
     href: str = ""
     name: Name | None = None
-    overloads: tuple[Called, ...] = ()
+    overloads: tuple[CalledOverload, ...] = ()
 
     @property
     def visible(self) -> tuple[str, ...]:
@@ -79,8 +80,8 @@ class OperatorPage:
         return len(self.signatures) - len(self.visible)
 
     @property
-    def all_of_them(self) -> str:
-        """A heading over all signatures."""
+    def all_heading(self) -> str:
+        """Heading above the complete list of signatures."""
         noun = "overload" if self.kind == "operator" else "signature"
         return f"All {amount(len(self.signatures), noun)}"
 
@@ -89,6 +90,11 @@ class OperatorPage:
         return len(self.signatures) > 1
 
 
-def sentence(words: str) -> str:
-    """With a capital letter, unless it begins with code."""
+def capitalize_sentence(words: str) -> str:
+    """Capitalize the first letter of a sentence, unless it begins with code."""
     return words[:1].upper() + words[1:]
+
+
+def non_empty(*sections: PageSection) -> tuple[PageSection, ...]:
+    """Return the sections with content."""
+    return tuple(section for section in sections if section.code or section.items)

@@ -1,4 +1,4 @@
-"""Tags, dispatch keys and the ways of a fake tensor, in words."""
+"""Explanations of tags, dispatch keys and the handling of fake tensors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ TAGS = {
     "out_variant": "an older name of the tag `out`, without effect",
     "generated": "not in native_functions.yaml: torch's code generation adds it",
 }
-"""By tag, most important first. A tag of a newer torch is shown without words."""
+"""Explanation of each tag, most important tag first; tags of newer versions of torch are
+missing."""
 
 FAKE: dict[Fake, str] = {
     "kernel": "by a fake implementation",
@@ -57,19 +58,21 @@ DIFFERENTIABLE: dict[Differentiable, str] = {
 }
 
 
-def by_importance(tags: Iterable[str]) -> list[str]:
-    """Tags without repetitions, those that are not known here last."""
+def sort_tags(tags: Iterable[str]) -> list[str]:
+    """Return tags without repetitions, most important first; unknown tags come last."""
     given = dict.fromkeys(tags)
     return [*(tag for tag in TAGS if tag in given), *(tag for tag in given if tag not in TAGS)]
 
 
 def is_composite(overload: Overload) -> bool:
-    """Whether it has a ``CompositeImplicitAutograd`` kernel, which only calls other operators."""
+    """Whether an overload has a ``CompositeImplicitAutograd`` kernel, which only calls other
+    operators."""
     return "CompositeImplicitAutograd" in overload.kernels
 
 
 def kernel_items(overload: Overload) -> list[str]:
-    """Where it has kernels: devices by name and autograd behind them, composites in words."""
+    """Return the kernels of an overload: devices and autograd keys by name, composites
+    explained."""
     plain = [key for key in overload.kernels if key not in COMPOSITES]
     plain.sort(key=lambda key: key.startswith("Autograd"))
     items = [COMPOSITES[key] for key in overload.kernels if key in COMPOSITES]
