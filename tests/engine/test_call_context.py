@@ -6,7 +6,6 @@ import sys
 import types
 
 import pytest
-import torch
 
 from fullgraph_engine.targets import discover, plan
 from fullgraph_engine.targets.context import CallContext
@@ -42,7 +41,7 @@ if __name__ == "__main__":
         ),
         (
             "torch.autocast('cpu', dtype=torch.bfloat16)",
-            CallContext(autocast=(("cpu", torch.bfloat16),)),
+            CallContext(autocast=(("cpu", "bf16"),)),
             "under autocast to bfloat16",
         ),
     ],
@@ -64,7 +63,7 @@ def test_a_call_has_the_context_that_it_is_made_in(
     finally:
         del sys.modules["contexts"]
     assert call.context == context
-    assert call.source.endswith(words) and context.words == words
+    assert context.words == words
     with call.context.enter():
         assert CallContext.current() == context
     assert CallContext.current() == CallContext()

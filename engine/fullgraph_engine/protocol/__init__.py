@@ -193,6 +193,9 @@ class ProbeInfo:
     comment says one with which the code raises, another one with which it does not."""
     same_as: str = ""
     """The target whose own call this is: of the same module, with the same inputs."""
+    context: str = ""
+    """Modes and settings of the call where they are not the default ones, in words:
+    ``in eval mode, without gradients``."""
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,15 @@ class RecordedCall:
     """One way in which a class was constructed and called.
 
     ``parameters`` says what dtype and device the module was moved to, ``bf16@cuda``; it is empty
-    for those that a new one has.
+    for those that a new one has. ``under`` says in which other modes and with which settings it was
+    called, as the brackets of ``under(…)`` in a probe comment do.
     """
 
     init: str
     forward: str
     training: bool = True
     parameters: str = ""
+    under: str = ""
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,7 @@ def _call(raw: Mapping[str, Any]) -> RecordedCall:
         _text(raw["forward"]),
         raw.get("mode", "train") != "eval",
         _text(raw.get("parameters", "")),
+        _text(raw.get("under", "")),
     )
 
 
@@ -142,6 +145,8 @@ def _plain(call: RecordedCall) -> dict[str, str]:
         plain["mode"] = "eval"
     if call.parameters:
         plain["parameters"] = call.parameters
+    if call.under:
+        plain["under"] = call.under
     return plain
 
 

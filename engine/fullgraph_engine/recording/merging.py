@@ -120,11 +120,11 @@ def _merged_class(old: RecordedClass, new: RecordedClass) -> RecordedClass:
 
 def _kind(call: RecordedCall) -> tuple[object, ...]:
     init, forward = pattern(_read(call.init)), pattern(_read(call.forward))
-    return init, forward, call.training, call.parameters
+    return init, forward, call.training, call.parameters, call.under
 
 
 def _order(call: RecordedCall) -> tuple[object, ...]:
-    return not call.training, call.init, call.forward, call.parameters
+    return not call.training, call.init, call.forward, call.parameters, call.under
 
 
 def _read(text: str) -> Arguments:

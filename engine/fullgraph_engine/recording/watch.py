@@ -16,13 +16,16 @@ import time
 import types
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..protocol.recorded import RecordedCall, RecordedClass, written
 from ..targets import notation
+from ..targets.context import CallContext
 from ..targets.notation import Arguments
 from ..targets.recorded import signature_text
+from ..torch_internals import ambient
 from . import merging
 from .values import Unwritable, Writer, device_name, dtype_name
 
@@ -182,19 +185,18 @@ class _Recorder:
         init = self.init_of(module, watched)
         try:
             forward = self.writer(watched, contents=True).arguments(args, kwargs)
-            parameters = _parameters(module)
-            if _in_autocast(forward):
-                raise Unwritable("half-precision values of autocast")
+            parameters, under = _parameters(module), _context()
         except Unwritable as error:
             return _added(watched.left_out, f"It was called with {error}.")
         if isinstance(init, str):
             return _added(watched.left_out, init)
         text = notation.show_arguments(forward)
-        known = (notation.show_arguments(init), text, str(module.training), parameters)
+        known = (notation.show_arguments(init), text, str(module.training), parameters, under)
         if len(watched.seen) >= _MOST_SEEN or not _added(watched.seen, known):
             return False
-        key = (merging.pattern(init), merging.pattern(forward), module.training, parameters)
-        call = RecordedCall(known[0], text, bool(module.training), parameters)
+        mode = module.training, parameters, under
+        key = (merging.pattern(init), merging.pattern(forward), *mode)
+        call = RecordedCall(known[0], text, bool(module.training), parameters, under)
         old = watched.calls.get(key)
         if old is not None:
             call = merging.merged_call(old, call) if old.init == call.init else old
@@ -260,12 +262,11 @@ def _parameters(module: Any) -> str:
     return ""
 
 
-def _in_autocast(forward: Arguments) -> bool:
-    """Without autocast, the module would not take what it is given."""
-    torch: Any = sys.modules["torch"]
-    if not torch.is_autocast_enabled() and not torch.is_autocast_enabled("cpu"):
-        return False
-    return any(tensor.dtype in ("f16", "bf16") for tensor in notation.tensors(forward))
+def _context() -> str:
+    """``no_grad, autocast=bf16@cuda``: the modes and settings that are not the default ones."""
+    settings = tuple(ambient.changed_settings().items())
+    context = CallContext.current()
+    return replace(context, stance=ambient.stance(), settings=settings).text
 
 
 # -- around what the user wrote -----------------------------------------------------------------

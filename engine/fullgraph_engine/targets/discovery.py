@@ -78,6 +78,14 @@ class Target:
     """Code beside the definitions that mentions it, its own docstring first."""
 
     @property
+    def bare_context(self) -> WrittenProbe | None:
+        """A comment that says in which modes the target is called, where none says with what."""
+        if any(one.notation.inputs is not None for one in self.written):
+            return None
+        found = (one for one in self.written if one.notation.inputs is None)
+        return next((one for one in found if one.notation.context is not None), None)
+
+    @property
     def constructed_by(self) -> WrittenProbe | None:
         """A comment that calls the constructor, where none says what the target is called with."""
         if any(one.notation.inputs is not None for one in self.written):
@@ -412,6 +420,10 @@ class _Finder:
             if method and not probe.method and probe.inputs is not None:
                 probe = replace(probe, method=method)
             written.append(WrittenProbe(probe, comment))
+        if any(one.notation.inputs is not None for one in written):
+            for one in written:
+                if one.notation.inputs is None and one.notation.context is not None:
+                    self.findings.append(_invalid(_CONTEXT_ALONE, one.comment.range))
         return written
 
     def hiding_nothing(self) -> None:
@@ -440,6 +452,9 @@ _OF_NOTHING = (
 )
 _OF_COROUTINE = (
     "an `async def` is not traced; write the probe above a function that it calls to compute"
+)
+_CONTEXT_ALONE = (
+    "this under(…) belongs to no call, as another comment says the inputs; write it behind those"
 )
 _HIDES_NOTHING = (
     "this comment hides nothing; write `# fullgraph: ignore[CODE]` behind the code of the line "

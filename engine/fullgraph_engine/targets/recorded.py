@@ -6,15 +6,16 @@ import importlib
 import inspect
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..protocol import ProbeInfo
 from ..protocol.recorded import FILE, RecordedCall, RecordedClass
 from . import notation, tensors
+from .context import CallContext
 from .discovery import Target
 from .notation import Arguments, NotationError
-from .probes import Call, Namespace, Probe, unwrap
+from .probes import Call, Namespace, Probe, under, unwrap
 from .tensors import ProbeError
 
 MOST = 3
@@ -83,15 +84,32 @@ class _Recorded:
         if device:
             module = module.to(device)
         built = tensors.build(forward, sizes, names)
-        return Call(unwrap(module), built.args, built.kwargs, built.dynamic, self.call.init)
+        call = Call(unwrap(module), built.args, built.kwargs, built.dynamic, self.call.init)
+        call.is_stated = True
+        return under(call, self.context)
+
+    @property
+    def context(self) -> CallContext:
+        """
+        Raises:
+            ProbeError: the text of it cannot be read.
+        """
+        try:
+            said = notation.parse_context(self.call.under)
+        except NotationError as error:
+            raise self.unreadable(error) from None
+        return replace(said, training=None if self.call.training else False)
+
+    def unreadable(self, error: NotationError) -> ProbeError:
+        return ProbeError(
+            f"What {FILE} says of {self.name} cannot be read: {error}; record it again."
+        )
 
     def read(self, text: str) -> Arguments:
         try:
             return notation.parse(f"forward({text})").inputs or Arguments()
         except NotationError as error:
-            raise ProbeError(
-                f"What {FILE} says of {self.name} cannot be read: {error}; record it again."
-            ) from None
+            raise self.unreadable(error) from None
 
 
 class _Names(Mapping[str, Any]):

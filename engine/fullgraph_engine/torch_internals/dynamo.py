@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import torch._dynamo
 import torch._dynamo.config
+import torch._dynamo.decorators
 import torch._dynamo.utils
 
 from ..protocol.timings import DynamoTime
@@ -24,6 +25,13 @@ graph_break = torch._dynamo.graph_break
 list_backends = torch._dynamo.list_backends
 mark_dynamic = torch._dynamo.maybe_mark_dynamic
 """Try a dimension as symbolic: Dynamo may still specialize it."""
+marks: dict[str, Any] = {
+    "mark_dynamic": torch._dynamo.mark_dynamic,
+    "maybe_mark_dynamic": torch._dynamo.maybe_mark_dynamic,
+    "mark_unbacked": torch._dynamo.decorators.mark_unbacked,
+    "mark_static": torch._dynamo.mark_static,
+}
+"""What marks a dimension of a tensor, by name."""
 
 
 def times() -> dict[str, int]:

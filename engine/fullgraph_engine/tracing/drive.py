@@ -6,7 +6,8 @@ import contextlib
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 import torch
 
@@ -52,6 +53,23 @@ def fake_mode() -> RunTensorMode:
     return _fake
 
 
+class FurtherCall(Protocol):
+    """A call of the same object behind the first one."""
+
+    @property
+    def function(self) -> Callable[..., Any]: ...
+
+    @property
+    def args(self) -> tuple[Any, ...]: ...
+
+    @property
+    def kwargs(self) -> dict[str, Any]: ...
+
+    def enter(self) -> AbstractContextManager[None]:
+        """Run a block in the modes of the call."""
+        ...
+
+
 @contextlib.contextmanager
 def tensor_mode(fake: bool) -> Iterator[RunTensorMode | None]:
     """Everything inside sees fake tensors, or real ones."""
@@ -85,8 +103,12 @@ def trace(
     on_break: Callable[[Break], None] | None = None,
     file: str = "",
     witness: Witness | None = None,
+    enter: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+    then: Sequence[FurtherCall] = (),
 ) -> Recording:
     """Call ``function`` under ``torch.compile`` with a backend that compiles nothing.
+
+    The call is made inside of ``enter()``. The calls of ``then`` follow it, up to one that raises.
 
     Call it inside :func:`tensor_mode`. ``dynamic`` are dimensions to try as symbolic; Dynamo may
     still specialize them, and then that is recorded. ``symbols`` are what the user
@@ -108,7 +130,14 @@ def trace(
         try:
             # A module without what `nn.Module.__init__` makes raises here.
             compiled = torch.compile(function, backend=backend)
-            _call(compiled, args, kwargs)
+            with enter():
+                _call(compiled, args, kwargs)
+            for one in then:
+                again = compiled
+                if one.function != function:
+                    again = torch.compile(one.function, backend=backend)
+                with one.enter():
+                    _call(again, one.args, one.kwargs)
         except ValueNeeded:
             raise
         except BaseException as error:

@@ -147,6 +147,7 @@ def _probe(probe: ProbeInfo | None) -> dict[str, str] | None:
         "init": probe.init,
         "inputs": probe.inputs,
         "source": probe.source,
+        **({"context": probe.context} if probe.context else {}),
     }
 
 
