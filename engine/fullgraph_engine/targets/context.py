@@ -12,29 +12,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..protocol.contexts import AUTOCAST_DTYPES, CONFIG, KEYS, STANCES, WORDS
+
 _DEVICES = ("cpu", "cuda", "xpu", "mps")
 """Device types whose autocast state is part of a call's context."""
-
-AUTOCAST_DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64"}
-"""Names of the dtypes that autocast takes, in notation and in torch."""
-
-STANCES = (
-    "default",
-    "force_eager",
-    "eager_on_recompile",
-    "fail_on_recompile",
-    "eager_then_compile",
-    "aot_eager_then_compile",
-)
-"""Names that ``torch.compiler.set_stance`` accepts."""
-
-WORDS = ("no_grad", "inference_mode", "eval", "train")
-"""Words of a context that have no value."""
-
-KEYS = ("autocast", "stance")
-"""Words of a context that have a value; ``config.NAME`` is another one."""
-
-CONFIG = "config."
 
 Plain = bool | int | float | str | None
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NoReturn, Union
 
+from ..protocol.contexts import GRADS, MARKS
 from .context import CallContext, ContextError, ContextItem
 
 if TYPE_CHECKING:
@@ -103,11 +104,6 @@ class TensorText:
     device: str | None = None
     grad: Literal["", "requires_grad", "grad_fn"] = ""
     marks: tuple[tuple[str, tuple[int, ...]], ...] = ()
-
-
-GRADS: tuple[Literal["requires_grad", "grad_fn"], ...] = ("requires_grad", "grad_fn")
-MARKS = ("mark_dynamic", "maybe_mark_dynamic", "mark_unbacked", "mark_static")
-"""Functions that mark dimensions of a tensor for Dynamo, as they may stand behind a tensor."""
 
 
 @dataclass(frozen=True)
@@ -586,7 +582,9 @@ class _Reader:
                 if tensor.grad:
                     self.fail("write requires_grad or grad_fn, and once")
                 self.advance()
-                tensor = replace(tensor, grad="grad_fn" if word.text == "grad_fn" else GRADS[0])
+                tensor = replace(
+                    tensor, grad="grad_fn" if word.text == "grad_fn" else "requires_grad"
+                )
             elif word.text in MARKS and self.is_operator("=", self.peek()):
                 self.advance()
                 self.advance()
