@@ -15,7 +15,7 @@ from . import notation, tensors
 from .context import CallContext
 from .discovery import Target
 from .notation import Arguments, NotationError
-from .probes import Call, Namespace, Probe, under, unwrap
+from .probes import Call, FurtherCall, Namespace, Probe, under, unwrap
 from .tensors import ProbeError
 
 MOST = 3
@@ -62,7 +62,15 @@ def probes(found: RecordedClass) -> list[Probe]:
     """The probes of what is recorded of a class."""
     source = f"recorded in {FILE}"
     return [
-        Probe(ProbeInfo("harvest", call.forward, call.init, source), _Recorded(found.name, call))
+        Probe(
+            ProbeInfo(
+                "harvest",
+                " then ".join([call.forward, *(step.forward for step in call.then)]),
+                call.init,
+                source,
+            ),
+            _Recorded(found.name, call),
+        )
         for call in found.calls[:MOST]
     ]
 
@@ -86,19 +94,30 @@ class _Recorded:
         built = tensors.build(forward, sizes, names)
         call = Call(unwrap(module), built.args, built.kwargs, built.dynamic, self.call.init)
         call.is_stated = True
-        return under(call, self.context)
+        call.then = tuple(self.steps(call.function, names))
+        context = self.context(self.call.under)
+        return under(call, replace(context, training=None if self.call.training else False))
 
-    @property
-    def context(self) -> CallContext:
+    def steps(self, module: Any, names: Mapping[str, Any]) -> Iterator[FurtherCall]:
+        training = self.call.training
+        for step in self.call.then:
+            forward = self.read(step.forward)
+            built = tensors.build(forward, notation.choose_sizes(forward), names)
+            context = self.context(step.under)
+            if step.training != training:
+                training = step.training
+                context = replace(context, training=training)
+            yield FurtherCall(module, built.args, built.kwargs, built.dynamic, context)
+
+    def context(self, text: str) -> CallContext:
         """
         Raises:
-            ProbeError: the text of it cannot be read.
+            ProbeError: the text cannot be read.
         """
         try:
-            said = notation.parse_context(self.call.under)
+            return notation.parse_context(text)
         except NotationError as error:
             raise self.unreadable(error) from None
-        return replace(said, training=None if self.call.training else False)
 
     def unreadable(self, error: NotationError) -> ProbeError:
         return ProbeError(
