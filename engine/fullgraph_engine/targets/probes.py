@@ -171,9 +171,9 @@ class Enclosing:
 def confirm(target: Target, namespace: Namespace) -> bool:
     """Whether a target is what its text promised, now that the module has run.
 
-    False for a class that is no ``nn.Module``, a name that holds nothing to call, and the
-    definition of a repeated name that did not survive. A name that is missing counts as
-    confirmed: its statement failed, and that is worth a word.
+    False for a class that is no ``nn.Module`` and has no probe comment, a name that holds nothing
+    to call, and the definition of a repeated name that did not survive. A name that is missing
+    counts as confirmed: its statement failed, and that is worth a word.
     """
     if target.pairs or target.kind == "call" or target.definition not in namespace:
         return True
@@ -182,7 +182,7 @@ def confirm(target: Target, namespace: Namespace) -> bool:
         import torch
 
         if target.get_module or not _is_torch_class(found, torch):
-            return target.get_module
+            return target.get_module or bool(target.written)
         return not target.repeated or _defined_in(target, _code_of_class(found))
     if target.kind == "module":
         return not inspect.isfunction(found) and callable(found)
@@ -353,22 +353,30 @@ class _Written:
         said = self.notation
         sizes = notation.choose_sizes(said.init, self.inputs, *(one.inputs for one in said.then))
         subject, init = _subject(self.target, namespace, said.init, sizes)
-        function = self.called(subject, said.method)
+        function = self.called(subject, said.method, namespace)
         built = tensors.build(self.inputs, sizes, namespace)
         _check(self.target, function, built)
         call = Call(function, built.args, built.kwargs, built.dynamic, init, is_stated=True)
         call.then = tuple(self.further(subject, one, sizes, namespace) for one in said.then)
         return under(call, said.context) if said.context is not None else call
 
-    def called(self, subject: Any, method: str) -> Any:
-        own = method in ("", self.target.method, self.target.subject)
-        return subject if own else _method(self.target, subject, method)
+    def called(self, subject: Any, method: str, namespace: Namespace) -> Any:
+        if method not in ("", self.target.method, self.target.subject):
+            return _method(self.target, subject, method)
+        found = self.target.kind == "module" and _named(self.target, namespace, self.target.subject)
+        if not isinstance(found, type) or _is_module(subject):
+            return subject
+        for name in (method or self.target.method, "__call__"):
+            if callable(getattr(subject, name, None)):
+                return unwrap(getattr(subject, name))
+        words = f"{self.target.name} is no nn.Module, so name the method to call, such as step(…)."
+        raise ProbeError(words)
 
     def further(
         self, subject: Any, said: WrittenCall, sizes: dict[str, int], namespace: Namespace
     ) -> FurtherCall:
         method = said.method or self.notation.method
-        function = self.called(subject, method)
+        function = self.called(subject, method, namespace)
         built = tensors.build(said.inputs, sizes, namespace)
         _check(self.target, function, built)
         context = _checked(said.context, function).on(_device((built.args, built.kwargs)))
