@@ -147,11 +147,13 @@ def test_calls_of_one_object_have_modes_of_their_own() -> None:
         TEXT.format(mode="torch.enable_grad()").replace("class", f"# fullgraph: {probe}\nclass")
     )
     module: Any = call.function
-    assert call.context.training is False and not module.training
+    assert call.context.training is False
+    assert not module.training
     (further,) = call.then
-    assert further.function is module
+    assert further.function is call.function
     with further.enter():
-        assert module.training and not torch.is_grad_enabled()
+        assert module.training
+        assert not torch.is_grad_enabled()
     assert call.args[0].requires_grad and call.args[0].is_leaf
     assert ambient.marked_dimensions(further.args[0]) == {"mark_dynamic": (0,)}
     assert call.inputs == (

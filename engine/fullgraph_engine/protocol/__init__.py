@@ -379,6 +379,8 @@ class Analyze:
     """What the parts "cases" and "behavior" are to do."""
     recorded: tuple[RecordedClass, ...] = ()
     """What classes of the text were called with in a recorded program."""
+    methods: tuple[str, ...] = ()
+    """Names of methods of module classes that are targets as well."""
     examples: tuple[ExampleKind, ...] = ("main", "docstring")
     """What of the text may be executed to see what it calls."""
     files: bool = False

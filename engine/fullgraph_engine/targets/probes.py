@@ -361,8 +361,8 @@ class _Written:
         return under(call, said.context) if said.context is not None else call
 
     def called(self, subject: Any, method: str, namespace: Namespace) -> Any:
-        if method not in ("", self.target.method, self.target.subject):
-            return _method(self.target, subject, method)
+        if self.target.is_method or method not in ("", self.target.method, self.target.subject):
+            return _method(self.target, subject, method or self.target.method)
         found = self.target.kind == "module" and _named(self.target, namespace, self.target.subject)
         if not isinstance(found, type) or _is_module(subject):
             return subject
@@ -609,6 +609,8 @@ def _from_conventions(
     target: Target, namespace: Namespace, init: Arguments | None = None
 ) -> list[Probe]:
     """The first convention that applies; each call site is a probe of its own."""
+    if target.is_method:
+        return []
     able = init is not None or _constructible(target, namespace)
     shown = notation.show_arguments(init) if init is not None else ""
     if target.inputs_from and target.inputs_from in namespace and able:
