@@ -34,6 +34,7 @@ Comments of their own, anywhere at the beginning of a line, state the rest. ``si
     # status: Net failed              how a target ended; to be stated where it is not "traced"
     # graphs: Net 3                   also ops, breaks, skips, chosen, recompiles
     # inputs: Net f32[b=4, 16]        what it was traced with
+    # context: Net in eval mode       in which modes and with which settings
     # python: 3.12                    the oldest Python that the file means anything to
     # torch: 2.9 it brought f()       the oldest torch that it means anything to, and why
     # dynamic: off                    no second run with first dimensions dynamic
@@ -186,6 +187,7 @@ class Fixture:
     statuses: tuple[tuple[str, str], ...] = ()
     numbers: tuple[tuple[str, str, int], ...] = ()
     inputs: tuple[tuple[str, str], ...] = ()
+    contexts: tuple[tuple[str, str], ...] = ()
 
     @property
     def parts(self) -> tuple[protocol.Part, ...]:
@@ -219,7 +221,7 @@ def read(path: Path) -> Fixture:
     text = path.read_text(encoding="utf-8")
     headers = list(_headers(text))
     one = dict(headers)
-    statuses, numbers, inputs = [], [], []
+    statuses, numbers, inputs, contexts = [], [], [], []
     for key, value in headers:
         if key == "status":
             name, status = value.rsplit(" ", 1)
@@ -227,6 +229,9 @@ def read(path: Path) -> Fixture:
         elif key == "inputs":
             name, given = value.split(" ", 1)
             inputs.append((name, given))
+        elif key == "context":
+            name, given = value.split(" ", 1)
+            contexts.append((name, given))
         elif key in (*_NUMBERS, "paths"):
             name, number = value.rsplit(" ", 1)
             numbers.append((key, name, int(number)))
@@ -257,6 +262,7 @@ def read(path: Path) -> Fixture:
         statuses=tuple(statuses),
         numbers=tuple(numbers),
         inputs=tuple(inputs),
+        contexts=tuple(contexts),
     )
 
 
@@ -513,6 +519,10 @@ def _report_differences(fixture: Fixture, reports: Sequence[TargetReport]) -> It
         shown = [r.probe.inputs for r in reports if r.name == name and r.probe is not None]
         if given not in shown:
             yield f"inputs of {name}: {given} expected, {' or '.join(shown) or 'none'} found"
+    for name, given in fixture.contexts:
+        shown = [r.probe.context for r in reports if r.name == name and r.probe is not None]
+        if given not in shown:
+            yield f"context of {name}: {given} expected, {' or '.join(shown) or 'none'} found"
     latest = {(report.name, report.probe_number): report for report in reports}
     for key, name, number in fixture.numbers:
         counts = [getattr(r, key) for r in latest.values() if r.name == name]

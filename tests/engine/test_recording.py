@@ -20,6 +20,7 @@ from fullgraph_engine.protocol.recorded import (
     Recorded,
     RecordedCall,
     RecordedClass,
+    RecordedStep,
     Unreadable,
     parse,
     written,
@@ -67,6 +68,8 @@ def shown(value: Any, *, contents: bool = False) -> str:
         (torch.zeros(2, 3, dtype=torch.bfloat16).t(), "bf16[3, 2][1, 3]"),
         (torch.zeros(2, dtype=torch.bool, device="meta"), "b8[2]@meta"),
         (torch.zeros(2).to(torch.float8_e4m3fn), "f8e4m3fn[2]"),
+        (torch.zeros(2, requires_grad=True), "f32[2](requires_grad)"),
+        (torch.zeros(2, requires_grad=True) * 2, "f32[2](grad_fn)"),
         ([None, (1, 2.5), {"a": True}], "[None, (1, 2.5), {'a': True}]"),
         (torch.float16, "torch.float16"),
         (torch.device("cuda", 0), "torch.device('cuda:0')"),
@@ -156,6 +159,23 @@ def test_recordings_are_merged_to_the_same_text_in_either_order_and_again() -> N
     )
     assert written(merged([one, train, other])) == written(one)
     assert parse(written(one)) == one
+
+
+def test_calls_in_an_order_are_merged_and_take_in_those_that_they_make() -> None:
+    evaluated = RecordedStep("f32[4, 3]", False, "no_grad")
+    both = recording(RecordedCall("3", "f32[4, 3]", then=(evaluated,)))
+    alone = recording(
+        RecordedCall("3", "f32[5, 3]"), RecordedCall("3", "f32[5, 3]", False, under="no_grad")
+    )
+    assert merged([alone, both]) == merged([both, alone]) == both
+    wider = RecordedStep("f32[6, 3]", False, "no_grad")
+    more = recording(RecordedCall("3", "f32[5, 3]", then=(wider,)))
+    result = merged([both, more])
+    step = RecordedStep("f32[b=4, 3]", False, "no_grad")
+    assert result == recording(RecordedCall("3", "f32[b=4, 3]", then=(step,)))
+    assert parse(written(result)) == result
+    longer = recording(RecordedCall("3", "f32[4, 3]", then=(evaluated, RecordedStep("i64[4]"))))
+    assert merged([both, longer]) == longer
 
 
 def test_a_class_of_other_parameters_replaces_what_was_known() -> None:
@@ -271,6 +291,32 @@ def test_a_program_is_recorded_and_runs_as_it_would(
     assert found["Part"].calls == (
         RecordedCall("3", "f32[b=4, 3], scale=2.0"),
         RecordedCall("3", "bf16[4, 3], scale=2.0", False, "bf16"),
+    )
+
+
+IN_ORDER = """\
+import torch
+from model import Net
+net = Net()
+for size in (4, 2):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        net(torch.zeros(size, 3))
+net.eval()
+x = torch.zeros(4, 3)
+torch._dynamo.mark_dynamic(x, 0)
+with torch.no_grad(), torch.compiler.set_stance("force_eager"):
+    net(x)
+"""
+
+
+@pytest.mark.timeout(300)
+def test_the_context_and_order_of_calls_are_recorded(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(IN_ORDER)
+    done = recorded_run(tmp_path, sys.executable, "train.py")
+    assert done.returncode == 0, done.stderr
+    step = RecordedStep("f32[4, 3](mark_dynamic=0)", False, "no_grad, stance=force_eager")
+    assert recorded_in(tmp_path)["Net"].calls == (
+        RecordedCall("", "f32[b=4, 3]", under="autocast=bf16@cpu", then=(step,)),
     )
 
 

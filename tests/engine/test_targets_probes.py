@@ -726,3 +726,45 @@ def test_an_enclosing_run_that_raises_says_so(monkeypatch: pytest.MonkeyPatch) -
         probes[0].build(loaded.namespace)
     assert raised.value.cut_short is not None and not raised.value.unbuilt
     assert probes[0].further(loaded.namespace) == 0
+
+
+METHODS = HEAD + (
+    "class Net(nn.Module):\n"
+    "    def __init__(self, dim):\n"
+    "        super().__init__()\n"
+    "        self.linear = nn.Linear(dim, dim)\n"
+    "    def forward(self, x): return x\n"
+    "    # fullgraph: init(8) f32[4, 8] under(eval)\n"
+    "    def encode(self, x): return self.linear(x)\n"
+    "    def generate(self, x): return self.linear(x)\n"
+    "    def other(self, x): return x\n"
+    "class Plain:\n"
+    "    def generate(self, x): return x\n"
+)
+
+
+def test_methods_are_targets_where_they_are_asked_for() -> None:
+    assert [target.name for target in discover(METHODS).targets] == ["Net"]
+    loaded = Loaded(METHODS)
+    loaded.targets = {
+        target.name: target for target in discover(METHODS, methods=("encode", "generate")).targets
+    }
+    assert list(loaded.targets) == ["Net", "Net.encode", "Net.generate"]
+    encode = loaded.build("Net.encode")
+    function: Any = encode.function
+    assert function.__name__ == "encode" and encode.inputs == "f32[4, 8]"
+    assert encode.context.training is False and not function.__self__.training
+    found = loaded.build("Net.generate")
+    assert found.function.__name__ == "generate" and found.comment.startswith("init(dim=")
+    assert " generate(" in found.comment
+
+
+def test_a_class_that_is_no_module_is_called_as_its_comment_says() -> None:
+    text = "class Step:\n    # fullgraph: f32[2] then f32[3]\n    def run(self, x): return x\n"
+    loaded = Loaded(text)
+    assert confirm(loaded.target(), loaded.namespace)
+    call = loaded.build()
+    first: Any = call.function
+    second: Any = call.then[0].function
+    assert call.inputs == "f32[2] then f32[3]"
+    assert first.__name__ == second.__name__ == "run" and first.__self__ is second.__self__

@@ -86,7 +86,7 @@ def test_sizes_and_devices() -> None:
     assert offered(OF_NET, "f32[") == ["b", "16", "t"]
     assert offered(OF_NET, "f32[b, ") == ["b", "16", "t"]
     assert offered(OF_NET, "f32[4]@")[:2] == ["cpu", "cuda"]
-    assert offered(OF_NET, "f32[4] ") == []
+    assert offered(OF_NET, "f32[4] ") == ["under", "then"]
 
 
 def test_what_words_mean() -> None:
@@ -171,3 +171,47 @@ async def test_colors(open_editor: Any, encoding: str) -> None:
         ("4", "number"),
         ("16", "number"),
     ]
+
+
+def test_words_of_a_context_and_of_tensors() -> None:
+    text = "f32[4](requires_grad, mark_dynamic=0) "
+    text += "under(no_grad, autocast=bf16, config.x=True) then f()"
+    found = [(one.kind, one.text) for one in tokens(text) if one.kind != "operator"]
+    assert found == [
+        ("dtype", "f32"),
+        ("number", "4"),
+        ("constant", "requires_grad"),
+        ("parameter", "mark_dynamic"),
+        ("number", "0"),
+        ("directive", "under"),
+        ("constant", "no_grad"),
+        ("parameter", "autocast"),
+        ("dtype", "bf16"),
+        ("parameter", "config.x"),
+        ("constant", "True"),
+        ("directive", "then"),
+        ("method", "f"),
+    ]
+    known = {one.text: one for one in tokens(text)}
+    scope = scope_at(TEXT, LINES, OF_F)
+    said = {word: meaning(text, known[word], scope) for word in ("under", "no_grad", "config.x")}
+    assert "`torch.no_grad()`" in said["no_grad"]
+    assert "`torch._dynamo.config.x`" in said["config.x"] and "modes" in said["under"]
+
+
+def test_what_may_stand_behind_a_call() -> None:
+    assert offered(OF_F, "f32[4] ") == ["under", "then"]
+    assert offered(OF_NET, "init(Config()) ") == ["forward", "under"]
+    assert offered(OF_NET, "init(Config()) forward(f32[4]) ") == ["under", "then"]
+    assert offered(OF_NET, "forward(f32[4]) then ")[:2] == ["forward", "f32"]
+    assert offered(OF_F, "f32[4] under(")[:5] == [
+        "no_grad",
+        "inference_mode",
+        "eval",
+        "train",
+        "autocast=",
+    ]
+    assert "config." in offered(OF_F, "f32[4] under(eval, ")
+    assert offered(OF_F, "f32[4] under(stance=")[:2] == ["default", "force_eager"]
+    assert offered(OF_F, "f32[4] under(autocast=")[:2] == ["bf16", "f16"]
+    assert offered(OF_F, "f32[4](")[:3] == ["requires_grad", "grad_fn", "mark_dynamic="]

@@ -369,7 +369,8 @@ class _Attempt:
         self.ledger.begin()
         dynamo.reset()
         self.uncalled = True
-        words = f"{self.target.name}, {call.source}, raises {_one_line(wrong)}."
+        place = ", ".join(filter(None, (call.source, call.context.words)))
+        words = f"{self.target.name}, {place}, raises {_one_line(wrong)}."
         try:
             if call.otherwise is not None:
                 return call.otherwise()
@@ -380,33 +381,33 @@ class _Attempt:
 
     def _trace(self, call: Call, mode: Any) -> Recording:
         inputs = call.inputs or self.info.inputs
-        self.info = dataclasses.replace(self.info, inputs=inputs, same_as=call.same_as)
+        self.info = dataclasses.replace(
+            self.info, inputs=inputs, same_as=call.same_as, context=call.context.words
+        )
         if call.source:
             origin: ProbeOrigin = "synthesis" if call.comment else "harvest"
             self.info = dataclasses.replace(
                 self.info, origin=origin, init=call.init, source=call.source, comment=call.comment
             )
         self.given = value_guards.CalledWith.of(call.function, call.args, call.kwargs)
-        self.asked_dynamic = bool(call.dynamic)
+        self.asked_dynamic = bool(call.all_dynamic)
         if mode is not None:
             mode.prefer_real = self.auto and self._could_be_real(call)
             mode.read = False
         wanted = self.asked_dynamic or self.names_sizes
-        with (
-            self._written() as witness,
-            explanations.taping(wanted) as self._tapes,
-            call.context.enter(),
-        ):
+        with self._written() as witness, explanations.taping(wanted) as self._tapes:
             self.watch.enter("trace")
             recording = tracing.trace(
                 call.function,
                 call.args,
                 call.kwargs,
-                dynamic=[(wish.tensor, wish.dim) for wish in call.dynamic],
-                symbols=[wish.symbol for wish in call.dynamic],
+                dynamic=[(wish.tensor, wish.dim) for wish in call.all_dynamic],
+                symbols=[wish.symbol for wish in call.all_dynamic],
                 on_break=self._saw_break,
                 file=self.source.path,
                 witness=witness,
+                enter=call.context.enter,
+                then=call.then,
             )
             self.watch.enter("findings")
         self._all_frames += recording.frames
@@ -656,6 +657,7 @@ class _Attempt:
 
     def _could_be_real(self, call: Call) -> bool:
         things = [call.function, getattr(call.function, "__self__", None), call.args, call.kwargs]
+        things += [(one.args, one.kwargs) for one in call.then]
         return (
             tracing.storage_bytes(things) <= REAL_BYTES
             and not tracing.was_kernel_launched()
@@ -769,6 +771,9 @@ class _Attempt:
         try:
             with call.context.enter():
                 tracing.call_eagerly(call.function, call.args, call.kwargs)
+            for one in call.then:
+                with one.enter():
+                    tracing.call_eagerly(one.function, one.args, one.kwargs)
         except tracing.ValueNeeded:
             return None
         except BaseException as error:

@@ -300,7 +300,7 @@ class _Module:
             if imports and not syntax.same_beginning(tree, self.tree, imports, places=places):
                 self.tell(Stale())
                 return False
-            discovery = self.pipeline.discover(text, path)
+            discovery = self.pipeline.discover(text, path, self.analyze.methods)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             self.say(_syntax_error(error, self.lines))
             self.tell(Unparsable(str(error)))

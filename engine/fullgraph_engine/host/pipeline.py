@@ -210,7 +210,7 @@ class Pipeline(Protocol):
     def build(self) -> str:
         """Differs wherever the outcome of ``prove`` might; empty: it is not to be kept."""
 
-    def discover(self, text: str, path: str) -> Discovery: ...
+    def discover(self, text: str, path: str, methods: tuple[str, ...] = ()) -> Discovery: ...
 
     def check_text(self, text: str) -> Sequence[Wrong]:
         """The operator definitions of a text that are wrong, before it is executed."""
@@ -407,10 +407,10 @@ class RealPipeline:
 
         return proof.installation_digest()
 
-    def discover(self, text: str, path: str) -> Discovery:
+    def discover(self, text: str, path: str, methods: tuple[str, ...] = ()) -> Discovery:
         from .. import targets
 
-        return targets.discover(text, path)
+        return targets.discover(text, path, methods)
 
     def check_text(self, text: str) -> Sequence[Wrong]:
         from ..operators import definitions

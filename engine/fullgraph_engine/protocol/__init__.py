@@ -201,6 +201,9 @@ class ProbeInfo:
     comment says one with which the code raises, another one with which it does not."""
     same_as: str = ""
     """The target whose own call this is: of the same module, with the same inputs."""
+    context: str = ""
+    """Modes and settings of the call where they are not the default ones, in words:
+    ``in eval mode, without gradients``."""
 
 
 @dataclass(frozen=True)
@@ -384,6 +387,8 @@ class Analyze:
     """What the parts "cases" and "behavior" are to do."""
     recorded: tuple[RecordedClass, ...] = ()
     """What classes of the text were called with in a recorded program."""
+    methods: tuple[str, ...] = ()
+    """Names of methods of module classes that are targets as well."""
     examples: tuple[ExampleKind, ...] = ("main", "docstring")
     """What of the text may be executed to see what it calls."""
     files: bool = False

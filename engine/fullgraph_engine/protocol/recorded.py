@@ -20,17 +20,30 @@ _CONFLICT = ("<<<<<<< ", ">>>>>>> ")
 
 
 @dataclass(frozen=True)
+class RecordedStep:
+    """A call of the same object behind the first one, of another kind than those before it."""
+
+    forward: str
+    training: bool = True
+    under: str = ""
+
+
+@dataclass(frozen=True)
 class RecordedCall:
     """One way in which a class was constructed and called.
 
     ``parameters`` says what dtype and device the module was moved to, ``bf16@cuda``; it is empty
-    for those that a new one has.
+    for those that a new one has. ``under`` says in which other modes and with which settings it was
+    called, as the brackets of ``under(…)`` in a probe comment do. ``then`` are calls of other
+    kinds that the program made of the same object, in their order.
     """
 
     init: str
     forward: str
     training: bool = True
     parameters: str = ""
+    under: str = ""
+    then: tuple[RecordedStep, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -133,15 +146,35 @@ def _call(raw: Mapping[str, Any]) -> RecordedCall:
         _text(raw["forward"]),
         raw.get("mode", "train") != "eval",
         _text(raw.get("parameters", "")),
+        _text(raw.get("under", "")),
+        tuple(_step(one) for one in raw.get("then", ())),
     )
 
 
-def _plain(call: RecordedCall) -> dict[str, str]:
-    plain = {"init": call.init, "forward": call.forward}
+def _step(raw: Mapping[str, Any]) -> RecordedStep:
+    training = raw.get("mode", "train") != "eval"
+    return RecordedStep(_text(raw["forward"]), training, _text(raw.get("under", "")))
+
+
+def _plain(call: RecordedCall) -> dict[str, Any]:
+    plain: dict[str, Any] = {"init": call.init, "forward": call.forward}
     if not call.training:
         plain["mode"] = "eval"
     if call.parameters:
         plain["parameters"] = call.parameters
+    if call.under:
+        plain["under"] = call.under
+    if call.then:
+        plain["then"] = [_plain_step(step) for step in call.then]
+    return plain
+
+
+def _plain_step(step: RecordedStep) -> dict[str, str]:
+    plain = {"forward": step.forward}
+    if not step.training:
+        plain["mode"] = "eval"
+    if step.under:
+        plain["under"] = step.under
     return plain
 
 

@@ -28,6 +28,9 @@ from ..targets.notation import (
 MOST_CALLS = 8
 """So many kinds of calls of one class are kept."""
 
+MOST_STEPS = 4
+"""Maximum number of calls of one object that are kept in their order."""
+
 _NAMES = ("s", "t", "u", "v", "w", "x", "y", "z", "m", "n", "p", "q", "r")
 
 
@@ -51,8 +54,32 @@ def merged_call(old: RecordedCall, new: RecordedCall) -> RecordedCall:
     """One call for two alike of the same constructor's arguments; else the new one."""
     if old.init != new.init:
         return new
-    forward = united(_read(old.forward), _read(new.forward))
-    return dataclasses.replace(new, forward=notation.show_arguments(forward))
+    then = tuple(
+        dataclasses.replace(last, forward=_united(first.forward, last.forward))
+        for first, last in zip(old.then, new.then, strict=True)
+    )
+    return dataclasses.replace(new, forward=_united(old.forward, new.forward), then=then)
+
+
+def _united(old: str, new: str) -> str:
+    return notation.show_arguments(united(_read(old), _read(new)))
+
+
+def without_covered(calls: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
+    """The calls without those that others make as a step or at their beginning."""
+    kinds = {_kind(call): call for call in calls}
+    covered: set[tuple[object, ...]] = set()
+    for kind, call in kinds.items():
+        if call.then:
+            init, forward, training, parameters, under, then = kind
+            assert isinstance(then, tuple)
+            steps = ((forward, training, under), *then)
+            covered |= {(init, one[0], one[1], parameters, one[2], ()) for one in steps}
+            covered |= {
+                (init, forward, training, parameters, under, then[:length])
+                for length in range(len(then))
+            }
+    return tuple(call for kind, call in kinds.items() if kind not in covered)
 
 
 def united(old: Arguments, new: Arguments) -> Arguments:
@@ -113,18 +140,20 @@ def _merged_class(old: RecordedClass, new: RecordedClass) -> RecordedClass:
         known = calls.get(_kind(call))
         calls[_kind(call)] = call if known is None else merged_call(call, known)
     # New kinds first: the old ones may be of a program that is no more.
-    kept = tuple(calls.values())[:MOST_CALLS]
+    kept = without_covered(calls.values())[:MOST_CALLS]
     left_out = tuple(sorted({*old.left_out, *new.left_out})[:MOST_CALLS])
     return dataclasses.replace(new, calls=kept, left_out=left_out)
 
 
 def _kind(call: RecordedCall) -> tuple[object, ...]:
     init, forward = pattern(_read(call.init)), pattern(_read(call.forward))
-    return init, forward, call.training, call.parameters
+    then = tuple((pattern(_read(one.forward)), one.training, one.under) for one in call.then)
+    return init, forward, call.training, call.parameters, call.under, then
 
 
 def _order(call: RecordedCall) -> tuple[object, ...]:
-    return not call.training, call.init, call.forward, call.parameters
+    then = tuple((one.forward, one.training, one.under) for one in call.then)
+    return not call.training, call.init, call.forward, call.parameters, call.under, then
 
 
 def _read(text: str) -> Arguments:

@@ -12,7 +12,7 @@ import sys
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from ..targets import notation
 from ..targets.notation import (
@@ -24,6 +24,7 @@ from ..targets.notation import (
     TensorText,
     Value,
 )
+from ..torch_internals import ambient
 
 _MOST_ITEMS = 64
 _LONGEST = 200
@@ -103,7 +104,11 @@ class Writer:
             raise Unwritable(f"a tensor of {tensor.dtype}, {tensor.layout}")
         strides = None if tensor.is_contiguous() else tuple(tensor.stride())
         sizes = tuple(Fixed(int(size)) for size in tensor.shape)
-        return TensorText(dtype, sizes, strides, device_name(tensor.device))
+        grad: Literal["", "requires_grad", "grad_fn"] = ""
+        if tensor.requires_grad and type(tensor) is torch.Tensor:
+            grad = "requires_grad" if tensor.is_leaf else "grad_fn"
+        marks = tuple(ambient.marked_dimensions(tensor).items())
+        return TensorText(dtype, sizes, strides, device_name(tensor.device), grad, marks)
 
     def made(self, value: Any, torch: Any) -> Value:
         """An object by a call that makes one like it."""

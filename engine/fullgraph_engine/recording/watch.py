@@ -16,13 +16,16 @@ import time
 import types
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..protocol.recorded import RecordedCall, RecordedClass, written
+from ..protocol.recorded import RecordedCall, RecordedClass, RecordedStep, written
 from ..targets import notation
+from ..targets.context import CallContext
 from ..targets.notation import Arguments
 from ..targets.recorded import signature_text
+from ..torch_internals import ambient
 from . import merging
 from .values import Unwritable, Writer, device_name, dtype_name
 
@@ -70,6 +73,16 @@ class _Due:
         self.settled = self.old >= 32
 
 
+class _Kind(NamedTuple):
+    """What calls have in common that differ in nothing but sizes and numbers."""
+
+    init: str
+    forward: str
+    training: bool
+    parameters: str
+    under: str
+
+
 class _Watched:
     """What is known of one class."""
 
@@ -82,14 +95,44 @@ class _Watched:
         self.last: Arguments | None = None
         self.due = (_Due(), _Due())
         """In evaluation, and in training."""
-        self.seen: set[tuple[str, ...]] = set()
-        self.calls: dict[tuple[object, ...], RecordedCall] = {}
+        self.seen: dict[tuple[str, ...], _Kind] = {}
+        """Kinds of calls by what was noted of them."""
+        self.calls: dict[_Kind, RecordedCall] = {}
+        self.orders: dict[int, tuple[Any, list[_Kind]]] = {}
+        """By ``id`` of the object: a reference that ends it, and the kinds of its calls."""
+        self.sequences: dict[tuple[_Kind, ...], None] = {}
+        """Orders in which an object was called in several ways."""
         self.left_out: set[str] = set()
 
     def recorded(self) -> RecordedClass:
-        calls = tuple(list(self.calls.values())[: merging.MOST_CALLS])
+        found = [call for order in self.sequences if (call := self.sequence(order)) is not None]
+        calls = merging.without_covered([*found, *self.calls.values()])[: merging.MOST_CALLS]
         left_out = tuple(sorted(self.left_out)[: merging.MOST_CALLS])
         return RecordedClass(self.kind.__name__, *self.signatures, calls, left_out)
+
+    def follows(self, module: Any, kind: _Kind) -> bool:
+        """Note the kind of a call of an object; whether that was called in no such order yet."""
+        key, orders = id(module), self.orders
+        if key not in orders:
+            orders[key] = (weakref.ref(module, lambda _: orders.pop(key, None)), [])
+        order = orders[key][1]
+        if kind in order or len(order) >= merging.MOST_STEPS:
+            return False
+        if order and order[0].parameters != kind.parameters:
+            return False  # it was moved in between
+        order.append(kind)
+        if len(order) < 2 or tuple(order) in self.sequences:
+            return False
+        self.sequences[tuple(order)] = None
+        return True
+
+    def sequence(self, order: tuple[_Kind, ...]) -> RecordedCall | None:
+        """The calls of an order as one; None where they are known of different objects."""
+        first, *further = [self.calls[kind] for kind in order]
+        if any(call.init != first.init for call in further):
+            return None
+        steps = (RecordedStep(call.forward, call.training, call.under) for call in further)
+        return replace(first, then=tuple(steps))
 
 
 class _Recorder:
@@ -182,24 +225,25 @@ class _Recorder:
         init = self.init_of(module, watched)
         try:
             forward = self.writer(watched, contents=True).arguments(args, kwargs)
-            parameters = _parameters(module)
-            if _in_autocast(forward):
-                raise Unwritable("half-precision values of autocast")
+            parameters, under = _parameters(module), _context()
         except Unwritable as error:
             return _added(watched.left_out, f"It was called with {error}.")
         if isinstance(init, str):
             return _added(watched.left_out, init)
         text = notation.show_arguments(forward)
-        known = (notation.show_arguments(init), text, str(module.training), parameters)
-        if len(watched.seen) >= _MOST_SEEN or not _added(watched.seen, known):
-            return False
-        key = (merging.pattern(init), merging.pattern(forward), module.training, parameters)
-        call = RecordedCall(known[0], text, bool(module.training), parameters)
+        known = (notation.show_arguments(init), text, str(module.training), parameters, under)
+        seen = watched.seen.get(known)
+        if seen is not None or len(watched.seen) >= _MOST_SEEN:
+            return seen is not None and watched.follows(module, seen)
+        mode = bool(module.training), parameters, under
+        key = _Kind(merging.pattern(init), merging.pattern(forward), *mode)
+        watched.seen[known] = key
+        call = RecordedCall(known[0], text, bool(module.training), parameters, under)
         old = watched.calls.get(key)
         if old is not None:
             call = merging.merged_call(old, call) if old.init == call.init else old
         watched.calls[key] = call
-        return call != old
+        return watched.follows(module, key) or call != old
 
     def init_of(self, module: Any, watched: _Watched) -> Arguments | str:
         found = watched.inits.get(id(module))
@@ -260,12 +304,11 @@ def _parameters(module: Any) -> str:
     return ""
 
 
-def _in_autocast(forward: Arguments) -> bool:
-    """Without autocast, the module would not take what it is given."""
-    torch: Any = sys.modules["torch"]
-    if not torch.is_autocast_enabled() and not torch.is_autocast_enabled("cpu"):
-        return False
-    return any(tensor.dtype in ("f16", "bf16") for tensor in notation.tensors(forward))
+def _context() -> str:
+    """``no_grad, autocast=bf16@cuda``: the modes and settings that are not the default ones."""
+    settings = tuple(ambient.changed_settings().items())
+    context = CallContext.current()
+    return replace(context, stance=ambient.stance(), settings=settings).text
 
 
 # -- around what the user wrote -----------------------------------------------------------------

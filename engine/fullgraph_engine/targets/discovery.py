@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from ..protocol import Finding, Range, TargetKind, place_words
@@ -78,6 +79,19 @@ class Target:
     """Code beside the definitions that mentions it, its own docstring first."""
 
     @property
+    def is_method(self) -> bool:
+        """Whether the target is a method other than ``forward`` of a module class."""
+        return self.kind == "module" and self.method != "forward"
+
+    @property
+    def bare_context(self) -> WrittenProbe | None:
+        """A comment that says in which modes the target is called, where none says with what."""
+        if any(one.notation.inputs is not None for one in self.written):
+            return None
+        found = (one for one in self.written if one.notation.inputs is None)
+        return next((one for one in found if one.notation.context is not None), None)
+
+    @property
     def constructed_by(self) -> WrittenProbe | None:
         """A comment that calls the constructor, where none says what the target is called with."""
         if any(one.notation.inputs is not None for one in self.written):
@@ -94,8 +108,9 @@ class Discovery:
     findings: tuple[Finding, ...] = ()
 
 
-def discover(text: str, path: str = "") -> Discovery:
-    """The targets of a text.
+def discover(text: str, path: str = "", methods: Collection[str] = ()) -> Discovery:
+    """Return the targets of a text. ``methods`` are names of methods of module classes that are
+    targets as well.
 
     Raises:
         SyntaxError: the text does not parse.
@@ -104,7 +119,7 @@ def discover(text: str, path: str = "") -> Discovery:
     comments = marks.read(text)
     if marks.file_off(comments, source.tree) is not None:
         return Discovery(off=True)
-    finder = _Finder(source, comments)
+    finder = _Finder(source, comments, frozenset(methods) - {"forward", "__init__"})
     finder.find()
     ordered = sorted(
         finder.targets, key=lambda target: (target.range.start.line, target.range.start.byte)
@@ -114,8 +129,11 @@ def discover(text: str, path: str = "") -> Discovery:
 
 
 class _Finder:
-    def __init__(self, source: FileDefinitions, comments: Comments) -> None:
+    def __init__(
+        self, source: FileDefinitions, comments: Comments, methods: frozenset[str]
+    ) -> None:
         self.source = source
+        self.methods = methods
         self.comments = comments
         self.lines = byte_lines(source.text)
         self.targets: list[Target] = []
@@ -153,8 +171,35 @@ class _Finder:
         named = {name for name in names if name in ("Model", "ModelNew")}
         return named or set(names[-1:])
 
+    def method_targets(self, node: ast.ClassDef) -> None:
+        """Add the methods of a module class that are targets by setting."""
+        if any(comment.off for comment in marks.of_definition(self.comments, node)):
+            return
+        for method in marks.methods(node):
+            if method.name not in self.methods:
+                continue
+            found = marks.of_definition(self.comments, method)
+            written = self.read(found, method=method.name)
+            if any(comment.off for comment in found):
+                continue
+            self.targets.append(
+                Target(
+                    name=f"{node.name}.{method.name}",
+                    kind="module",
+                    range=name_range(method, self.lines),
+                    body=body_range(method),
+                    subject=node.name,
+                    written=tuple(written),
+                    parameters=self.parameters(method, method=True),
+                    init=self.init_parameters(node, self.source.method(node, "__init__")),
+                    method=method.name,
+                )
+            )
+
     def class_target(self, node: ast.ClassDef, *, inputs: bool) -> None:
         source = self.source
+        if source.is_module(node):
+            self.method_targets(node)
         own = marks.of_definition(self.comments, node)
         by_method = [
             (method.name, marks.of_definition(self.comments, method))
@@ -412,6 +457,10 @@ class _Finder:
             if method and not probe.method and probe.inputs is not None:
                 probe = replace(probe, method=method)
             written.append(WrittenProbe(probe, comment))
+        if any(one.notation.inputs is not None for one in written):
+            for one in written:
+                if one.notation.inputs is None and one.notation.context is not None:
+                    self.findings.append(_invalid(_CONTEXT_ALONE, one.comment.range))
         return written
 
     def hiding_nothing(self) -> None:
@@ -440,6 +489,9 @@ _OF_NOTHING = (
 )
 _OF_COROUTINE = (
     "an `async def` is not traced; write the probe above a function that it calls to compute"
+)
+_CONTEXT_ALONE = (
+    "this under(…) belongs to no call, as another comment says the inputs; write it behind those"
 )
 _HIDES_NOTHING = (
     "this comment hides nothing; write `# fullgraph: ignore[CODE]` behind the code of the line "

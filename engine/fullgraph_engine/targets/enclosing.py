@@ -247,8 +247,7 @@ class _Watch:
             args, kwargs = arguments
             caller, program = sys._getframe(2), enclosing.name if enclosing.is_program else ""
             place = _place(caller, str(namespace.get("__file__", "")), program)
-            context = CallContext.current()
-            place = ", ".join(filter(None, (place, context.words)))
+            context = CallContext.current(function)
             self.last = Call(unwrap(function), args, kwargs, (), init, place, context=context)
             self.last.is_doubtful = enclosing.is_doubtful
             if first and _is_outermost(caller, function):

@@ -46,6 +46,7 @@ def of_snapshot(snapshot: Snapshot, namespace: dict[str, Any]) -> GivenCall | No
     walk = _Walk(namespace)
     try:
         walk.add((call.function, call.args, call.kwargs, call.init, call.is_doubtful))
+        walk.add(call.context.text)
         if oracle is not None:
             walk.add((oracle.answers, oracle.truths, bytes(oracle.numbers.tolist())))
         state = snapshot.random_state

@@ -4,6 +4,8 @@
 and sizes. A bare letter or ``Sym(s0)`` is a symbolic size; ``b=4`` says which size it has in the
 run. Around it stand Python literals, lists, tuples, dictionaries, keyword arguments, names of the
 file (``Config(layers=2)``), and ``init(…) forward(…)`` for a module's constructor and method.
+``under(…)`` behind a call says in which modes it is made, ``then`` begins another call of the same
+object. ``f32[4](requires_grad, mark_dynamic=0)`` says more about a tensor.
 
 Nothing here needs torch: reading a probe is part of static discovery.
 """
@@ -14,8 +16,11 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NoReturn, Union
+
+from ..protocol.contexts import GRADS, MARKS
+from .context import CallContext, ContextError, ContextItem
 
 if TYPE_CHECKING:
     import torch
@@ -87,12 +92,18 @@ Size = Union[Fixed, Symbol, Arithmetic]
 
 @dataclass(frozen=True)
 class TensorText:
-    """``f32[b, 16]``, with strides and device where they are written."""
+    """``f32[b, 16]``, with strides and device where they are written.
+
+    ``grad`` says whether the tensor requires grad: as a leaf, or as the result of an operation.
+    ``marks`` are dimensions that were marked, by the function that marks them.
+    """
 
     dtype: str
     sizes: tuple[Size, ...]
     strides: tuple[int, ...] | None = None
     device: str | None = None
+    grad: Literal["", "requires_grad", "grad_fn"] = ""
+    marks: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -144,16 +155,28 @@ Value = Union[TensorText, Constant, SizeText, Sequence, Mapping, Reference]
 
 
 @dataclass(frozen=True)
+class FurtherCall:
+    """A call of the same object behind the first one of a probe. ``method`` is empty where it is
+    that of the first call."""
+
+    inputs: Arguments
+    method: str = ""
+    context: CallContext = field(default_factory=CallContext)
+
+
+@dataclass(frozen=True)
 class Notation:
     """A whole probe.
 
-    ``init`` and ``inputs`` are None where the text does not speak of them. ``method`` is empty
-    where the text names none.
+    ``init``, ``inputs`` and ``context`` are None where the text does not speak of them. ``method``
+    is empty where the text names none.
     """
 
     init: Arguments | None = None
     method: str = ""
     inputs: Arguments | None = None
+    context: CallContext | None = None
+    then: tuple[FurtherCall, ...] = ()
 
 
 def dtype_names() -> frozenset[str]:
@@ -215,6 +238,18 @@ def parse_value(text: str) -> Value:
     return value
 
 
+def parse_context(text: str) -> CallContext:
+    """The context that stands between the brackets of ``under(…)``.
+
+    Raises:
+        NotationError: the text is something else.
+    """
+    reader = _Reader(text)
+    context = reader.context(None)
+    reader.expect_end()
+    return context
+
+
 class _Reader:
     """Recursive descent over the tokens of one text."""
 
@@ -265,8 +300,6 @@ class _Reader:
     def probe(self) -> Notation:
         if self.token.kind == "end":
             self.fail("the probe is empty; write inputs such as f32[b, 16]")
-        if self._starts_calls():
-            return self._calls()
         if self.token.kind == "name" and self.peek().kind == "end":
             name = self.token.text
             if name not in _CONSTANTS:
@@ -274,7 +307,35 @@ class _Reader:
                     f"'{name}' is neither inputs nor a directive; "
                     "write inputs such as f32[b, 16], or off"
                 )
-        return Notation(inputs=self.arguments(None))
+        init = self._init()
+        method, inputs, context = "", None, None
+        if not self._starts("under"):
+            if init is not None and self._at_end():
+                return Notation(init=init)
+            method, inputs = self._call()
+        if self._starts("under"):
+            context = self._under()
+        then = []
+        while inputs is not None and self.token.kind == "name" and self.token.text == "then":
+            self.advance()
+            then.append(self._further_call())
+        if not self._at_end():
+            behind = "under(…)" if self.is_operator(")", self.tokens[self.at - 1]) else ""
+            behind = f"{method}(…)" if method and context is None and not then else behind
+            self.fail(f"unexpected {_shown(self.token)}{behind and f' after {behind}'}")
+        return Notation(init, method, inputs, context, tuple(then))
+
+    def _at_end(self) -> bool:
+        return self.token.kind == "end"
+
+    def _starts(self, word: str) -> bool:
+        """Whether ``word(`` stands here."""
+        token = self.token
+        return token.kind == "name" and token.text == word and self.is_operator("(", self.peek())
+
+    def _ends_arguments(self) -> bool:
+        """Whether what stands here is behind arguments that have no brackets."""
+        return self._starts("under") or (self.token.kind == "name" and self.token.text == "then")
 
     def _starts_calls(self) -> bool:
         """Whether the whole text has the form ``name(…)`` or ``name(…) name(…)``."""
@@ -293,27 +354,81 @@ class _Reader:
                     return self.tokens[index + 1].kind in ("end", "name")
         return True
 
-    def _calls(self) -> Notation:
-        init: Arguments | None = None
-        if self.token.text == "init":
-            self.advance()
-            self.expect("(", "after init")
-            init = self.arguments(")")
-            self.expect(")", "at the end of init(…)")
-            if self.token.kind == "end":
-                return Notation(init=init)
-            if not self._starts_calls():
-                # ``init(16) f32[4, 16]``: the brackets of forward may stay away.
-                return Notation(init=init, inputs=self.arguments(None))
+    def _init(self) -> Arguments | None:
+        if not self._starts("init") or not self._starts_calls():
+            return None
+        self.advance()
+        self.advance()
+        init = self.arguments(")")
+        self.expect(")", "at the end of init(…)")
+        return init
+
+    def _call(self) -> tuple[str, Arguments]:
+        """A method and its inputs; the brackets of ``forward`` may stay away."""
+        if not self._starts_calls():
+            return "", self.arguments(None)
         method = self.advance()
         if method.text == "init":
             self.fail("init(…) comes first, and once", method)
-        self.expect("(", f"after {method.text}")
+        self.advance()
         inputs = self.arguments(")")
         self.expect(")", f"at the end of {method.text}(…)")
-        if self.token.kind != "end":
-            self.fail(f"unexpected {_shown(self.token)} after {method.text}(…)")
-        return Notation(init=init, method=method.text, inputs=inputs)
+        return method.text, inputs
+
+    def _further_call(self) -> FurtherCall:
+        if self.token.kind == "end":
+            self.fail("expected another call after then, such as forward(f32[5, 16])")
+        method, inputs = self._call()
+        context = self._under() if self._starts("under") else CallContext()
+        return FurtherCall(inputs, method, context)
+
+    def _under(self) -> CallContext:
+        self.advance()
+        self.advance()
+        context = self.context(")")
+        self.expect(")", "at the end of under(…)")
+        return context
+
+    def context(self, closing: str | None) -> CallContext:
+        """A context up to ``closing`` (not consumed), or to the end of the text."""
+        items: list[ContextItem] = []
+        places: list[tuple[int, int]] = []
+        while not self._closes(closing):
+            start = self.token.start
+            items.append(self._context_item())
+            places.append((start, self.tokens[self.at - 1].end))
+            if not self.accept(","):
+                break
+        try:
+            return CallContext.of(items)
+        except ContextError as error:
+            raise NotationError(error.message, *places[error.item]) from None
+
+    def _context_item(self) -> ContextItem:
+        if self.token.kind != "name":
+            self.fail(f"expected a word such as no_grad in under(…), found {_shown(self.token)}")
+        name = self._dotted()
+        if not self.accept("="):
+            return ContextItem(name)
+        if not name.startswith("config.") and self.token.kind == "name":
+            value = self._dotted().removeprefix("torch.")
+            if self.accept("@"):
+                value += f"@{self.advance().text}"
+            return ContextItem(name, value, given=True)
+        start = self.token
+        literal = self.value()
+        plain = literal.value if isinstance(literal, Constant) else self
+        if not isinstance(plain, (bool, int, float, str)) and plain is not None:
+            self.fail(f"{name} takes a number, a string, True, False or None", start)
+        return ContextItem(name, plain, given=True)
+
+    def _dotted(self) -> str:
+        name = self.advance().text
+        while self.accept("."):
+            if self.token.kind != "name":
+                self.fail(f"expected a name after '.', found {_shown(self.token)}")
+            name += "." + self.advance().text
+        return name
 
     def arguments(self, closing: str | None) -> Arguments:
         """Arguments up to ``closing`` (not consumed), or to the end of the text."""
@@ -338,7 +453,7 @@ class _Reader:
                 positional.append(value)
             if not self.accept(","):
                 break
-        if closing is None:
+        if closing is None and not self._ends_arguments():
             self.expect_end()
         return Arguments(tuple(positional), tuple(named))
 
@@ -429,11 +544,7 @@ class _Reader:
         return Mapping(tuple(items))
 
     def reference(self) -> Reference:
-        name = self.advance().text
-        while self.accept("."):
-            if self.token.kind != "name":
-                self.fail(f"expected a name after '.', found {_shown(self.token)}")
-            name += "." + self.advance().text
+        name = self._dotted()
         if not self.accept("("):
             return Reference(name)
         call = self.arguments(")")
@@ -455,7 +566,49 @@ class _Reader:
                 break
         self.expect("]", "at the end of the sizes")
         strides = self.strides(len(sizes))
-        return TensorText(dtype, tuple(sizes), strides, self.device())
+        device = self.device()
+        made = TensorText(dtype, tuple(sizes), strides, device)
+        if self.is_operator("(") and self.token.start == self.tokens[self.at - 1].end:
+            self.advance()
+            made = self._with_facts(made)
+            self.expect(")", "behind the tensor")
+        return made
+
+    def _with_facts(self, tensor: TensorText) -> TensorText:
+        """The tensor with what stands in the brackets behind it."""
+        while not self._closes(")"):
+            word = self.token
+            if word.text in GRADS:
+                if tensor.grad:
+                    self.fail("write requires_grad or grad_fn, and once")
+                self.advance()
+                tensor = replace(
+                    tensor, grad="grad_fn" if word.text == "grad_fn" else "requires_grad"
+                )
+            elif word.text in MARKS and self.is_operator("=", self.peek()):
+                self.advance()
+                self.advance()
+                mark = word.text, self._dimensions(len(tensor.sizes))
+                tensor = replace(tensor, marks=(*tensor.marks, mark))
+            else:
+                self.fail(
+                    f"{_shown(word)} is unknown behind a tensor; write requires_grad, grad_fn or "
+                    "a mark such as mark_dynamic=0"
+                )
+            if not self.accept(","):
+                break
+        return tensor
+
+    def _dimensions(self, rank: int) -> tuple[int, ...]:
+        start = self.token
+        value = self.value()
+        items = value.items if isinstance(value, Sequence) else (value,)
+        found = [one.value for one in items if isinstance(one, Constant)]
+        dimensions = tuple(one for one in found if type(one) is int and 0 <= one < rank)
+        if len(dimensions) != len(items) or not items:
+            words = "it has none" if not rank else f"it has 0 to {rank - 1}"
+            self.fail(f"expected dimensions of the tensor, of which {words}", start)
+        return dimensions
 
     def strides(self, rank: int) -> tuple[int, ...] | None:
         opening = self.token
@@ -683,7 +836,7 @@ def choose_sizes(*parts: Arguments | None) -> dict[str, int]:
 
 def with_numbers(said: Notation) -> Notation:
     """The same with a number for every symbolic size."""
-    sizes = choose_sizes(said.init, said.inputs)
+    sizes = choose_sizes(said.init, said.inputs, *(call.inputs for call in said.then))
 
     def known(size: Size) -> bool:
         return all(symbol.name in sizes for symbol in symbols_of_size(size))
@@ -705,6 +858,7 @@ def with_numbers(said: Notation) -> Notation:
         said,
         init=said.init and arguments(said.init),
         inputs=said.inputs and arguments(said.inputs),
+        then=tuple(replace(call, inputs=arguments(call.inputs)) for call in said.then),
     )
 
 
@@ -733,7 +887,17 @@ def show(notation: Notation) -> str:
         if notation.method or notation.init is not None:
             inputs = f"{notation.method or 'forward'}({inputs})"
         parts.append(inputs)
+    if notation.context is not None:
+        parts.append(f"under({notation.context.text})")
+    parts += [show_further(call, notation.method) for call in notation.then]
     return " ".join(parts)
+
+
+def show_further(call: FurtherCall, method: str = "") -> str:
+    """``then forward(f32[5, 16])``; ``method`` is that of the first call."""
+    inputs, called = show_arguments(call.inputs), call.method or method
+    text = f"then {called}({inputs})" if called else f"then {inputs}"
+    return text + (f" under({call.context.text})" if call.context != CallContext() else "")
 
 
 def show_arguments(arguments: Arguments) -> str:
@@ -752,7 +916,10 @@ def show_value(value: Value) -> str:
         text = f"{value.dtype}[{', '.join(show_size(size) for size in value.sizes)}]"
         if value.strides is not None:
             text += f"[{', '.join(str(stride) for stride in value.strides)}]"
-        return text + (f"@{value.device}" if value.device else "")
+        text += f"@{value.device}" if value.device else ""
+        facts: list[str] = [value.grad] if value.grad else []
+        facts += [show_mark(name, dimensions) for name, dimensions in value.marks]
+        return f"{text}({', '.join(facts)})" if facts else text
     if isinstance(value, Constant):
         return repr(value.value)
     if isinstance(value, SizeText):
@@ -766,6 +933,11 @@ def show_value(value: Value) -> str:
     if value.kind == "list":
         return f"[{inner}]"
     return f"({inner},)" if len(value.items) == 1 else f"({inner})"
+
+
+def show_mark(name: str, dimensions: tuple[int, ...]) -> str:
+    """``mark_dynamic=0``, or ``mark_dynamic=(0, 1)`` of several dimensions."""
+    return f"{name}={dimensions[0] if len(dimensions) == 1 else dimensions}"
 
 
 def show_size(size: Size, outer: int = 0) -> str:

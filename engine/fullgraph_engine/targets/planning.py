@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..protocol import ExampleKind, ProbeInfo
 from ..protocol.recorded import FILE, RecordedClass
 from . import enclosing, probes, programs, recorded, searched, tested
-from .discovery import Target
+from .context import CallContext
+from .discovery import Target, WrittenProbe
 from .probes import Call, Enclosing, Namespace, NoProbe, Probe
 
 _MOST_ENCLOSING = 4
@@ -32,6 +33,50 @@ def plan(
     ``others`` are the targets of the file, which may use it. ``kinds`` are those of the examples
     that may be executed.
     """
+    if target.bare_context is not None:
+        return _in_context(target, target.bare_context, namespace, others, recording, kinds)
+    return _planned(target, namespace, others, recording, kinds)
+
+
+def _in_context(
+    target: Target,
+    said: WrittenProbe,
+    namespace: Namespace,
+    others: Sequence[Target],
+    recording: Sequence[RecordedClass],
+    kinds: Sequence[ExampleKind],
+) -> list[Probe]:
+    """The probes that a target has without its ``under(…)``, each in that context."""
+    context = said.notation.context or CallContext()
+    written = [one for one in target.written if one is not said or one.notation.init is not None]
+    found = _planned(replace(target, written=tuple(written)), namespace, others, recording, kinds)
+    return [
+        replace(
+            probe,
+            info=replace(probe.info, context=context.words),
+            written=said,
+            _build=_Under(probe, context),
+        )
+        for probe in found
+    ]
+
+
+@dataclass(frozen=True)
+class _Under:
+    probe: Probe
+    context: CallContext
+
+    def __call__(self, namespace: Namespace) -> Call:
+        return probes.under(self.probe.build(namespace), self.context)
+
+
+def _planned(
+    target: Target,
+    namespace: Namespace,
+    others: Sequence[Target],
+    recording: Sequence[RecordedClass],
+    kinds: Sequence[ExampleKind],
+) -> list[Probe]:
     return (
         _own(target, namespace, recording)
         or (searched.probes(target, namespace, ()) if target.constructed_by is not None else [])

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import types
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from ..protocol import ProbeInfo
@@ -18,6 +19,7 @@ from .annotations import Parameter
 from .context import CallContext
 from .discovery import Target, WrittenProbe
 from .notation import Arguments, Notation, Value
+from .notation import FurtherCall as WrittenCall
 from .signatures import misfit
 from .sites import Site
 from .tensors import Built, Dynamic, ProbeError
@@ -38,6 +40,34 @@ class NoProbe(ProbeError):
     """
 
     uncalled = False
+
+
+@dataclass
+class FurtherCall:
+    """A call behind the first one of a probe, with modes of its own."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    dynamic: tuple[Dynamic, ...]
+    context: CallContext
+    method: str = ""
+    """Its name where it is another one than that of the first call."""
+
+    @contextlib.contextmanager
+    def enter(self) -> Iterator[None]:
+        """Run the block in the modes of the call; that of the module stays."""
+        switch_mode(self.function, self.context)
+        with self.context.enter():
+            yield
+
+    @property
+    def words(self) -> str:
+        """``then f32[5, 16]``, with the method and the context where they say something."""
+        inputs = tensors.describe(self.args, self.kwargs, self.dynamic, facts=True)
+        called = f"{self.method}({inputs})" if self.method else inputs
+        text = self.context.text
+        return f"then {called}" + (f" under({text})" if text else "")
 
 
 @dataclass
@@ -66,11 +96,21 @@ class Call:
     uncalled: bool = False
     context: CallContext = field(default_factory=CallContext)
     """Modes of torch in which the call is made."""
+    then: tuple[FurtherCall, ...] = ()
+    """Calls of the same object, made in this order behind the first one."""
+    is_stated: bool = False
+    """Its inputs are those of a text, which says of tensors whether they require grad."""
 
     @property
     def inputs(self) -> str:
         """The inputs in notation, as they were really built."""
-        return tensors.describe(self.args, self.kwargs, self.dynamic)
+        first = tensors.describe(self.args, self.kwargs, self.dynamic, facts=self.is_stated)
+        return " ".join([first, *(one.words for one in self.then)])
+
+    @property
+    def all_dynamic(self) -> tuple[Dynamic, ...]:
+        """The symbolic dimensions of the first call and of those behind it."""
+        return (*self.dynamic, *(wish for one in self.then for wish in one.dynamic))
 
 
 @dataclass(frozen=True)
@@ -131,9 +171,9 @@ class Enclosing:
 def confirm(target: Target, namespace: Namespace) -> bool:
     """Whether a target is what its text promised, now that the module has run.
 
-    False for a class that is no ``nn.Module``, a name that holds nothing to call, and the
-    definition of a repeated name that did not survive. A name that is missing counts as
-    confirmed: its statement failed, and that is worth a word.
+    False for a class that is no ``nn.Module`` and has no probe comment, a name that holds nothing
+    to call, and the definition of a repeated name that did not survive. A name that is missing
+    counts as confirmed: its statement failed, and that is worth a word.
     """
     if target.pairs or target.kind == "call" or target.definition not in namespace:
         return True
@@ -142,7 +182,7 @@ def confirm(target: Target, namespace: Namespace) -> bool:
         import torch
 
         if target.get_module or not _is_torch_class(found, torch):
-            return target.get_module
+            return target.get_module or bool(target.written)
         return not target.repeated or _defined_in(target, _code_of_class(found))
     if target.kind == "module":
         return not inspect.isfunction(found) and callable(found)
@@ -212,7 +252,11 @@ def _from_comments(target: Target, namespace: Namespace) -> list[Probe]:
             inputs=notation.show_arguments(inputs) if inputs is not None else "",
             init=notation.show_arguments(said.init) if said.init is not None else "",
             source=f"line {written.line + 1}",
+            context=said.context.words if said.context is not None else "",
         )
+        if inputs is not None and said.then:
+            further = (notation.show_further(one) for one in said.then)
+            info = replace(info, inputs=" ".join([info.inputs, *further]))
         if inputs is not None:
             probes.append(Probe(info, _Written(target, said, inputs), written=written))
             continue
@@ -306,14 +350,83 @@ class _Written:
     inputs: Arguments
 
     def __call__(self, namespace: Namespace) -> Call:
-        sizes = notation.choose_sizes(self.notation.init, self.inputs)
-        function, init = _subject(self.target, namespace, self.notation.init, sizes)
-        method = self.notation.method
-        if method and method not in (self.target.method, self.target.subject):
-            function = _method(self.target, function, method)
+        said = self.notation
+        sizes = notation.choose_sizes(said.init, self.inputs, *(one.inputs for one in said.then))
+        subject, init = _subject(self.target, namespace, said.init, sizes)
+        function = self.called(subject, said.method, namespace)
         built = tensors.build(self.inputs, sizes, namespace)
         _check(self.target, function, built)
-        return Call(function, built.args, built.kwargs, built.dynamic, init)
+        call = Call(function, built.args, built.kwargs, built.dynamic, init, is_stated=True)
+        call.then = tuple(self.further(subject, one, sizes, namespace) for one in said.then)
+        return under(call, said.context) if said.context is not None else call
+
+    def called(self, subject: Any, method: str, namespace: Namespace) -> Any:
+        if self.target.is_method or method not in ("", self.target.method, self.target.subject):
+            return _method(self.target, subject, method or self.target.method)
+        found = self.target.kind == "module" and _named(self.target, namespace, self.target.subject)
+        if not isinstance(found, type) or _is_module(subject):
+            return subject
+        for name in (method or self.target.method, "__call__"):
+            if callable(getattr(subject, name, None)):
+                return unwrap(getattr(subject, name))
+        words = f"{self.target.name} is no nn.Module, so name the method to call, such as step(…)."
+        raise ProbeError(words)
+
+    def further(
+        self, subject: Any, said: WrittenCall, sizes: dict[str, int], namespace: Namespace
+    ) -> FurtherCall:
+        method = said.method or self.notation.method
+        function = self.called(subject, method, namespace)
+        built = tensors.build(said.inputs, sizes, namespace)
+        _check(self.target, function, built)
+        context = _checked(said.context, function).on(_device((built.args, built.kwargs)))
+        name = method if method != (self.notation.method or self.target.method) else ""
+        return FurtherCall(function, built.args, built.kwargs, built.dynamic, context, name)
+
+
+def under(call: Call, context: CallContext) -> Call:
+    """The call in a context: its module is switched to the mode that this names."""
+    call.context = _checked(context, call.function).on(_device((call.args, call.kwargs)))
+    switch_mode(call.function, context)
+    return call
+
+
+def switch_mode(function: Any, context: CallContext) -> None:
+    """Switch the module behind a function to training or evaluation mode, if a context names it."""
+    module = _module_of(function)
+    if context.training is not None and module is not None:
+        module.train(context.training)
+
+
+def _module_of(function: Any) -> Any:
+    owner = function if _is_module(function) else getattr(function, "__self__", None)
+    return owner if _is_module(owner) else None
+
+
+def _checked(context: CallContext, function: Any) -> CallContext:
+    """
+    Raises:
+        ProbeError: the function, or this torch, does not have what the context names.
+    """
+    if context.training is not None and _module_of(function) is None:
+        word = "train" if context.training else "eval"
+        raise ProbeError(f"The probe says {word}, but what it calls is no nn.Module.", word)
+    from ..torch_internals import dynamo
+
+    for name, _ in context.settings:
+        if not hasattr(dynamo.config, name):
+            raise ProbeError(f"torch._dynamo.config has no setting {name} in this torch.", name)
+    return context
+
+
+def _device(inputs: Any) -> str:
+    """The device type of the first tensor of some inputs."""
+    import torch
+
+    from ..torch_internals.trees import pytree
+
+    found = (one for one in pytree.tree_leaves(inputs) if isinstance(one, torch.Tensor))
+    return next((one.device.type for one in found), "cpu")
 
 
 def _method(target: Target, function: Any, method: str) -> Callable[..., Any]:
@@ -496,6 +609,8 @@ def _from_conventions(
     target: Target, namespace: Namespace, init: Arguments | None = None
 ) -> list[Probe]:
     """The first convention that applies; each call site is a probe of its own."""
+    if target.is_method:
+        return []
     able = init is not None or _constructible(target, namespace)
     shown = notation.show_arguments(init) if init is not None else ""
     if target.inputs_from and target.inputs_from in namespace and able:

@@ -6,15 +6,16 @@ import importlib
 import inspect
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..protocol import ProbeInfo
 from ..protocol.recorded import FILE, RecordedCall, RecordedClass
 from . import notation, tensors
+from .context import CallContext
 from .discovery import Target
 from .notation import Arguments, NotationError
-from .probes import Call, Namespace, Probe, unwrap
+from .probes import Call, FurtherCall, Namespace, Probe, under, unwrap
 from .tensors import ProbeError
 
 MOST = 3
@@ -61,7 +62,15 @@ def probes(found: RecordedClass) -> list[Probe]:
     """The probes of what is recorded of a class."""
     source = f"recorded in {FILE}"
     return [
-        Probe(ProbeInfo("harvest", call.forward, call.init, source), _Recorded(found.name, call))
+        Probe(
+            ProbeInfo(
+                "harvest",
+                " then ".join([call.forward, *(step.forward for step in call.then)]),
+                call.init,
+                source,
+            ),
+            _Recorded(found.name, call),
+        )
         for call in found.calls[:MOST]
     ]
 
@@ -83,15 +92,43 @@ class _Recorded:
         if device:
             module = module.to(device)
         built = tensors.build(forward, sizes, names)
-        return Call(unwrap(module), built.args, built.kwargs, built.dynamic, self.call.init)
+        call = Call(unwrap(module), built.args, built.kwargs, built.dynamic, self.call.init)
+        call.is_stated = True
+        call.then = tuple(self.steps(call.function, names))
+        context = self.context(self.call.under)
+        return under(call, replace(context, training=None if self.call.training else False))
+
+    def steps(self, module: Any, names: Mapping[str, Any]) -> Iterator[FurtherCall]:
+        training = self.call.training
+        for step in self.call.then:
+            forward = self.read(step.forward)
+            built = tensors.build(forward, notation.choose_sizes(forward), names)
+            context = self.context(step.under)
+            if step.training != training:
+                training = step.training
+                context = replace(context, training=training)
+            yield FurtherCall(module, built.args, built.kwargs, built.dynamic, context)
+
+    def context(self, text: str) -> CallContext:
+        """
+        Raises:
+            ProbeError: the text cannot be read.
+        """
+        try:
+            return notation.parse_context(text)
+        except NotationError as error:
+            raise self.unreadable(error) from None
+
+    def unreadable(self, error: NotationError) -> ProbeError:
+        return ProbeError(
+            f"What {FILE} says of {self.name} cannot be read: {error}; record it again."
+        )
 
     def read(self, text: str) -> Arguments:
         try:
             return notation.parse(f"forward({text})").inputs or Arguments()
         except NotationError as error:
-            raise ProbeError(
-                f"What {FILE} says of {self.name} cannot be read: {error}; record it again."
-            ) from None
+            raise self.unreadable(error) from None
 
 
 class _Names(Mapping[str, Any]):

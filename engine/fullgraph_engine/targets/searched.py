@@ -62,6 +62,7 @@ def can_be_searched(target: Target, namespace: Namespace) -> bool:
         target.kind == "module"
         and not target.get_module
         and isinstance(found, type)
+        and callable(getattr(found, target.method, None))
         and issubclass(found, torch.nn.Module)
     )
 
@@ -108,7 +109,8 @@ class _Searched:
         if self.init is not None:  # what cannot be built is to be said of the comment
             sizes = notation.choose_sizes(self.init, notation.Arguments())
             tensors.build(self.init, sizes, namespace)
-        search = Search(namespace[self.target.subject], namespace, self.init)
+        subject, method = namespace[self.target.subject], self.target.method
+        search = Search(subject, namespace, self.init, method)
         failed = unfound.get(name)
         if failed is not None and failed.rests_on and failed.rests_on == self._rests_on(search):
             raise NoProbe(failed.obstacle)
@@ -173,7 +175,8 @@ def instead(target: Target, said: notation.Notation, namespace: Namespace, built
     said = notation.with_numbers(said)
     for init in (said.init or notation.Arguments(), None)[: 1 if built else 2]:
         with enclosing.unwatched():
-            found = Search(namespace[target.subject], namespace, init).run(TENTATIVE, said)
+            search = Search(namespace[target.subject], namespace, init, target.method)
+            found = search.run(TENTATIVE, said)
         if isinstance(found, Found):
             return notation.show(replace(found.notation, method=said.method))
     return ""

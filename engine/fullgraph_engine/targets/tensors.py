@@ -12,10 +12,12 @@ import sys
 import types
 from collections.abc import Callable
 from collections.abc import Mapping as AnyMapping
+from collections.abc import Set as AnySet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import placeholder
+from ..torch_internals import ambient
 from . import notation
 from .notation import (
     Arguments,
@@ -145,10 +147,32 @@ class _Builder:
             if length < 0:
                 raise ProbeError(f"The size {show_size(size)} of the probe is {length}, below 0.")
         tensor = example(text.dtype, shape, text.strides, text.device)
+        if text.grad:
+            tensor = _requiring_grad(tensor, text)
+        _mark(tensor, text)
         for dim, size in enumerate(text.sizes):
             if next(symbols_of_size(size), None) is not None:
                 self.dynamic.append(Dynamic(path, tensor, dim, _symbol_text(size)))
         return tensor
+
+
+def _requiring_grad(tensor: torch.Tensor, text: TensorText) -> torch.Tensor:
+    """Make a tensor require grad: itself, or a copy that an operation has made."""
+    if not tensor.dtype.is_floating_point and not tensor.dtype.is_complex:
+        words = f"A tensor of {text.dtype} cannot require grad; only floating-point ones can."
+        raise ProbeError(words, text.grad)
+    tensor.requires_grad_()
+    return tensor if text.grad == "requires_grad" else tensor.clone()
+
+
+def _mark(tensor: torch.Tensor, text: TensorText) -> None:
+    if not text.marks:
+        return
+    from ..torch_internals import dynamo
+
+    for name, dimensions in text.marks:
+        for dimension in dimensions:
+            dynamo.marks[name](tensor, dimension)
 
 
 def look_up(name: str, namespace: AnyMapping[str, Any]) -> Any:
@@ -267,15 +291,30 @@ _LENGTH = 300
 
 
 def describe(
-    args: tuple[Any, ...], kwargs: AnyMapping[str, Any], dynamic: tuple[Dynamic, ...] = ()
+    args: tuple[Any, ...],
+    kwargs: AnyMapping[str, Any],
+    dynamic: tuple[Dynamic, ...] = (),
+    *,
+    facts: bool = False,
 ) -> str:
-    """What a target is called with, in notation: ``f32[b=4, 16], mask=b8[4]``."""
+    """What a target is called with, in notation: ``f32[b=4, 16], mask=b8[4]``. With ``facts`` also
+    which tensors require grad, and which dimensions are marked."""
     names = {(id(one.tensor), one.dim): one.symbol for one in dynamic}
+    if facts:
+        names |= {(id(leaf), -1): "" for leaf in _tensors((args, kwargs))}
     seen: set[int] = set()
     parts = [_show(value, names, seen) for value in args]
     parts += [f"{name}={_show(value, names, seen)}" for name, value in kwargs.items()]
     text = ", ".join(parts)
     return text if len(text) <= _LENGTH else text[: _LENGTH - 1] + "…"
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
+    import torch
+
+    from ..torch_internals.trees import pytree
+
+    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
 def _show(value: Any, names: dict[tuple[int, int], str], seen: set[int]) -> str:
@@ -353,7 +392,25 @@ def _show_tensor(tensor: torch.Tensor, names: dict[tuple[int, int], str]) -> str
         device = tensor.device
     except RuntimeError:  # a tensor subclass without one
         return text
-    return text if device == torch.device("cpu") else f"{text}@{device}"
+    text = text if device == torch.device("cpu") else f"{text}@{device}"
+    if (id(tensor), -1) not in names:
+        return text
+    facts = _facts(tensor, {dim for known, dim in names if known == id(tensor)})
+    return f"{text}({', '.join(facts)})" if facts else text
+
+
+def _facts(tensor: torch.Tensor, symbolic: AnySet[int]) -> list[str]:
+    """What is said in brackets behind a tensor. Symbolic dimensions are marked in any case."""
+    import torch
+
+    facts = []
+    if tensor.requires_grad and not isinstance(tensor, torch.nn.Parameter):
+        facts.append("requires_grad" if tensor.is_leaf else "grad_fn")
+    for name, dimensions in ambient.marked_dimensions(tensor).items():
+        weak = name == "maybe_mark_dynamic"
+        left = tuple(one for one in dimensions if not (weak and one in symbolic))
+        facts += [notation.show_mark(name, left)] if left else []
+    return facts
 
 
 def _symbol_text(size: notation.Size) -> str:

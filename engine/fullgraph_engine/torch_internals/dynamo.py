@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import torch._dynamo
 import torch._dynamo.config
+import torch._dynamo.decorators
 import torch._dynamo.utils
 
 from ..protocol.timings import DynamoTime
@@ -26,6 +27,13 @@ graph_break = torch._dynamo.graph_break
 list_backends = torch._dynamo.list_backends
 mark_dynamic = torch._dynamo.maybe_mark_dynamic
 """Marks a dimension to be tried as symbolic; Dynamo can still specialize it."""
+marks: dict[str, Any] = {
+    "mark_dynamic": torch._dynamo.mark_dynamic,
+    "maybe_mark_dynamic": torch._dynamo.maybe_mark_dynamic,
+    "mark_unbacked": torch._dynamo.decorators.mark_unbacked,
+    "mark_static": torch._dynamo.mark_static,
+}
+"""Functions that mark a dimension of a tensor, by name."""
 
 
 def phase_counts() -> dict[str, int]:

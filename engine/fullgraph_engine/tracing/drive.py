@@ -6,7 +6,8 @@ import contextlib
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 import torch
 
@@ -55,6 +56,23 @@ def fake_mode() -> RunTensorMode:
     return _fake_mode
 
 
+class FurtherCall(Protocol):
+    """A call of the same object behind the first one."""
+
+    @property
+    def function(self) -> Callable[..., Any]: ...
+
+    @property
+    def args(self) -> tuple[Any, ...]: ...
+
+    @property
+    def kwargs(self) -> dict[str, Any]: ...
+
+    def enter(self) -> AbstractContextManager[None]:
+        """Run a block in the modes of the call."""
+        ...
+
+
 @contextlib.contextmanager
 def tensor_mode(fake: bool) -> Iterator[RunTensorMode | None]:
     """Activate fake tensors for the block, or leave tensors real if ``fake`` is false."""
@@ -88,8 +106,12 @@ def trace(
     on_break: Callable[[Break], None] | None = None,
     file: str = "",
     witness: Witness | None = None,
+    enter: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+    then: Sequence[FurtherCall] = (),
 ) -> Recording:
     """Call ``function`` under ``torch.compile`` with a backend that compiles nothing.
+
+    The call is made inside ``enter()``. The calls of ``then`` follow it, up to one that raises.
 
     The caller must be inside :func:`tensor_mode`. ``dynamic`` lists the dimensions to mark as
     dynamic; Dynamo may still specialize them, and the recording states it. ``symbols`` are the
@@ -112,7 +134,14 @@ def trace(
         try:
             # `torch.compile` raises for a module that did not call `nn.Module.__init__`.
             compiled = torch.compile(function, backend=backend)
-            _make_call(compiled, args, kwargs)
+            with enter():
+                _make_call(compiled, args, kwargs)
+            for one in then:
+                again = compiled
+                if one.function != function:
+                    again = torch.compile(one.function, backend=backend)
+                with one.enter():
+                    _make_call(again, one.args, one.kwargs)
         except ValueNeeded:
             raise
         except BaseException as error:

@@ -8,7 +8,16 @@ from typing import Literal
 
 from fullgraph.probes.comments import ProbeComment
 from fullgraph.probes.scope import Class, Definition, Parameter, Scope
-from fullgraph.probes.tokens import CONSTANTS, DEVICES, DTYPES, around
+from fullgraph.probes.tokens import CONSTANTS, DEVICES, DTYPES, TENSOR, around, tokens
+from fullgraph_engine.protocol.contexts import (
+    AUTOCAST_DTYPES,
+    CONFIG,
+    GRADS,
+    KEYS,
+    MARKS,
+    STANCES,
+    WORDS,
+)
 
 ProbeItemKind = Literal["dtype", "size", "device", "parameter", "class", "method", "constant"]
 
@@ -41,6 +50,12 @@ def complete_probe(comment: ProbeComment, offset: int, scope: Scope) -> ProbeIte
         items: Iterable[ProbeItem] = (ProbeItem(name, "device") for name in DEVICES)
     elif (inside := around(text[:start], start)).sizes:
         items = (ProbeItem(size, "size", "size of this file") for size in scope.sizes)
+    elif inside.calls[-1:] in (("under",), (TENSOR,)):
+        items = _context(before, inside.calls[-1])
+    elif not inside.calls and before.endswith(("]", ")")):
+        items = _behind(before, scope)
+    elif not inside.calls and before.endswith(" then"):
+        items = _further(scope)
     elif before and not before.endswith((",", "(", "=", "[", "{", ":", ")")):
         items = ()
     else:
@@ -48,9 +63,42 @@ def complete_probe(comment: ProbeComment, offset: int, scope: Scope) -> ProbeIte
     return ProbeItems(tuple(items), start)
 
 
+def _context(before: str, within: str) -> Iterator[ProbeItem]:
+    """Inside of ``under(…)``, or of the brackets behind a tensor."""
+    words, keys = (GRADS, MARKS) if within == TENSOR else (WORDS, KEYS)
+    if before.endswith("stance="):
+        yield from (ProbeItem(stance, "constant") for stance in STANCES)
+    elif before.endswith("autocast="):
+        yield from (ProbeItem(name, "dtype", f"torch.{of}") for name, of in AUTOCAST_DTYPES.items())
+    elif before.endswith("="):
+        yield from (ProbeItem(name, "constant") for name in CONSTANTS)
+    else:
+        yield from (ProbeItem(word, "constant", about) for word, about in words.items())
+        yield from (ProbeItem(f"{key}=", "parameter", about) for key, about in keys.items())
+        if within != TENSOR:
+            yield ProbeItem(CONFIG, "parameter", "a setting of torch._dynamo.config")
+
+
+def _behind(before: str, scope: Scope) -> Iterator[ProbeItem]:
+    """Behind a call, or behind inputs without brackets."""
+    only_init = [one.text for one in tokens(before) if one.kind in ("method", "dtype")] == ["init"]
+    if only_init and scope.definition is not None:
+        yield from _methods(before, scope.definition)
+    if not before.rpartition("under(")[1]:
+        yield ProbeItem("under", "method", "modes and settings of the call")
+    if not only_init:
+        yield ProbeItem("then", "constant", "another call of the same object")
+
+
+def _further(scope: Scope) -> Iterator[ProbeItem]:
+    if scope.definition is not None:
+        yield from _methods("then", scope.definition)
+    yield from (ProbeItem(name, "dtype", f"torch.{torch}") for name, torch in DTYPES.items())
+
+
 def _values(before: str, calls: tuple[str, ...], scope: Scope) -> Iterator[ProbeItem]:
     definition = scope.definition
-    if definition is not None and not calls and (not before or before.endswith(")")):
+    if definition is not None and not calls and not before:
         yield from _methods(before, definition)
     if before.endswith(")"):
         return

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from fullgraph.probes.scope import Scope
 from fullgraph.probes.tokens import ALIASES, DTYPES, ProbeToken, tokens
+from fullgraph_engine.protocol import contexts
+
+_WORDS = {**contexts.WORDS, **contexts.KEYS, **contexts.GRADS, **contexts.MARKS}
 
 
 def meaning(text: str, token: ProbeToken, scope: Scope) -> str:
@@ -24,6 +27,14 @@ def meaning(text: str, token: ProbeToken, scope: Scope) -> str:
     if token.kind == "method":
         called = "constructor" if word == "init" else f"method `{word}`"
         return f"`{word}(…)`: what the {called} is called with."
+    if token.kind == "directive" and word == "under":
+        return "`under(…)`: the modes and settings in which the call before it is made."
+    if token.kind == "directive" and word == "then":
+        return "`then`: another call, of the same object, behind the one before."
+    if word in _WORDS and token.kind in ("constant", "parameter"):
+        return f"`{word}`: {_WORDS[word]}."
+    if token.kind == "parameter" and word.startswith(contexts.CONFIG):
+        return f"`{word}`: `torch._dynamo.{word}` in the call."
     if token.kind == "directive":
         if word == "off":
             return "`off`: what is below is not traced."

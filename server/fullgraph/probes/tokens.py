@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from fullgraph_engine.protocol.contexts import GRADS, STANCES, WORDS
+
 DTYPES: Mapping[str, str] = {
     "f32": "float32",
     "f16": "float16",
@@ -52,6 +54,9 @@ ALIASES: Mapping[str, str] = {
 }
 
 DEVICES = ("cpu", "cuda", "mps", "xpu", "meta")
+TENSOR = "]"
+"""What stands before the brackets that say more about a tensor."""
+
 CONSTANTS = ("True", "False", "None", "inf", "nan")
 
 ProbeTokenKind = Literal[
@@ -94,8 +99,8 @@ class ProbeToken:
 class Around:
     """What a place in a probe is inside of.
 
-    ``calls``: names before the round brackets that are open there, the innermost last. ``sizes``:
-    it is between the square brackets of a tensor.
+    ``calls``: names before the round brackets that are open there, the innermost last; it is
+    ``TENSOR`` for those behind a tensor. ``sizes``: it is between the square brackets of a tensor.
     """
 
     calls: tuple[str, ...] = ()
@@ -141,13 +146,23 @@ def _read(text: str) -> list[tuple[ProbeToken, Around]]:
             open_.pop()
         calls = tuple(name for kind, name in open_ if kind == "(" and name)
         inside = Around(calls, bool(open_) and open_[-1][0] == "sizes")
-        token_kind = _kind(match, before, after, sizes, at_start=not number, deep=bool(open_))
+        within = open_[-1][1] if open_ else ""
+        token_kind = _kind(
+            match, before, after, sizes, within, at_start=not number, deep=bool(open_)
+        )
         found.append((ProbeToken(token_kind, word, match.start(), match.end()), inside))
     return found
 
 
 def _kind(
-    match: re.Match[str], before: str, after: str, sizes: bool, *, at_start: bool, deep: bool
+    match: re.Match[str],
+    before: str,
+    after: str,
+    sizes: bool,
+    within: str,
+    *,
+    at_start: bool,
+    deep: bool,
 ) -> ProbeTokenKind:
     word = match[0]
     if match.lastgroup == "number":
@@ -158,8 +173,14 @@ def _kind(
         return "operator"
     if at_start and word in ("off", "ignore") and after != "(":
         return "directive"
+    if not deep and not at_start and word == "then":
+        return "directive"
+    if not deep and word == "under" and after == "(":
+        return "directive"
     if before == "@":
         return "device"
+    if _is_context_word(word, before, within):
+        return "constant"
     if word in CONSTANTS:
         return "constant"
     if sizes:
@@ -171,3 +192,10 @@ def _kind(
     if after == "=":
         return "parameter"
     return "name"
+
+
+def _is_context_word(word: str, before: str, within: str) -> bool:
+    """Whether a word says in which modes a call is made, or whether a tensor requires grad."""
+    if within == TENSOR:
+        return word in GRADS
+    return within == "under" and (word in STANCES if before == "=" else word in WORDS)

@@ -149,6 +149,7 @@ def _probe_json(probe: ProbeInfo | None) -> dict[str, str] | None:
         "init": probe.init,
         "inputs": probe.inputs,
         "source": probe.source,
+        **({"context": probe.context} if probe.context else {}),
     }
 
 

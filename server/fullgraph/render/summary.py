@@ -113,8 +113,10 @@ def probe_words(probe: ProbeInfo) -> str:
 
 def _with_source(probe: ProbeInfo, inputs: str) -> str:
     if probe.origin == "harvest":  # its source says that it happened, not where it stands
-        return f"{inputs} {probe.source}"
-    return f"{inputs} from {probe.source or probe.origin}"
+        words = f"{inputs} {probe.source}"
+    else:
+        words = f"{inputs} from {probe.source or probe.origin}"
+    return f"{words}, {probe.context}" if probe.context else words
 
 
 def probe_inputs(probe: ProbeInfo) -> str:

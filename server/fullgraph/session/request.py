@@ -85,6 +85,7 @@ def analyze_request(
         jobs=settings.parallel,
         parts=tuple(part for part, is_wanted in wanted.items() if is_wanted),
         recorded=recording_of(name, project).classes,
+        methods=settings.methods,
         examples=settings.examples(),
         path_seconds=PATH_SECONDS,
         open_files=open_files,

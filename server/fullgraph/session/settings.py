@@ -406,6 +406,12 @@ class Settings:
         "neither the file nor anything that it imports or reads has changed, nor torch or a "
         "setting; an editor shows them until the file is traced.",
     )
+    methods: tuple[str, ...] = _setting(
+        (),
+        Texts(),
+        "Methods of `nn.Module` classes that are traced besides `forward`, by name: `generate`, "
+        "`encode`, `training_step`.",
+    )
     probes_from_file: FileProbes = _setting(
         "all",
         Choice(
@@ -643,6 +649,7 @@ class Settings:
         return (
             *(self.interpreter, self.mode, self.try_dynamic, self.try_paths, self.extra_paths),
             self.export,
+            self.methods,
             self.examples(),
             self.limits(),
             self.program(),

@@ -156,7 +156,9 @@ def candidate_of(said: Notation, positional: tuple[str, ...]) -> Candidate:
     return Candidate((*stars, *init.named), (*placed, *inputs.named))
 
 
-def notation_of(candidate: Candidate, positional: tuple[str, ...]) -> Notation:
+def notation_of(
+    candidate: Candidate, positional: tuple[str, ...], method: str = "forward"
+) -> Notation:
     """As a probe comment says it: inputs by position as far as their parameters come first."""
     placed: list[Value] = []
     named = dict(candidate.inputs)
@@ -173,6 +175,6 @@ def notation_of(candidate: Candidate, positional: tuple[str, ...]) -> Notation:
     init = Arguments(tuple(stars), tuple((n, v) for n, v in candidate.init if n[0] != "*"))
     return Notation(
         init if candidate.init else None,
-        "forward",
+        method,
         Arguments((*placed, *rest), keywords),
     )

@@ -163,8 +163,8 @@ def name_of(found: Any, namespace: Namespace) -> str:
 class Guesses:
     """For the parameters of one class of a file."""
 
-    def __init__(self, subject: Any, namespace: Namespace) -> None:
-        self.subject = subject
+    def __init__(self, subject: Any, namespace: Namespace, method: str = "forward") -> None:
+        self.subject, self.method = subject, method
         self.namespace = namespace
         self._configurations: list[type] | None = None
 
@@ -373,11 +373,11 @@ class Guesses:
 
     @functools.cached_property
     def _taken_apart(self) -> dict[str, int]:
-        """Parameters of ``forward`` of which nothing is used but items, ``x[0]`` and ``x[1]``, or
+        """Parameters of the method of which nothing is used but items, ``x[0]`` and ``x[1]``, or
         that are unpacked, and of how many items they are."""
         counts: dict[str, int] = {}
         used: Counter[str] = Counter()
-        for node in ast.walk(self._method("forward") or ast.Module([], [])):
+        for node in ast.walk(self._method(self.method) or ast.Module([], [])):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 used[node.id] += 1
             elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
@@ -549,13 +549,13 @@ class Guesses:
         """What the class, or one that it inherits from, says of the shapes of inputs."""
         found: dict[str, Words] = {}
         for kind in reversed(self.subject.__mro__):
-            text = textwrap.dedent(_source_of(kind)) if "forward" in vars(kind) else ""
+            text = textwrap.dedent(_source_of(kind)) if self.method in vars(kind) else ""
             owner = next(iter(_parsed(text).body), None)
             if not isinstance(owner, ast.ClassDef):
                 continue
             docstring = ast.get_docstring(owner)
             for node in owner.body:
-                if isinstance(node, ast.FunctionDef) and node.name == "forward":
+                if isinstance(node, ast.FunctionDef) and node.name == self.method:
                     found.update(documented(node, text, [docstring] if docstring else []))
         return found
 

@@ -56,14 +56,18 @@ class Search:
     """For one class of a file, under the tensor mode of the caller."""
 
     def __init__(
-        self, subject: Any, namespace: Namespace, constructed_with: Arguments | None = None
+        self,
+        subject: Any,
+        namespace: Namespace,
+        constructed_with: Arguments | None = None,
+        method: str = "forward",
     ) -> None:
         """``constructed_with``: what the constructor gets, where that is not to be searched for."""
-        self.guesses = Guesses(subject, namespace)
-        self.subject = subject
+        self.guesses = Guesses(subject, namespace, method)
+        self.subject, self.method = subject, method
         self.init = _constructor(subject)
-        self.inputs, self.more, _ = parameters_of(subject.forward)
-        self.trials = Trials(subject, namespace, self.guesses, self.inputs)
+        self.inputs, self.more, _ = parameters_of(getattr(subject, method))
+        self.trials = Trials(subject, namespace, self.guesses, self.inputs, method)
         self.repairs = Repairs(self.guesses, self.init, self.inputs)
         said = None if constructed_with is None else Notation(constructed_with)
         self.given = None if said is None else candidate_of(said, self.trials.positional).init
@@ -109,7 +113,7 @@ class Search:
                 if outcome.used:
                     outcome = self.trials.run(candidate, _TRY, afresh=True)
             if outcome.phase == 2:
-                notation = notation_of(candidate, self.trials.positional)
+                notation = notation_of(candidate, self.trials.positional, self.method)
                 return Found(notation, self.trials.count, spent)
             if best is None or outcome.score > best.score:
                 best = outcome

@@ -128,8 +128,10 @@ class Trials:
         namespace: Namespace,
         guesses: Guesses,
         inputs: tuple[Parameter, ...],
+        method: str = "forward",
     ) -> None:
-        """``inputs`` are the parameters of ``forward``."""
+        """``inputs`` are the parameters of the method."""
+        self.method = method
         self.subject, self.namespace, self.guesses = subject, namespace, guesses
         self.positional = tuple(one.name for one in inputs if one.positional)
         self.count = 0
@@ -178,7 +180,8 @@ class Trials:
                 args, kwargs = self._arguments(maker, candidate.inputs, "inputs")
                 outcome.phase, watch.count, watch.constructs = 1, 0, False
                 with _limit(_REAL_SECONDS if self.real else seconds):
-                    module(*args, **kwargs)
+                    called = module if self.method == "forward" else getattr(module, self.method)
+                    called(*args, **kwargs)
                 outcome.phase = 2
         except (Exception, TimeIsUp, SystemExit) as error:
             outcome.error = error

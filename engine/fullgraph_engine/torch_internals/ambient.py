@@ -1,0 +1,46 @@
+"""What a running program has asked of Dynamo, read without importing anything of torch."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+_MARKS = {
+    "mark_dynamic": "_dynamo_dynamic_indices",
+    "maybe_mark_dynamic": "_dynamo_weak_dynamic_indices",
+    "mark_unbacked": "_dynamo_unbacked_indices",
+    "mark_static": "_dynamo_static_indices",
+}
+"""Attributes of a tensor with the dimensions that were marked, by the function that marks them."""
+
+_UNSAID = frozenset({"disable"})
+"""Settings that are part of how a program is recorded."""
+
+
+def marked_dimensions(tensor: Any) -> dict[str, tuple[int, ...]]:
+    """Return the marked dimensions of a tensor by the function that marked them."""
+    found = {name: getattr(tensor, attribute, None) for name, attribute in _MARKS.items()}
+    return {name: tuple(sorted(dims)) for name, dims in found.items() if dims}
+
+
+def stance() -> str:
+    """Return the stance of ``torch.compiler``; empty for the default one, or if none is known."""
+    found = getattr(sys.modules.get("torch._dynamo.eval_frame"), "_stance", None)
+    name = str(getattr(found, "stance", ""))
+    return "" if name == "default" else name
+
+
+def changed_settings() -> dict[str, bool | int | float | str | None]:
+    """Return the plain settings of Dynamo that are not as torch has them by default."""
+    config: Any = sys.modules.get("torch._dynamo.config")
+    is_default = getattr(config, "_is_default", None)
+    if is_default is None:
+        return {}
+    return {
+        name: value
+        for name, value in config.get_config_copy().items()
+        if name not in _UNSAID
+        and "." not in name
+        and (value is None or type(value) in (bool, int, float, str))
+        and not is_default(name)
+    }
