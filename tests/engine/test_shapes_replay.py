@@ -1,11 +1,11 @@
-"""That recordings of a ShapeEnv lead where the tracer was, whole, in part, and in a file."""
+"""Recordings of a ShapeEnv: replay of all events and of some, and comparison of two."""
 
 from __future__ import annotations
 
+import dataclasses
 import gc
-import json
 import logging
-import subprocess
+import re
 import sys
 import weakref
 from pathlib import Path
@@ -18,10 +18,9 @@ from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from fullgraph_engine import shapes, tracing
-from fullgraph_engine.shapes import archive, comparison, explanation, upstream
+from fullgraph_engine.shapes import comparison, explanation, upstream
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("fresh_tracer")]
-ENGINE = Path(__file__).parents[2] / "engine"
 
 
 class Net(torch.nn.Module):
@@ -94,9 +93,9 @@ def test_looking_at_a_size_does_not_change_what_it_is_about(tape: shapes.Tape) -
     assert env.replacements != before, "then the test above shows nothing"
 
     shapes.timeline(tape)
-    archive.write(tape)
     explanation.explain_all(tape)
-    comparison.first_difference(tape, tape)
+    summary = comparison.summarize(tape, shapes.replay(tape))
+    comparison.first_difference(summary, summary)
     assert comparison.compare_with_live(tape) == ()
 
 
@@ -115,41 +114,77 @@ def test_a_prefix_leaves_no_guards_suppressed(tape: shapes.Tape) -> None:
     assert not getattr(symbolic_shapes.TLS, "suppress_guards_stack", [])
 
 
+def summary_of(tape: shapes.Tape) -> comparison.Summary:
+    """The summary of a tape in another process: it was saved and loaded."""
+    summary = comparison.summarize(tape, shapes.replay(tape))
+    return comparison.load(comparison.save(summary))
+
+
 def test_every_event_that_did_something_is_missed_and_named(tape: shapes.Tape) -> None:
     events = shapes.timeline(tape).events
     marked = [e for e in events[1:] if any(effect.kind != "symbol" for effect in e.effects)]
     assert len(marked) >= 3
+    whole = summary_of(tape)
     for event in marked:
-        shorter = without(tape, event.index)
-        found = comparison.first_difference(tape, shorter)
+        shorter = summary_of(without(tape, event.index))
+        found = comparison.first_difference(whole, shorter)
         assert found is not None, event.words
         assert (found.index, found.kind) == (event.index, "dropped")
-        assert found.method == event.method
+        assert found.event.startswith(f"{event.method}(")
         assert found.differences
-        added = comparison.first_difference(shorter, tape)
+        added = comparison.first_difference(shorter, whole)
         assert added is not None
         assert (added.index, added.kind) == (event.index, "added")
 
 
-def test_what_a_tape_lacks_of_the_live_state_is_found_without_another_tape(
-    tape: shapes.Tape,
-) -> None:
+def test_the_fields_that_differ_are_named_with_what_differs_in_them(tape: shapes.Tape) -> None:
     dropped = next(
         event.index
         for event in shapes.timeline(tape).events
         if any(effect.kind == "guard" and "5" in effect.words for effect in event.effects)
     )
-    found = comparison.find_missing(without(tape, dropped), tape.live)  # type: ignore[arg-type]
+    found = comparison.first_difference(summary_of(tape), summary_of(without(tape, dropped)))
     assert found is not None
-    assert "5" in found.words
-    assert found.after < dropped
-    assert "x.shape[0] > 5" in found.code
-    assert {difference.field for difference in found.differences} >= {"guards", "var_to_range"}
-    assert comparison.find_missing(tape, tape.live) is None  # type: ignore[arg-type]
+    differences = {difference.field: difference for difference in found.differences}
+    assert differences.keys() >= {"guards", "var_to_range"}
+    assert re.fullmatch(r"s\d+ <= 5", differences["guards"].left)
+    assert differences["guards"].left not in differences["guards"].right
+    assert differences["axioms"].left
+    with pytest.raises(shapes.ReplayError, match="no live ShapeEnv"):
+        comparison.compare_with_live(dataclasses.replace(tape, live=None))
 
 
-def test_tapes_that_are_the_same_do_not_differ(tape: shapes.Tape) -> None:
-    assert comparison.first_difference(tape, archive.read(archive.write(tape))) is None
+def test_runs_of_the_same_code_do_not_differ(tape: shapes.Tape) -> None:
+    assert tape.live is not None
+    live = comparison.summarize(tape, tape.live)
+    assert comparison.first_difference(live, summary_of(tape)) is None
+    torch._dynamo.reset()
+    again = record_net()[0]
+    assert again.live is not None
+    assert comparison.first_difference(live, comparison.summarize(again, again.live)) is None
+
+
+def test_the_same_events_with_another_state_are_told_apart(tape: shapes.Tape) -> None:
+    summary = summary_of(tape)
+    found = comparison.first_difference(summary, dataclasses.replace(summary, state={}))
+    assert found is not None
+    assert (found.kind, found.event) == ("same", "")
+    assert "guards" in {difference.field for difference in found.differences}
+
+
+def test_code_that_only_moved_is_the_same(tape: shapes.Tape) -> None:
+    first = tape.events[0]
+    moved = {**(first.kwargs or {}), "co_fields": {"co_firstlineno": 1}}
+    events = [dataclasses.replace(first, kwargs=moved), *tape.events[1:]]
+    other = shapes.Tape(0, events, tape.places, settings=tape.settings)
+    assert comparison.first_difference(summary_of(tape), summary_of(other)) is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "events": []}'])
+def test_a_text_that_is_no_summary_is_refused_in_one_sentence(text: str) -> None:
+    with pytest.raises(comparison.SavedEventsError) as caught:
+        comparison.load(text)
+    assert str(caught.value).endswith(".")
 
 
 def test_guards_at_a_point_are_those_known_by_then(tape: shapes.Tape) -> None:
@@ -242,74 +277,6 @@ def plain_trace() -> tracing.Recording:
     x, y = torch.randn(4, 16), torch.randn(4, 16)
     with tracing.tensor_mode(False):
         return tracing.trace(Net(), (x, y), {}, dynamic=[(x, 0), (y, 0), (x, 1), (y, 1)])
-
-
-# -- in a file --------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_a_tape_is_replayed_in_another_process(tape: shapes.Tape, tmp_path: Path) -> None:
-    path = tmp_path / "tape.json"
-    path.write_text(archive.write(tape))
-    code = (
-        "import sys; from fullgraph_engine import shapes\n"
-        "from fullgraph_engine.shapes import archive, explanation\n"
-        "tape = archive.read(open(sys.argv[1]).read())\n"
-        "print(*[event.words for event in shapes.timeline(tape).events], sep='\\n')\n"
-        "print(*shapes.guards_at(tape).checks, sep='\\n')\n"
-        "print(*[found.text for found in explanation.explain_all(tape)], sep='\\n')\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)],
-        env={"PYTHONPATH": str(ENGINE), "PATH": ""},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.rstrip().split("\n") == [
-        *[event.words for event in shapes.timeline(tape).events],
-        *shapes.guards_at(tape).checks,
-        *[found.text for found in explanation.explain_all(tape)],
-    ]
-
-
-def test_what_is_read_back_is_in_the_same_state(tape: shapes.Tape) -> None:
-    again = archive.read(archive.write(tape))
-    assert tape.live is not None
-    assert comparison.differences(tape.live, shapes.replay(again)) == ()
-    with pytest.raises(shapes.ReplayError, match="no live ShapeEnv"):
-        comparison.compare_with_live(again)
-
-
-def test_an_argument_that_cannot_be_written_ends_the_file_and_is_named(tape: shapes.Tape) -> None:
-    class Strange:
-        pass
-
-    last = tape.events[7]
-    changed = type(last)(last.f, [*(last.args or []), Strange()], last.kwargs, name=last.name)
-    events = [*tape.events[:7], changed, *tape.events[8:]]
-    written = archive.write(shapes.Tape(0, events, tape.places))
-    again = archive.read(written)
-    assert len(again.events) == 7
-    assert again.note.startswith(f"Event 7 ({tape.method(7)}) and those after it are not in the")
-    assert "Strange" in again.note
-    assert shapes.timeline(again).note == again.note
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 0}'])
-def test_a_file_that_is_no_tape_is_refused_in_one_sentence(text: str) -> None:
-    with pytest.raises(archive.ArchiveError) as caught:
-        archive.read(text)
-    assert str(caught.value).endswith(".")
-
-
-def test_an_event_that_this_torch_does_not_have_is_named(tape: shapes.Tape) -> None:
-    raw = json.loads(archive.write(tape))
-    raw["events"][3]["f"] = "a_method_of_tomorrow"
-    with pytest.raises(archive.ArchiveError, match=r"Event 3 .*a_method_of_tomorrow"):
-        archive.read(json.dumps(raw))
 
 
 # -- sizes that only the data know ------------------------------------------------------------

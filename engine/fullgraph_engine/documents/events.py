@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 
-from ..shapes import Budget, Effect, Event, OutOfTime, ReplayError, Tape, Timeline
+from ..shapes import Budget, Effect, Event, OutOfTime, ReplayError, Tape, Timeline, replay
 from ..shapes.explanation import explain_all
+from ..shapes.upstream import ShapeEnv
 from .places import Places
 
 
@@ -38,40 +38,40 @@ def explanations_text(tape: Tape, budget: Budget) -> str:
     return "\n\n".join(one.text for one in found)
 
 
-def archived(tape: Tape) -> str:
-    """The events as JSON, for :func:`comparison_text` in a later run. It says what it lacks."""
-    from ..shapes import archive, comparison
+def saved_events(tape: Tape) -> str:
+    """Return the events as JSON, for :func:`comparison_text` in a later run."""
+    from ..shapes import comparison
 
-    note = ""
-    try:
-        missing = comparison.find_missing(tape, tape.live) if tape.live is not None else None
-        if missing is not None:
-            note = f"After event {missing.after} the recording lacks {missing.words}."
-    except ReplayError as error:
-        note = str(error)
-    return archive.write(dataclasses.replace(tape, note=f"{tape.note} {note}".strip()))
+    return comparison.save(comparison.summarize(tape, _end_of(tape)))
+
+
+def _end_of(tape: Tape) -> ShapeEnv:
+    """Return the ShapeEnv after all events."""
+    return replay(tape) if tape.live is None else tape.live
 
 
 def comparison_text(saved: str, tape: Tape, places: Places) -> tuple[str, bool]:
-    """How events differ from those of an earlier run, and whether they do.
+    """Return how the events differ from those of an earlier run, and whether they differ.
 
     They are the same if both lead to the same symbols, guards and runtime asserts.
     """
-    from ..shapes import archive, comparison
+    from ..shapes import comparison
 
     try:
-        before = archive.read(saved)
-        found = comparison.first_difference(before, tape)
-    except (archive.ArchiveError, ReplayError) as error:
-        return f"It cannot be compared with the saved events: {error}\n", True
+        before = comparison.load(saved)
+        now = comparison.summarize(tape, _end_of(tape))
+    except (comparison.SavedEventsError, ReplayError) as error:
+        return f"Cannot compare with the saved events: {error}\n", True
+    found = comparison.first_difference(before, now)
     notes = [f"Before: {before.note}"] if before.note else []
-    notes += [f"Now: {tape.note}"] if tape.note else []
+    notes += [f"Now: {now.note}"] if now.note else []
+    if before.torch != now.torch:
+        notes.append(f"The saved events are of torch {before.torch}, this run is of {now.torch}.")
     if found is None:
-        count = len(tape.events)
-        words = f"The same as the saved events: {count:,} events lead to the same guards."
+        words = f"The same as the saved events: {len(now.events):,} events lead to the same guards."
         return "\n".join([words, *notes]) + "\n", False
-    lines = [f"Event {found.index} {_DIFFERENCE[found.kind]}: {found.words}"]
-    if found.kind != "dropped" and found.index < len(tape.places):
+    lines = [_DIFFERENCE[found.kind].format(index=found.index, event=found.event)]
+    if found.kind in ("added", "changed") and found.index < len(tape.places):
         frame = places.innermost(tape.places[found.index].stack)
         lines += [f"  {places.line(frame)}"] if frame is not None else []
     lines += [
@@ -82,9 +82,10 @@ def comparison_text(saved: str, tape: Tape, places: Places) -> tuple[str, bool]:
 
 
 _DIFFERENCE = {
-    "dropped": "is no longer there",
-    "added": "is new",
-    "changed": "is another one than before",
+    "dropped": "Event {index} is no longer there: {event}",
+    "added": "Event {index} is new: {event}",
+    "changed": "Event {index} has changed; before it was: {event}",
+    "same": "The events are the same, and lead to a different state:",
 }
 
 

@@ -14,7 +14,7 @@ from ..torch_internals import frames
 from ..tracing import stacks
 from ..tracing.recording import Break, Graph, Skip, TracedFrame
 from .bytecode import disassembly, instruction_count
-from .events import archived, comparison_text, explanations_text, timeline_text
+from .events import comparison_text, explanations_text, saved_events, timeline_text
 from .graphs import graph_code
 from .places import Places
 from .sink import Commission
@@ -220,7 +220,7 @@ class Writer:
                 return
             if explained := explanations_text(tape, self._explaining):
                 text += f"\n{explained}\n"
-        archive = archived(tape) if commission.save_events else ""
+        archive = saved_events(tape) if commission.save_events else ""
         name = self._places.named(timeline.path, timeline.function, timeline.line)
         title = f"ShapeEnv {number}: {name}"
         commission.write("events", title, text, number=number, archive=archive, differs=differs)

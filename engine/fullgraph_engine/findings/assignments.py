@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
+from ..scopes import BINDING_NODES, names_bound_by, parameters
+
 Path = tuple[str | None, ...]
 """A name, and the keys and attributes below it; None stands for any."""
 
@@ -22,11 +24,6 @@ _CHANGE_ALL = frozenset(
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _ASSIGNING = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
-_BINDING = (
-    *(ast.Global, ast.Name, ast.ClassDef, *_FUNCTIONS, ast.Import, ast.ImportFrom),
-    *(ast.ExceptHandler, ast.MatchAs),
-)
-"""What the reader matches: most nodes are others."""
 
 
 class Assignments:
@@ -104,29 +101,15 @@ class _Scope:
         self.functions: list[ast.AST] = []
         self.nodes = list(_own_nodes(function, False))
         bound: set[str] = set()
-        arguments = getattr(function, "args", None)
-        for node in ast.walk(arguments) if arguments is not None else ():
-            if isinstance(node, ast.arg):
-                bound.add(node.arg)
+        if isinstance(function, _FUNCTIONS):
+            bound.update(one.arg for one in parameters(function.args))
         for node, _ in self.nodes:
-            if not isinstance(node, _BINDING):
-                continue
-            match node:
-                case ast.Global(names=names):
-                    self.globals.update(names)
-                case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
-                    bound.add(name)
-                case ast.ClassDef(name=name):
-                    bound.add(name)
-                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                    bound.add(name)
-                    self.functions.append(node)
-                case ast.Lambda():
-                    self.functions.append(node)
-                case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-                    bound.update((one.asname or one.name).split(".")[0] for one in aliases)
-                case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
-                    bound.add(name)
+            if isinstance(node, BINDING_NODES):
+                bound.update(names_bound_by(node))
+            elif isinstance(node, ast.Global):
+                self.globals.update(node.names)
+            if isinstance(node, _FUNCTIONS):
+                self.functions.append(node)
         self.bound = bound - self.globals
 
 

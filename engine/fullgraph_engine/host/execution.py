@@ -317,7 +317,7 @@ class Execution:
     # -- names --------------------------------------------------------------------------------
 
     def _bound(self, node: ast.stmt) -> None:
-        for name in syntax.bound(node) if self.unavailable else ():
+        for name in syntax.bound_names(node) if self.unavailable else ():
             self.unavailable.pop(name, None)
 
     def _bind(
@@ -331,7 +331,7 @@ class Execution:
         star = isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
         if star:
             self._open_import = Unavailable("*", line, reason)
-        for name in syntax.bound(node):
+        for name in syntax.bound_names(node):
             if name in namespace and (syntax.is_compound(node) or _is_deeper(node)):
                 continue
             stand_in = Placeholder(name, line, reason)

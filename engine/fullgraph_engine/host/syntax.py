@@ -5,12 +5,11 @@ import __future__
 
 import ast
 import re
-from collections.abc import Iterator
 
 from ..protocol import Position, Range
+from ..scopes import names_bound_by, nodes_of_scope
 
 _FROM = re.compile(rb"from[\s\\]*([.\w\x80-\xff]+)")
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
 def lines_of(text: str) -> list[str]:
@@ -104,28 +103,19 @@ def module_range(node: ast.ImportFrom, lines: list[str]) -> Range:
     return Range(Position(line, byte), Position(line, byte + len(found[1])))
 
 
-def bound(node: ast.stmt) -> list[str]:
-    """The names that a statement binds in its own scope."""
-    return list(dict.fromkeys(_bound(node)))
+def bound_names(node: ast.stmt) -> list[str]:
+    """Return the names that have a value after a statement, in the order of the text.
+
+    The name after ``except … as`` is not among them: Python deletes it after the block.
+    """
+    names = (name for one in nodes_of_scope([node]) if _stays(one) for name in names_bound_by(one))
+    return list(dict.fromkeys(names))
 
 
-def _bound(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        yield node.name
-    elif isinstance(node, (ast.Import, ast.ImportFrom)):
-        for alias in node.names:
-            if alias.name != "*":
-                name = alias.asname or alias.name
-                yield name.partition(".")[0] if isinstance(node, ast.Import) else name
-    elif isinstance(node, ast.Name):
-        if isinstance(node.ctx, ast.Store):
-            yield node.id
-    elif isinstance(node, ast.ExceptHandler):
-        for child in node.body:  # the name after "as" is deleted again
-            yield from _bound(child)
-    elif not isinstance(node, _SCOPES):
-        for inner in ast.iter_child_nodes(node):
-            yield from _bound(inner)
+def _stays(node: ast.AST) -> bool:
+    """Whether the names that a node binds have a value afterwards."""
+    deletes = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del)
+    return not deletes and not isinstance(node, ast.ExceptHandler)
 
 
 def used(node: ast.stmt) -> set[str]:

@@ -17,10 +17,10 @@ MOST_TEXT = 5 << 20
 
 @dataclass(frozen=True)
 class SavedEvents:
-    """The events of one ShapeEnv, for a later run to be compared with.
+    """The events of one ShapeEnv, which a later run is compared with.
 
-    ``number`` counts the ShapeEnvs of a run from 1. ``archive`` is JSON, as ``shapes.archive`` has
-    it.
+    ``number`` counts the ShapeEnvs of a run from 1. ``archive`` is the JSON that
+    ``shapes.comparison.save`` wrote.
     """
 
     run: RunId

@@ -1,7 +1,7 @@
-"""What a ShapeEnv learned, event by event: record, replay, explain.
+"""Record, replay and explain the events of a ShapeEnv.
 
-``archive`` (a tape as a file), ``comparison`` (of two tapes) and ``validation`` are imported by
-name: no trace needs them, and what they use of torch may be missing.
+Import ``comparison`` and ``validation`` by name: no trace needs them, and this torch may lack what
+they use.
 """
 
 from .explanation import Explanation, Step, Violation, explain, final_value, violations

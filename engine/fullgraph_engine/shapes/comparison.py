@@ -1,24 +1,53 @@
-"""Say in which fields two ShapeEnvs differ, and which event is to blame."""
+"""Compare what two ShapeEnvs learned: the first event that differs, and the fields that differ.
+
+A later run in another process compares itself with a :class:`Summary`, which is plain text. torch's
+own ``ShapeEnv.check_equal`` decides which fields matter for guards.
+"""
 
 from __future__ import annotations
 
-import re
+import dataclasses
+import json
 from dataclasses import dataclass
 from typing import Any, Literal
+from unittest import mock
+
+import torch
 
 from ..protocol.sources import without_addresses
-from ..torch_internals.shapes import Source, name_of_source
+from ..torch_internals.shapes import Source, name_of_source, symbolic_shapes
 from . import upstream
-from .replay import ReplayError, advance, playing
+from .replay import ReplayError, replay
 from .tape import Tape
-from .upstream import NotEqualError, ShapeEnv
+from .upstream import ShapeEnv
 
-_FIELD = re.compile(r"^==> (?P<field>\w+): values don't match\.$", re.MULTILINE)
+VERSION = 2
+"""Format of a saved summary. Format 1 stored the arguments of every event."""
+
+_LOCATION = "co_fields"
+"""Name of the field with the file and the line of the compiled function."""
+
+_Field = dict[str, str] | list[str] | str
+"""Value of one field as text, so that it can be saved as JSON."""
+
+
+class SavedEventsError(Exception):
+    """Raised where a text is not a saved summary; the message is one sentence."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The events of one ShapeEnv and the fields that it ended with, as text."""
+
+    torch: str
+    events: tuple[str, ...]
+    state: dict[str, _Field]
+    note: str
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One field of two ShapeEnvs; of collections only what differs."""
+    """One field of two ShapeEnvs; of a collection only the items that differ."""
 
     field: str
     left: str
@@ -28,216 +57,161 @@ class Difference:
         return f"{self.field}: {self.left or 'nothing'} here, {self.right or 'nothing'} there"
 
 
-def differences(left: ShapeEnv, right: ShapeEnv) -> tuple[Difference, ...]:
-    """The fields that matter for guards and differ, by torch's own comparison."""
-    try:
-        left.check_equal(right)
-    except NotEqualError as error:
-        named = _FIELD.findall(str(error))
-        if not named:
-            return (Difference("fields", str(error).strip().replace("\n", " "), ""),)
-        return tuple(_difference(field, left, right) for field in named)
-    return ()
-
-
-def _difference(field: str, left: ShapeEnv, right: ShapeEnv) -> Difference:
-    one, other = _plain(getattr(left, field)), _plain(getattr(right, field))
-    if isinstance(one, dict) and isinstance(other, dict):
-        keys = sorted((k for k in {*one, *other} if one.get(k) != other.get(k)), key=str)
-        return Difference(
-            field,
-            ", ".join(f"{key} → {one[key]}" for key in keys if key in one),
-            ", ".join(f"{key} → {other[key]}" for key in keys if key in other),
-        )
-    if isinstance(one, list) and isinstance(other, list):
-        return Difference(
-            field,
-            ", ".join(item for item in one if item not in other) or ", ".join(one),
-            ", ".join(item for item in other if item not in one) or ", ".join(other),
-        )
-    return Difference(field, str(one), str(other))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [str(getattr(item, "expr", item)) for item in value]
-    if isinstance(value, (set, frozenset)) or type(value).__name__ == "OrderedSet":
-        return sorted(str(item) for item in value)
-    return value if isinstance(value, (int, float, bool)) else str(value)
-
-
 @dataclass(frozen=True)
 class Divergence:
-    """Where two tapes part. ``kind`` is what the second did with that event of the first."""
+    """The first event in which two runs differ, and the differences between their final ShapeEnvs.
+
+    ``kind`` says what the second run did with the event. With "same" all events are equal, and only
+    the fields differ.
+    """
 
     index: int
-    method: str
-    kind: Literal["dropped", "added", "changed"]
-    words: str
+    kind: Literal["dropped", "added", "changed", "same"]
+    event: str
     differences: tuple[Difference, ...]
 
 
-def first_difference(tape: Tape, other: Tape) -> Divergence | None:
-    """The first event by which the states of two tapes come to differ, or None.
+def summarize(tape: Tape, env: ShapeEnv) -> Summary:
+    """Return the events of a tape with the state of the ShapeEnv that they led to."""
+    events = tuple(_event_text(tape, index) for index in range(len(tape.events)))
+    return Summary(str(torch.__version__), events, _state(env), tape.note)
 
-    Found by bisection over prefixes; among the events since the last equal prefix, the one named
-    is the first that is not the same in both.
-    """
-    shared = min(len(tape.events), len(other.events))
 
-    def compared(count: int) -> tuple[Difference, ...]:
-        with playing(tape) as one, playing(other) as two:
-            return differences(advance(one, count), advance(two, count))
+def save(summary: Summary) -> str:
+    """Return a summary as JSON."""
+    return json.dumps({"version": VERSION, **dataclasses.asdict(summary)}, separators=(",", ":"))
 
-    longest = max(len(tape.events), len(other.events))
-    found = compared(longest)
+
+def load(text: str) -> Summary:
+    """Return the summary that :func:`save` wrote. Raises :class:`SavedEventsError`."""
+    try:
+        raw = json.loads(text)
+        version = raw.pop("version")
+        if version != VERSION:
+            raise SavedEventsError(
+                f"they have format {version}, and this version of fullgraph reads format "
+                f"{VERSION}. Save the events again."
+            )
+        return Summary(raw["torch"], tuple(raw["events"]), dict(raw["state"]), raw["note"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SavedEventsError("the file has no saved ShapeEnv events.") from error
+
+
+def first_difference(before: Summary, now: Summary) -> Divergence | None:
+    """Return where two runs part, or None where both lead to the same fields."""
+    found = _differences(before.state, now.state)
     if not found:
         return None
-    equal, unequal = 1, shared if (at_shared := compared(shared)) else longest
-    if unequal == shared:
-        found = at_shared
-    else:
-        equal = shared
-    while unequal - equal > 1:
-        middle = (equal + unequal) // 2
-        between = compared(middle)
-        if between:
-            unequal, found = middle, between
-        else:
-            equal = middle
-    return _named(tape, other, unequal, found)
+    old, new = before.events, now.events
+    pairs = enumerate(zip(old, new, strict=False))
+    index = next((n for n, (one, two) in pairs if one != two), min(len(old), len(new)))
+    if index == len(old) == len(new):
+        return Divergence(index, "same", "", found)
+    if index < len(old) and old[index + 1 : index + 4] == new[index : index + 3]:
+        return Divergence(index, "dropped", old[index], found)
+    if index < len(new) and new[index + 1 : index + 4] == old[index : index + 3]:
+        return Divergence(index, "added", new[index], found)
+    if index == len(old):
+        return Divergence(index, "added", new[index], found)
+    return Divergence(index, "dropped" if index == len(new) else "changed", old[index], found)
 
 
-def _named(tape: Tape, other: Tape, end: int, found: tuple[Difference, ...]) -> Divergence:
-    # An event without effect can be dropped long before the first state that differs.
-    ours = [_identity(tape, number) for number in range(len(tape.events))]
-    theirs = [_identity(other, number) for number in range(len(other.events))]
-    index = next(
-        (n for n, (one, two) in enumerate(zip(ours, theirs, strict=False)) if one != two),
-        min(len(ours), len(theirs)),
-    )
-    kind: Literal["dropped", "added", "changed"]
-    if ours[index + 1 : index + 4] == theirs[index : index + 3] and index < len(ours):
-        kind, owner, at = "dropped", tape, index
-    elif theirs[index + 1 : index + 4] == ours[index : index + 3] and index < len(theirs):
-        kind, owner, at = "added", other, index
-    else:
-        kind, owner, at = "changed", tape if index < len(ours) else other, min(index, end - 1)
-    return Divergence(at, owner.method(at), kind, _identity(owner, at), found)
-
-
-def _identity(tape: Tape, index: int) -> str:
-    """An event in words that do not depend on which ShapeEnv it was recorded on."""
-    event = tape.events[index]
-    arguments = [_argument(value) for value in (event.args or [])[1:]]
-    arguments += [
-        f"{name}={_argument(value)}"
-        for name, value in (event.kwargs or {}).items()
-        if name != "symbolic_context"
-    ]
-    return f"{tape.method(index)}({', '.join(arguments)})"
-
-
-def _argument(value: Any) -> str:
-    if isinstance(value, Source):
-        return name_of_source(value)
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(_argument(item) for item in value)}]"
-    expr = upstream.expression_of(value)
-    return without_addresses(str(value)) if expr is None else str(expr)
-
-
-@dataclass(frozen=True)
-class Missing:
-    """What a live ShapeEnv knows and the tape does not tell.
-
-    It belongs behind event ``after`` and, where that can be told, before event ``before``;
-    ``code`` is the line of the program that the live ShapeEnv names for it.
-    """
-
-    after: int
-    before: int | None
-    words: str
-    code: str
-    differences: tuple[Difference, ...]
-
-
-def find_missing(tape: Tape, live: ShapeEnv) -> Missing | None:
-    """What the tape lacks of a state that it should lead to; None if it leads there.
-
-    The order of the guards of ``live`` says between which events the missing one belongs: the
-    prefix is sought, by bisection, that has all guards before it.
-    """
-    with playing(tape) as player:
-        found = differences(advance(player), live)
-        if not found:
-            return None
-        replayed = [guard.expr for guard in player.env.guards]
-    wanted = [guard.expr for guard in live.guards]
-    lost = next(
-        (n for n, expr in enumerate(wanted) if n >= len(replayed) or replayed[n] != expr), None
-    )
-    if lost is None:
-        asserts = _lost_assert(tape, live)
-        return Missing(0, None, asserts or str(found[0]), "", found)
-    code = str(getattr(live.guards[lost].sloc, "maybe_user_loc", None) or "")
-    following = _last_before(tape, lost + 1) if len(replayed) > lost else None
-    return Missing(
-        _last_before(tape, lost) if lost else 0,
-        following,
-        f"the guard {wanted[lost]}",
-        code.strip(),
-        found,
-    )
-
-
-def _lost_assert(tape: Tape, live: ShapeEnv) -> str:
-    with playing(tape) as player:
-        told = {str(item.expr) for item in _asserts(advance(player))}
-    lost = [str(item.expr) for item in _asserts(live) if str(item.expr) not in told]
-    return f"the runtime assert {lost[0]}" if lost else ""
-
-
-def _asserts(env: ShapeEnv) -> list[Any]:
-    return [item for items in env.deferred_runtime_asserts.values() for item in items]
-
-
-def _last_before(tape: Tape, guards: int) -> int:
-    """The last event of the shortest prefix that makes so many guards, by bisection."""
-    low, high = 1, len(tape.events)
-    while low < high:
-        middle = (low + high) // 2
-        if _guard_count(tape, middle) >= guards:
-            high = middle
-        else:
-            low = middle + 1
-    return low - 1
-
-
-def _guard_count(tape: Tape, upto: int) -> int:
-    with playing(tape) as player:
-        return len(advance(player, upto).guards)
+def differences(left: ShapeEnv, right: ShapeEnv) -> tuple[Difference, ...]:
+    """Return the fields that matter for guards and differ."""
+    return _differences(_state(left), _state(right))
 
 
 def compare_with_live(tape: Tape) -> tuple[Difference, ...]:
-    """How the replayed end of a tape differs from the ShapeEnv that it was recorded on.
+    """Return how a replay of all events differs from the live ShapeEnv of the tape.
 
     Raises :class:`ReplayError` where the tape cannot be replayed, or has no live ShapeEnv.
     """
     if tape.live is None:
-        raise ReplayError(0, "ShapeEnv", "the tape was read from a file and has no live ShapeEnv.")
-    with playing(tape) as player:
-        return differences(tape.live, advance(player))
+        raise ReplayError(0, "ShapeEnv", "the tape has no live ShapeEnv.")
+    return differences(tape.live, replay(tape))
+
+
+def _state(env: ShapeEnv) -> dict[str, _Field]:
+    """Return the fields that ``ShapeEnv.check_equal`` compares, as it compares them."""
+    fields: dict[str, _Field] = {}
+
+    def read_fields(env: ShapeEnv, _other: Any, ignored: tuple[str, ...], mapped: Any) -> None:
+        for name, value in vars(env).items():
+            if name not in ignored and name != _LOCATION:
+                fields[name] = _field(mapped(name, value))
+
+    with mock.patch.object(symbolic_shapes, "shape_env_check_state_equal", read_fields):
+        env.check_equal(env)
+    return fields
+
+
+def _field(value: Any) -> _Field:
+    if isinstance(value, dict):
+        return {str(key): without_addresses(str(item)) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_addresses(str(item)) for item in value]
+    if isinstance(value, (set, frozenset)) or type(value).__name__ == "OrderedSet":
+        return sorted(without_addresses(str(item)) for item in value)
+    return without_addresses(str(value))
+
+
+def _differences(left: dict[str, _Field], right: dict[str, _Field]) -> tuple[Difference, ...]:
+    names = sorted({*left, *right})
+    return tuple(
+        _difference(name, left.get(name, ""), right.get(name, ""))
+        for name in names
+        if left.get(name) != right.get(name)
+    )
+
+
+def _difference(name: str, one: _Field, two: _Field) -> Difference:
+    if isinstance(one, dict) and isinstance(two, dict):
+        keys = sorted(key for key in {*one, *two} if one.get(key) != two.get(key))
+        return Difference(
+            name,
+            ", ".join(f"{key} → {one[key]}" for key in keys if key in one),
+            ", ".join(f"{key} → {two[key]}" for key in keys if key in two),
+        )
+    if isinstance(one, list) and isinstance(two, list):
+        return Difference(
+            name,
+            ", ".join(item for item in one if item not in two) or ", ".join(one),
+            ", ".join(item for item in two if item not in one) or ", ".join(two),
+        )
+    return Difference(name, str(one), str(two))
+
+
+def _event_text(tape: Tape, index: int) -> str:
+    """Return an event as text; equal events of two ShapeEnvs have equal texts."""
+    event = tape.events[index]
+    # The first argument is the ShapeEnv. How a size is symbolic is in the symbols that it gets.
+    arguments = [_argument_text(value) for value in (event.args or [])[1:]]
+    arguments += [
+        f"{name}={_argument_text(value)}"
+        for name, value in (event.kwargs or {}).items()
+        if name not in ("symbolic_context", _LOCATION)
+    ]
+    return f"{tape.method(index)}({', '.join(arguments)})"
+
+
+def _argument_text(value: Any) -> str:
+    if isinstance(value, Source):
+        return name_of_source(value)
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(_argument_text(item) for item in value)}]"
+    expr = upstream.expression_of(value)
+    return without_addresses(str(value)) if expr is None else str(expr)
 
 
 __all__ = [
     "Difference",
     "Divergence",
-    "Missing",
+    "SavedEventsError",
+    "Summary",
     "compare_with_live",
     "differences",
-    "find_missing",
     "first_difference",
+    "load",
+    "save",
+    "summarize",
 ]

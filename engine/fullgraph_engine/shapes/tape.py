@@ -37,26 +37,20 @@ class Operator:
 
 
 class EventPlace:
-    """Where in the user's program an event happened.
+    """Position in the user's program at which an event happened.
 
-    Most are never asked for: code objects and positions are kept, and resolved on demand.
+    Most positions are never shown, so this keeps code objects and resolves them on demand.
     """
 
     __slots__ = ("_callers", "_operator", "_raw", "_stack")
 
     def __init__(
-        self,
-        raw: stacks.RawStack = (),
-        callers: Stack = (),
-        node: Any = None,
-        *,
-        stack: Stack | None = None,
-        operator: Operator | None = None,
+        self, raw: stacks.RawStack = (), callers: Stack = (), node: _RawOperator | None = None
     ) -> None:
         self._raw = raw
         self._callers = callers
-        self._stack = stack
-        self._operator: Any = operator if operator is not None else node
+        self._stack: Stack | None = None
+        self._operator: _RawOperator | Operator | None = node
 
     @property
     def stack(self) -> Stack:
@@ -77,8 +71,7 @@ class EventPlace:
     def operator(self) -> Operator | None:
         if isinstance(self._operator, _RawOperator):
             self._operator = self._operator.resolve()
-        known: Operator | None = self._operator
-        return known
+        return self._operator
 
 
 @dataclass(frozen=True)

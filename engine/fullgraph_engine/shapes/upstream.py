@@ -1,7 +1,7 @@
-"""What of torch's ShapeEnv this package builds on, and how it is kept quiet.
+"""The parts of torch's ShapeEnv that this package builds on.
 
-Recording, replay and comparison are torch's own (``torch.fx.experimental.recording``). Nothing of
-that is a public interface; its names are bound in :mod:`..torch_internals.shapes`.
+Recording, replay and comparison are torch's own (``torch.fx.experimental.recording``). None of it
+is a public interface; :mod:`..torch_internals.shapes` binds its names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from ..torch_internals.shapes import (
     REPLACEMENT,
     REPLAY,
     FakeTensorMeta,
-    NotEqualError,
     ShapeEnv,
     ShapeEnvEvent,
     config,
@@ -27,7 +26,6 @@ from ..torch_internals.shapes import (
 
 __all__ = [
     "FakeTensorMeta",
-    "NotEqualError",
     "ShapeEnv",
     "ShapeEnvEvent",
     "expression_of",

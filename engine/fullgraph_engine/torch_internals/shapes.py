@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import torch._dynamo.source
-import torch._guards
 from torch._dynamo.source import (
     CallMethodItemSource,
     RandomValueSource,
@@ -15,8 +13,7 @@ from torch._dynamo.source import (
 )
 from torch._guards import Source
 from torch.fx.experimental import recording, symbolic_shapes
-from torch.fx.experimental.recording import FakeTensorMeta, NotEqualError, ShapeEnvEvent
-from torch.fx.experimental.sym_node import SymNode
+from torch.fx.experimental.recording import FakeTensorMeta, ShapeEnvEvent
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, SymbolicContext
 
 from .binding import internal
@@ -25,12 +22,10 @@ __all__ = [
     "CallMethodItemSource",
     "DimDynamic",
     "FakeTensorMeta",
-    "NotEqualError",
     "RandomValueSource",
     "ShapeEnv",
     "ShapeEnvEvent",
     "Source",
-    "SymNode",
     "SymbolicContext",
     "TensorProperty",
     "TensorPropertySource",
@@ -42,9 +37,6 @@ __all__ = [
 
 config: Any = sys.modules["torch.fx.experimental._config"]
 """Module with the settings of symbolic shapes; torch adds ``patch`` and other methods to it."""
-
-SOURCE_MODULES = (torch._dynamo.source, torch._guards)
-"""Modules that define the classes of sources."""
 
 _SS = "torch.fx.experimental.symbolic_shapes"
 

@@ -1,7 +1,5 @@
-"""Torch's extensions of sympy: functions, infinities, value ranges and a Python printer."""
+"""The printer of sympy expressions as Python that torch adds."""
 
-from torch.utils._sympy import functions, numbers
 from torch.utils._sympy.printers import PythonPrinter
-from torch.utils._sympy.value_ranges import ValueRanges
 
-__all__ = ["PythonPrinter", "ValueRanges", "functions", "numbers"]
+__all__ = ["PythonPrinter"]

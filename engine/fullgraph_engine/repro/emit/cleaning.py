@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from .scopes import outer_names
+from ...scopes import free_names
 
 # Decorators that do not read the annotations of a function.
 _BLIND_NAMES = """
@@ -92,7 +92,7 @@ class _Cleaning(ast.NodeTransformer):
         return ast.copy_location(ast.Assign([node.target], node.value), node)
 
     def _kept(self, annotation: ast.expr) -> ast.expr:
-        if self._lazy and not all(self._known(name) for name in outer_names(annotation)):
+        if self._lazy and not all(self._known(name) for name in free_names(annotation)):
             return ast.Constant(ast.unparse(annotation))
         return annotation
 

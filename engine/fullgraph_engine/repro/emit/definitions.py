@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
+from ...scopes import Function, Use, bound_names, uses
 from . import cleaning, paths, sources
 from .printer import Program
-from .scopes import Function, Use, bound, uses
 from .sources import Found, Home, ModuleOrigin
 from .unwritable import Unwritable
 
@@ -308,7 +308,7 @@ def _take_from_live(program: Program, context: Context, node: ast.ClassDef, cls:
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
             target = statement.targets[0].id
             missing = [name for name in _loads(statement.value) if context.find(name) is None]
-            inside = bound(node.body)
+            inside = bound_names(node.body)
             if target in vars(cls) and any(name not in inside for name in missing):
                 statement.value = _parsed(program.expression(vars(cls)[target], target))
 
@@ -388,7 +388,7 @@ def method(program: Program, owner: type, name: str) -> str:
     program.visit(home)
     functions = [one for one in sources.own_functions(owner) if one.__closure__]
     context = Context(home, _cells(functions))
-    names = frozenset(bound(original.body))
+    names = frozenset(bound_names(original.body))
     lines: list[str] = []
     for node in nodes if isinstance(value, property) else nodes[-1:]:
         copied = copy.deepcopy(node)

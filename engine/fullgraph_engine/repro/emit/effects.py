@@ -6,9 +6,9 @@ import ast
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from ...scopes import free_names
 from . import definitions, sources
 from .printer import Program
-from .scopes import outer_names
 from .sources import Home
 
 # Calls of these change how something is traced or computed.
@@ -94,7 +94,7 @@ def concerns(program: Program, home: Home, node: ast.stmt, operators: Collection
 
 def _is_known(program: Program, home: Home, node: ast.AST) -> bool:
     """Whether all of the user's things in a statement are in the program anyway."""
-    for name in outer_names(node):
+    for name in free_names(node):
         if name not in home.namespace:
             continue
         value = home.namespace[name]

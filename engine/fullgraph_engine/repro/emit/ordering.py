@@ -7,7 +7,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .scopes import bound, uses
+from ...scopes import bound_names, uses
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def piece(node: ast.stmt, *, is_effect: bool = False) -> Piece:
             (eager if use.eager else lazy).add(use.node.id)
     is_definition = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
     is_import = isinstance(node, (ast.Import, ast.ImportFrom))
-    names = frozenset(bound([node]))
+    names = frozenset(bound_names([node]))
     is_step = not is_definition and not is_import
     is_effect = is_effect or (is_step and not names)
     return Piece(node, is_step, is_effect, names, frozenset(eager - names), frozenset(lazy - names))

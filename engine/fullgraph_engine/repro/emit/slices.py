@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
-from .scopes import bound, uses
+from ...scopes import bound_names, uses
 from .sources import is_main_guard
 
 
@@ -57,7 +57,7 @@ class _Part:
         self.is_always_kept = isinstance(node, ast.ImportFrom) and (
             node.module == "__future__" or any(alias.name == "*" for alias in node.names)
         )
-        self.binds = bound([node])
+        self.binds = bound_names([node])
         found = [use.node for use in uses(node)]
         self.needs = {name.id for name in found} - self.binds
         if isinstance(node, ast.AugAssign):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...code_objects import positions
-from .scopes import Function, bound
+from ...scopes import Function, bound_names
 
 ModuleOrigin = Literal["torch", "standard", "third-party", "own"]
 
@@ -72,7 +72,7 @@ class Text:
     def __post_init__(self) -> None:
         self._index(self.tree, ())
         for statement in statements_of(self.tree.body):
-            for name in bound([statement]):
+            for name in bound_names([statement]):
                 self._binding.setdefault(name, []).append(statement)
 
     def _index(self, node: ast.AST, around: tuple[ast.AST, ...]) -> None:

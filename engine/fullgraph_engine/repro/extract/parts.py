@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from ...scopes import uses
 from ...targets.probes import unwrap
 from ...torch_internals import dynamo
 from ..emit.definitions import add_function
@@ -269,19 +270,18 @@ def _names(node: ast.AST) -> list[ast.Name]:
 
 
 def _used(node: ast.AST) -> list[str]:
-    """The names that are read, in order, each once; also those that the statement binds first:
-    a loop may read what it bound the round before."""
-    bound = {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
-    for each in ast.walk(node):
-        if isinstance(each, ast.comprehension):
-            bound |= {name.id for name in _names(each.target)}
-    read = [each.id for each in _names(node) if not isinstance(each.ctx, ast.Store)]
+    """Return the names of variables that statements read, in order.
+
+    This includes names that the statements bind first: a loop may read the value that it bound in
+    the round before.
+    """
+    read = [use.node.id for use in uses(node) if not isinstance(use.node.ctx, ast.Store)]
     read += [
         each.target.id
         for each in ast.walk(node)
         if isinstance(each, ast.AugAssign) and isinstance(each.target, ast.Name)
     ]
-    return [name for name in dict.fromkeys(read) if name not in bound]
+    return list(dict.fromkeys(read))
 
 
 _PLAIN = (torch.Tensor, torch.nn.Module, int, float, bool, str, type(None), list, tuple, dict)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from ...scopes import nodes_of_scope, parameters
 from .callees import Callees, argument_for
 from .edits import Edit, Replacement
 from .places import FUNCTIONS, Function, Places
 from .program import Program
-from .unbound import own_nodes, parameters
 
 
 def unread(program: Program) -> Iterator[Sequence[Edit]]:
@@ -192,12 +192,12 @@ def _inline(function: Function, call: ast.Call, offset: int, places: Places) -> 
     if function.args.vararg or function.args.kwarg:
         return None
     last = function.body[-1]
-    returns = [node for node in own_nodes(function.body) if isinstance(node, ast.Return)]
+    returns = [node for node in nodes_of_scope(function.body) if isinstance(node, ast.Return)]
     if returns not in ([], [last]):
         return None
     if any(
         isinstance(node, (ast.Yield, ast.YieldFrom, ast.Global, ast.Nonlocal))
-        for node in own_nodes(function.body)
+        for node in nodes_of_scope(function.body)
     ):
         return None
     site = places.statement(call)

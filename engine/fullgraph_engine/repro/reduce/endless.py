@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from .unbound import own_nodes
+from ...scopes import nodes_of_scope
 
 _LEAVING = (ast.Break, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom, ast.Await)
 
@@ -20,7 +20,7 @@ def _stays(loop: ast.While) -> bool:
     A call may end everything, so a loop for ever is taken for one only if it does nothing at all;
     one whose condition calls something is not judged.
     """
-    inside = list(own_nodes(loop.body))
+    inside = list(nodes_of_scope(loop.body))
     if any(isinstance(node, _LEAVING) for node in inside):
         return False
     if isinstance(loop.test, ast.Constant):

@@ -9,11 +9,10 @@ import ast
 import builtins
 from collections.abc import Iterable, Iterator
 
+from ...scopes import bound_names, names_bound_by, nodes_of_scope, parameters
+
 _BUILT_IN = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__builtins__"}
 _IN_A_CLASS = frozenset({"__class__", "__qualname__", "__module__"})
-
-_Function = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def unbound(tree: ast.Module) -> frozenset[str]:
@@ -21,72 +20,12 @@ def unbound(tree: ast.Module) -> frozenset[str]:
     if any(isinstance(node, ast.alias) and node.name == "*" for node in ast.walk(tree)):
         return frozenset()
     elsewhere = set(_global_names(tree))  # bound by functions, whenever they run
-    module = _Scope(None, set(bound_in(tree.body)) | elsewhere)
+    module = _Scope(None, bound_names(tree.body) | elsewhere)
     module.sure |= elsewhere
     walk = _Walk(module)
     walk.statements(tree.body)
     walk.later()
     return frozenset(walk.missing)
-
-
-def bound_in(body: Iterable[ast.AST]) -> Iterator[str]:
-    """The names that statements bind in their own scope."""
-    for node in own_nodes(body):
-        match node:
-            case ast.Name(ctx=ast.Store() | ast.Del()):
-                yield node.id
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                yield node.name
-            case ast.alias():
-                yield node.asname or node.name.partition(".")[0]
-            case ast.ExceptHandler(name=str(name)):
-                yield name
-            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                yield name
-            case ast.MatchMapping(rest=str(name)):
-                yield name
-
-
-def own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Every node of a scope, and of a scope inside only what is evaluated outside of it.
-
-    A name bound by ``:=`` in a comprehension is the scope's own.
-    """
-    for node in nodes:
-        yield node
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield from own_nodes(node.decorator_list)
-            yield from own_nodes(_outside(node.args))
-            yield from own_nodes([node.returns] if node.returns else [])
-        elif isinstance(node, ast.Lambda):
-            yield from own_nodes(_outside(node.args))
-        elif isinstance(node, ast.ClassDef):
-            yield from own_nodes([*node.decorator_list, *node.bases, *node.keywords])
-        elif isinstance(node, _COMPREHENSIONS):
-            yield from own_nodes([node.generators[0].iter])
-            yield from (
-                inner.target for inner in ast.walk(node) if isinstance(inner, ast.NamedExpr)
-            )
-        else:
-            yield from own_nodes(ast.iter_child_nodes(node))
-
-
-def parameters(arguments: ast.arguments) -> Iterator[ast.arg]:
-    """All parameters in the order in which a signature lists them."""
-    yield from arguments.posonlyargs
-    yield from arguments.args
-    if arguments.vararg:
-        yield arguments.vararg
-    yield from arguments.kwonlyargs
-    if arguments.kwarg:
-        yield arguments.kwarg
-
-
-def _outside(arguments: ast.arguments) -> Iterator[ast.expr]:
-    """What of a parameter list is evaluated where the function is defined."""
-    yield from arguments.defaults
-    yield from (default for default in arguments.kw_defaults if default is not None)
-    yield from (arg.annotation for arg in parameters(arguments) if arg.annotation is not None)
 
 
 def _global_names(tree: ast.Module) -> Iterator[str]:
@@ -135,10 +74,7 @@ class _Walk:
             outer, node = self._waiting.pop()
             body = [node.body] if isinstance(node, ast.Lambda) else node.body
             own = {argument.arg for argument in parameters(node.args)}
-            names = set(bound_in(body)) | own
-            for inner in own_nodes(body):
-                if isinstance(inner, (ast.Global, ast.Nonlocal)):
-                    names -= set(inner.names)
+            names = bound_names(body) | own
             before, self._scope = self._scope, _Scope(outer, names)
             self._scope.sure |= own
             for part in body:
@@ -153,7 +89,7 @@ class _Walk:
             case ast.Name():
                 self._scope.sure.add(node.id)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-                for part in own_nodes([node]):
+                for part in nodes_of_scope([node]):
                     if part is not node and isinstance(part, ast.Name):
                         self._visit(part)
                 self._waiting.append((self._scope, node))
@@ -164,7 +100,7 @@ class _Walk:
                     self._visit(part)
                 before, self._scope = (
                     self._scope,
-                    _Scope(self._scope, set(bound_in(node.body)), is_class=True),
+                    _Scope(self._scope, bound_names(node.body), is_class=True),
                 )
                 self.statements(node.body)
                 self._scope = before
@@ -191,19 +127,16 @@ class _Walk:
             case ast.For() | ast.AsyncFor():
                 self._visit(node.iter)
                 self._visit(node.target)
-                self._scope.sure |= set(bound_in(node.body))
+                self._scope.sure |= bound_names(node.body)
                 self.statements(node.body)
                 self.statements(node.orelse)
             case ast.While():
-                self._scope.sure |= set(bound_in(node.body))
+                self._scope.sure |= bound_names(node.body)
                 self._children(node)
             case ast.alias():
-                self._scope.sure.add(node.asname or node.name.partition(".")[0])
-            case ast.ExceptHandler(name=str(name)):
-                self._scope.sure.add(name)
-                self._children(node)
-            case ast.MatchAs() | ast.MatchStar() | ast.MatchMapping():
-                self._scope.sure |= set(bound_in([node]))
+                self._scope.sure.update(names_bound_by(node))
+            case ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar() | ast.MatchMapping():
+                self._scope.sure.update(names_bound_by(node))
                 self._children(node)
             case _:
                 self._children(node)
@@ -216,7 +149,7 @@ class _Walk:
         self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
     ) -> None:
         self._visit(node.generators[0].iter)
-        targets = set(bound_in(generator.target for generator in node.generators))
+        targets = bound_names(generator.target for generator in node.generators)
         scope = _Scope(self._scope, targets)
         # What the scope around may have bound by now is all that is seen of it.
         around, self._scope = self._scope, scope
