@@ -47,6 +47,7 @@ from fullgraph_engine.protocol.behavior import (
 )
 from fullgraph_engine.protocol.breaks import CauseKind
 from fullgraph_engine.protocol.evidence import BreakEvidence, BreakOutcome
+from fullgraph_engine.protocol.regions import CompileSite, Region
 
 ORIGIN = Range(Position(0, 0), Position(0, 1))
 
@@ -452,6 +453,19 @@ def test_what_calls_the_target_is_compared_for_a_short_time(
     assert [fix.grade for fix in search.fixes] == ["safe"] * (outcome == "same")
     asked = {request.target: (request.seconds, request.covering) for request in compared}
     assert asked == {"f": (COMPARE_SECONDS, True), "g": (CALLER_SECONDS, False)}
+
+
+def test_a_rewrite_of_code_that_only_a_program_calls_is_not_traced() -> None:
+    site = CompileSite("/train.py", ORIGIN)
+    region = Region("/train.py", "torch.compile", site)
+    of_program = dataclasses.replace(report(target="Trainer.step"), region=region)
+    found = break_at(0, "break_ = 2")
+    after = traced("fine = 2\n", done=report(status="no-probe", target="Trainer.step"))
+    judgment = judged(traced("break_ = 2\n", found, done=of_program), after, found)
+    assert judgment.why.startswith("Only the run of a program calls Trainer.step")
+    after = traced("fine = 2\n", done=report(status="failed", target="Trainer.step"))
+    judgment = judged(traced("break_ = 2\n", found, done=report(target="Trainer.step")), after, found)
+    assert judgment.why == "The changed code is not traced to the end: it was not traced"
 
 
 def searched(engine: Engine, *reports: TargetReport) -> Search:

@@ -162,9 +162,25 @@ class Judgment:
         return "" if self.gone else "The finding is still there."
 
 
+def _only_of_program(before: Traced, after: Traced) -> str:
+    """Return the name of a program's region that is not traced outside of the program; empty if
+    there is none."""
+    traced_names = {one.name for one in after.reports if one.status == "traced"}
+    missing = (one for one in before.reports if one.region and one.name not in traced_names)
+    return next((one.name for one in missing), "")
+
+
 def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
     """What the change from one text to the other did; both were traced in the same way."""
     if not after.complete(before):
+        region = _only_of_program(before, after)
+        if region:
+            return Judgment(
+                False,
+                problem=f"Only the run of a program calls {region}, and rewrites are traced "
+                "without it: move the code into a function with a probe comment, as "
+                "`# fullgraph: x=f32[8, 16]`.",
+            )
         failed = next((report for report in after.reports if report.status != "traced"), None)
         words = after.problem or (failed.error if failed is not None else "") or "it was not traced"
         return Judgment(False, problem=f"The changed code is not traced to the end: {words}")

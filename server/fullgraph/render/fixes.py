@@ -60,6 +60,9 @@ def _result_lines(file: FixedFile, paint: Paint, verbose: bool) -> Iterator[str]
                 yield f"    {fix.doubt}"
         if not offered.search.fixes:
             yield "  No rewrite was found that ends it and does the same."
+            reasons = {refused.why for refused in offered.search.refused}
+            if finding.calls and len(reasons) == 1:
+                yield from (f"  {reason}" for reason in reasons)
         cause = upstream_cause(offered)
         if cause is not None:
             where = cause_words(cause, finding.range.start.line)
