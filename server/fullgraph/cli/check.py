@@ -141,7 +141,7 @@ class FileCheck:
         self._measure = measure
         self._timings = timings
         self._hide_known = hide_known
-        """Removes the findings that a baseline contains."""
+        """Function that removes the findings of a baseline from a checked file."""
         self._result_cache = result_cache
         """Cached results of earlier checks."""
         self._status_before: EngineStatus | None = None

@@ -198,7 +198,7 @@ async def _wait_for_end(task: asyncio.Task[Any]) -> None:
 
 
 def command_argument(unit: Unit, item: FileFinding) -> dict[str, Any]:
-    """Return the argument of a repro command for a finding, in positions of the client."""
+    """Describe a finding as the argument of a repro command, with positions of the client."""
     start = range_in(unit.document, item.finding.range).start
     return {
         "uri": unit.document.uri,
