@@ -13,33 +13,33 @@ def convert_program_arguments(arguments: Sequence[str]) -> list[str]:
 
     ``-- train.py --steps 2`` names a file and two arguments of its program.
     """
-    at = list(arguments).index("--")
-    program = list(arguments[at + 1 :])
+    separator = list(arguments).index("--")
+    program = list(arguments[separator + 1 :])
     options = [f"--program-arguments={argument}" for argument in program[1:]]
-    return [*arguments[:at], *program[:1], *options]
+    return [*arguments[:separator], *program[:1], *options]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the ``fullgraph`` script and return its exit status."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        if given[:1] == ["server"]:
+        if words[:1] == ["server"]:
             # Editors wait for the first answer of the server, so it must not import the libraries
             # of the other commands.
             from fullgraph.cli.server import main as server
 
-            return server(given[1:])
-        if given[:1] == ["check"] and "--" in given:
-            given = convert_program_arguments(given)
-        if given[:1] == ["check"]:
+            return server(words[1:])
+        if words[:1] == ["check"] and "--" in words:
+            words = convert_program_arguments(words)
+        if words[:1] == ["check"]:
             # Importing the command line library takes longer than most checks of one file.
             from fullgraph.cli.check_arguments import run_check
 
-            status = run_check(given[1:])
+            status = run_check(words[1:])
             if status is not None:
                 return status
         from fullgraph.cli.app import main as app
 
-        return app(given)
+        return app(words)
     except KeyboardInterrupt:
         return INTERRUPTED

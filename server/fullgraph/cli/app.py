@@ -587,7 +587,7 @@ def _show_command(
     project, resolved = load_settings(common_folder([chosen.file]), flags)
     progress = ProgressLine(wanted=not quiet)
     try:
-        shown = interruption.run(
+        documents = interruption.run(
             write_documents(
                 word,
                 chosen,
@@ -613,12 +613,12 @@ def _show_command(
         progress.hide()
     if save is not None:
         try:
-            save.write_text(serialize_events(shown.saved), encoding="utf-8")
+            save.write_text(serialize_events(documents.saved), encoding="utf-8")
         except OSError as error:
             write(sys.stderr, f"error: {save} cannot be written: {error.strerror}.\n")
             raise typer.Exit(UNABLE) from None
-    write(sys.stdout, shown.text)
-    raise typer.Exit(CLEAN if shown.complete and not shown.differs else FOUND)
+    write(sys.stdout, documents.text)
+    raise typer.Exit(CLEAN if documents.complete and not documents.differs else FOUND)
 
 
 @app.command("repro")
@@ -963,9 +963,9 @@ def _check_sides(
     if reports is not None:
         if len(reports) != 2:
             raise typer.BadParameter("Give two reports, old and new.", param_hint="--report")
-        given = {"PATHS": paths, "--python": pythons, "--rev": revisions}
+        arguments = {"PATHS": paths, "--python": pythons, "--rev": revisions}
         flags = {f"--{name}": value for name, value in settings_of_checks.items()}
-        for name, value in {**given, **flags}.items():
+        for name, value in {**arguments, **flags}.items():
             if value:
                 raise typer.BadParameter(
                     f"Reports are of checks that are done: {name} does nothing.",
@@ -990,8 +990,8 @@ _BACKENDS = typing.get_args(Backend)
 _Word = TypeVar("_Word", bound=str)
 
 
-def _parse_word(flag: str, given: str, known: Sequence[_Word]) -> _Word:
+def _parse_word(flag: str, text: str, known: Sequence[_Word]) -> _Word:
     for word in known:
-        if given == word:
+        if text == word:
             return word
-    raise typer.BadParameter(f"{given!r} is not one of {', '.join(known)}.", param_hint=flag)
+    raise typer.BadParameter(f"{text!r} is not one of {', '.join(known)}.", param_hint=flag)

@@ -32,7 +32,7 @@ class Baseline:
         """Read a report of ``fullgraph check --format json``.
 
         Raises:
-            Unreadable: The file cannot be read, or is not a report.
+            UnreadableFile: The file cannot be read, or is not a report.
         """
         files = CheckReport.read(path).files
         return cls(

@@ -90,7 +90,7 @@ async def running_engine(engine: CheckEngine) -> AsyncIterator[EngineStatus]:
     """Start an engine, and stop it at the end of the block.
 
     Raises:
-        Unusable: The engine cannot work.
+        EngineUnusable: The engine cannot work.
     """
     try:
         await engine.start()
@@ -107,7 +107,7 @@ def require_usable(status: EngineStatus) -> None:
     """Raise an error unless an engine with this status can work.
 
     Raises:
-        Unusable: The engine cannot work.
+        EngineUnusable: The engine cannot work.
     """
     if status.state is not EngineState.READY:
         raise EngineUnusable(sentences(status.message, status.next_step))
@@ -141,7 +141,7 @@ class FileCheck:
         self._measure = measure
         self._timings = timings
         self._hide_known = hide_known
-        """Removes the findings that a baseline contains."""
+        """Function that removes the findings of a baseline from a checked file."""
         self._result_cache = result_cache
         """Cached results of earlier checks."""
         self._status_before: EngineStatus | None = None

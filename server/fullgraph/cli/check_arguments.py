@@ -52,7 +52,7 @@ class CheckArguments:
 
 
 def run_check(arguments: Sequence[str]) -> int | None:
-    """Check files and return the exit status; None if the library must parse the arguments."""
+    """Check files and return the exit status; None if the arguments need the full parser."""
     read = read_arguments(arguments)
     if read is None:
         return None
@@ -60,15 +60,15 @@ def run_check(arguments: Sequence[str]) -> int | None:
 
 
 def read_arguments(arguments: Sequence[str]) -> CheckArguments | None:
-    """Parse the arguments of ``fullgraph check``; None if the library must parse them."""
+    """Parse the arguments of ``fullgraph check``; None if they need the full parser."""
     paths: list[str] = []
     switches: set[str] = set()
     texts: dict[str, str] = {}
     lists: dict[str, list[str]] = {}
     chosen: dict[str, bool] = {}
-    left = list(arguments)
-    while left:
-        word = left.pop(0)
+    remaining = list(arguments)
+    while remaining:
+        word = remaining.pop(0)
         name, equals, value = word.partition("=")
         if word == "-" or not word.startswith("-"):
             paths.append(word)
@@ -79,8 +79,8 @@ def read_arguments(arguments: Sequence[str]) -> CheckArguments | None:
             if chosen.setdefault(flag, word in _YES) is not (word in _YES):
                 return None
         elif name in _TEXTS or name in _LISTS:
-            if not equals and left:
-                value = left.pop(0)
+            if not equals and remaining:
+                value = remaining.pop(0)
             if not value or value.startswith("-") or (equals and not name.startswith("--")):
                 return None
             if name in _LISTS:

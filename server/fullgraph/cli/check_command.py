@@ -94,9 +94,9 @@ class CheckJob:
 
     def _run_check(self, out: TextIO, project: Project, resolved: Resolved, known: Baseline) -> int:
         texts: dict[str, str] = {}
-        given = self._read_paths(texts)
-        found = sources.find_sources(given.named, resolved.settings.exclude, project.root)
-        files = (*given.files, *found.files)
+        inputs = self._read_paths(texts)
+        found = sources.find_sources(inputs.named, resolved.settings.exclude, project.root)
+        files = (*inputs.files, *found.files)
         report = CheckPrinter(out, self.form, self.color, quiet=self.quiet, files=len(files))
         report.print_warnings(resolved.problems)
         report.print_remarks(found.remarks)
@@ -104,7 +104,7 @@ class CheckJob:
         report.print_warnings(
             dict.fromkeys(recording.problem for recording in recordings if recording.problem)
         )
-        problems = (*given.problems, *found.problems)
+        problems = (*inputs.problems, *found.problems)
         check = FileCheck(
             files,
             settings=resolved.settings,
@@ -128,7 +128,7 @@ class CheckJob:
         return _exit_status(checked, resolved.settings)
 
     def _result_cache(self, settings: Settings, project: Project) -> KeptFor | None:
-        """Return the cache of results; None if the check needs more than results."""
+        """Return the cache of earlier results; None if the options require a new run."""
         if not settings.cache or self.measure or self.timings or self.verbose:
             return None
         try:
@@ -179,7 +179,7 @@ def engine_for(
     """Return an engine for the settings; ``report`` receives its output if ``verbose`` is set.
 
     Raises:
-        Unusable: No interpreter was found.
+        EngineUnusable: No interpreter was found.
     """
     try:
         interpreter = find_interpreter(settings.interpreter, project.root, os.environ)

@@ -85,7 +85,7 @@ class CheckReport:
         """Read a report from a file.
 
         Raises:
-            Unreadable: The file cannot be read, or is not a report.
+            UnreadableFile: The file cannot be read, or is not a report.
         """
         try:
             text = path.read_text(encoding="utf-8")
@@ -100,7 +100,7 @@ class CheckReport:
         """Parse a report; ``path`` is used in error messages.
 
         Raises:
-            Unreadable: The text is not a report.
+            UnreadableFile: The text is not a report.
         """
         try:
             plain = json.loads(text)

@@ -56,24 +56,27 @@ class ScriptDestination:
             raise FileExistsError(option)
         return cls(path.parent, path)
 
-    def save_script(self, reproduced: ReproResult, data: str) -> Kept | None:
+    def save_script(self, result: ReproResult, data: str) -> Kept | None:
         """Save the script and its data; None if the destination is standard output.
 
         Raises:
             Unwritable: The script cannot be written anywhere.
         """
-        found = reproduced.outcome.found
+        found = result.outcome.found
         if self.folder is None or found is None:
             return None
         files = Data(data, found.data)
         if self.file is not None:
             return keep(self.folder, self.file.stem, self.file.suffix, found.script, files)
-        return keep(self.folder, reproduced.name, ".py", found.script, files)
+        return keep(self.folder, result.name, ".py", found.script, files)
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """One run of the command. The result goes to standard output, messages to standard error."""
+    """Runs ``fullgraph repro``; prints the result to standard output, messages to standard error.
+
+    ``issue`` prints Markdown for an issue instead of the path of the script.
+    """
 
     request: ReproRequest
     destination: ScriptDestination
@@ -91,7 +94,7 @@ class Delivery:
     ) -> int:
         progress = ProgressLine(wanted=not self.quiet)
         try:
-            made = interruption.run(
+            result = interruption.run(
                 reproduce_finding(
                     self.request,
                     settings=settings,
@@ -113,46 +116,48 @@ class Delivery:
             self._print_message("error", Style.ERROR, str(error))
             return UNABLE
         progress.hide()
-        return self._save_and_print(made, folder)
+        return self._save_and_print(result, folder)
 
-    def _save_and_print(self, made: ReproResult, folder: str) -> int:
-        outcome = made.outcome
-        kept: Kept | None = None
-        lost = ""
+    def _save_and_print(self, result: ReproResult, folder: str) -> int:
+        outcome = result.outcome
+        saved: Kept | None = None
+        write_error = ""
         try:
-            kept = self.destination.save_script(made, folder)
+            saved = self.destination.save_script(result, folder)
         except Unwritable as error:
-            lost = str(error)
-        path = relative_path(kept.path) if kept is not None else ""
-        remark = lost or (kept.remark if kept is not None else _lost_data_warning(made))
-        self._print_result(made, path, remark, lost=bool(lost))
-        self._print_messages(made, remark)
+            write_error = str(error)
+        path = relative_path(saved.path) if saved is not None else ""
+        remark = write_error or (saved.remark if saved is not None else _lost_data_warning(result))
+        self._print_result(result, path, remark, unwritable=bool(write_error))
+        self._print_messages(result, remark)
         if outcome.found is None:
             return UNABLE if outcome.failed else UNVERIFIED
-        return VERIFIED if outcome.verified and not lost else UNVERIFIED
+        return VERIFIED if outcome.verified and not write_error else UNVERIFIED
 
-    def _print_result(self, made: ReproResult, path: str, remark: str, *, lost: bool) -> None:
-        found = made.outcome.found
+    def _print_result(
+        self, result: ReproResult, path: str, remark: str, *, unwritable: bool
+    ) -> None:
+        found = result.outcome.found
         with as_utf8(sys.stdout) as out:
             if self.form == "json":
-                out.write(made.format_json(path, remark, issue=self.issue) + "\n")
-            elif found is not None and self.issue and not lost:
-                out.write(issue_text(made.outcome))
+                out.write(result.format_json(path, remark, issue=self.issue) + "\n")
+            elif found is not None and self.issue and not unwritable:
+                out.write(issue_text(result.outcome))
             elif found is not None:
                 # Print a script that could not be saved.
                 text = f"{path}\n" if path else found.script
                 out.write(text if text.endswith("\n") else f"{text}\n")
 
-    def _print_messages(self, made: ReproResult, remark: str) -> None:
-        outcome, item = made.outcome, made.item
+    def _print_messages(self, result: ReproResult, remark: str) -> None:
+        outcome, item = result.outcome, result.item
         if item is not None and not self.quiet:
             place = f"{self.request.place.file}:{item.finding.range.start.line + 1}"
             message = item.finding.message.split("\n", 1)[0]
             self._print_message(
                 item.finding.code, SEVERITY_STYLES[item.severity], f"{place}: {message}"
             )
-            if made.others:
-                others = listing([f"`{other.finding.code}`" for other in made.others])
+            if result.others:
+                others = listing([f"`{other.finding.code}`" for other in result.others])
                 self._print_message(
                     "note", Style.STRONG, f"Also there: {others}; choose one with --code."
                 )
@@ -171,9 +176,9 @@ class Delivery:
         write(sys.stderr, f"{paint(style, f'{word}:')} {sentence}\n")
 
 
-def _lost_data_warning(made: ReproResult) -> str:
-    """Warn that the data of a script is lost if the script is only printed."""
-    found = made.outcome.found
+def _lost_data_warning(result: ReproResult) -> str:
+    """Return a warning if the script is only printed, so that its data is lost; else empty."""
+    found = result.outcome.found
     if found is None or not found.data:
         return ""
     return "The data that it needs is nowhere: choose a folder for both with --out."

@@ -41,11 +41,11 @@ class Examination:
     engine: EngineStatus | None
     check: SelfChecked | None
     seconds: float
-    trouble: str
+    problem: str
 
     @property
     def status(self) -> int:
-        if self.trouble:
+        if self.problem:
             return 2
         missing = self.check is not None and any(not hook.present for hook in self.check.hooks)
         degraded = self.engine is not None and bool(self.engine.degraded)
@@ -65,8 +65,8 @@ class Examination:
             yield _format_row("python", self.engine.python)
         if self.engine is not None and self.engine.torch:
             yield _format_row("torch", self.engine.torch)
-        if self.trouble:
-            yield _format_row("engine", paint(Style.ERROR, "cannot work: ") + self.trouble)
+        if self.problem:
+            yield _format_row("engine", paint(Style.ERROR, "cannot work: ") + self.problem)
         else:
             yield _format_row("engine", f"ready after {seconds(self.seconds)}")
         yield from self._hook_lines(paint)
@@ -139,7 +139,7 @@ async def examine(project: Project, resolved: Resolved, env: Mapping[str, str]) 
         interpreter = find_interpreter(resolved.settings.interpreter, project.root, env)
     except InterpreterNotFound as error:
         trouble = str(error)
-    taken = 0.0
+    startup_seconds = 0.0
     if interpreter is not None:
         engine = Engine(
             interpreter.path,
@@ -150,7 +150,7 @@ async def examine(project: Project, resolved: Resolved, env: Mapping[str, str]) 
         try:
             await engine.start()
             status = await engine.ready()
-            taken = time.monotonic() - began
+            startup_seconds = time.monotonic() - began
             if status.state is EngineState.READY:
                 check = await engine.self_check()
             else:
@@ -159,7 +159,7 @@ async def examine(project: Project, resolved: Resolved, env: Mapping[str, str]) 
             trouble = str(error)
         finally:
             await engine.close()
-    return Examination(project, resolved, interpreter, status, check, taken, trouble)
+    return Examination(project, resolved, interpreter, status, check, startup_seconds, trouble)
 
 
 def _format_row(name: str, value: str) -> str:

@@ -63,7 +63,7 @@ async def fix_files(
     ``forecast`` also fixes what recompiles with other sizes and values.
 
     Raises:
-        Unusable: The engine cannot work.
+        EngineUnusable: The engine cannot work.
     """
     texts: dict[str, str] = {}
     results: dict[str, FixedFile] = {}
@@ -153,7 +153,7 @@ def _write_fixed(source: SourceFile, before: str, after: str) -> None:
     """Write a file in its own encoding.
 
     Raises:
-        Unreadable: Another program has changed the file.
+        UnreadableFile: Another program has changed the file.
         OSError: The file cannot be written.
     """
     data = source.absolute.read_bytes()

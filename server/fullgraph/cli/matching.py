@@ -33,34 +33,33 @@ SAME: tuple[Key[Trait], ...] = (
 
 def match_items(
     before: Sequence[T],
-    now: Sequence[T],
+    after: Sequence[T],
     keys: Iterable[Key[T]],
     *,
     paired: Mapping[int, int] | None = None,
-    partly: bool = False,
+    allow_surplus: bool = False,
 ) -> dict[int, int]:
-    """Match items of ``now`` to items of ``before``; return the index in ``before`` for indices in
-    ``now``.
+    """Match items by their keys; return indices of ``after``, each with its index in ``before``.
 
-    Keys are tried in order on items that are not ``paired`` yet. If ``now`` has more items with the
-    same key, all of them stay unmatched, because nothing tells which ones are new. With ``partly``,
-    only the surplus stays unmatched.
+    Keys are tried in order on items that are not ``paired`` yet. If ``after`` has more items with a
+    key than ``before``, all of them stay unmatched, because nothing tells which ones are new. With
+    ``allow_surplus``, only the surplus stays unmatched.
     """
     pairs = dict(paired or {})
     for key in keys:
-        had = _group_by_key(before, key, set(pairs.values()))
-        for kind, numbers in _group_by_key(now, key, pairs.keys()).items():
-            if partly or len(numbers) <= len(had[kind]):
-                pairs.update(zip(numbers, had[kind], strict=False))
+        before_by_key = _group_by_key(before, key, set(pairs.values()))
+        for kind, numbers in _group_by_key(after, key, pairs.keys()).items():
+            if allow_surplus or len(numbers) <= len(before_by_key[kind]):
+                pairs.update(zip(numbers, before_by_key[kind], strict=False))
     return pairs
 
 
 def _group_by_key(
-    items: Sequence[T], key: Key[T], without: Iterable[int]
+    items: Sequence[T], key: Key[T], excluded: Iterable[int]
 ) -> defaultdict[Hashable, list[int]]:
-    done = set(without)
-    kinds: defaultdict[Hashable, list[int]] = defaultdict(list)
+    skipped = set(excluded)
+    groups: defaultdict[Hashable, list[int]] = defaultdict(list)
     for number, item in enumerate(items):
-        if number not in done:
-            kinds[key(item)].append(number)
-    return kinds
+        if number not in skipped:
+            groups[key(item)].append(number)
+    return groups

@@ -63,7 +63,7 @@ async def look_up_pages(name: str, interpreter: Path, folder: Path) -> NamePages
 
     Raises:
         NoIndex: The engine cannot work, or did not write an index.
-        Unknown: The index does not have the name.
+        UnknownName: The index does not have the name.
     """
     index = await _load_index(interpreter, folder)
     found = (page_of(index, subject) for subject in look_up(index, name))

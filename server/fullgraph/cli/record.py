@@ -125,9 +125,10 @@ def _part_order(part: Path) -> tuple[int, ...]:
 
 
 def _merge_parts(file: Path, parts: Sequence[Path]) -> str:
-    """Merge parts into the recording; return why this failed, else empty.
+    """Merge parts into the recording; return the error, or an empty text.
 
-    The engine does this, because it can parse probes; it runs without the program's environment.
+    The engine's package merges them in a new process, because it can parse probes. The process does
+    not use the ``PYTHONPATH`` of the recorded program.
     """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     engine = _engine_folder()

@@ -126,9 +126,9 @@ async def reproduce_finding(
     again, it does so immediately.
 
     Raises:
-        Unreadable: The file cannot be read.
-        Unusable: The engine cannot work.
-        Nothing: The finding or the target does not exist.
+        UnreadableFile: The file cannot be read.
+        EngineUnusable: The engine cannot work.
+        NothingToReproduce: The finding or the target does not exist.
     """
     source = SourceFile(repro_request.place.file, Path.cwd() / repro_request.place.file, named=True)
     text = sources.read_source(source)
@@ -324,13 +324,13 @@ class _FindingSearch:
             names = listing([f"`{code}`" for code in codes_on_line])
             return f"A script of its own could not show {names} on {request.where}; {look}."
         what = f"`{request.code}`" if request.code else "finding"
-        some = filter(self._is_reproducible, self._merged_findings())
-        lines = sorted({item.finding.range.start.line + 1 for item in some})
+        reproducible_findings = filter(self._is_reproducible, self._merged_findings())
+        lines = sorted({item.finding.range.start.line + 1 for item in reproducible_findings})
         if not lines or not request.place.line:
             return f"There is no {what} in {file}; {look}."
-        shown = [str(line) for line in lines[:_MOST_LINES]]
+        numbers = [str(line) for line in lines[:_MOST_LINES]]
         more = f" and {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
-        known = f"{', '.join(shown)}{more}" if more else listing(shown)
+        known = f"{', '.join(numbers)}{more}" if more else listing(numbers)
         word = "line" if len(lines) == 1 else "lines"
         return f"There is no {what} on {request.where}, but on {word} {known}; {look}."
 

@@ -91,7 +91,7 @@ def read_events(path: Path) -> tuple[SavedEvents, ...]:
     """Read the events of a file that ``--save`` wrote.
 
     Raises:
-        Unreadable: The file does not contain saved events.
+        UnreadableFile: The file does not contain saved events.
     """
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
@@ -120,8 +120,8 @@ async def write_documents(
     """Trace the chosen targets and write a document about each.
 
     Raises:
-        Unreadable: The file cannot be read.
-        Unusable: The engine cannot work.
+        UnreadableFile: The file cannot be read.
+        EngineUnusable: The engine cannot work.
         NoTarget: The file does not have the target, or has a syntax error.
     """
     source = SourceFile(chosen.file, Path.cwd() / chosen.file, named=True)

@@ -63,26 +63,28 @@ def find_sources(
 ) -> FoundSources:
     """Find the files that ``paths`` name, each once; folders are walked in the order of names.
 
-    ``located`` maps a path to the place where it is read; ``root`` is such a place.
+    ``locate`` maps a path to the place where it is read; ``root`` is such a place.
     """
     files: dict[Path, SourceFile] = {}
     problems: list[str] = []
     remarks: list[str] = []
     excluded = GitIgnoreSpec.from_lines(exclude)
-    for given in paths:
-        path = (locate or absolute_path)(Path(given))
+    for path_text in paths:
+        path = (locate or absolute_path)(Path(path_text))
         try:
             if path.is_dir():
-                found = list(_walk_folder(path, Path(given), excluded, root))
+                found = list(_walk_folder(path, Path(path_text), excluded, root))
                 if not found:
-                    remarks.append(f"There are no Python files in {given} that are not ignored.")
+                    remarks.append(
+                        f"There are no Python files in {path_text} that are not ignored."
+                    )
             elif path.exists():
-                found = [SourceFile(given, path, named=True)]
+                found = [SourceFile(path_text, path, named=True)]
             else:
-                problems.append(f"{given} does not exist; check the path.")
+                problems.append(f"{path_text} does not exist; check the path.")
                 continue
         except OSError as error:
-            problems.append(f"Cannot read {given}: {error.strerror or error}.")
+            problems.append(f"Cannot read {path_text}: {error.strerror or error}.")
             continue
         for source in found:
             known = files.get(source.absolute)
@@ -95,7 +97,7 @@ def read_source(source: SourceFile) -> str:
     """Read a file, decoded as Python would.
 
     Raises:
-        Unreadable: The file cannot be read, or is not text.
+        UnreadableFile: The file cannot be read, or is not text.
     """
     try:
         state = source.absolute.stat()
@@ -122,7 +124,7 @@ def decode_source(data: bytes, path: str) -> str:
     """Decode bytes by their byte order mark or coding comment, else as UTF-8.
 
     Raises:
-        Unreadable: The bytes are not text in that encoding.
+        UnreadableFile: The bytes are not text in that encoding.
     """
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
@@ -175,7 +177,7 @@ class _IgnorePatterns:
 
 
 def _walk_folder(
-    top: Path, given: Path, excluded: GitIgnoreSpec, root: Path
+    top: Path, shown_folder: Path, excluded: GitIgnoreSpec, root: Path
 ) -> Iterator[SourceFile]:
     exclude = _IgnorePatterns(root, excluded)
 
@@ -203,7 +205,7 @@ def _walk_folder(
             elif entry.name.endswith(".py") and entry.is_file():
                 yield SourceFile(str(shown / entry.name), path, named=False)
 
-    yield from visit(top, given, _parent_patterns(top))
+    yield from visit(top, shown_folder, _parent_patterns(top))
 
 
 def _is_ignored(path: Path, is_folder: bool, ignores: tuple[_IgnorePatterns, ...]) -> bool:

@@ -15,7 +15,7 @@ from fullgraph_engine.protocol import TargetDone
 from fullgraph_engine.protocol.documents import DocumentKind
 
 _MOST_KEPT = 8
-"""Maximum number of cached documents; a cached document opens without another engine run."""
+"""Maximum number of cached documents, which can be opened without another engine run."""
 
 
 @dataclass(frozen=True)

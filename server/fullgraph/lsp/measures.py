@@ -56,12 +56,16 @@ class Measures:
                 await fixes.load()
                 from fullgraph.fixes.measuring import measured
 
-                return await measured(engine, request, reports, lambda name: bar.report(name, 0))
+                return await measured(
+                    engine, request, reports, lambda name: progress_bar.report(name, 0)
+                )
 
         def cancel_task() -> None:
             task.cancel()
 
-        bar = self._progress.start_job(f"Measuring {target or short_name(unit)}", cancel_task)
+        progress_bar = self._progress.start_job(
+            f"Measuring {target or short_name(unit)}", cancel_task
+        )
         task = asyncio.create_task(run_measurement())
         self._tasks[task] = unit.document.uri
         try:
@@ -69,7 +73,7 @@ class Measures:
         finally:
             task.cancel()
             del self._tasks[task]
-            bar.end()
+            progress_bar.end()
         if task.cancelled():
             return {"shown": False, "reason": "Cancelled."}
         return await self._documents.show_measured(unit, request.text, task.result())

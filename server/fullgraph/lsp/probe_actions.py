@@ -32,7 +32,7 @@ def probe_fixes(unit: Unit, params: types.CodeActionParams) -> Iterator[Fix]:
 
 
 def _complete_comment(document: Document, line: int, probe: str) -> TextEdit | None:
-    """Return an edit that completes a comment with constructor arguments only; None without one."""
+    """Return an edit that adds inputs to a comment with constructor arguments only; else None."""
     for comment in comments_of(document.positions, line):
         if comment.text.startswith("init(") and "#" not in comment.text:
             return TextEdit(comment.range(document.positions), probe)

@@ -22,7 +22,7 @@ REFRESH_PAUSE = 0.2
 """Minimum seconds between two requests to pull; each makes the client pull every open file."""
 
 _PAUSE_FACTOR = 4
-"""Factor between the time that building diagnostics took and the pause that follows."""
+"""Ratio of the pause after a publication to the time that building its diagnostics took."""
 
 
 class Publication:
@@ -31,7 +31,7 @@ class Publication:
     def __init__(self, connection: ClientConnection, session: Session) -> None:
         self._connection = connection
         self._session = session
-        self._cost = 0.0
+        self._build_seconds = 0.0
         self._due: dict[str, Unit] = {}
         self._pause_timer: asyncio.TimerHandle | None = None
         self._published: dict[str, tuple[int, str]] = {}
@@ -70,14 +70,14 @@ class Publication:
         began = time.perf_counter()
         diagnostics = self.diagnostics.for_unit(unit, self._session.documents())
         items = [self._connection.to_json_data(item) for item in diagnostics]
-        self._cost = time.perf_counter() - began
+        self._build_seconds = time.perf_counter() - began
         return items
 
     def _publish_due(self, *, final: bool = False) -> None:
         if self._pause_timer is not None:
             self._pause_timer.cancel()
         least = REFRESH_PAUSE if self._client.pull_diagnostics else PAUSE
-        pause = max(least, _PAUSE_FACTOR * self._cost)
+        pause = max(least, _PAUSE_FACTOR * self._build_seconds)
         self._pause_timer = asyncio.get_running_loop().call_later(pause, self._end_pause)
         due, self._due = self._due, {}
         if self._client.changed:

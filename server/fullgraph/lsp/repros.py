@@ -56,9 +56,9 @@ class Repros:
         Clients with a clipboard command get the text; for other clients it is saved as a file.
         """
         unit = self._session.units.get(uri)
-        made = self.jobs.at(unit.document.path) if unit is not None else None
-        if made is not None and "line" not in argument:
-            return await self._show_issue(made)
+        repro = self.jobs.at(unit.document.path) if unit is not None else None
+        if repro is not None and "line" not in argument:
+            return await self._show_issue(repro)
         if unit is None:
             raise JsonRpcInvalidParams("Name the file by its URI; it must be open and in Python.")
         wanted, item = find_wanted(unit, argument)
@@ -80,54 +80,54 @@ class Repros:
             self._connection.run_in_background(_wait_for_end(task))
             raise
 
-    async def _show_script(self, made: Made) -> dict[str, Any]:
-        outcome, kept = made.outcome, made.kept
+    async def _show_script(self, repro: Made) -> dict[str, Any]:
+        outcome, kept = repro.outcome, repro.kept
         answer: dict[str, Any] = {
             "verified": outcome.verified,
             "lines": outcome.found.lines if outcome.found is not None else None,
-            "reason": made.reason,
+            "reason": repro.reason,
         }
         if outcome.found is None:
             self._connection.show_message(
-                MessageLevel.WARNING, sentences("There is no repro", made.reason)
+                MessageLevel.WARNING, sentences("There is no repro", repro.reason)
             )
             return answer
-        words = sentences(outcome_words(outcome), made.reason)
+        words = sentences(outcome_words(outcome), repro.reason)
         if kept is not None and self._session.client.message_buttons:
             self._connection.run_in_background(
-                self._offer_script(kept.path, words, calm=not made.reason)
+                self._offer_script(kept.path, words, calm=not repro.reason)
             )
             return {**answer, "uri": kept.path.as_uri(), "shown": False}
         if kept is not None:
             uri: str | None = kept.path.as_uri()
             shown = await self._show_unfocused(kept.path.as_uri())
         else:
-            uri = await self._open_unsaved(f"{made.name}.py", outcome.found.script)
+            uri = await self._open_unsaved(f"{repro.name}.py", outcome.found.script)
             shown = uri is not None
             answer["text"] = outcome.found.script
         place = "" if shown or kept is None else f"It is in {kept.path}."
-        words = sentences(outcome_words(outcome), place, made.reason)
-        quiet = shown and not made.reason
+        words = sentences(outcome_words(outcome), place, repro.reason)
+        quiet = shown and not repro.reason
         if quiet:
             self._connection.log(f"{uri}: {words}")
         else:
             self._connection.show_message(
-                MessageLevel.WARNING if made.reason else MessageLevel.INFORMATION, words
+                MessageLevel.WARNING if repro.reason else MessageLevel.INFORMATION, words
             )
         return {**answer, "uri": uri, "shown": shown}
 
-    async def _show_issue(self, made: Made) -> dict[str, Any]:
-        if made.outcome.found is None:
+    async def _show_issue(self, repro: Made) -> dict[str, Any]:
+        if repro.outcome.found is None:
             self._connection.show_message(
-                MessageLevel.WARNING, sentences("There is no repro", made.reason)
+                MessageLevel.WARNING, sentences("There is no repro", repro.reason)
             )
-            return {"reason": made.reason}
-        text = issue_text(made.outcome)
-        answer: dict[str, Any] = {"text": text, "reason": made.reason}
+            return {"reason": repro.reason}
+        text = issue_text(repro.outcome)
+        answer: dict[str, Any] = {"text": text, "reason": repro.reason}
         if COPY_ISSUE in self._session.client.commands:
             return answer
-        folder = made.kept.path.parent if made.kept is not None else made.folder
-        name = made.kept.path.stem if made.kept is not None else made.name
+        folder = repro.kept.path.parent if repro.kept is not None else repro.folder
+        name = repro.kept.path.stem if repro.kept is not None else repro.name
         try:
             kept = keep(folder, name, ".md", text)
         except Unwritable as error:
@@ -198,7 +198,7 @@ async def _wait_for_end(task: asyncio.Task[Any]) -> None:
 
 
 def command_argument(unit: Unit, item: FileFinding) -> dict[str, Any]:
-    """Return the argument of a repro command for a finding, in positions of the client."""
+    """Describe a finding as the argument of a repro command, with positions of the client."""
     start = range_in(unit.document, item.finding.range).start
     return {
         "uri": unit.document.uri,

@@ -17,7 +17,7 @@ def cause_words(
 ) -> str:
     """Describe a cause: ``the call of `print```, ``line 12``.
 
-    ``line`` is the zero-based line of the finding; ``shown`` formats paths.
+    ``line`` is the zero-based line of the finding; ``format_path`` formats paths.
     """
     if cause.kind == "call":
         return f"the call of `{cause.function}`"

@@ -76,7 +76,7 @@ class _RunParts:
 
 
 class DocumentDraft:
-    """Collects the events of an analysis; the document can be built at any time."""
+    """A document about one target, built from the analysis events that it has received so far."""
 
     def __init__(self, kind: DocumentKind, target: str, text: str = "") -> None:
         self.kind: DocumentKind = kind

@@ -10,7 +10,7 @@ from fullgraph.render import cells
 from fullgraph.render.paint import Paint, Style
 from fullgraph_engine.protocol import Range, TextEdit
 
-# A range with more than ``_MOST`` lines is shown as its first ``_HEAD`` lines and its last line.
+# A range with more than _MOST_LINES lines is shown as its first lines and its last line.
 _MOST_FIRST_LINES = 4
 _MOST_LINES = 6
 
@@ -25,7 +25,7 @@ class _Row:
 
 
 class Excerpt:
-    """Draws excerpts whose margin fits every line number of one finding."""
+    """Draws source excerpts of one finding, with a margin that fits all its line numbers."""
 
     def __init__(self, paint: Paint, margin: int) -> None:
         self.paint = paint
@@ -97,8 +97,8 @@ class Excerpt:
         part = cells.crop(line, start, self.room)
         left = "…" if part.before else ""
         right = "…" if part.after else ""
-        shown = left + cells.printable(part.text) + right
-        yield _Row(number, ((None, shown),))
+        code = left + cells.printable(part.text) + right
+        yield _Row(number, ((None, code),))
         before = len(left) + cells.width(line[part.skipped : start])
         # An empty range gets one mark.
         marked = cells.width(line[start : min(end, part.skipped + len(part.text))])
@@ -133,14 +133,14 @@ class Excerpt:
         lead: tuple[Style | None, str] = (None, "  "),
     ) -> _Row:
         part = cells.crop(text.line(number), 0, self.room - 2)
-        shown = cells.printable(part.text).rstrip() + ("…" if part.after else "")
-        return _Row(number, ((lead, (None, shown)) if indented else ((None, shown),)))
+        code = cells.printable(part.text).rstrip() + ("…" if part.after else "")
+        return _Row(number, ((lead, (None, code)) if indented else ((None, code),)))
 
     def _changed_row(self, number: int, sign: str, line: str) -> _Row:
         part = cells.crop(line, 0, self.room - 2)
         style = Style.ADDED if sign == "+" else Style.REMOVED
-        shown = cells.printable(part.text).rstrip() + ("…" if part.after else "")
-        return _Row(number, ((style, shown),), sign)
+        code = cells.printable(part.text).rstrip() + ("…" if part.after else "")
+        return _Row(number, ((style, code),), sign)
 
     def _draw_row(self, row: _Row) -> str:
         number = "" if row.number is None else str(row.number + 1)

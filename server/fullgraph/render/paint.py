@@ -33,7 +33,7 @@ SEVERITY_STYLES = {
 
 @dataclass(frozen=True)
 class Paint:
-    """How text is displayed: with colors or without, and the columns of prose and of code lines."""
+    """Output style of a stream: colors or none, and the maximum columns of prose and of code."""
 
     color: bool = False
     width: int = 100

@@ -168,19 +168,19 @@ class _NoteLines:
 def _stack_lines(frames: tuple[Frame, ...], place: FindingFile, notes: _NoteLines) -> Iterator[str]:
     paint = notes.paint
     rows: list[str] = []
-    shown = fold_stack(frames)
+    folded = fold_stack(frames)
     # A single frame is the line in the excerpt.
-    for number, frame in enumerate(shown if len(shown) > 1 else ()):
+    for number, frame in enumerate(folded if len(folded) > 1 else ()):
         if isinstance(frame, FoldedFrames):
             words = f"{amount(frame.count, 'frame')} of {frame.package}"
             rows.append(paint(Style.DIM, f"... {words}"))
             continue
-        own = frame.path in (place.absolute, place.path)
-        line = _line_words(place, frame.line) if own else str(frame.line + 1)
+        in_same_file = frame.path in (place.absolute, place.path)
+        line = _line_words(place, frame.line) if in_same_file else str(frame.line + 1)
         where = f"{place.display_path(frame.path)}:{line}"
         head = f"{cells.printable(where)} in {cells.printable(frame.function)}"
         # The excerpt shows the code of the innermost frame, unless the frame is in another file.
-        repeated = number == len(shown) - 1 and frame.path == place.absolute
+        repeated = number == len(folded) - 1 and frame.path == place.absolute
         code = "" if repeated else cells.printable(_frame_source(frame, place).strip())
         rows.append(paint(Style.DIM, head) if is_library(frame.path) else head)
         if code:
@@ -206,9 +206,9 @@ def _related_lines(item: FileFinding, place: FindingFile, notes: _NoteLines) -> 
 
 def _related_place(related: Related, place: FindingFile) -> str:
     start = related.range.start
-    own = related.path in (place.absolute, place.path)
-    column = place.text.column(start) if own else start.byte
-    line = _line_words(place, start.line) if own else str(start.line + 1)
+    in_same_file = related.path in (place.absolute, place.path)
+    column = place.text.column(start) if in_same_file else start.byte
+    line = _line_words(place, start.line) if in_same_file else str(start.line + 1)
     return f"{place.display_path(related.path)}:{line}:{column + 1}"
 
 

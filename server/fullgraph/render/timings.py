@@ -48,9 +48,9 @@ def timings_document(path: str, timings: Sequence[Timings], *, current: bool) ->
     if not current:
         lines.append("The text was edited since.")
     lines += ["", timings_text(timings, path=path), ""]
-    there = {phase.phase for entry in timings for phase in entry.phases}
+    phases = {phase.phase for entry in timings for phase in entry.phases}
     lines += [
-        f"{phase + ':':<{_WIDTH}}{words}" for phase, words in _PHASES.items() if phase in there
+        f"{phase + ':':<{_WIDTH}}{words}" for phase, words in _PHASES.items() if phase in phases
     ]
     lines.append(f"{_RUNS + ':':<{_WIDTH}}the runs below, which may overlap")
     return "\n".join(lines) + "\n"
@@ -78,8 +78,8 @@ def _run_lines(entry: Timings, paint: Paint, path: str) -> list[str]:
         for phase in entry.phases
     ]
     if entry.run is None:
-        left = max(entry.seconds - sum(phase.seconds for phase in entry.phases), 0.0)
-        rows.append(f"  {_RUNS:<{_WIDTH}}{duration(left):>10}")
+        remainder = max(entry.seconds - sum(phase.seconds for phase in entry.phases), 0.0)
+        rows.append(f"  {_RUNS:<{_WIDTH}}{duration(remainder):>10}")
     rows += _frame_lines(entry, path)
     if entry.cache_misses is not None:
         missing = amount(entry.cache_misses, "operator call")

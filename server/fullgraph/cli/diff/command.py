@@ -59,7 +59,7 @@ class DiffOutput:
         """Check that the output file can be written, before minutes of work.
 
         Raises:
-            Unreadable: The file cannot be written.
+            UnreadableFile: The file cannot be written.
         """
         if self.file is not None:
             was_there = self.file.exists()
@@ -211,7 +211,7 @@ class _SidePlace:
         """Return where a path is on this side.
 
         Raises:
-            Unreadable: The path is outside of the repository.
+            UnreadableFile: The path is outside of the repository.
         """
         return absolute_path(path) if self.tree is None else self.tree.locate(path)
 

@@ -103,7 +103,7 @@ class RunDifference:
 
     @property
     def uncompared(self) -> bool:
-        """Whether only one side has the complete result."""
+        """Whether the runs could not be compared, because only one side has a complete result."""
         if self.old is None or self.new is None or self.uncomputed is not None:
             return self.uncomputed is not None
         return not self.traced and "traced" in (self.old.status, self.new.status)
@@ -115,7 +115,7 @@ class RunDifference:
         if old is None or new is None or not self.traced:
             return ()
         both = ((name, getattr(old, name), getattr(new, name)) for name in COUNTS)
-        return tuple((name, before, now) for name, before, now in both if before != now)
+        return tuple((name, before, after) for name, before, after in both if before != after)
 
     @property
     def differs(self) -> bool:
@@ -299,7 +299,7 @@ def code_family(code: str) -> str:
 
 @dataclass(frozen=True)
 class _FileSide:
-    """One side of a file; ``file`` is None if the side does not have it or did not check it."""
+    """A file on one side; ``file`` is None if the side does not have it or did not check it."""
 
     side: Side
     file: ReportedFile | None
@@ -421,12 +421,14 @@ class _FilePair:
 
     def compare_runs(self) -> Iterator[RunDifference]:
         old, new = self.old.targets, self.new.targets
-        pairs = match_items(old, new, _SAME_RUN, partly=True)
+        pairs = match_items(old, new, _SAME_RUN, allow_surplus=True)
         for number, run in enumerate(new):
             if number in pairs:
-                why = _uncomputed_if(self.old, self.old.partial_reason(run.name))
-                why = why or _uncomputed_if(self.new, self.new.partial_reason(run.name))
-                yield RunDifference(old[pairs[number]], run, why)
+                uncomputed = _uncomputed_if(self.old, self.old.partial_reason(run.name))
+                uncomputed = uncomputed or _uncomputed_if(
+                    self.new, self.new.partial_reason(run.name)
+                )
+                yield RunDifference(old[pairs[number]], run, uncomputed)
             else:
                 yield RunDifference(
                     None, run, _uncomputed_if(self.old, self.old.absent_reason(run.name))
@@ -451,9 +453,9 @@ class _FilePair:
             for number, finding in enumerate(old)
             if number not in pairs.values()
         ]
-        for now, before in pairs.items():
-            if _finding_facts(old[before]) != _finding_facts(new[now]):
-                found.append(FindingDifference("changed", old[before], new[now]))
+        for new_index, old_index in pairs.items():
+            if _finding_facts(old[old_index]) != _finding_facts(new[new_index]):
+                found.append(FindingDifference("changed", old[old_index], new[new_index]))
         return sorted(
             found, key=lambda finding: (finding.shown.line, finding.shown.character, finding.kind)
         )
@@ -495,9 +497,9 @@ class _FilePair:
 
 
 def _pair_traits(old: list[Trait], new: list[Trait]) -> dict[int, int]:
-    """Pair findings as a baseline does, then by equally good matches, then by other wordings."""
+    """Pair new findings with old ones: by exact matches first, then with other wording."""
     pairs = match_items(old, new, SAME)
-    return match_items(old, new, (*SAME, *_REWORDED), paired=pairs, partly=True)
+    return match_items(old, new, (*SAME, *_REWORDED), paired=pairs, allow_surplus=True)
 
 
 def _finding_facts(finding: ReportedFinding) -> tuple[object, ...]:

@@ -32,7 +32,7 @@ class CheckedOutTree:
         """Return where a path of the repository is in the checked-out tree.
 
         Raises:
-            Unreadable: The path is outside of the repository.
+            UnreadableFile: The path is outside of the repository.
         """
         for candidate in (absolute_path(path), path.resolve()):
             if candidate.is_relative_to(self.repository):
@@ -48,7 +48,7 @@ def check_out(revision: str, start: Path) -> Iterator[CheckedOutTree]:
     """Check out a revision of the repository that contains ``start``, until the end of the block.
 
     Raises:
-        Unreadable: git, the repository or the revision does not exist.
+        UnreadableFile: git, the repository or the revision does not exist.
     """
     top = _run_git(["rev-parse", "--show-toplevel"], start, f"{start} is in no git repository")
     repository = Path(top)
@@ -77,7 +77,7 @@ def _run_git(
     """Run git and return its output; ``failed`` is the message if it fails.
 
     Raises:
-        Unreadable: git was not found or failed.
+        UnreadableFile: git was not found or failed.
     """
     try:
         process = subprocess.run(

@@ -99,9 +99,9 @@ def run_words(run: RunDifference, target: TargetDifference) -> str:
         facts.append(f"inputs {old.inputs or 'none'} → {new.inputs or 'none'}")
     if old.mode != new.mode and run.traced:
         facts.append(f"{old.mode} → {new.mode}")
-    for name, before, now in run.counts:
+    for name, before, after in run.counts:
         facts.append(
-            f"{_COUNT_WORDS.get(name, name)} {_number_words(before)} → {_number_words(now)}"
+            f"{_COUNT_WORDS.get(name, name)} {_number_words(before)} → {_number_words(after)}"
         )
     if run.uncomputed is not None:
         facts.append(f"incomplete in {run.uncomputed.side}")

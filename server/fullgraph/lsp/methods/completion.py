@@ -83,13 +83,13 @@ class _CompletionList:
     def build_answer(self, offset: int) -> dict[str, Any]:
         edit = self._edit_range(offset)
         shared: dict[str, Any] = {}
-        own: dict[str, Any] | None = None
+        item_range: dict[str, Any] | None = None
         if "editRange" in self._client.completion_defaults:
             shared["editRange"] = edit
         else:
-            own = edit if "insert" in edit else {"range": edit}
+            item_range = edit if "insert" in edit else {"range": edit}
         items = [
-            self._completion_item(number, candidate, own)
+            self._completion_item(number, candidate, item_range)
             for number, candidate in enumerate(self._found.items)
         ]
         answer: dict[str, Any] = {"isIncomplete": not self._found.complete, "items": items}
@@ -116,7 +116,7 @@ class _CompletionList:
         return {"line": line, "character": character}
 
     def _completion_item(
-        self, number: int, candidate: CompletionCandidate, own: dict[str, Any] | None
+        self, number: int, candidate: CompletionCandidate, item_range: dict[str, Any] | None
     ) -> dict[str, Any]:
         client = self._client
         item: dict[str, Any] = {
@@ -124,8 +124,8 @@ class _CompletionList:
             "kind": _KINDS[candidate.kind].value,
             "sortText": f"{number:04}",
         }
-        if own is not None:
-            item["textEdit"] = {**own, "newText": candidate.label}
+        if item_range is not None:
+            item["textEdit"] = {**item_range, "newText": candidate.label}
         if candidate.filter:
             item["filterText"] = candidate.filter
         if candidate.deprecated:

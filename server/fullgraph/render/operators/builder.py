@@ -45,15 +45,15 @@ def page_of(index: OperatorIndex, subject: Subject, receiver: str = "") -> Opera
 
 
 def _name_page(index: OperatorIndex, subject: Subject, name: Name) -> OperatorPage:
-    display = _display_path(subject.path)
+    display_name = _display_path(subject.path)
     current = [signature for signature in name.signatures if not signature.deprecated]
     called = tuple(_called_overloads(index, current or name.signatures)) or tuple(
         _namesake_overloads(index, name)
     )
     base = [call for call in called if not is_out(call.overload)] or called
-    signatures = tuple(_signature_text(signature, display) for signature in current)
+    signatures = tuple(_signature_text(signature, display_name) for signature in current)
     if not signatures or name.kind == "property":
-        signatures = (_declaration_text(name, display),)
+        signatures = (_declaration_text(name, display_name),)
     remarks = []
     if name.deprecated:
         remarks.append(f"Deprecated: {name.deprecated}")
@@ -70,9 +70,9 @@ def _name_page(index: OperatorIndex, subject: Subject, name: Name) -> OperatorPa
         facts=facts_of(base),
         sections=non_empty(
             PageSection(
-                "Python", code=(f"{display}{name.python}",) if current and name.python else ()
+                "Python", code=(f"{display_name}{name.python}",) if current and name.python else ()
             ),
-            _deprecated_section(name.signatures, display),
+            _deprecated_section(name.signatures, display_name),
             sections.schemas_section(called),
             sections.aliasing_section(called),
             sections.kernels_section(called),
@@ -115,38 +115,38 @@ def _namesake_overloads(index: OperatorIndex, name: Name) -> Iterator[CalledOver
             yield CalledOverload(operator, overload)
 
 
-def _signature_text(signature: Signature, shown: str) -> str:
+def _signature_text(signature: Signature, display_name: str) -> str:
     if not signature.structure:
-        return label(signature, shown)[0]
-    text, _ = label(dataclasses.replace(signature, returns=()), shown)
+        return label(signature, display_name)[0]
+    text, _ = label(dataclasses.replace(signature, returns=()), display_name)
     fields = ", ".join(field.name for field in signature.returns)
     return f"{text} -> {signature.structure}({fields})"
 
 
-def _declaration_text(name: Name, shown: str) -> str:
+def _declaration_text(name: Name, display_name: str) -> str:
     """Return the declaration of a name without generated bindings."""
     if name.kind in ("function", "method"):
-        return f"{shown}{name.python or '(...)'}"
+        return f"{display_name}{name.python or '(...)'}"
     if name.kind == "property" and name.signatures:
-        return f"(property) {shown}: {returns_text(name.signatures[0].returns)}"
-    return f"({name.kind.replace('_', ' ')}) {shown}{name.python}"
+        return f"(property) {display_name}: {returns_text(name.signatures[0].returns)}"
+    return f"({name.kind.replace('_', ' ')}) {display_name}{name.python}"
 
 
-def _deprecated_section(signatures: Iterable[Signature], shown: str) -> PageSection:
+def _deprecated_section(signatures: Iterable[Signature], display_name: str) -> PageSection:
     old = [signature for signature in signatures if signature.deprecated]
     return PageSection(
         "Deprecated forms",
         items=tuple(
-            f"`{_without_types(signature, shown)}`"
+            f"`{_without_types(signature, display_name)}`"
             + (f": write `{signature.instead}`" if signature.instead else "")
             for signature in old
         ),
     )
 
 
-def _without_types(signature: Signature, shown: str) -> str:
+def _without_types(signature: Signature, display_name: str) -> str:
     bare = tuple(dataclasses.replace(p, type="", choices=()) for p in signature.parameters)
-    return label(dataclasses.replace(signature, parameters=bare, returns=()), shown)[0]
+    return label(dataclasses.replace(signature, parameters=bare, returns=()), display_name)[0]
 
 
 def _display_path(path: str) -> str:
@@ -206,13 +206,13 @@ def _parameter_page(page: OperatorPage, subject: Subject) -> OperatorPage | None
         texts = list(_parameter_declarations(page, wanted))
     if not texts:
         return None
-    shown = _display_path(page.path)
-    remarks = [f"A parameter of `{shown}`{_signature_numbers(current, found)}."]
+    display_name = _display_path(page.path)
+    remarks = [f"A parameter of `{display_name}`{_signature_numbers(current, found)}."]
     remarks += dict.fromkeys(words for _, p in found for words in _parameter_rules(p))
     documented = name.documented(wanted) if name is not None else ()
     if documented and not any(parameter.choices for _, parameter in found):
         remarks.append(f"Documented values: {listing(f'`{value}`' for value in documented)}.")
-    having = tuple(_signature_text(signature, shown) for signature, _ in found)
+    having = tuple(_signature_text(signature, display_name) for signature, _ in found)
     return OperatorPage(
         path=f"{page.path}({wanted})",
         kind="parameter",

@@ -46,10 +46,9 @@ def is_out(overload: Overload) -> bool:
 def group_overloads(
     overloads: Sequence[CalledOverload], key: Callable[[Overload], _Key]
 ) -> Iterator[tuple[str, _Key]]:
-    """Group overloads by ``key``, and yield a prefix with their names (```max.dim`: ``) and the
-    key.
+    """Group overloads by ``key``, and yield a prefix that names the overloads, and the key.
 
-    The prefix is empty if all overloads have the same key.
+    The prefix is ```max.dim`: ``; it is empty if all overloads have the same key.
     """
     groups: dict[_Key, list[CalledOverload]] = {}
     for called in overloads:

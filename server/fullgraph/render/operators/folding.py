@@ -40,8 +40,7 @@ def _fold_at_commas(line: str, width: int) -> list[str]:
 
 
 def _split_pieces(line: str) -> Iterator[str]:
-    """Yield the unbreakable pieces of a line: arguments with brackets, ``*`` with what follows
-    it."""
+    """Split a signature after each argument; ``*`` stays together with the next argument."""
     depth, start, quote = 0, 0, ""
     for place, char in enumerate(line):
         if quote:

@@ -60,8 +60,11 @@ DIFFERENTIABLE: dict[Differentiable, str] = {
 
 def sort_tags(tags: Iterable[str]) -> list[str]:
     """Return tags without repetitions, most important first; unknown tags come last."""
-    given = dict.fromkeys(tags)
-    return [*(tag for tag in TAGS if tag in given), *(tag for tag in given if tag not in TAGS)]
+    distinct = dict.fromkeys(tags)
+    return [
+        *(tag for tag in TAGS if tag in distinct),
+        *(tag for tag in distinct if tag not in TAGS),
+    ]
 
 
 def is_composite(overload: Overload) -> bool:
