@@ -31,7 +31,7 @@ marks: dict[str, Any] = {
     "mark_unbacked": torch._dynamo.decorators.mark_unbacked,
     "mark_static": torch._dynamo.mark_static,
 }
-"""What marks a dimension of a tensor, by name."""
+"""Functions that mark a dimension of a tensor, by name."""
 
 
 def times() -> dict[str, int]:
