@@ -28,22 +28,22 @@ WORDS: Mapping[str, str] = {
     "eval": "the module is in evaluation mode",
     "train": "the module is in training mode",
 }
-"""Words of a context that have no value, with what they mean."""
+"""Words of a context without a value, with their meaning."""
 
 KEYS: Mapping[str, str] = {
     "autocast": "the call is made in `torch.autocast` of this dtype; `bf16@cuda` names the device",
     "stance": "the call is made under this stance of `torch.compiler.set_stance`",
 }
-"""Words of a context that have a value, with what they mean."""
+"""Words of a context with a value, with their meaning."""
 
 CONFIG = "config."
-"""What names of settings of ``torch._dynamo.config`` begin with."""
+"""Prefix of the settings of ``torch._dynamo.config``."""
 
 GRADS: Mapping[str, str] = {
     "requires_grad": "the tensor requires grad, as a leaf",
     "grad_fn": "the tensor requires grad, as the result of an operation",
 }
-"""What may be said of a tensor's gradient behind it."""
+"""Words behind a tensor that requires grad, with their meaning."""
 
 MARKS: Mapping[str, str] = {
     "mark_dynamic": "dimensions marked with `torch._dynamo.mark_dynamic`",
@@ -51,4 +51,4 @@ MARKS: Mapping[str, str] = {
     "mark_unbacked": "dimensions marked with `torch._dynamo.decorators.mark_unbacked`",
     "mark_static": "dimensions marked with `torch._dynamo.mark_static`",
 }
-"""Functions that mark dimensions of a tensor, as they may stand behind it."""
+"""Words behind a tensor with marked dimensions, with the functions that mark them."""

@@ -21,7 +21,7 @@ _CONFLICT = ("<<<<<<< ", ">>>>>>> ")
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """A call of the same object behind the first one, of another kind than those before it."""
+    """A further call of a recorded object, of another kind than the calls before."""
 
     forward: str
     training: bool = True

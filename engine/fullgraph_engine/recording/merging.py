@@ -29,7 +29,7 @@ MOST_CALLS = 8
 """So many kinds of calls of one class are kept."""
 
 MOST_STEPS = 4
-"""Maximum number of calls of one object that are kept in their order."""
+"""Maximum number of calls of one object in a recorded sequence."""
 
 _NAMES = ("s", "t", "u", "v", "w", "x", "y", "z", "m", "n", "p", "q", "r")
 
@@ -66,7 +66,7 @@ def _united(old: str, new: str) -> str:
 
 
 def without_covered(calls: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
-    """The calls without those that others make as a step or at their beginning."""
+    """Return the calls, except the ones that a recorded sequence of calls repeats."""
     kinds = {_kind(call): call for call in calls}
     covered: set[tuple[object, ...]] = set()
     for kind, call in kinds.items():

@@ -74,7 +74,7 @@ class _Due:
 
 
 class _Kind(NamedTuple):
-    """What calls have in common that differ in nothing but sizes and numbers."""
+    """A group of calls that differ only in sizes and numbers."""
 
     init: str
     forward: str
@@ -111,7 +111,7 @@ class _Watched:
         return RecordedClass(self.kind.__name__, *self.signatures, calls, left_out)
 
     def follows(self, module: Any, kind: _Kind) -> bool:
-        """Note the kind of a call of an object; whether that was called in no such order yet."""
+        """Note the kind of a call of an object. Whether the order of its calls is new."""
         key, orders = id(module), self.orders
         if key not in orders:
             orders[key] = (weakref.ref(module, lambda _: orders.pop(key, None)), [])
@@ -127,7 +127,7 @@ class _Watched:
         return True
 
     def sequence(self, order: tuple[_Kind, ...]) -> RecordedCall | None:
-        """The calls of an order as one; None where they are known of different objects."""
+        """Return the calls of an order as one, or None if their constructors' arguments differ."""
         first, *further = [self.calls[kind] for kind in order]
         if any(call.init != first.init for call in further):
             return None
@@ -305,7 +305,7 @@ def _parameters(module: Any) -> str:
 
 
 def _context() -> str:
-    """``no_grad, autocast=bf16@cuda``: the modes and settings that are not the default ones."""
+    """Return the modes and settings that differ from the default, in notation."""
     settings = tuple(ambient.changed_settings().items())
     context = CallContext.current()
     return replace(context, stance=ambient.stance(), settings=settings).text

@@ -156,8 +156,7 @@ Value = Union[TensorText, Constant, SizeText, Sequence, Mapping, Reference]
 
 @dataclass(frozen=True)
 class FurtherCall:
-    """A call of the same object behind the first one of a probe. ``method`` is empty where it is
-    that of the first call."""
+    """A further call of the object of a probe. An empty ``method`` is the first call's method."""
 
     inputs: Arguments
     method: str = ""
@@ -334,7 +333,7 @@ class _Reader:
         return token.kind == "name" and token.text == word and self.is_operator("(", self.peek())
 
     def _ends_arguments(self) -> bool:
-        """Whether what stands here is behind arguments that have no brackets."""
+        """Whether arguments without brackets end here."""
         return self._starts("under") or (self.token.kind == "name" and self.token.text == "then")
 
     def _starts_calls(self) -> bool:
@@ -575,7 +574,7 @@ class _Reader:
         return made
 
     def _with_facts(self, tensor: TensorText) -> TensorText:
-        """The tensor with what stands in the brackets behind it."""
+        """Return the tensor with the facts from the brackets behind it."""
         while not self._closes(")"):
             word = self.token
             if word.text in GRADS:
@@ -894,7 +893,7 @@ def show(notation: Notation) -> str:
 
 
 def show_further(call: FurtherCall, method: str = "") -> str:
-    """``then forward(f32[5, 16])``; ``method`` is that of the first call."""
+    """Return ``then forward(f32[5, 16])``. ``method`` belongs to the first call."""
     inputs, called = show_arguments(call.inputs), call.method or method
     text = f"then {called}({inputs})" if called else f"then {inputs}"
     return text + (f" under({call.context.text})" if call.context != CallContext() else "")

@@ -52,11 +52,11 @@ class FurtherCall:
     dynamic: tuple[Dynamic, ...]
     context: CallContext
     method: str = ""
-    """Its name where it is another one than that of the first call."""
+    """Name of the method, if it differs from the method of the first call."""
 
     @contextlib.contextmanager
     def enter(self) -> Iterator[None]:
-        """Run the block in the modes of the call; that of the module stays."""
+        """Run the block in the modes of the call. Leave the module in its mode at the end."""
         switch_mode(self.function, self.context)
         with self.context.enter():
             yield
@@ -99,7 +99,7 @@ class Call:
     then: tuple[FurtherCall, ...] = ()
     """Calls of the same object, made in this order behind the first one."""
     is_stated: bool = False
-    """Its inputs are those of a text, which says of tensors whether they require grad."""
+    """Whether the inputs come from notation, which states whether tensors require grad."""
 
     @property
     def inputs(self) -> str:
@@ -109,7 +109,7 @@ class Call:
 
     @property
     def all_dynamic(self) -> tuple[Dynamic, ...]:
-        """The symbolic dimensions of the first call and of those behind it."""
+        """Symbolic dimensions of all calls."""
         return (*self.dynamic, *(wish for one in self.then for wish in one.dynamic))
 
 

@@ -400,7 +400,7 @@ def _show_tensor(tensor: torch.Tensor, names: dict[tuple[int, int], str]) -> str
 
 
 def _facts(tensor: torch.Tensor, symbolic: AnySet[int]) -> list[str]:
-    """What is said in brackets behind a tensor. Symbolic dimensions are marked in any case."""
+    """Return the words for the brackets behind a tensor, without marks of symbolic dimensions."""
     import torch
 
     facts = []

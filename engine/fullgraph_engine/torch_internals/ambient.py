@@ -1,4 +1,4 @@
-"""What a running program has asked of Dynamo, read without importing anything of torch."""
+"""Reading the state that a program has set in Dynamo, without importing torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MARKS = {
 """Attributes of a tensor with the dimensions that were marked, by the function that marks them."""
 
 _UNSAID = frozenset({"disable"})
-"""Settings that are part of how a program is recorded."""
+"""Settings that ``fullgraph record`` itself changes."""
 
 
 def marked_dimensions(tensor: Any) -> dict[str, tuple[int, ...]]:
@@ -31,7 +31,7 @@ def stance() -> str:
 
 
 def changed_settings() -> dict[str, bool | int | float | str | None]:
-    """Return the plain settings of Dynamo that are not as torch has them by default."""
+    """Return the plain settings of Dynamo that differ from their default."""
     config: Any = sys.modules.get("torch._dynamo.config")
     is_default = getattr(config, "_is_default", None)
     if is_default is None:

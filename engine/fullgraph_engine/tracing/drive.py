@@ -57,7 +57,7 @@ def fake_mode() -> RunTensorMode:
 
 
 class FurtherCall(Protocol):
-    """A call of the same object behind the first one."""
+    """A further call of the object that is traced."""
 
     @property
     def function(self) -> Callable[..., Any]: ...

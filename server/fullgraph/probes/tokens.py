@@ -55,7 +55,7 @@ ALIASES: Mapping[str, str] = {
 
 DEVICES = ("cpu", "cuda", "mps", "xpu", "meta")
 TENSOR = "]"
-"""What stands before the brackets that say more about a tensor."""
+"""Name of the brackets behind a tensor."""
 
 CONSTANTS = ("True", "False", "None", "inf", "nan")
 
