@@ -308,7 +308,7 @@ class _Attempt:
                 if mode is not None:
                     mode.restart(turned)
                     mode.real_follows = self.auto
-                    self._truths = mode.truths
+                    self._truths = mode.bool_choices
                 built = self._build()
                 if built is None:
                     return
@@ -320,11 +320,11 @@ class _Attempt:
                 training = bool(getattr(call.function, "training", False))
                 self._doubtful = call.is_doubtful
                 recording = self._trace(call, mode)
-                if recording.failure is None or mode is None or not mode.truths or not left:
+                if recording.failure is None or mode is None or not mode.bool_choices or not left:
                     break
                 # A chosen truth led into the exception: that says nothing about the program, so
                 # take the other way at the last one that was not turned yet.
-                untried = [number for number in mode.truths if number not in turned]
+                untried = [number for number in mode.bool_choices if number not in turned]
                 if not untried:
                     break
                 turned = frozenset(n for n in turned if n < untried[-1]) | {untried[-1]}
@@ -339,7 +339,7 @@ class _Attempt:
             self.recording, self._call = recording, call
             self._training = training
             self.lines = recording.lines
-            self._read = mode is None or mode.read
+            self._read = mode is None or mode.has_read_kept_value
             self._report_recording(recording)
             if recording.failure is None:
                 self.finished = True
@@ -393,7 +393,7 @@ class _Attempt:
         self.asked_dynamic = bool(call.all_dynamic)
         if mode is not None:
             mode.prefer_real = self.auto and self._could_be_real(call)
-            mode.read = False
+            mode.has_read_kept_value = False
         wanted = self.asked_dynamic or self.names_sizes
         with self._written() as witness, explanations.taping(wanted) as self._tapes:
             self.watch.enter("trace")
@@ -551,7 +551,7 @@ class _Attempt:
         with tracing.tensor_mode(self.fake) as mode:
             if mode is not None:
                 mode.restart()
-                mode.answer = policy
+                mode.override_choice = policy
             try:
                 call = altered(self.tracee.call(), path)
             except BaseException as error:

@@ -424,7 +424,7 @@ def _call_of_snapshot(target: Target, number: int) -> Call | None:
     if _used or here is None or (here.target, here.number) != (target, number):
         return None
     mode = tracing.fake_mode() if fake else None
-    if fake != (here.oracle is not None) or (mode is not None and mode.turned):
+    if fake != (here.oracle is not None) or (mode is not None and mode.inverted_choices):
         return None
     _used = True
     if mode is not None and here.oracle is not None:

@@ -48,7 +48,9 @@ def of_snapshot(snapshot: Snapshot, namespace: dict[str, Any]) -> GivenCall | No
         walk.add((call.function, call.args, call.kwargs, call.init, call.is_doubtful))
         walk.add(call.context.text)
         if oracle is not None:
-            walk.add((oracle.answers, oracle.truths, bytes(oracle.numbers.tolist())))
+            walk.add(
+                (oracle.choice_count, oracle.bool_choices, bytes(oracle.generator_state.tolist()))
+            )
         state = snapshot.random_state
         walk.add((bytes(state.torch.tolist()), repr(state.python), repr(state.numpy)))
         walk.add_globals()

@@ -97,7 +97,7 @@ def parse_report(args: tuple[Any, ...], kwargs: dict[str, Any]) -> BreakReport:
 
 
 def leaves_breaks_unreported() -> bool:
-    """Whether the installed torch leaves breaks that it cannot resume from unreported."""
+    """Whether the installed torch does not report graph breaks that it cannot resume from."""
     return LOG_BREAK.find_spelling() == LOG_BREAK.spellings[1]
 
 

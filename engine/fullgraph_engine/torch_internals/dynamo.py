@@ -49,7 +49,7 @@ def phase_times_since(before: dict[str, int]) -> tuple[DynamoTime, ...]:
         for name, seconds in _seconds_by_phase.items()
         if len(seconds) > before.get(name, 0)
     ]
-    return tuple(sorted(found, key=lambda one: -one.seconds))
+    return tuple(sorted(found, key=lambda phase: -phase.seconds))
 
 
 def dynamic_dimensions(tensor: torch.Tensor) -> tuple[int, ...]:

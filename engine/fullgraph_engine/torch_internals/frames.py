@@ -172,7 +172,7 @@ def find_translator(frame: FrameType | None) -> Any:
 
 def is_skip_without_ops(reason: str) -> bool:
     """Whether Dynamo skipped a frame because it found nothing to put into a graph."""
-    return any(words in reason for words in _NO_OPS)
+    return any(phrase in reason for phrase in _NO_OPS)
 
 
 def is_skip_after_break(reason: str) -> bool:

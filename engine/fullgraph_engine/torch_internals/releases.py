@@ -4,8 +4,7 @@ from __future__ import annotations
 
 OLDEST = (2, 8)
 NEWEST_TESTED = (2, 15)
-"""Newest release that was tested. Newer ones are checked by the same program at start and called
-untested."""
+"""Newest tested release. A newer one must pass the same self-check and is reported as untested."""
 
 
 def parse_release(version: str) -> tuple[int, int]:

@@ -9,8 +9,8 @@ registers a copy for CUDA whose current device is ``cuda:0``.
 
 ``c10/core/impl/DeviceGuardImplInterface.h`` defines the layout. The registry is an exported array
 of pointers, indexed by device type. The table of virtual functions begins with destructors (two or
-none), then ``type``, ``exchangeDevice`` and ``getDevice``. :func:`pretend` does not rely on the
-number of destructors: it calls the entries to find ``type``.
+none), then ``type``, ``exchangeDevice`` and ``getDevice``. :func:`install_cuda_guard` does not rely
+on the number of destructors: it calls the entries to find ``type``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _requested = False
 
 
 def is_needed() -> bool:
-    """Whether fake CUDA tensors fail on this torch without :func:`pretend`."""
+    """Whether fake CUDA tensors fail on this torch without :func:`install_cuda_guard`."""
     from ..torch_internals import fake_tensors
 
     return not fake_tensors.provides_cuda_guard()

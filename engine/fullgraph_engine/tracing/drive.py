@@ -171,26 +171,26 @@ def failure_of(error: BaseException) -> Failure:
     )
     cause = getattr(error, "inner_exception", None) or error
     # Dynamo turns some breaks into an error with the same text.
-    broken = error.__context__
+    context = error.__context__
     chain: tuple[Cause, ...] = ()
-    if broken is not None and getattr(broken, "_fullgraph_cause", None) is not None:
+    if context is not None and getattr(context, "_fullgraph_cause", None) is not None:
         if isinstance(error, TorchRuntimeError):
-            # An operator failed on fake tensors: the error of that operator says the most.
-            cause = getattr(broken, "_fullgraph_source", None) or cause
-            chain = causes.cause_chain(broken)
+            # An operator failed on fake tensors: report the operator's own error.
+            cause = getattr(context, "_fullgraph_source", None) or cause
+            chain = causes.cause_chain(context)
         elif isinstance(error, UncapturedHigherOrderOpError):
-            chain = causes.cause_chain(broken)
+            chain = causes.cause_chain(context)
     elif isinstance(error, TorchRuntimeError):
         # Up to torch 2.10 Dynamo raises this error without a break.
         cause = error.__cause__ or getattr(error.__context__, "__cause__", None) or cause
     original = causes.find_operator_error(error)
     if original is not None:
         cause, chain = original, (causes.parse_message(error),)
-    words = _strip_tracer_stack(cause)
+    message = _strip_tracer_stack(cause)
     return Failure(
         "tracer" if in_tracer else "eager",
         type(cause).__name__,
-        words.partition(" Got graph break/error:")[0] if chain else words,
+        message.partition(" Got graph break/error:")[0] if chain else message,
         stacks.join_stacks(live, traced),
         chain,
         str(getattr(error, "_hop_name", "")),
@@ -405,7 +405,7 @@ def _start_autograd() -> None:
     forks.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a driver may say why it finds none
+        warnings.simplefilter("ignore")  # a driver may warn that it does not find a device
         torch.ones((), requires_grad=True).backward()
 
 

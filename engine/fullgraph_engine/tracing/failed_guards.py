@@ -130,8 +130,8 @@ class _FailedGuardSearch:
             return
         stack = stacks.merge_resumed(stacks.stack_of_summary(getattr(info, "user_stack", None)))
         for part in info.verbose_code_parts[:1]:
-            words = _expression(part)
-            self._add("other", "CHECK", "", words, stack=stack)
+            expression = _strip_comment(part)
+            self._add("other", "CHECK", "", expression, stack=stack)
 
     # -- one guard ----------------------------------------------------------------------------
 
@@ -143,69 +143,84 @@ class _FailedGuardSearch:
         except Exception:  # the guard does not support a value of this type
             return True
         parts = leaf.verbose_code_parts()
-        words = _expression(parts[0]) if parts else kind
-        stack = self._find_stack(kind, source, words)
+        expression = _strip_comment(parts[0]) if parts else kind
+        stack = self._find_stack(kind, source, expression)
         if kind == "TENSOR_MATCH":
-            self._add_tensor_differences(source, value, words, stack)
+            self._add_tensor_differences(source, value, expression, stack)
         elif kind == "LAMBDA_GUARD" and len(parts) > 1:
             for part in parts:
                 self._check_condition(leaf, part)
         elif kind == "GLOBAL_STATE":
             changed = _changed_state(leaf, value)
-            self._add("mode", kind, "", words, detail=changed, stack=stack)
+            self._add("mode", kind, "", expression, detail=changed, stack=stack)
         else:
             family = _FAMILIES.get(kind, "other")
-            if kind == "LAMBDA_GUARD" and ".size()" not in words and ".stride()" not in words:
+            if (
+                kind == "LAMBDA_GUARD"
+                and ".size()" not in expression
+                and ".stride()" not in expression
+            ):
                 family = "other"
-            was, now = _expected_and_actual(kind, words, value)
-            self._add(family, kind, source, words, was=was, now=now, stack=stack)
+            was, now = _expected_and_actual(kind, expression, value)
+            self._add(family, kind, source, expression, was=was, now=now, stack=stack)
         return False
 
     def _add_missing_value(self, manager: Any, source: str) -> None:
         leaves = manager.get_leaf_guards()
         parts = leaves[0].verbose_code_parts() if leaves else []
         if parts:
-            words = _expression(parts[0])
-            stack = self._find_stack(type(leaves[0]).__name__, source, words)
-            self._add("structure", "MISSING", source, words, now="missing", stack=stack)
+            expression = _strip_comment(parts[0])
+            stack = self._find_stack(type(leaves[0]).__name__, source, expression)
+            self._add("structure", "MISSING", source, expression, now="missing", stack=stack)
 
     def _check_condition(self, leaf: Any, part: str) -> None:
-        words = _expression(part)
-        if words in self._expressions:
+        expression = _strip_comment(part)
+        if expression in self._expressions:
             return
-        self._expressions.add(words)
+        self._expressions.add(expression)
         try:
-            holds = eval(words, self._scope)
+            holds = eval(expression, self._scope)
         except Exception:  # the condition uses a value that fails its own guard
             return
         if holds is False or isinstance(holds, str):
-            stack = self._find_stack(type(leaf).__name__, "", words)
-            of_tensor = ".size()" in words or ".stride()" in words
+            stack = self._find_stack(type(leaf).__name__, "", expression)
+            of_tensor = ".size()" in expression or ".stride()" in expression
             family: GuardFamily = "size" if of_tensor else "value"
-            source, was = _parse_equality(words)
+            source, was = _parse_equality(expression)
             now = str(eval(source, self._scope)) if source else ""
-            self._add(family, "SHAPE_ENV", source, words, was=was, now=now, stack=stack)
+            self._add(family, "SHAPE_ENV", source, expression, was=was, now=now, stack=stack)
 
-    def _add_tensor_differences(self, source: str, value: Any, words: str, stack: Stack) -> None:
-        match = _TENSOR_CHECK.search(words)
+    def _add_tensor_differences(
+        self, source: str, value: Any, expression: str, stack: Stack
+    ) -> None:
+        match = _TENSOR_CHECK.search(expression)
         if not isinstance(value, torch.Tensor) or match is None:
             now = type(value).__name__
-            self._add("type", "TENSOR_MATCH", source, words, was="Tensor", now=now, stack=stack)
+            self._add(
+                "type", "TENSOR_MATCH", source, expression, was="Tensor", now=now, stack=stack
+            )
             return
         differences = list(_differences(match, value))
         for family, detail, was, now in differences:
             self._add(
-                family, "TENSOR_MATCH", source, words, detail=detail, was=was, now=now, stack=stack
+                family,
+                "TENSOR_MATCH",
+                source,
+                expression,
+                detail=detail,
+                was=was,
+                now=now,
+                stack=stack,
             )
         if not differences:
-            self._add("tensor", "TENSOR_MATCH", source, words, detail="keys", stack=stack)
+            self._add("tensor", "TENSOR_MATCH", source, expression, detail="keys", stack=stack)
 
     def _add(
         self,
         family: GuardFamily,
         kind: str,
         source: str,
-        words: str,
+        expression: str,
         *,
         detail: str = "",
         was: str = "",
@@ -213,21 +228,21 @@ class _FailedGuardSearch:
         stack: Stack = (),
     ) -> None:
         self.found.append(
-            FailedGuard(self._compiled, family, kind, source, words, detail, was, now, stack)
+            FailedGuard(self._compiled, family, kind, source, expression, detail, was, now, stack)
         )
 
     # -- stacks of guards ---------------------------------------------------------------------
 
-    def _find_stack(self, kind: str, source: str, words: str) -> Stack:
+    def _find_stack(self, kind: str, source: str, text: str) -> Stack:
         """Return the stack at which Dynamo created a guard; empty if it was not recorded."""
         if self._origins is None:
             guards: tuple[Guard, ...] = getattr(self._manager, "_fullgraph_guards", ())
             self._origins = {}
             for guard in guards:
                 for expression in ("", *guard.expressions):
-                    key = guard.kind, guard.source, _expression(expression)
+                    key = guard.kind, guard.source, _strip_comment(expression)
                     self._origins.setdefault(key, guard.stack)
-        found = self._origins.get((kind, source, words))
+        found = self._origins.get((kind, source, text))
         return found if found else self._origins.get((kind, source, ""), ())
 
 
@@ -239,7 +254,7 @@ def _child_managers(manager: Any) -> Iterator[Any]:
     yield from manager.get_child_managers() if pairs is None else ()
 
 
-def _expression(part: str) -> str:
+def _strip_comment(part: str) -> str:
     """Return a guard's expression without the comment and hint that Dynamo appends."""
     words = part.partition("  # ")[0]
     return words.partition(" (HINT: ")[0].strip()
@@ -247,33 +262,32 @@ def _expression(part: str) -> str:
 
 def _changed_state(leaf: Any, value: Any) -> str:
     try:
-        (words,) = leaf.check_verbose(value).verbose_code_parts
+        (text,) = leaf.check_verbose(value).verbose_code_parts
     except Exception:
         return ""
-    return str(words).rpartition("changed:")[2].strip()
+    return str(text).rpartition("changed:")[2].strip()
 
 
-def _expected_and_actual(kind: str, words: str, value: Any) -> tuple[str, str]:
+def _expected_and_actual(kind: str, expression: str, value: Any) -> tuple[str, str]:
     """Return the expected and the actual value of a guard; a value without a short form is
     empty."""
-    _, equals, expected = words.rpartition(" == ")
+    _, equals, expected = expression.rpartition(" == ")
     if kind in ("LENGTH_CHECK", "DICT_LENGTH", "TUPLE_ITERATOR_LEN"):
         if not equals:
-            expected = "not empty" if not words.startswith("not ") else "0"
+            expected = "not empty" if not expression.startswith("not ") else "0"
         try:
             return expected, str(len(value))
         except Exception:
             return expected, ""
     if kind in ("TYPE_MATCH", "NONE_MATCH", "NOT_NONE"):
-        found = re.search(r"type=<class '(?:.*\.)?(\w+)'>", words)
+        found = re.search(r"type=<class '(?:.*\.)?(\w+)'>", expression)
         was = found[1] if found else "None" if kind == "NONE_MATCH" else "not None"
         return ("None" if was == "NoneType" else was), _type_text(value)
     if kind in ("EQUALS_MATCH", "TRUE_MATCH", "FALSE_MATCH"):
         return _shorten(expected) if equals else "", _repr_if_safe(value)
     if kind == "MAPPING_KEYS_MATCH":
-        return "", _shorten(", ".join(_repr_if_safe(key) for key in value)) if _is_mapping(
-            value
-        ) else ""
+        is_mapping = hasattr(value, "keys")
+        return "", _shorten(", ".join(map(_repr_if_safe, value))) if is_mapping else ""
     return "", ""
 
 
@@ -286,10 +300,6 @@ def _parse_equality(condition: str) -> tuple[str, str]:
         case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant() as constant]):
             return ast.unparse(left), ast.unparse(constant)
     return "", ""
-
-
-def _is_mapping(value: Any) -> bool:
-    return hasattr(value, "keys")
 
 
 def _type_text(value: Any) -> str:
@@ -310,8 +320,8 @@ def _repr_if_safe(value: Any) -> str:
     return ""
 
 
-def _shorten(words: str) -> str:
-    return words if len(words) <= 60 else words[:57] + "…"
+def _shorten(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "…"
 
 
 _Difference = tuple[GuardFamily, str, str, str]
@@ -345,6 +355,6 @@ def _differences(expected: re.Match[str], value: torch.Tensor) -> Iterable[_Diff
             yield "tensor", f"stride {axis}", str(stride), str(now)
 
 
-def _parse_numbers(words: str) -> list[int | None]:
-    parts = [part.strip() for part in words.split(",") if part.strip()]
+def _parse_numbers(text: str) -> list[int | None]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
     return [int(part) if re.fullmatch(r"-?\d+", part) else None for part in parts]

@@ -21,7 +21,7 @@ _MAX_DISTANCE = 256
 class SizeBounds:
     """The sizes from ``low`` to ``high``, both included, for which a guard on a symbol holds.
 
-    ``size`` is the symbol's size in this run. ``place`` is the code location (``SLoc``) of the
+    ``size`` is the symbol's size in this run. ``location`` is the code location (``SLoc``) of the
     guard.
     """
 

@@ -24,8 +24,8 @@ class LineRecorder:
     def __init__(self, instructions: InstructionListeners) -> None:
         self._file = instructions.file
         instructions.listen_before(dis.opmap, self._note_instruction)
-        self._traced: set[_Place] = set()
-        self._entered: set[_Place] = set()
+        self._traced: set[_CodePlace] = set()
+        self._entered: set[_CodePlace] = set()
         self._known_codes: set[types.CodeType] = set()
         self._reads_mode = False
 
@@ -59,11 +59,11 @@ class LineRecorder:
         )
 
 
-_Place = tuple[int, int, int, int]
+_CodePlace = tuple[int, int, int, int]
 """One-based first line, one-based last line and columns in bytes; columns are -1 if unknown."""
 
 
-def instruction_places(code: types.CodeType) -> set[_Place]:
+def instruction_places(code: types.CodeType) -> set[_CodePlace]:
     """Return the source ranges of a function's instructions; nested functions are not included.
 
     Instructions without columns or with an empty range only set up the function and are left out.
@@ -96,13 +96,13 @@ def last_instruction_range(code: types.CodeType) -> Range:
 
 def _make_place(
     line: int, end_line: int | None, column: int | None, end_column: int | None
-) -> _Place:
+) -> _CodePlace:
     if end_line is None or column is None or end_column is None:
         return line, line, -1, -1
     return line, end_line, column, end_column
 
 
-def _place_range(place: _Place) -> Range:
+def _place_range(place: _CodePlace) -> Range:
     line, end_line, column, end_column = place
     if column < 0:
         column = end_column = 0

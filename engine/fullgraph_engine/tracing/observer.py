@@ -17,7 +17,8 @@ class Witness(Protocol):
     def enter_frame(self, frame: int, code: types.CodeType) -> None: ...
 
     def capture_graph(self, graph: Graph, module: Any) -> None:
-        """Receive a graph before the backend does: the record and the ``GraphModule``."""
+        """Receive a graph before the backend gets it: its record and its
+        ``torch.fx.GraphModule``."""
 
     def observe_break(self, record: Break) -> None: ...
 

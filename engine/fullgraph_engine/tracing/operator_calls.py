@@ -60,11 +60,13 @@ def _wrap_make_entry(original: Callable[..., Any]) -> Callable[..., Any]:
             name = fake_cache.operator_name(func)
             if name:
                 try:
-                    plain = [_describe_argument(value) for value in args]
-                    named = {word: _describe_argument(value) for word, value in kwargs.items()}
+                    described_args = [_describe_argument(value) for value in args]
+                    described_kwargs = {
+                        keyword: _describe_argument(value) for keyword, value in kwargs.items()
+                    }
                 except _NotDescribable:
                     return entry
-                _calls.append((mode, name, plain, named, key, entry))
+                _calls.append((mode, name, described_args, described_kwargs, key, entry))
         return entry
 
     return _make_cache_entry
@@ -117,13 +119,13 @@ def _describe_tensor(value: Any) -> list[Any]:
     return [dtype, sizes, strides, offset, size, str(value.device), value.requires_grad]
 
 
-# -- in the process that later runs are forked off -----------------------------------------------
+# -- in the process that forks later runs ---------------------------------------------------------
 
 
 _rules_snapshot: fake_cache.FakeRulesSnapshot | None = None
 """Snapshot of the fake tensor rules under which the entries of :data:`_kept` were made."""
 _repeated_digests: set[str] = set()
-"""Digests of the calls that were repeated, successful or not."""
+"""Digests of the operator calls that this process has tried to repeat."""
 _kept_keys: set[Any] = set()
 
 
@@ -136,23 +138,23 @@ def repeat_calls(packed: str) -> Iterator[None]:
     drop_outdated_entries()  # code imported since then may have changed a rule
     try:
         settings, calls = json.loads(packed)
-        wanted = {str(call[-1]) for call in calls}
+        run_digests = {str(call[-1]) for call in calls}
         steps = [call for call in calls if call[-1] not in _repeated_digests]
         modes = [fake_cache.make_mode(mode_settings) for mode_settings in settings]
     except Exception:  # user code may have produced the text
         return
-    _repeated_digests.update(wanted)
+    _repeated_digests.update(run_digests)
     rules = _rules_snapshot = _rules_snapshot or fake_cache.FakeRulesSnapshot()
     for number, name, args, kwargs, _ in steps:
         if len(_kept_keys) >= _MAX_KEPT_ENTRIES:
             return
         with contextlib.suppress(Exception):
             rules.add_operator(operator := fake_cache.find_operator(name))
-            _repeat_call(modes[number], operator, args, kwargs, wanted)
+            _repeat_call(modes[number], operator, args, kwargs, run_digests)
         yield
 
 
-def _repeat_call(mode: Any, operator: Any, args: Any, kwargs: Any, wanted: set[str]) -> None:
+def _repeat_call(mode: Any, operator: Any, args: Any, kwargs: Any, run_digests: set[str]) -> None:
     cache = fake_cache.cache_entries()
     before = len(cache)
     torch_state, python_state = torch.get_rng_state(), random.getstate()
@@ -173,7 +175,7 @@ def _repeat_call(mode: Any, operator: Any, args: Any, kwargs: Any, wanted: set[s
         random.setstate(python_state)
         for key in list(cache)[before:]:  # new ones are last
             # Do not keep an entry whose call warned: a later run must emit the warning itself.
-            if not shown_warnings and _entry_digest(key, cache[key]) in wanted:
+            if not shown_warnings and _entry_digest(key, cache[key]) in run_digests:
                 _kept_keys.add(key)
             else:
                 del cache[key]

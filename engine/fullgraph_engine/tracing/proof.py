@@ -220,10 +220,10 @@ def installation_digest() -> str:
     compared by size and modification time, because users patch torch by hand.
     """
     digest = hashlib.blake2b(digest_size=12)
-    own = Path(__file__).parents[1]
+    engine_folder = Path(__file__).parents[1]
     files = [
-        *sorted(own.glob("torch_internals/*.py")),
-        *sorted(own.glob("tracing/*.py")),
+        *sorted(engine_folder.glob("torch_internals/*.py")),
+        *sorted(engine_folder.glob("tracing/*.py")),
         *sorted(Path(torch.__file__).parent.glob("_dynamo/**/*.py")),
         Path(torch.__file__).with_name("version.py"),
         Path(torch.__file__).parent / "fx" / "experimental" / "symbolic_shapes.py",

@@ -199,8 +199,8 @@ class Recorder:
         self._last_skip = reason
         breaks = self.recording.breaks
         if frames.is_skip_after_break(reason) and breaks and breaks[-1].frame == self.frame:
-            words = reason.partition("\n")[0]
-            chain = (*breaks[-1].causes, Cause("graph break in loop", words))
+            first_line = reason.partition("\n")[0]
+            chain = (*breaks[-1].causes, Cause("graph break in loop", first_line))
             breaks[-1] = dataclasses.replace(breaks[-1], outcome="frame-skipped", causes=chain)
             if self.on_break is not None:
                 self.on_break(breaks[-1])
@@ -239,7 +239,7 @@ class Recorder:
             first = causes.cause_chain(error)[0]
             reason = f"{first.kind}: {first.explanation}" if first.explanation else first.kind
         if stacks.is_torch(code.co_filename):
-            return  # hundreds a run, and none of them the user's
+            return  # torch's own functions cause hundreds of skips per run
         name = frames.original_name(code.co_name)
         skip = Skip(
             code.co_filename,
@@ -264,9 +264,11 @@ class Recorder:
                 self.witness.capture_graph(graph, module)
         self._record_limits(shape_env)
         for item in deferred_asserts(shape_env):
-            words = str(item.expr)
-            stack = self._assert_stacks.get((id(shape_env), words), ())
-            self.recording.asserts.append(RuntimeAssert(self.frame, words, str(item.msg), stack))
+            expression = str(item.expr)
+            stack = self._assert_stacks.get((id(shape_env), expression), ())
+            self.recording.asserts.append(
+                RuntimeAssert(self.frame, expression, str(item.msg), stack)
+            )
 
     def _record_limits(self, shape_env: Any) -> None:
         for bounds in limits.find_bounds(shape_env):

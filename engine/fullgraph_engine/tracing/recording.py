@@ -153,7 +153,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Specialization:
-    """A symbol that became a constant."""
+    """A symbol that Dynamo specialized to a constant, with Dynamo's reason."""
 
     frame: int
     symbol: str
@@ -165,7 +165,7 @@ class Specialization:
 
 @dataclass(frozen=True)
 class Limit:
-    """A symbol that a condition limits to sizes from ``low`` to ``high``, both included.
+    """A symbol whose size a condition limits to the range from ``low`` to ``high``, both included.
 
     ``size`` is the symbol's size in this run.
     """
@@ -414,7 +414,8 @@ class Recording:
     """Kinds of values in the file being checked, each place once per kind."""
     shapes: list[ShapedPlace] = field(default_factory=list)
     shapes_left_out: int = 0
-    """Number of values that exceeded the limit per frame."""
+    """Number of values that were dropped because their frame had too many
+    (``shapes_seen.MAX_ENTRIES``)."""
     lines: TracedLines = TracedLines()
     failure: Failure | None = None
     losses: list[str] = field(default_factory=list)

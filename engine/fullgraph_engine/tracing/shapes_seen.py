@@ -47,7 +47,7 @@ MAX_ENTRIES = 200_000
 """Maximum number of values kept per attempt at a frame."""
 _MAX_TEXT_LENGTH = 40
 
-_Place = tuple[ShapeRole, Any, int, str, str, int]
+_ValuePlace = tuple[ShapeRole, Any, int, str, str, int]
 """Role, bytecode position, line, variable name, function name and first line of the function."""
 
 
@@ -55,7 +55,7 @@ class _FrameAttempt:
     """Values seen since Dynamo last started to trace a frame."""
 
     def __init__(self, variables: Any = None) -> None:
-        self.entries: list[tuple[_Place, Content]] = []
+        self.entries: list[tuple[_ValuePlace, Content]] = []
         self.names = FrameNames(variables)
         self.graph = 0
 
@@ -68,8 +68,8 @@ class ShapeRecorder:
         self._attempts: dict[int, _FrameAttempt] = {}
         self._current = _FrameAttempt()
         self._failed_attempt: _FrameAttempt | None = None
-        self._places: dict[_Place, dict[ShapeSeen, list[Any]]] = {}
-        self._left_out: dict[_Place, int] = {}
+        self._places: dict[_ValuePlace, dict[ShapeSeen, list[Any]]] = {}
+        self._left_out: dict[_ValuePlace, int] = {}
         self._names = SizeNames()
         instructions.listen_before(STORES, self._record_assignment)
         instructions.listen_before(("RETURN_VALUE",), self._record_return)
@@ -287,7 +287,9 @@ class ShapeRecorder:
         return ShapeSeen(kind, text, "" if concrete == text else concrete, source=source)
 
 
-def _make_place(place: _Place, found: dict[ShapeSeen, list[Any]], left_out: int) -> ShapedPlace:
+def _make_place(
+    place: _ValuePlace, found: dict[ShapeSeen, list[Any]], left_out: int
+) -> ShapedPlace:
     role, position, line, name, function, first = place
     start = end = None
     if position is not None and position.lineno and position.end_lineno:

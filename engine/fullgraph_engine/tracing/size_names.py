@@ -56,7 +56,7 @@ class SizeNames:
         return ""
 
     def format_size(self, frame: FrameNames, size: Any) -> str:
-        """Format a size or number as a probe would write it."""
+        """Format a size or number with the names that the user knows, such as ``2*batch``."""
         text = str(size)
         if isinstance(size, int):
             return text
@@ -80,11 +80,11 @@ class SizeNames:
         known = self._generated_names.get(key)
         if known is None:
             letter = symbol.rstrip("0123456789")
-            taken = {*self._generated_names.values()}
+            used_names = {*self._generated_names.values()}
             for _, names in self._user_names.values():
-                taken.update(names.values())
+                used_names.update(names.values())
             number = 0
-            while f"{letter}{number}" in taken:
+            while f"{letter}{number}" in used_names:
                 number += 1
             known = self._generated_names[key] = f"{letter}{number}"
             if not source:

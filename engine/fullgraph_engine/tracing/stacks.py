@@ -47,8 +47,8 @@ def make_frame(code: types.CodeType, line: int | None, positions: Any) -> Frame:
 
 
 RawStack = tuple[tuple[types.CodeType, Any, Any], ...]
-"""Code object, line and bytecode position per frame, innermost first. Conversion is lazy, because
-most stacks are never needed."""
+"""An unconverted stack, innermost frame first: code object, line and bytecode position per frame.
+Most stacks are recorded but never converted to :class:`Frame` objects."""
 
 
 def raw_stack_of_translator(translator: Any) -> RawStack:

@@ -79,23 +79,24 @@ class ValueNeeded(BaseException):
 class ChosenState:
     """A snapshot of the values that a mode has chosen so far, from which it can continue."""
 
-    answers: int
-    truths: tuple[int, ...]
-    numbers: torch.Tensor
+    choice_count: int
+    bool_choices: tuple[int, ...]
+    generator_state: torch.Tensor
     reads_by_place: Counter[Any]
 
 
 class RunTensorMode(FakeTensorMode):
-    """The fake tensor mode that is active for the whole of a run.
+    """The fake tensor mode that is active during a run.
 
     - ``on_chosen`` is called with every value that was chosen.
     - ``prefer_real``: raise :class:`ValueNeeded` at the first value to choose.
     - ``real_follows``: a run with real tensors would follow after :class:`ValueNeeded`.
-    - ``turned``: numbers of the choices that are True; a chosen bool is False otherwise. A place
-      that reads very many values gets the opposite, because a loop may wait for it.
-    - ``answer`` may replace a chosen bool or number; its first argument is the user's innermost
-      frame that reads the value.
-    - ``read``: the program has read a value that a fake tensor had kept.
+    - ``inverted_choices``: numbers of the choices that are True; a chosen bool is False otherwise.
+      A place that reads very many values gets the opposite, because a loop may wait for it.
+    - ``bool_choices``: numbers of the choices so far that were a bool.
+    - ``override_choice`` may replace a chosen bool or number; its first argument is the user's
+      innermost frame that reads the value.
+    - ``has_read_kept_value``: the program has read a value that a fake tensor had kept.
     - ``keeps_dynamic``: mark dimensions that eager code derives from a marked dimension as dynamic
       too. Otherwise the next graph would take them for constants.
     """
@@ -110,12 +111,12 @@ class RunTensorMode(FakeTensorMode):
         self.on_chosen: Callable[[ChosenValue], None] | None = None
         self.prefer_real = False
         self.real_follows = True
-        self.turned: frozenset[int] = frozenset()
-        self.truths: list[int] = []
-        self.answer: Callable[[Frame | None, float], float] | None = None
-        self.read = False
+        self.inverted_choices: frozenset[int] = frozenset()
+        self.bool_choices: list[int] = []
+        self.override_choice: Callable[[Frame | None, float], float] | None = None
+        self.has_read_kept_value = False
         self.keeps_dynamic = False
-        self._answers = 0
+        self._choice_count = 0
         self._reads_by_place: Counter[Any] = Counter()
         """Number of values that each place (code and instruction) has read."""
         self._generator = torch.Generator().manual_seed(0)
@@ -125,27 +126,29 @@ class RunTensorMode(FakeTensorMode):
         mixed."""
         return self
 
-    def restart(self, turned: frozenset[int] = frozenset()) -> None:
+    def restart(self, inverted_choices: frozenset[int] = frozenset()) -> None:
         """Start over, so that the same reads get the same values, except for the choices to invert.
 
-        ``turned`` are the numbers of earlier choices of a bool (see ``truths``) that become True.
+        ``inverted_choices`` are the numbers of earlier bool choices that become True.
         """
-        self.turned, self.truths, self._answers = turned, [], 0
+        self.inverted_choices, self.bool_choices, self._choice_count = inverted_choices, [], 0
         self._reads_by_place.clear()
-        self.answer = None
+        self.override_choice = None
         self._generator.manual_seed(0)
 
     @property
     def oracle(self) -> ChosenState:
         numbers = self._generator.get_state()
-        return ChosenState(self._answers, tuple(self.truths), numbers, self._reads_by_place.copy())
+        return ChosenState(
+            self._choice_count, tuple(self.bool_choices), numbers, self._reads_by_place.copy()
+        )
 
     @oracle.setter
     def oracle(self, before: ChosenState) -> None:
         """Continue from a snapshot."""
-        self._answers, self.truths = before.answers, list(before.truths)
+        self._choice_count, self.bool_choices = before.choice_count, list(before.bool_choices)
         self._reads_by_place = before.reads_by_place.copy()
-        self._generator.set_state(before.numbers)
+        self._generator.set_state(before.generator_state)
 
     def may_turn_const(self, t: torch.Tensor) -> bool:
         return (
@@ -174,7 +177,7 @@ class RunTensorMode(FakeTensorMode):
                 raise
             return answer
         if type(out) in (bool, int, float):
-            self.read = True
+            self.has_read_kept_value = True
         if name in _UNINITIALIZED:
             self._drop_constants((out,))
         elif name in _FACTORIES and isinstance(out, FakeTensor) and out.constant is None:
@@ -240,11 +243,11 @@ class RunTensorMode(FakeTensorMode):
         is_scalar = type(out) in (bool, int, float)
         if is_scalar:
             out = self._choose_scalar(out)
-        self._answers += 1
+        self._choice_count += 1
         if self.on_chosen is not None and not initializing:
             stack = stacks.caller_stack(None)
-            if is_scalar and self.answer is not None:
-                out = self.answer(stacks.innermost_user_frame(stack), out)
+            if is_scalar and self.override_choice is not None:
+                out = self.override_choice(stacks.innermost_user_frame(stack), out)
             shown = out if not isinstance(out, torch.Tensor) else f"{out.numel()} elements"
             answer = out if is_scalar else None
             self.on_chosen(ChosenValue(str(func), str(shown)[:80], stack, answer))
@@ -252,8 +255,12 @@ class RunTensorMode(FakeTensorMode):
         def make_fake(value: Any) -> Any:
             if not isinstance(value, torch.Tensor):
                 return value
-            made = self.from_tensor(value)
-            return made.to(device) if device is not None and device != made.device else made
+            converted = self.from_tensor(value)
+            return (
+                converted.to(device)
+                if device is not None and device != converted.device
+                else converted
+            )
 
         return pytree.tree_map(make_fake, out)
 
@@ -271,9 +278,9 @@ class RunTensorMode(FakeTensorMode):
         if type(out) is not bool:
             return type(out)(extra_reads % 2 * _LARGE_NUMBER) if extra_reads else out
         # Most bools that code reads are checks whether something is wrong, so the default is False.
-        truth = self._answers in self.turned
-        self.truths.append(self._answers)
-        return truth is not bool(extra_reads)
+        default = self._choice_count in self.inverted_choices
+        self.bool_choices.append(self._choice_count)
+        return default is not bool(extra_reads)
 
     def _generate_data(self, tensor: FakeTensor) -> torch.Tensor:
         """Generate values for the shape and dtype of a fake tensor, the same in every run."""
@@ -304,11 +311,7 @@ def _keep_dynamic(inputs: Any, outputs: Any) -> None:
                     dynamo.mark_dynamic(value, dim)
 
 
-class _NoAnswer:
-    pass
-
-
-_NO_ANSWER = _NoAnswer()
+_NO_ANSWER = object()
 
 
 def _schema_name(func: Any) -> str:

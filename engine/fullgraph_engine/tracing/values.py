@@ -13,7 +13,8 @@ from .instructions import InstructionListeners
 from .recording import Local, Receiver
 
 _LOADS = ("LOAD_ATTR", "LOAD_METHOD") if HAS_COLUMNS else ()
-"""Instructions with an object on top of the stack and the columns of the attribute."""
+"""Instructions that load an attribute: they have the object on top of the stack, and its
+columns."""
 STORES = ("STORE_FAST", "STORE_DEREF")
 
 

@@ -54,8 +54,12 @@ def variable_kind(variable: Any) -> SeenKind | None:
         known = _kind_by_class[kind] = kind_of_class(kind)
     if known != "lazy":
         return known
-    made = realized_variable(variable)
-    return kind_of_value(vars(variable)["_cache"].value) if made is None else variable_kind(made)
+    realized = realized_variable(variable)
+    return (
+        kind_of_value(vars(variable)["_cache"].value)
+        if realized is None
+        else variable_kind(realized)
+    )
 
 
 def realized_variable(variable: Any) -> Any:

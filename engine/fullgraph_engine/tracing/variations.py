@@ -58,8 +58,8 @@ class Inputs:
         self._given = len(self.leaves)
         self.left_out = [
             name
-            for name, one in parameters.items()
-            if one.default is None and (tree.get(name) is None)
+            for name, parameter in parameters.items()
+            if parameter.default is None and (tree.get(name) is None)
         ]
         """Names of parameters whose default is None and whose value in this call is None too."""
         for name, parameter in parameters.items():
@@ -100,7 +100,7 @@ class Inputs:
                 arguments[self.leaves[number].name] = values[number]
         bound = inspect.BoundArguments(
             self._bound.signature,
-            # In the order of the signature, which positions follow from.
+            # Positional arguments follow the order of the signature.
             {
                 name: arguments[name]
                 for name in self._bound.signature.parameters
@@ -123,9 +123,11 @@ def replace_arguments(
     """
     called = function.forward if isinstance(function, torch.nn.Module) else function
     bound = inspect.signature(called).bind(*args, **kwargs)
-    given = {**bound.arguments, **values}
-    # In the order of the signature, which positions follow from.
-    bound.arguments = {name: given[name] for name in bound.signature.parameters if name in given}
+    arguments = {**bound.arguments, **values}
+    # Positional arguments follow the order of the signature.
+    bound.arguments = {
+        name: arguments[name] for name in bound.signature.parameters if name in arguments
+    }
     return bound.args, bound.kwargs
 
 
