@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fullgraph.engines import Engine, EngineListener, EngineState, sentences
 from fullgraph.operators.index import OperatorIndex
-from fullgraph.operators.lookup import look_up, nearest
+from fullgraph.operators.lookup import look_up, nearest_names
 from fullgraph.render.json import VERSION, dump
 from fullgraph.render.operators import OperatorPage, page_json, page_of, page_text
 from fullgraph.render.paint import PLAIN, Paint, Style
@@ -70,7 +70,7 @@ async def pages_of(written: str, interpreter: Path, folder: Path) -> Pages:
     pages = tuple(page for page in found if page is not None)
     if pages:
         return Pages(written, index, pages)
-    like = nearest(index, written)
+    like = nearest_names(index, written)
     version = f" {index.header.torch}" if index.header.torch else ""
     unknown = f"torch{version} has no name or operator `{written}`"
     raise Unknown(f"{unknown}; is it {_either(like)}?" if like else f"{unknown}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fullgraph.domain.phrases import listing
-from fullgraph.operators.schema import Argument, Result, Schema
+from fullgraph.operators.schema import Schema, SchemaArgument, SchemaResult
 
 
 def aliasing(schema: Schema, *, composite: bool) -> str:
@@ -18,7 +18,7 @@ def aliasing(schema: Schema, *, composite: bool) -> str:
 
 
 def _all(schema: Schema, composite: bool) -> Iterator[str]:
-    written = [argument for argument in schema.arguments if argument.written]
+    written = [argument for argument in schema.arguments if argument.is_written]
     returned = [
         argument for argument in written if any(_is(result, argument) for result in schema.results)
     ]
@@ -38,34 +38,34 @@ def _all(schema: Schema, composite: bool) -> Iterator[str]:
 def _views(schema: Schema, composite: bool) -> Iterator[str]:
     for place, result in enumerate(schema.results):
         alias = result.alias
-        if alias is None or alias.write:
+        if alias is None or alias.is_write:
             continue
         name = _result(schema, place)
-        if "*" in alias.before:
+        if "*" in alias.before_set:
             yield f"{name} may share memory with any of the arguments"
             continue
-        bases = [a for a in schema.arguments if a.alias is not None and not a.written]
-        bases = [a for a in bases if a.alias and set(a.alias.before) & set(alias.before)]
+        bases = [a for a in schema.arguments if a.alias is not None and not a.is_written]
+        bases = [a for a in bases if a.alias and set(a.alias.before_set) & set(alias.before_set)]
         if bases:
-            subject = f"each tensor of {name}" if alias.elements else name
+            subject = f"each tensor of {name}" if alias.of_elements else name
             of = _arguments(bases)
             view = f"may be {of} or a view of it" if composite else f"is a view of {of}"
             yield f"{subject} {view}"
 
 
-def _is(result: Result, argument: Argument) -> bool:
+def _is(result: SchemaResult, argument: SchemaArgument) -> bool:
     alias, own = result.alias, argument.alias
-    return alias is not None and own is not None and alias.write and own.shares(alias)
+    return alias is not None and own is not None and alias.is_write and own.may_share_memory(alias)
 
 
-def _arguments(arguments: list[Argument]) -> str:
+def _arguments(arguments: list[SchemaArgument]) -> str:
     return listing(
         f"the tensors in `{argument.name}`" if "[" in argument.type else f"`{argument.name}`"
         for argument in arguments
     )
 
 
-def _are(arguments: list[Argument]) -> str:
+def _are(arguments: list[SchemaArgument]) -> str:
     one = len(arguments) == 1 and "[" not in arguments[0].type
     return "is" if one else "are"
 

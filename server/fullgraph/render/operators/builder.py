@@ -8,7 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from fullgraph.domain.phrases import amount, listing
 from fullgraph.operators.index import OperatorIndex
-from fullgraph.operators.signature_text import annotation, label, parameter_text, returns_text
+from fullgraph.operators.signature_text import (
+    parameter_annotation,
+    parameter_text,
+    returns_text,
+    signature_label,
+)
 from fullgraph.operators.subject import Subject
 from fullgraph.render.operators import sections
 from fullgraph.render.operators.facts import facts_of, is_out
@@ -111,8 +116,8 @@ def _namesake(index: OperatorIndex, name: Name) -> Iterator[Called]:
 
 def _signature(signature: Signature, shown: str) -> str:
     if not signature.structure:
-        return label(signature, shown)[0]
-    text, _ = label(dataclasses.replace(signature, returns=()), shown)
+        return signature_label(signature, shown)[0]
+    text, _ = signature_label(dataclasses.replace(signature, returns=()), shown)
     fields = ", ".join(field.name for field in signature.returns)
     return f"{text} -> {signature.structure}({fields})"
 
@@ -140,7 +145,7 @@ def _deprecated(signatures: Iterable[Signature], shown: str) -> Section:
 
 def _without_types(signature: Signature, shown: str) -> str:
     bare = tuple(dataclasses.replace(p, type="", choices=()) for p in signature.parameters)
-    return label(dataclasses.replace(signature, parameters=bare, returns=()), shown)[0]
+    return signature_label(dataclasses.replace(signature, parameters=bare, returns=()), shown)[0]
 
 
 def _shown(path: str) -> str:
@@ -267,7 +272,7 @@ def _rules(parameter: Parameter) -> Iterator[str]:
         yield f"A single number stands for a list of {parameter.size} of it."
     if parameter.choices:
         yield f"One of {listing(f'`{choice}`' for choice in parameter.choices)}."
-    elif not annotation(parameter):
+    elif not parameter_annotation(parameter):
         yield "Its type is not known."
 
 

@@ -37,7 +37,7 @@ def schema_of(overload: Overload) -> Schema | None:
 def is_out(overload: Overload) -> bool:
     """Whether it is the variant that writes its results where the caller says."""
     schema = schema_of(overload)
-    return schema is not None and any(a.written and a.keyword_only for a in schema.arguments)
+    return schema is not None and any(a.is_written and a.keyword_only for a in schema.arguments)
 
 
 def grouped(
@@ -98,9 +98,9 @@ def _memory(overload: Overload) -> Iterator[Fact]:
     schema = schema_of(overload)
     if schema is None:
         return
-    written = [f"`{argument.name}`" for argument in schema.arguments if argument.written]
+    written = [f"`{argument.name}`" for argument in schema.arguments if argument.is_written]
     if written:
         yield Fact(f"writes to {listing(written)}")
-    if any(result.alias is not None and not result.alias.write for result in schema.results):
+    if any(result.alias is not None and not result.alias.is_write for result in schema.results):
         implicit = "CompositeImplicitAutograd" in overload.kernels
         yield Fact("may give a view" if implicit else "gives a view")

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from fullgraph.operators.index import OperatorIndex
-from fullgraph.operators.schema import Argument, Schema, SchemaError, parse_schema
+from fullgraph.operators.schema import Schema, SchemaArgument, SchemaError, parse_schema
 from fullgraph.operators.schema_string import SchemaString
 from fullgraph.operators.subject import Subject
 from fullgraph.render.operators.aliasing import aliasing
@@ -79,11 +79,11 @@ def _arguments(schema: Schema) -> Section:
     return Section("Arguments", items=tuple(_argument(one) for one in schema.arguments))
 
 
-def _argument(argument: Argument) -> str:
+def _argument(argument: SchemaArgument) -> str:
     return f"`{argument.name}`: {', '.join(_words(argument))}"
 
 
-def _words(argument: Argument) -> Iterator[str]:
+def _words(argument: SchemaArgument) -> Iterator[str]:
     yield f"`{argument.type}`"
     if argument.type.endswith("?"):
         yield "may be `None`"
@@ -91,7 +91,7 @@ def _words(argument: Argument) -> Iterator[str]:
         yield f"`{argument.default}` if not given"
     if argument.keyword_only:
         yield "by keyword only"
-    if argument.written:
+    if argument.is_written:
         yield "written to"
 
 
