@@ -77,8 +77,8 @@ def main(arguments: list) -> int:  # type: ignore[type-arg]
         if wanted and not options["--pipeline"]:
             # Before the rest is loaded, which takes longer than to find this.
             installed = import_module(_ENGINE + ".operators.stages").InstalledOperators
-            found = installed.found(options["--yaml"])
-            kept = found.kept() if found is not None else None
+            found = installed.find_installed(options["--yaml"])
+            kept = found.cached_index() if found is not None else None
             if kept is not None:
                 say("IndexWritten", path=str(kept), complete=True)
                 indexed = True

@@ -9,8 +9,13 @@ from typing import Any
 
 import pytest
 
-from fullgraph_engine.operators import cache, stages
-from fullgraph_engine.operators.cache import Cache, Installation, installation, user_folder
+from fullgraph_engine.operators import cache, sources, stages
+from fullgraph_engine.operators.cache import (
+    IndexCache,
+    Installation,
+    find_installation,
+    user_cache_folder,
+)
 from fullgraph_engine.protocol import Event, IndexWritten, Log, Ready
 from fullgraph_engine.protocol.operators import INDEX_FORMAT, Name, encode_index, entry_of
 
@@ -21,13 +26,13 @@ def content(*, complete: bool = True) -> bytes:
 
 
 def test_what_was_written_is_found(tmp_path: Path) -> None:
-    kept = Cache("key", tmp_path / "new" / "folder")
-    assert kept.found() is None
+    kept = IndexCache("key", tmp_path / "new" / "folder")
+    assert kept.find_complete() is None
     path = kept.write(content())
-    assert kept.found() == path
+    assert kept.find_complete() == path
     assert path.read_bytes() == content()
     assert list(path.parent.iterdir()) == [path]
-    assert Cache("other", tmp_path / "new" / "folder").found() is None
+    assert IndexCache("other", tmp_path / "new" / "folder").find_complete() is None
 
 
 @pytest.mark.parametrize(
@@ -44,17 +49,17 @@ def test_what_was_written_is_found(tmp_path: Path) -> None:
     ],
 )
 def test_a_broken_file_counts_as_none(tmp_path: Path, broken: bytes) -> None:
-    kept = Cache("key", tmp_path)
+    kept = IndexCache("key", tmp_path)
     kept.path.write_bytes(broken)
-    assert kept.found() is None
+    assert kept.find_complete() is None
     kept.write(content())
-    assert kept.found() is not None
+    assert kept.find_complete() is not None
 
 
 def test_a_file_that_cannot_be_written_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = Cache("key", tmp_path)
+    kept = IndexCache("key", tmp_path)
     kept.write(content())
 
     def full(self: Path, target: Path) -> None:
@@ -69,10 +74,10 @@ def test_a_file_that_cannot_be_written_leaves_nothing(
 def test_only_the_last_few_are_kept(tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("mine")
     for number in range(12):
-        path = Cache(f"key{number}", tmp_path).write(content())
+        path = IndexCache(f"key{number}", tmp_path).write(content())
         os.utime(path, (number, number))
-    assert Cache("key4", tmp_path).found() is not None  # used, so it is kept next time
-    Cache("last", tmp_path).write(content())
+    assert IndexCache("key4", tmp_path).find_complete() is not None  # used, so it is kept next time
+    IndexCache("last", tmp_path).write(content())
     left = sorted(path.stem for path in tmp_path.glob("*.index"))
     assert left == sorted(["last", "key4", *(f"key{number}" for number in range(6, 12))])
     assert (tmp_path / "note.txt").exists()
@@ -94,32 +99,32 @@ def fake_torch(folder: Path, *, yaml: str = "- func: f() -> ()\n") -> Installati
 def test_the_key_follows_what_the_index_is_made_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = fake_torch(tmp_path).key()
-    assert fake_torch(tmp_path).key() == first
-    assert fake_torch(tmp_path, yaml="- func: g() -> ()\n").key() != first
-    assert Installation(tmp_path / "torch", None, "", True).key() != first
+    first = fake_torch(tmp_path).cache_key()
+    assert fake_torch(tmp_path).cache_key() == first
+    assert fake_torch(tmp_path, yaml="- func: g() -> ()\n").cache_key() != first
+    assert Installation(tmp_path / "torch", None, "", True).cache_key() != first
     here = fake_torch(tmp_path)
-    without_parser = Installation(here.torch, here.packaged, here.version, False)
-    assert without_parser.key() != first
+    without_parser = Installation(here.torch, here.yaml_folder, here.version, False)
+    assert without_parser.cache_key() != first
     assert not without_parser.readable
     monkeypatch.setattr(cache, "INDEX_FORMAT", 99)
-    assert fake_torch(tmp_path).key() != first
+    assert fake_torch(tmp_path).cache_key() != first
 
 
 def test_torch_is_found_without_being_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_torch(tmp_path)
-    real = cache._package
-    monkeypatch.setattr(cache, "_package", lambda name: _in(tmp_path, name) or real(name))
-    found = installation()
+    real = sources.package_folder
+    monkeypatch.setattr(cache, "package_folder", lambda name: _in(tmp_path, name) or real(name))
+    found = find_installation()
     assert found is not None
     assert found.torch == tmp_path / "torch"
-    assert found.packaged == tmp_path / "torchgen" / "packaged"
+    assert found.yaml_folder == tmp_path / "torchgen" / "packaged"
     (tmp_path / "torchgen/packaged/ATen/native/native_functions.yaml").unlink()
-    bare = installation()
+    bare = find_installation()
     assert bare is not None
-    assert bare.packaged is None
+    assert bare.yaml_folder is None
     assert not bare.readable
 
 
@@ -134,21 +139,21 @@ def test_no_torch() -> None:
         names.append(name)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache, "_package", absent)
-        assert installation() is None
-        assert stages.InstalledOperators.found("") is None
+        patch.setattr(cache, "package_folder", absent)
+        assert find_installation() is None
+        assert stages.InstalledOperators.find_installed("") is None
     assert names[0] == "torch"
 
 
 def test_the_folder_for_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert user_folder() == tmp_path
+    assert user_cache_folder() == tmp_path
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr("sys.platform", "linux")
-    assert user_folder() == tmp_path / "home" / ".cache"
+    assert user_cache_folder() == tmp_path / "home" / ".cache"
     monkeypatch.setattr("sys.platform", "darwin")
-    assert user_folder() == tmp_path / "home" / "Library" / "Caches"
+    assert user_cache_folder() == tmp_path / "home" / "Library" / "Caches"
 
 
 # -- through an engine --------------------------------------------------------------------------

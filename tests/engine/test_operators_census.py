@@ -85,7 +85,7 @@ def test_schemas_and_tags_are_torchs(complete_index: Complete) -> None:
 
 def test_how_fake_tensors_get_through(complete_index: Complete) -> None:
     """The same for all operators together as for one."""
-    from fullgraph_engine.operators.fake import fake_of
+    from fullgraph_engine.operators.fake import fake_support
 
     others = {}
     for key, entry in complete_index[1].items():
@@ -93,7 +93,7 @@ def test_how_fake_tensors_get_through(complete_index: Complete) -> None:
             for raw in entry.raw()["overloads"]:
                 if raw["origin"] != "torchscript":
                     own = f"{key}.{raw['name']}" if raw.get("name") else key
-                    if raw.get("fake", "unknown") != fake_of(own):
+                    if raw.get("fake", "unknown") != fake_support(own):
                         others[own] = raw.get("fake")
     assert others == {}
     assert overload(complete_index, "aten::bincount").fake == "kernel"
@@ -198,10 +198,10 @@ def test_operators_know_who_calls_them(complete_index: Complete) -> None:
 
 def test_without_what_the_files_say() -> None:
     """A torch that brings no YAML still has operators and names."""
-    from fullgraph_engine.operators.index_completion import take
+    from fullgraph_engine.operators.index_completion import build_complete_index
     from fullgraph_engine.protocol.operators import decode_index
 
-    header, entries = decode_index(take(None))
+    header, entries = decode_index(build_complete_index(None))
     kept = {entry.key: entry for entry in entries}
     assert header.complete
     assert header.notes

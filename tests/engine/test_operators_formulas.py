@@ -37,6 +37,7 @@ def test_formulas(latex: str, plain: str) -> None:
 
 def test_a_summary_has_no_commands() -> None:
     doc = r"Returns a tensor of size :math:`\left\lceil \frac{n}{2} \right\rceil` with values."
-    assert documentation.summary(doc) == "Returns a tensor of size `ceil(n / 2)` with values."
+    summary = documentation.summarize_docstring(doc)
+    assert summary == "Returns a tensor of size `ceil(n / 2)` with values."
     doc = r"Solves :math:`\begin{cases} x \end{cases}` for :attr:`x`."
-    assert documentation.summary(doc) == "Solves … for `x`."
+    assert documentation.summarize_docstring(doc) == "Solves … for `x`."

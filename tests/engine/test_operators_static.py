@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import markers
 
-from fullgraph_engine.operators.phrases import default_words, type_words
-from fullgraph_engine.operators.signatures_from_errors import corrected
+from fullgraph_engine.operators.phrases import default_as_python, parser_type
+from fullgraph_engine.operators.signatures_from_errors import correct_signatures
 from fullgraph_engine.protocol.operators import (
     Field,
     IndexHeader,
@@ -68,7 +68,7 @@ def _build(out: Path, *options: str, python: tuple[str, ...] = ()) -> tuple[Inde
     ],
 )
 def test_types_are_in_the_words_of_errors(written: str, words: tuple[str, int, bool]) -> None:
-    assert type_words(written) == words
+    assert parser_type(written) == words
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_types_are_in_the_words_of_errors(written: str, words: tuple[str, int, b
     [("{0,1}", "(0, 1)"), ("{2}", "(2,)"), ("{}", "None"), ('"valid"', '"valid"'), ("1", "1")],
 )
 def test_defaults_are_python(written: str, words: str) -> None:
-    assert default_words(written) == words
+    assert default_as_python(written) == words
 
 
 def test_a_binding_that_lists_its_signatures_is_believed_more_than_its_stub() -> None:
@@ -92,14 +92,14 @@ def test_a_binding_that_lists_its_signatures_is_believed_more_than_its_stub() ->
         "method",
         (Signature((Parameter("other", "Tensor"),), (Field("Tensor"),)),),
     )
-    device, size = corrected(stub, binding).signatures
+    device, size = correct_signatures(stub, binding).signatures
     assert device.parameters == (
         Parameter("device", "torch.device", "None", optional=True),
         Parameter("copy", "bool", "False", keyword_only=True),
     )
     assert size.parameters == (Parameter("size", "tuple of ints", variadic=True),)
     assert device.returns == size.returns == (Field("Tensor"),)
-    assert corrected(stub, lambda *_, **__: None) == stub
+    assert correct_signatures(stub, lambda *_, **__: None) == stub
 
 
 # -- the whole file -------------------------------------------------------------------------------

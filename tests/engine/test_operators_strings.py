@@ -11,9 +11,12 @@ import pytest
 import torch
 
 from fullgraph_engine.operators import fake
-from fullgraph_engine.operators.definitions import check_registered, check_text
-from fullgraph_engine.operators.faults import Fault, parse, valid_types
-from fullgraph_engine.operators.strings import Definition, definitions, string_of
+from fullgraph_engine.operators.definitions import (
+    check_registered_operators,
+    find_invalid_definitions,
+)
+from fullgraph_engine.operators.faults import Fault, parse_or_fault, valid_types
+from fullgraph_engine.operators.strings import OperatorDefinition, find_definitions, locate_string
 from fullgraph_engine.protocol import Range
 from fullgraph_engine.targets.source import byte_lines
 
@@ -53,7 +56,7 @@ def cut(text: str, where: Range) -> str:
 def test_every_character_has_the_place_where_it_is_written(source: str) -> None:
     text = f"'é🔥'; x = ({source})\n"
     node = ast.parse(text).body[1].value  # type: ignore[attr-defined]
-    found = string_of(node, byte_lines(text))
+    found = locate_string(node, byte_lines(text))
     assert found is not None
     assert found.value == eval(f"({source})")
     assert len(found.places) == len(found.value)
@@ -70,21 +73,21 @@ def test_every_character_has_the_place_where_it_is_written(source: str) -> None:
 @pytest.mark.parametrize("source", ['f"{x}"', '"a" f"b"', "x", "'a' + x", "b'a'", "'a' % x", "1"])
 def test_what_is_not_constant_is_no_string(source: str) -> None:
     node = ast.parse(source, mode="eval").body
-    assert string_of(node, byte_lines(source)) is None
+    assert locate_string(node, byte_lines(source)) is None
 
 
 def test_lines_may_end_as_on_windows() -> None:
     text = 'import torch\r\ntorch.library.define(\r\n  "a::b",\r\n  "(Tnsor x) -> Tensor")\r\n'
-    (wrong,) = check_text(text)
+    (wrong,) = find_invalid_definitions(text)
     assert cut(text, wrong.finding.range) == "Tnsor"
 
 
 # -- definitions ------------------------------------------------------------------------------
 
 
-def found_in(text: str) -> list[Definition]:
+def found_in(text: str) -> list[OperatorDefinition]:
     text = textwrap.dedent(text)
-    return definitions(ast.parse(text), text)
+    return find_definitions(ast.parse(text), text)
 
 
 def test_a_library_is_known_by_every_name_it_is_given() -> None:
@@ -142,8 +145,8 @@ def test_arguments_of_custom_op_are_taken_if_they_are_written_out() -> None:
 
 @pytest.mark.parametrize("text", ["", "def (", "x = 1", "torch.library.define(*a, **b)", "a\0b"])
 def test_other_texts_have_no_definitions(text: str) -> None:
-    assert check_text("import torch\n" + text) == []
-    assert check_registered("import torch\n" + text) == []
+    assert find_invalid_definitions("import torch\n" + text) == []
+    assert check_registered_operators("import torch\n" + text) == []
 
 
 # -- what torch refuses -----------------------------------------------------------------------
@@ -218,7 +221,7 @@ def g(x: torch.Tensor) -> torch.Tensor:
 def test_a_definition_is_wrong_if_and_only_if_torch_refuses_it(call: str) -> None:
     # A string of a template cannot hold the line breaks themselves; the calls are source.
     text = f'import torch\nlib = torch.library.Library("agree", "FRAGMENT")\n{call}\n'
-    found = check_text(text)
+    found = find_invalid_definitions(text)
     namespace: dict[str, Any] = {"f": lambda x: x, "g": g}
     refused = None
     try:
@@ -262,7 +265,7 @@ def test_a_definition_is_wrong_if_and_only_if_torch_refuses_it(call: str) -> Non
     ],
 )
 def test_the_token_that_the_parser_stops_at(schema: str, token: str, message: str) -> None:
-    fault = parse(schema)
+    fault = parse_or_fault(schema)
     assert isinstance(fault, Fault)
     assert (schema[fault.start : fault.stop], message in fault.message) == (token, True), fault
     if token in "Tnsor two":
@@ -280,7 +283,7 @@ def test_the_token_that_the_parser_stops_at(schema: str, token: str, message: st
     ],
 )
 def test_what_to_write_in_place_of_an_unknown_type(name: str, hint: str) -> None:
-    fault = parse(f"f({name} x) -> ()")
+    fault = parse_or_fault(f"f({name} x) -> ()")
     if not hint:  # the parser takes it for a type variable
         assert not isinstance(fault, Fault)
         return
@@ -291,17 +294,17 @@ def test_what_to_write_in_place_of_an_unknown_type(name: str, hint: str) -> None
 def test_types_that_are_offered_exist() -> None:
     assert {"Tensor", "int", "SymInt", "ScalarType"} <= set(valid_types())
     for name in valid_types():
-        assert not isinstance(parse(f"f({name} x) -> ()"), Fault)
+        assert not isinstance(parse_or_fault(f"f({name} x) -> ()"), Fault)
 
 
 # -- fake kernels -------------------------------------------------------------------------------
 
 
 def test_how_fake_tensors_get_through_what_torch_has() -> None:
-    assert fake.fake_of("aten::add.Tensor") == "meta"
-    assert fake.fake_of("aten::matmul") == "composite"
+    assert fake.fake_support("aten::add.Tensor") == "meta"
+    assert fake.fake_support("aten::matmul") == "composite"
     for name in ("aten::add", "aten::no_such", "nothing", "", "a::b::c", "a::", "a b::c"):
-        assert fake.fake_of(name) == "unknown"
+        assert fake.fake_support(name) == "unknown"
 
 
 def test_how_fake_tensors_get_through_what_a_file_defines() -> None:
@@ -311,10 +314,10 @@ def test_how_fake_tensors_get_through_what_a_file_defines() -> None:
     library.impl("b", lambda x: x, "Meta")
     library.impl("c", lambda x: x, "CPU")
     assert not fake.has_fake("agreefake::a")
-    assert fake.fake_of("agreefake::b") == "meta"
+    assert fake.fake_support("agreefake::b") == "meta"
     assert not fake.has_fake("agreefake::c")
     torch.library.register_fake("agreefake::c", lambda x: x, lib=library)
-    assert fake.fake_of("agreefake::c") == "kernel"
+    assert fake.fake_support("agreefake::c") == "kernel"
     operator = torch.library.custom_op("agreefake::d", g, mutates_args=())
     assert not fake.has_fake("agreefake::d")
     operator.register_fake(lambda x: x)

@@ -188,7 +188,7 @@ ITEMS: tuple[Name | Operator, ...] = (
     MANY, MINE,
 )  # fmt: skip
 
-INDEX = OperatorIndex.of(ITEMS)
+INDEX = OperatorIndex.from_items(ITEMS)
 
 
 def write_index(path: Path, *, complete: bool = True) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
-from fullgraph.operators.completion import MOST
+from fullgraph.operators.completion import MAX_ITEMS
 from fullgraph_engine.protocol.operators import (
     Name,
     Operator,
@@ -202,7 +202,7 @@ async def test_a_long_list_is_cut_and_narrowed_by_typing(
 ) -> None:
     items = [
         Operator(f"aten::op_{number}", (Overload("", f"aten::op_{number}() -> ()", "native"),))
-        for number in range(MOST * 3)
+        for number in range(MAX_ITEMS * 3)
     ]
     path = _written(tmp_path, items)
     editor = await open_editor(engine=f"index={path}")
@@ -214,7 +214,7 @@ async def test_a_long_list_is_cut_and_narrowed_by_typing(
         return offered if offered.items else None
 
     found = await editor.until(some)
-    assert found.is_incomplete and len(found.items) == MOST
+    assert found.is_incomplete and len(found.items) == MAX_ITEMS
     editor.edit(uri, "torch.ops.aten.", "torch.ops.aten.op_59")
     found = await ask(editor, uri, types.Position(1, 20))
     assert not found.is_incomplete

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fullgraph.operators import OperatorIndex, Seen, SeenSpan
-from fullgraph.operators.completion import MOST, Completions, complete, detail
+from fullgraph.operators.completion import MAX_ITEMS, Completions, complete_at, signature_line
 from fullgraph_engine.protocol.operators import (
     Field,
     Name,
@@ -45,7 +45,7 @@ SUM = (
     Signature((INPUT, DTYPE), TENSOR),
     Signature((INPUT, DIM, KEEPDIM, DTYPE), TENSOR),
 )
-INDEX = OperatorIndex.of(
+INDEX = OperatorIndex.from_items(
     [
         name("torch.nn", "module"),
         name("torch.nn.functional", "module"),
@@ -96,7 +96,7 @@ IMPORTS = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n
 def at(code: str, index: OperatorIndex = INDEX, **more: Any) -> Completions | None:
     text = IMPORTS + code
     offset = text.index("|")
-    return complete(text.replace("|", "", 1), offset, index, **more)
+    return complete_at(text.replace("|", "", 1), offset, index, **more)
 
 
 def labels(code: str, **more: Any) -> list[str]:
@@ -216,7 +216,7 @@ def test_a_constant_that_is_wanted_comes_before_the_rest() -> None:
 
 def test_torch_by_the_name_that_the_text_gives_it() -> None:
     text = "import torch as t\nt.zeros(2, dtype="
-    found = complete(text, len(text), INDEX)
+    found = complete_at(text, len(text), INDEX)
     assert found is not None
     assert [item.label for item in found.items] == ["t.float32", "t.float16"]
 
@@ -226,10 +226,10 @@ def test_a_value_that_the_last_trace_saw_to_be_a_tensor() -> None:
     text = IMPORTS + code
     start = len(text) - 2
     seen = Seen(values=(SeenSpan(start, start + 1, "tensor"),))
-    found = complete(text, len(text), INDEX, seen, full=True)
+    found = complete_at(text, len(text), INDEX, seen, full=True)
     assert found is not None
     assert [item.label for item in found.items] == ["index_add_", "sum"]
-    assert complete(text, len(text), INDEX, seen) is None
+    assert complete_at(text, len(text), INDEX, seen) is None
 
 
 def test_the_span_that_is_replaced() -> None:
@@ -245,12 +245,12 @@ def test_the_span_that_is_replaced() -> None:
 def test_a_long_list_is_cut_and_says_so() -> None:
     many = [
         operator(f"aten::op_{number}", f"aten::op_{number}() -> ()", uses=number)
-        for number in range(MOST + 50)
+        for number in range(MAX_ITEMS + 50)
     ]
-    index = OperatorIndex.of(many)
+    index = OperatorIndex.from_items(many)
     whole = at("torch.ops.aten.|", index)
     assert whole is not None and not whole.complete
-    assert len(whole.items) == MOST and whole.items[0].label == "op_100"
+    assert len(whole.items) == MAX_ITEMS and whole.items[0].label == "op_100"
     # Whatever was cut comes when enough of it is typed.
     part = at("torch.ops.aten.op_17|", index)
     assert part is not None and part.complete
@@ -267,7 +267,7 @@ def test_operators_of_the_file_are_among_them() -> None:
 
 
 def test_an_empty_index() -> None:
-    empty = OperatorIndex.of([])
+    empty = OperatorIndex.from_items([])
     for code in ("torch.|", "torch.ops.|", "torch.ops.aten.|", "torch.sum(x, |", "F.gelu('|')"):
         assert at(code, empty, full=True) is None
 
@@ -284,4 +284,4 @@ def test_an_empty_index() -> None:
     ],
 )
 def test_one_line_on_a_path(path: str, expected: str) -> None:
-    assert detail(INDEX, path) == expected
+    assert signature_line(INDEX, path) == expected

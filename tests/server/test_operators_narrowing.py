@@ -6,15 +6,21 @@ import dataclasses
 
 import pytest
 
-from fullgraph.operators import Argument
-from fullgraph.operators.narrowing import Kind, Narrowed, left, narrow, value_of
-from fullgraph.operators.signature_text import label
-from fullgraph.operators.signatures import of_overload, of_python
+from fullgraph.operators import CallArgument
+from fullgraph.operators.narrowing import (
+    NarrowedSignatures,
+    ValueKind,
+    evaluate_argument,
+    narrow_signatures,
+    possible_signatures,
+)
+from fullgraph.operators.signature_text import signature_label
+from fullgraph.operators.signatures import signature_of_overload, signature_of_python
 from fullgraph_engine.protocol.operators import Overload, Signature
 
 
 def signature(arguments: str, *, variadic: str = "", deprecated: bool = False) -> Signature:
-    found = of_overload(Overload("", f"aten::f({arguments}) -> Tensor", "native"))
+    found = signature_of_overload(Overload("", f"aten::f({arguments}) -> Tensor", "native"))
     assert found is not None
     parameters = tuple(
         dataclasses.replace(parameter, variadic=parameter.name == variadic)
@@ -55,16 +61,20 @@ TO = (
     signature("ScalarType dtype, bool copy=False"),
     signature("Tensor other, bool copy=False"),
 )
-DROPOUT = (of_python("(input: Tensor, p: float = 0.5, *rest, training=True, **more) -> Tensor"),)
+DROPOUT = (
+    signature_of_python(
+        "(input: Tensor, p: float = 0.5, *rest, training=True, **more) -> Tensor"
+    ),
+)
 
-CONSTANTS: dict[str, Kind] = {
+CONSTANTS: dict[str, ValueKind] = {
     "torch.float32": "dtype",
     "torch.strided": "layout",
     "torch.contiguous_format": "memory_format",
 }
 
 
-def typed(call: str) -> tuple[list[Argument], int]:
+def typed(call: str) -> tuple[list[CallArgument], int]:
     """The arguments of ``x, dim=|1`` and the one with the cursor."""
     parts, depth, quote = [""], 0, ""
     for char in call:
@@ -82,13 +92,15 @@ def typed(call: str) -> tuple[list[Argument], int]:
         name, equals, value = text.partition("=")
         keyword = name.strip() if equals and name.strip().isidentifier() else ""
         star = text.startswith("*")
-        arguments.append(Argument(0, 0, keyword, (value if keyword else text).strip(), star))
+        arguments.append(CallArgument(0, 0, keyword, (value if keyword else text).strip(), star))
     return arguments, active
 
 
-def narrowed(signatures: tuple[Signature, ...], call: str) -> Narrowed:
+def narrowed(signatures: tuple[Signature, ...], call: str) -> NarrowedSignatures:
     arguments, active = typed(call)
-    return narrow(signatures, arguments, active, lambda path: CONSTANTS.get(path, "unknown"))
+    return narrow_signatures(
+        signatures, arguments, active, lambda path: CONSTANTS.get(path, "unknown")
+    )
 
 
 def shown(signatures: tuple[Signature, ...], call: str) -> tuple[int, str | None]:
@@ -233,7 +245,7 @@ def test_parameters_that_are_left(
     arguments, active = typed(call)
     assert {
         parameter.name
-        for one, taken in left(signatures, arguments, active)
+        for one, taken in possible_signatures(signatures, arguments, active)
         for number, parameter in enumerate(one.parameters)
         if number not in taken
     } == names
@@ -261,8 +273,8 @@ def test_parameters_that_are_left(
         ("(" * 500, "unknown"),
     ],
 )
-def test_what_an_expression_is(text: str, kind: Kind) -> None:
-    assert value_of(text, lambda path: CONSTANTS.get(path, "unknown")).kind == kind
+def test_what_an_expression_is(text: str, kind: ValueKind) -> None:
+    assert evaluate_argument(text, lambda path: CONSTANTS.get(path, "unknown")).kind == kind
 
 
 @pytest.mark.parametrize(
@@ -279,13 +291,13 @@ def test_what_an_expression_is(text: str, kind: Kind) -> None:
     ],
 )
 def test_signatures_of_python_functions(source: str, text: str) -> None:
-    line, spans = label(of_python(source), "f")
+    line, spans = signature_label(signature_of_python(source), "f")
     assert line == text
     assert all(line[start:end].strip() == line[start:end] for start, end in spans)
 
 
 def test_a_schema_as_python() -> None:
-    found = of_overload(
+    found = signature_of_overload(
         Overload(
             "dim",
             "aten::max.dim(Tensor(a) self, int[1]? dim=None, *, ScalarType? dtype=None, "
@@ -294,7 +306,7 @@ def test_a_schema_as_python() -> None:
         )
     )
     assert found is not None
-    line, spans = label(found, "max.dim")
+    line, spans = signature_label(found, "max.dim")
     assert line == (
         "max.dim(self: Tensor, dim: int | tuple[int, ...] | None = None, *, "
         "dtype: torch.dtype | None = None, out: tuple[Tensor, ...]) "
@@ -309,4 +321,4 @@ def test_a_schema_as_python() -> None:
 
 
 def test_a_schema_that_cannot_be_read_has_no_signature() -> None:
-    assert of_overload(Overload("", "aten::f(Tensor", "registered")) is None
+    assert signature_of_overload(Overload("", "aten::f(Tensor", "registered")) is None

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from fullgraph.operators.schema import Alias, Argument, Result, SchemaError, parse_schema
+from fullgraph.operators.schema import (
+    AliasInfo,
+    SchemaArgument,
+    SchemaError,
+    SchemaResult,
+    parse_schema,
+)
 
 
 def test_arguments_defaults_and_named_results() -> None:
@@ -14,18 +20,18 @@ def test_arguments_defaults_and_named_results() -> None:
     )
     assert (schema.name, schema.overload) == ("aten::max", "dim")
     assert schema.arguments == (
-        Argument("self", "Tensor"),
-        Argument("dim", "SymInt[2]", "[1, -1]"),
-        Argument("how", "str?", '"a, (b)"', keyword_only=True),
-        Argument("p", "float", "-inf", keyword_only=True),
+        SchemaArgument("self", "Tensor"),
+        SchemaArgument("dim", "SymInt[2]", "[1, -1]"),
+        SchemaArgument("how", "str?", '"a, (b)"', keyword_only=True),
+        SchemaArgument("p", "float", "-inf", keyword_only=True),
     )
-    assert schema.results == (Result("Tensor", "values"), Result("Tensor", "indices"))
+    assert schema.results == (SchemaResult("Tensor", "values"), SchemaResult("Tensor", "indices"))
     assert not schema.mutates
 
 
 def test_a_default_may_be_called_like_a_number() -> None:
     schema = parse_schema("aten::nan_to_num(Tensor self, float? nan=None) -> Tensor")
-    assert schema.arguments[1] == Argument("nan", "float?", "None")
+    assert schema.arguments[1] == SchemaArgument("nan", "float?", "None")
 
 
 def test_what_aliases_what() -> None:
@@ -34,16 +40,16 @@ def test_what_aliases_what() -> None:
         " -> (Tensor(a!), Tensor(b|c)[])"
     )
     own, moved, elements, whole, anything = (argument.alias for argument in schema.arguments)
-    assert own == Alias(("a",), ("a",), write=True)
-    assert moved == Alias(("b",), ("*",))
-    assert elements == Alias(("c",), ("c",), write=True, elements=True)
-    assert whole == Alias(("d",), ("d",))
-    assert anything == Alias(("*",), ("*",))
+    assert own == AliasInfo(("a",), ("a",), is_write=True)
+    assert moved == AliasInfo(("b",), ("*",))
+    assert elements == AliasInfo(("c",), ("c",), is_write=True, of_elements=True)
+    assert whole == AliasInfo(("d",), ("d",))
+    assert anything == AliasInfo(("*",), ("*",))
     assert [argument.type for argument in schema.arguments] == [
         "Tensor", "Tensor", "Tensor[]", "Tensor[]", "t?",
     ]  # fmt: skip
     assert schema.results[0].alias == own
-    assert schema.results[1].alias == Alias(("b", "c"), ("b", "c"), elements=True)
+    assert schema.results[1].alias == AliasInfo(("b", "c"), ("b", "c"), of_elements=True)
     assert schema.mutates
 
 

@@ -15,7 +15,7 @@ import torch as t
 from torch.library import define as declare, Library, custom_op
 lib = t.library.Library("one", "DEF")
 """
-INDEX = OperatorIndex.of(
+INDEX = OperatorIndex.from_items(
     [Operator("a::b", (Overload("", "a::b(Tensor x) -> Tensor", "registered", place="f.py:3"),))]
 )
 
@@ -47,7 +47,7 @@ def test_a_schema_is_found_with_the_name_in_front(line: str, schema: str, before
     found = at(line)
     assert found is not None
     assert (found.part, found.schema) == ("schema", schema)
-    assert found.value[: found.inside] == before
+    assert found.value[: found.cursor] == before
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from fullgraph.operators import (
     dotted_at,
     subject_at,
 )
-from fullgraph.operators.text import SourceText
+from fullgraph.operators.text import TokenizedText
 from fullgraph_engine.protocol.operators import (
     Field,
     Name,
@@ -48,7 +48,7 @@ def operator(qualified: str, *overloads: str) -> Operator:
 
 METHODS = ("add", "add_", "index_add_", "view", "relu", "sum", "split", "norm", "contiguous")
 
-INDEX = OperatorIndex.of(
+INDEX = OperatorIndex.from_items(
     [
         *(name(f"torch.{n}", "Tensor") for n in ("add", "relu", "sum", "norm", "split", "zeros")),
         *(name(f"torch.Tensor.{n}", "Tensor", kind="method") for n in METHODS),
@@ -449,11 +449,11 @@ def test_members_of_what_the_trace_saw() -> None:
 
 def test_imports_resolve_at_an_offset() -> None:
     text, offset = marked("import torch as t\ndef f(t):\n    ‸t\n")
-    imports = Imports.of(text)
-    assert imports.resolve("t.max") == "torch.max"
-    assert imports.resolve("t.max", offset) is None
-    assert imports.resolve("nosuch") is None
-    assert Imports.of(text) is imports
+    imports = Imports.for_text(text)
+    assert imports.resolve_name("t.max") == "torch.max"
+    assert imports.resolve_name("t.max", offset) is None
+    assert imports.resolve_name("nosuch") is None
+    assert Imports.for_text(text) is imports
 
 
 def test_a_class_is_no_scope_of_its_methods() -> None:
@@ -487,7 +487,7 @@ def test_statements_are_those_of_the_parser() -> None:
         class C: pass
         '''
     )
-    source = SourceText.of(text)
+    source = TokenizedText.for_text(text)
     found = [text[source.starts[i] :].split()[0] for i in source.firsts]
     assert found == [
         '"""Doc;', "import", "import", "x", "y", "if", "def", "return", "@dec", "class",
@@ -495,9 +495,9 @@ def test_statements_are_those_of_the_parser() -> None:
     tiled(source)
 
 
-def tiled(source: SourceText) -> None:
+def tiled(source: TokenizedText) -> None:
     """The words are all of the text but blanks."""
-    edges = zip(source.words, source.starts, source.starts[1:], strict=False)
+    edges = zip(source.tokens, source.starts, source.starts[1:], strict=False)
     assert all(source.text[start:end].rstrip(" \t\f\ufeff") == word for word, start, end in edges)
     assert source.starts[0] == 0 and source.starts[-1] == len(source.text)
 
@@ -549,6 +549,6 @@ def test_every_prefix_of_a_text_can_be_asked_about() -> None:
 def test_any_text_can_be_asked_about(seed: int) -> None:
     rng = random.Random(seed)
     text = "".join(rng.choices(PIECES, k=rng.randint(1, 25)))
-    tiled(SourceText.of(text))
+    tiled(TokenizedText.for_text(text))
     for offset in range(len(text) + 1):
         everything(text, offset)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fullgraph.operators import OperatorIndex, Subject
-from fullgraph.operators.lookup import look_up, nearest
+from fullgraph.operators.lookup import look_up, nearest_names
 from fullgraph.operators.schema import parse_schema
 from fullgraph.render.operators import (
     OperatorPage,
@@ -309,7 +309,7 @@ def test_how_certain_it_is(certainty: Any, receiver: str, remark: str) -> None:
 
 
 def test_an_incomplete_index_is_said_to_be_one() -> None:
-    shown = page("torch.max", OperatorIndex.of(ITEMS, complete=False))
+    shown = page("torch.max", OperatorIndex.from_items(ITEMS, complete=False))
     assert shown.remarks == ("From the files of torch; the running torch has not been asked yet.",)
 
 
@@ -394,6 +394,6 @@ def test_what_names_stand_for(written: str, paths: list[str]) -> None:
 
 
 def test_names_like_an_unknown_one() -> None:
-    assert nearest(INDEX, "torch.maxx") == ("torch.max",)
-    assert nearest(INDEX, "aten::nonzeros") == ("aten::nonzero",)
-    assert nearest(INDEX, "qqqqqq") == ()
+    assert nearest_names(INDEX, "torch.maxx") == ("torch.max",)
+    assert nearest_names(INDEX, "aten::nonzeros") == ("aten::nonzero",)
+    assert nearest_names(INDEX, "qqqqqq") == ()

@@ -134,7 +134,7 @@ async def test_one_that_is_announced_again_is_read_only_if_its_file_is_another(
 
 
 def test_an_index_that_nobody_holds_is_freed_at_once() -> None:
-    index = OperatorIndex.of([Name("torch.add", "function")])
+    index = OperatorIndex.from_items([Name("torch.add", "function")])
     assert index.name("torch.add") is not None
     kept = weakref.ref(index)
     gc.disable()

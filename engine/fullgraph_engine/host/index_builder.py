@@ -81,7 +81,7 @@ class Inventory:
         self._reader = (pid, LineReader(report))
 
     def _read(self, operators: Operators, report: int) -> None:
-        operators.read(self._static)
+        operators.write_static_index(self._static)
         event = IndexWritten(str(self._static), False)
         # Importing torch keeps the host busy for seconds, so this process tells the server.
         # It must not cut into a line: what fits into a pipe's buffer is written in one piece.
@@ -181,14 +181,14 @@ def survey(order: Survey, report: int, pipeline: Pipeline) -> None:
             return
         static = Path(order.scratch, _STATIC)
         if order.read:
-            operators.read(static)
+            operators.write_static_index(static)
             wire.report(report, IndexWritten(str(static), False))
 
         def say(sentence: str) -> None:
             wire.report(report, Log(0, "engine", sentence + "\n"))
 
         found = static if static.exists() else None
-        path = operators.survey(found, Path(order.scratch), say)
+        path = operators.write_complete_index(found, Path(order.scratch), say)
         wire.report(report, IndexWritten(str(path), True))
 
     _work("survey", report, work)

@@ -177,13 +177,16 @@ class Tried(Protocol):
 class Operators(Protocol):
     """The operator index of this interpreter's torch, and how it is made."""
 
-    def read(self, out: Path) -> None:
+    def write_static_index(self, out: Path) -> None:
         """Write to ``out`` what the binding YAML says. Imports no torch."""
 
-    def survey(self, static: Path | None, scratch: Path, say: Callable[[str], None]) -> Path:
+    def write_complete_index(
+        self, static: Path | None, scratch: Path, say: Callable[[str], None]
+    ) -> Path:
         """Write the complete index, with what the running torch knows, and return where it is.
 
-        ``static`` is what ``read`` wrote. The user is told what ``say`` is called with.
+        ``static`` is the file that ``write_static_index`` wrote. ``say`` receives a sentence for
+        the user.
         """
 
 
@@ -364,7 +367,7 @@ class RealPipeline:
     def operators(self, yaml: str) -> Operators | None:
         from ..operators.stages import InstalledOperators
 
-        return InstalledOperators.found(yaml)
+        return InstalledOperators.find_installed(yaml)
 
     def torch_version(self) -> str:
         import torch
@@ -415,12 +418,12 @@ class RealPipeline:
     def check_text(self, text: str) -> Sequence[Wrong]:
         from ..operators import definitions
 
-        return definitions.check_text(text)
+        return definitions.find_invalid_definitions(text)
 
     def check_registered(self, text: str) -> Sequence[Finding]:
         from ..operators import definitions
 
-        return definitions.check_registered(text)
+        return definitions.check_registered_operators(text)
 
     def confirm(self, target: Any, namespace: dict[str, Any]) -> bool:
         from .. import targets
@@ -602,7 +605,7 @@ class RealPipeline:
     def note_registrations(self) -> None:
         from ..operators import registered
 
-        registered.note_places()
+        registered.record_definition_places()
 
     def registers(self, text: str) -> bool:
         from ..operators import registered
@@ -612,7 +615,7 @@ class RealPipeline:
     def registered(self) -> tuple[Operator, ...]:
         from ..operators import registered
 
-        return registered.since_baseline()
+        return registered.operators_since_baseline()
 
     def note_operator_calls(self) -> None:
         from ..tracing import operator_calls

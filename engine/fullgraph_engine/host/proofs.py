@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Protocol
 
-from ..operators.cache import user_folder, write_whole
+from ..operators.cache import user_cache_folder, write_atomically
 from ..protocol import from_plain, to_plain
 from ..protocol.facts import Degraded, Fact
 from .process_backends.branches import Branches, answer_of
@@ -59,7 +59,7 @@ def _proven(pipeline: Proving, forks: bool) -> tuple[Degraded, ...]:
 
 def _path(build: str) -> Path | None:
     try:
-        return user_folder() / "fullgraph" / "proofs" / f"{build}.json"
+        return user_cache_folder() / "fullgraph" / "proofs" / f"{build}.json"
     except RuntimeError:  # the user has no home
         return None
 
@@ -75,7 +75,7 @@ def _read(path: Path) -> tuple[Degraded, ...] | None:
 def _write(path: Path, found: tuple[Degraded, ...]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps([to_plain(one) for one in found]).encode())
+        write_atomically(path, json.dumps([to_plain(one) for one in found]).encode())
         kept = sorted(path.parent.glob("*.json"), key=lambda one: one.stat().st_mtime)
         for old in kept[:-_MOST_KEPT]:
             old.unlink()

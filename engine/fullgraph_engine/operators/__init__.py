@@ -1,1 +1,1 @@
-"""What the user's torch knows of its operators, and what a file adds to them."""
+"""Build the index of torch's operators and check the operators that a file defines."""

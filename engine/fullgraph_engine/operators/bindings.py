@@ -1,8 +1,8 @@
-"""The Python names that torchgen generates bindings for, with the signatures that these try.
+"""Collect the Python functions that torchgen generates bindings for, with their signatures.
 
-``torchgen.packaged.autograd.gen_python_functions`` of the same torch decides which functions have
-a binding, how overloads are grouped with their out-variants, and in which order they are tried;
-its code is called here up to the point where it would print C++.
+``torchgen.packaged.autograd.gen_python_functions`` of the installed torch decides which functions
+have a binding, how overloads are grouped with their out-variants, and in which order they are
+tried. This module calls its functions up to the point where torchgen would print C++.
 """
 
 from __future__ import annotations
@@ -15,33 +15,40 @@ from pathlib import Path
 from typing import Any
 
 from ..protocol.operators import Field, Name, Parameter, Signature
-from .phrases import default_words, type_words
+from .phrases import default_as_python, parser_type
 
-TORCH = "torch._C._VariableFunctions"
-TENSOR = "torch._C.TensorBase"
+TORCH_BINDINGS = "torch._C._VariableFunctions"
+TENSOR_BINDINGS = "torch._C.TensorBase"
 
-# The modules of `gen`, with the predicate that upstream selects their functions by.
+# Modules for which `gen_python_functions` has a predicate named `is_py_<module>_function`.
 _MODULES = ("nn", "fft", "linalg", "nested", "sparse", "special")
 
 
 @dataclass(frozen=True)
 class Bindings:
-    """Signatures by the dotted path of the C function: ``torch._C._linalg.linalg_norm``."""
+    """The generated Python bindings of torch's C functions."""
 
     signatures: dict[str, tuple[Signature, ...]]
+    """Signatures by the dotted path of the C function, for example
+    ``torch._C._linalg.linalg_norm``."""
     notes: tuple[str, ...]
+    """Sentences for the user about bindings that could not be read."""
 
 
-def bindings(functions: list[Any], deprecated: Path) -> Bindings:
-    """All generated bindings for torchgen's ``NativeFunction``\\ s."""
+def collect_bindings(functions: list[Any], deprecated: Path) -> Bindings:
+    """Collect all generated bindings of torchgen's ``NativeFunction``\\ s.
+
+    ``deprecated`` is the path of deprecated.yaml. Functions that torchgen cannot process are
+    skipped and counted in the notes of the result.
+    """
     upstream = import_module("torchgen.packaged.autograd.gen_python_functions")
     notes: list[str] = []
     bound = [f for f in functions if _is_bound(upstream, f)]
-    methods = _pairs(upstream, bound, deprecated, method=True, notes=notes)
-    plain = _pairs(upstream, bound, deprecated, method=False, notes=notes)
+    methods = _load_signature_pairs(upstream, bound, deprecated, method=True, notes=notes)
+    plain = _load_signature_pairs(upstream, bound, deprecated, method=False, notes=notes)
     tables: list[tuple[str, str, list[Any]]] = [
-        (TENSOR, "is_py_variable_method", methods),
-        (TORCH, "is_py_torch_function", plain),
+        (TENSOR_BINDINGS, "is_py_variable_method", methods),
+        (TORCH_BINDINGS, "is_py_torch_function", plain),
         *((f"torch._C._{module}", f"is_py_{module}_function", plain) for module in _MODULES),
     ]
     found: dict[str, tuple[Signature, ...]] = {}
@@ -51,14 +58,14 @@ def bindings(functions: list[Any], deprecated: Path) -> Bindings:
         if selects is None:
             notes.append(f"This torchgen binds nothing to {holder}.")
             continue
-        write = _Writer(upstream, holder)
+        converter = _SignatureConverter(upstream, holder)
         for name, overloads in upstream.group_filter_overloads(pairs, selects).items():
             try:
                 groups = upstream.group_overloads(overloads)
-                tried = sorted(
-                    map(write.signature, groups), key=lambda signature: signature.deprecated
+                ordered = sorted(
+                    map(converter.convert_group, groups), key=lambda signature: signature.deprecated
                 )
-                found[f"{holder}.{name}"] = tuple(tried)
+                found[f"{holder}.{name}"] = tuple(ordered)
             except Exception:
                 unclear += 1
     if unclear:
@@ -73,14 +80,18 @@ def _is_bound(upstream: Any, function: Any) -> bool:
         return False
 
 
-def _pairs(
+def _load_signature_pairs(
     upstream: Any, functions: list[Any], deprecated: Path, *, method: bool, notes: list[str]
 ) -> list[Any]:
+    """Return torchgen's ``PythonSignatureNativeFunctionPair``\\ s, including deprecated signatures.
+
+    Appends to ``notes`` how many functions torchgen refused.
+    """
     try:
         return list(upstream.load_signatures(functions, str(deprecated), method=method))
     except Exception:
         pass
-    # One signature that upstream refuses must not cost all others.
+    # Load functions one by one, so that a function that torchgen refuses does not cost the others.
     pairs: list[Any] = []
     refused = 0
     for function in functions:
@@ -108,57 +119,61 @@ def _pairs(
     return pairs
 
 
-class _Writer:
-    """Signatures of one holder of bindings, from torchgen's groups of base and out-variant."""
+class _SignatureConverter:
+    """Converts torchgen's groups of a base function and its out-variant to ``Signature``\\ s."""
 
     def __init__(self, upstream: Any, holder: str) -> None:
         self._fields_of = upstream.structseq_fieldnames
         self._name_of = upstream.cpp.name
         self._deprecated = upstream.PythonSignatureDeprecated
         self._type_str = import_module("torchgen.api.python").argument_type_str
-        self._caller = "self" if holder == TENSOR else "torch"
+        self._caller = "self" if holder == TENSOR_BINDINGS else "torch"
         self._parameters: dict[tuple[str, bool, bool], Parameter] = {}
 
-    def signature(self, group: Any) -> Signature:
-        written, function = group.signature, group.base
-        deprecated = isinstance(written, self._deprecated)
+    def convert_group(self, group: Any) -> Signature:
+        """Convert a ``PythonSignatureGroup`` of torchgen to one signature."""
+        python_signature, function = group.signature, group.base
+        deprecated = isinstance(python_signature, self._deprecated)
         structure = self._fields_of(function.func.returns)
         return Signature(
-            parameters=tuple(self._each(written)),
-            returns=tuple(self._returns(function.func.returns)),
+            parameters=tuple(self._convert_parameters(python_signature)),
+            returns=tuple(self._return_fields(function.func.returns)),
             structure=f"torch.return_types.{self._name_of(function.func)}" if structure else "",
-            operator=operator_of(function),
-            out="" if group.outplace is None else operator_of(group.outplace),
+            operator=qualified_overload(function),
+            out="" if group.outplace is None else qualified_overload(group.outplace),
             deprecated=deprecated,
-            instead=self._instead(written, group.outplace or function) if deprecated else "",
+            instead=self._replacement_call(python_signature, group.outplace or function)
+            if deprecated
+            else "",
         )
 
-    def _each(self, written: Any) -> Iterator[Parameter]:
-        arguments = written.arguments()
-        positional = len(written.input_args)
+    def _convert_parameters(self, python_signature: Any) -> Iterator[Parameter]:
+        arguments = python_signature.arguments()
+        positional = len(python_signature.input_args)
         for place, argument in enumerate(arguments):
-            text = argument.argument_str(method=written.method)
-            # The parser's rule (`allow_varargs_intlist`) is for a list of ints that is the only
-            # positional parameter; where a single int may stand for it, this takes the first.
+            text = argument.argument_str(method=python_signature.method)
+            # The argument parser accepts `*size` only if a list of ints is the sole positional
+            # parameter (`allow_varargs_intlist`).
             key = (text, place >= positional, place == 0 and positional == 1)
-            made = self._parameters.get(key)
-            if made is None:
-                made = self._parameters[key] = _parameter(*key)
-            yield made
+            parameter = self._parameters.get(key)
+            if parameter is None:
+                parameter = self._parameters[key] = _parse_parameter(*key)
+            yield parameter
 
-    def _returns(self, returns: Iterable[Any]) -> Iterator[Field]:
+    def _return_fields(self, returns: Iterable[Any]) -> Iterator[Field]:
         for item in returns:
-            words, _, optional = type_words(_bare(self._type_str(item.type)))
-            yield Field(f"{words} or None" if optional else words, item.name or "")
+            type_name, _, optional = parser_type(_without_cpp_qualifiers(self._type_str(item.type)))
+            yield Field(f"{type_name} or None" if optional else type_name, item.name or "")
 
-    def _instead(self, written: Any, function: Any) -> str:
-        """The call that a deprecated signature stands for, from deprecated.yaml's own ``aten:``."""
+    def _replacement_call(self, python_signature: Any, function: Any) -> str:
+        """Return the call that replaces a deprecated signature, as ``aten:`` in deprecated.yaml
+        gives it."""
         schema = function.func
-        given = written.deprecated_args_exprs
+        values = python_signature.deprecated_args_exprs
         arguments = [*schema.arguments.out, *schema.arguments.flat_non_out]
         keywords = {a.name for a in schema.arguments.flat_kwarg_only}
         caller, parts = self._caller, []
-        for argument, value in zip(arguments, given, strict=False):
+        for argument, value in zip(arguments, values, strict=False):
             if argument in schema.arguments.out or value == argument.default:
                 continue
             if argument.name == "self" and caller == "self":
@@ -168,55 +183,59 @@ class _Writer:
         return f"{caller}.{schema.name.name}({', '.join(parts)})"
 
 
-def _parameter(text: str, keyword_only: bool, alone: bool) -> Parameter:
+def _parse_parameter(text: str, keyword_only: bool, sole_positional: bool) -> Parameter:
+    """Parse a parameter as torchgen writes it, for example ``Scalar alpha=1``."""
     declared, equals, default = text.partition("=")
-    written, _, name = declared.rpartition(" ")
-    words, size, optional = type_words(written)
-    value = default_words(default) if equals else ""
+    type_text, _, name = declared.rpartition(" ")
+    type_name, size, optional = parser_type(type_text)
+    value = default_as_python(default) if equals else ""
     return Parameter(
         name=name,
-        type=words,
+        type=type_name,
         default=value,
         keyword_only=keyword_only,
         optional=optional or value == "None",
         size=size,
-        variadic=alone and words == "tuple of ints" and not size,
+        variadic=sole_positional and type_name == "tuple of ints" and not size,
     )
 
 
-def _bare(written: str) -> str:
-    return written.replace("const ", "").replace(" &", "")
+def _without_cpp_qualifiers(type_text: str) -> str:
+    return type_text.replace("const ", "").replace(" &", "")
 
 
-def operator_of(function: Any) -> str:
-    """The full name of a torchgen ``NativeFunction``: ``aten::max.dim``."""
+def qualified_overload(function: Any) -> str:
+    """Return the qualified name of a torchgen ``NativeFunction``, for example ``aten::max.dim``."""
     return f"{function.namespace}::{function.func.name}"
 
 
-def names_of(
+def names_of_bindings(
     signatures: dict[str, tuple[Signature, ...]],
     aliases: dict[str, str],
     python: dict[str, Name],
 ) -> Iterator[Name]:
-    """Names for bindings: their public paths, and the bindings themselves where these differ.
+    """Yield a name for each public path of a binding, and for bindings without a public path.
 
-    ``aliases`` maps public paths to bindings, as torch's Python modules assign them. ``python``
-    are names that torch defines in Python: where one has the path of a binding, it hides it.
+    ``aliases`` maps public paths to bindings, as torch's Python modules assign them. ``python`` has
+    the names that torch defines in Python. If such a name has the path of a binding, the path
+    belongs to the Python function, and the binding is listed under its ``torch._C`` path.
     """
     public: dict[str, list[str]] = {}
     for path, binding in aliases.items():
         public.setdefault(binding, []).append(path)
-    for binding, tried in signatures.items():
+    for binding, candidates in signatures.items():
         holder, _, leaf = binding.rpartition(".")
-        hidden = leaf.startswith("__") and holder == TORCH
-        path = {TENSOR: "torch.Tensor", TORCH: "torch"}.get(holder, holder) + f".{leaf}"
+        hidden = leaf.startswith("__") and holder == TORCH_BINDINGS
+        path = {TENSOR_BINDINGS: "torch.Tensor", TORCH_BINDINGS: "torch"}.get(
+            holder, holder
+        ) + f".{leaf}"
         if path in python or hidden:
             path = binding
         first = "" if path == binding else binding
-        yield Name(path, "method" if holder == TENSOR else "function", tried, first)
-        others = public.get(binding, ()) if not hidden else ()
-        for other in itertools.filterfalse(python.__contains__, others):
-            if holder in (TORCH, TENSOR) and path != binding:
+        yield Name(path, "method" if holder == TENSOR_BINDINGS else "function", candidates, first)
+        aliases_of_binding = public.get(binding, ()) if not hidden else ()
+        for other in itertools.filterfalse(python.__contains__, aliases_of_binding):
+            if holder in (TORCH_BINDINGS, TENSOR_BINDINGS) and path != binding:
                 yield Name(other, "function", binding=binding, alias=path)
             else:
-                yield Name(other, "function", tried, binding)
+                yield Name(other, "function", candidates, binding)

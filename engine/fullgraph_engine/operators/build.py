@@ -1,7 +1,7 @@
-"""Writes the part of the operator index that needs no running torch.
+"""Write the part of the operator index that can be built without importing torch.
 
-``python build.py --out FILE [--yaml FOLDER] [--packaged FOLDER]`` runs in a process of its own, in
-the user's interpreter: the YAML is read and the file written while the engine imports torch.
+``python build.py --out FILE [--yaml FOLDER] [--packaged FOLDER]`` runs in a separate process of the
+user's interpreter, so that it reads the YAML files while the engine imports torch.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pathlib import Path
 
 
 def main(arguments: list[str]) -> int:
-    """Load the package as the engine does, from its own folder, and hand over to it."""
-    here = Path(__file__).resolve().parent
-    sys.path[:] = [entry for entry in sys.path if not _same(entry, here)]
-    spec = importlib.util.spec_from_file_location("_fullgraph_boot", here.parent / "boot.py")
+    """Load the engine package from the folder of this file and run ``operators.static``."""
+    folder = Path(__file__).resolve().parent
+    sys.path[:] = [entry for entry in sys.path if not _is_same_folder(entry, folder)]
+    spec = importlib.util.spec_from_file_location("_fullgraph_boot", folder.parent / "boot.py")
     assert spec is not None and spec.loader is not None
     boot = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(boot)
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
     return int(static.main(arguments))
 
 
-def _same(entry: str, folder: Path) -> bool:
+def _is_same_folder(entry: str, folder: Path) -> bool:
     return bool(entry) and os.path.realpath(entry) == str(folder)
 
 
@@ -35,5 +35,6 @@ if __name__ == "__main__":
     status = main(sys.argv[1:])
     sys.stdout.flush()
     sys.stderr.flush()
-    # The file is written: taking thousands of objects apart one by one would only cost time.
+    # Skip the interpreter's shutdown: freeing thousands of objects takes time, and the file is
+    # already written.
     os._exit(status)

@@ -1,12 +1,11 @@
-"""Where the operator index of an installation lies, and whether the one that lies there is whole.
+"""Find the cached operator index of the installed torch, and store a new one.
 
-Everything is found without importing torch: the index is wanted while that import goes on.
+Nothing in this module imports torch: the engine needs the cached index before torch is imported.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import sys
 import tempfile
@@ -16,14 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..protocol.operators import INDEX_FORMAT, IndexUnreadable, checked_index
+from .sources import package_folder
 
-_MOST_KEPT = 8
+_MAX_INDEX_FILES = 8
 _SUFFIX = ".index"
 _UNFINISHED = ".unfinished"
-_FORGOTTEN = 3600.0
-"""Seconds after which an unfinished file is nobody's any more."""
+_ABANDONED_AFTER = 3600.0
+"""Seconds after which an unfinished file is considered abandoned and is removed."""
 
-_FACTS = (
+_YAML_FILES = (
     "ATen/native/native_functions.yaml",
     "ATen/native/tags.yaml",
     "autograd/deprecated.yaml",
@@ -33,77 +33,75 @@ _FACTS = (
 
 @dataclass(frozen=True)
 class Installation:
-    """The torch of this interpreter as it lies on disk."""
+    """The torch package of this interpreter, as found on disk."""
 
     torch: Path
-    """The folder of the package."""
-    packaged: Path | None
-    """The YAML files that torchgen brings; None where it brings none."""
+    """Folder of the torch package."""
+    yaml_folder: Path | None
+    """Folder of the YAML files that torchgen contains; None if they are missing."""
     version: str
-    yaml: bool
-    """Whether there is a parser for them."""
+    has_yaml_parser: bool
+    """True if PyYAML can be imported."""
 
     @property
     def readable(self) -> bool:
-        """Whether the binding YAML can be read at all."""
-        return self.packaged is not None and self.yaml
+        """Whether the YAML files exist and PyYAML can parse them."""
+        return self.yaml_folder is not None and self.has_yaml_parser
 
-    def key(self) -> str:
-        """Differs wherever the index would."""
+    def cache_key(self) -> str:
+        """Return a digest that changes whenever the index would."""
         digest = hashlib.blake2b(digest_size=12)
-        for part in self._parts():
+        for part in self._key_parts():
             digest.update(len(part).to_bytes(8, "little"))
             digest.update(part)
         return digest.hexdigest()
 
-    def _parts(self) -> Iterator[bytes]:
-        yield f"{INDEX_FORMAT} {sys.version_info[:2]} {self.yaml}".encode()
+    def _key_parts(self) -> Iterator[bytes]:
+        yield f"{INDEX_FORMAT} {sys.version_info[:2]} {self.has_yaml_parser}".encode()
         yield str(self.torch).encode()
         yield self.version.encode()
-        if self.packaged is not None:
-            for name in _FACTS:
-                yield _content(self.packaged / name)
+        if self.yaml_folder is not None:
+            for name in _YAML_FILES:
+                yield _read_or_empty(self.yaml_folder / name)
         engine = Path(__file__).parents[1]
         format_ = (engine / "protocol" / name for name in ("operators.py", "plain.py"))
         for source in (*sorted(engine.glob("operators/*.py")), *format_):
-            yield source.name.encode() + _content(source)
+            yield source.name.encode() + _read_or_empty(source)
 
 
-def installation(yaml: str = "") -> Installation | None:
-    """What ``import torch`` would find; ``yaml`` is a folder that holds PyYAML."""
-    torch = _package("torch")
+def find_installation(yaml: str = "") -> Installation | None:
+    """Find the torch that ``import torch`` would load; None if torch is not installed.
+
+    ``yaml`` is the path of a folder with PyYAML, for interpreters without it; empty for none.
+    """
+    torch = package_folder("torch")
     if torch is None:
         return None
-    torchgen = _package("torchgen")
+    torchgen = package_folder("torchgen")
     packaged = torchgen / "packaged" if torchgen is not None else None
-    if packaged is not None and not (packaged / _FACTS[0]).is_file():
+    if packaged is not None and not (packaged / _YAML_FILES[0]).is_file():
         packaged = None
-    version = _content(torch / "version.py").decode(errors="replace")
-    parser = bool(yaml) or _package("yaml") is not None
+    version = _read_or_empty(torch / "version.py").decode(errors="replace")
+    parser = bool(yaml) or package_folder("yaml") is not None
     return Installation(torch, packaged, version, parser)
 
 
-def _package(name: str) -> Path | None:
-    try:
-        found = importlib.util.find_spec(name)
-    except (ImportError, ValueError):
-        return None
-    places = list(found.submodule_search_locations or ()) if found is not None else []
-    return Path(places[0]) if places else None
-
-
-def _content(path: Path) -> bytes:
+def _read_or_empty(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError:
         return b""
 
 
-def user_folder() -> Path:
-    """Where caches belong on this system."""
-    given = os.environ.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(given):  # noqa: PTH117 - the specification says to ignore others
-        return Path(given)
+def user_cache_folder() -> Path:
+    """Return the user's cache folder on this system, for example ``~/.cache`` on Linux.
+
+    Raises:
+        RuntimeError: the home folder of the user is unknown.
+    """
+    configured = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(configured):  # noqa: PTH117 - the specification says to ignore others
+        return Path(configured)
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches"
     if sys.platform == "win32":
@@ -111,20 +109,24 @@ def user_folder() -> Path:
     return Path.home() / ".cache"
 
 
-class Cache:
-    """The complete indices of the last few installations, one file for each."""
+class IndexCache:
+    """A cache of complete index files, one for each of the eight installations used last."""
 
     def __init__(self, key: str, folder: Path | None = None) -> None:
         self._key, self._folder = key, folder
 
     @property
     def path(self) -> Path:
-        """Raises RuntimeError where the user has no home."""
-        folder = self._folder or user_folder() / "fullgraph" / "operators"
+        """Path of the index file for this key.
+
+        Raises:
+            RuntimeError: the home folder of the user is unknown.
+        """
+        folder = self._folder or user_cache_folder() / "fullgraph" / "operators"
         return folder / (self._key + _SUFFIX)
 
-    def found(self) -> Path | None:
-        """The whole and complete index of this key, if there is one."""
+    def find_complete(self) -> Path | None:
+        """Return the path of the cached index; None if it is missing, damaged or incomplete."""
         try:
             path = self.path
             header, _ = checked_index(path.read_bytes())
@@ -133,40 +135,46 @@ class Cache:
         if not header.complete:
             return None
         try:
-            os.utime(path)  # the least recently used one goes first
+            os.utime(path)  # the least recently used file is removed first
         except OSError:
             return path
         return path
 
     def write(self, data: bytes) -> Path:
-        """Put an index there in one step, and remove the oldest others.
+        """Write an index atomically, and remove the least recently used ones.
 
         Raises:
-            OSError, RuntimeError: it cannot be written there.
+            OSError, RuntimeError: the file cannot be written.
         """
         path = self.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, data)
-        self._prune(path)
+        write_atomically(path, data)
+        self._remove_old_files(path)
         return path
 
-    def _prune(self, own: Path) -> None:
-        dated = [(_modified(path), path) for path in own.parent.glob("*" + _SUFFIX) if path != own]
-        surplus = [path for _, path in sorted(dated, reverse=True)[_MOST_KEPT - 1 :]]
-        before = time.time() - _FORGOTTEN
-        surplus += [p for p in own.parent.glob("*" + _UNFINISHED) if _modified(p) < before]
+    def _remove_old_files(self, path_to_keep: Path) -> None:
+        dated = [
+            (_modification_time(path), path)
+            for path in path_to_keep.parent.glob("*" + _SUFFIX)
+            if path != path_to_keep
+        ]
+        surplus = [path for _, path in sorted(dated, reverse=True)[_MAX_INDEX_FILES - 1 :]]
+        before = time.time() - _ABANDONED_AFTER
+        surplus += [
+            p for p in path_to_keep.parent.glob("*" + _UNFINISHED) if _modification_time(p) < before
+        ]
         for path in surplus:
             try:
                 path.unlink()
-            except OSError:  # another engine was first
+            except OSError:  # another engine removed it first
                 continue
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that nobody ever sees half of it.
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file through a temporary one, so that readers never see partial content.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     descriptor, name = tempfile.mkstemp(_UNFINISHED, path.stem, path.parent)
     unfinished = Path(name)
@@ -179,7 +187,7 @@ def write_whole(path: Path, data: bytes) -> None:
         raise
 
 
-def _modified(path: Path) -> float:
+def _modification_time(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:

@@ -1,8 +1,8 @@
-"""Which overloads are differentiable, and by which formulas, from derivatives.yaml.
+"""Determine from derivatives.yaml which overloads are differentiable, and by which formulas.
 
-The rules are those of ``torchgen.api.autograd.match_differentiability_info``, on the YAML as it
-stands: an entry is for the schema that it names, for the in-place variant and generated variants
-of it, for the ``_copy`` of a view, and for the ``_foreach_`` form.
+Follows the rules of ``torchgen.api.autograd.match_differentiability_info``, but reads the YAML
+entries directly. An entry applies to the schema named in it, to the in-place variant and the
+generated variants of this schema, to the ``_copy`` form of a view and to the ``_foreach_`` form.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 from ..protocol.operators import Derivative, Differentiable
 
-Verdict = tuple[Differentiable, tuple[Derivative, ...]]
+Differentiability = tuple[Differentiable, tuple[Derivative, ...]]
 
 
 class Derivatives:
-    """The entries of derivatives.yaml for a set of native functions."""
+    """The entries of derivatives.yaml, looked up by native function."""
 
     def __init__(self, entries: Iterable[Any], functions: Iterable[Any]) -> None:
         self._autograd = import_module("torchgen.api.autograd")
@@ -36,22 +36,28 @@ class Derivatives:
                 continue
             schema = function.func
             functional = schema.kind().name == "functional"
-            known = self._functional if functional else self._mutating
-            known[schema.signature(strip_default=True)] = entry
+            by_signature = self._functional if functional else self._mutating
+            by_signature[schema.signature(strip_default=True)] = entry
             self._by_name[str(schema.name)] = entry
             self._references.setdefault(schema.name.name.base, []).append((schema, entry))
 
-    def of(self, function: Any, *, implicit: bool) -> Verdict:
-        """What is known of an overload; ``implicit``: its kernel is composed of other operators."""
+    def verdict_for(self, function: Any, *, implicit: bool) -> Differentiability:
+        """Return how an overload is differentiable, and its derivative formulas.
+
+        ``implicit`` says whether the overload has a ``CompositeImplicitAutograd`` kernel, which
+        autograd differentiates through the operators that it calls.
+        """
         schema = function.func
         kind = schema.kind().name
         if kind == "out":
             return "no", ()
-        entry = self._entry(function, kind)
-        formulas = entry and _formulas(entry)
+        entry = self._find_entry(function, kind)
+        formulas = entry and _default_formulas(entry)
         if entry is None or formulas is None:
-            touches = any(r.type.is_tensor_like() for r in schema.returns) or kind != "functional"
-            return ("composite" if implicit and touches else "no"), ()
+            affects_tensors = (
+                any(r.type.is_tensor_like() for r in schema.returns) or kind != "functional"
+            )
+            return ("composite" if implicit and affects_tensors else "no"), ()
         names = {argument.name for argument in schema.arguments.flat_all}
         names |= {"self"}
         outputs = entry.get("output_differentiability")
@@ -62,20 +68,20 @@ class Derivatives:
             and inputs not in _NOT_INPUTS
             and not _is_forward(inputs, formula, schema)
         )
-        some = any(_is_formula(d.formula) for d in derivatives)
-        if some and not (outputs and not any(outputs)):
+        has_formula = any(_is_formula(d.formula) for d in derivatives)
+        if has_formula and not (outputs and not any(outputs)):
             return "formula", derivatives
-        # An entry may be there for one backend alone, as those for nested tensors.
+        # An entry can apply to one backend only, for example to nested tensors.
         return ("composite", ()) if implicit and not outputs else ("no", derivatives)
 
-    def _entry(self, function: Any, kind: str) -> dict[str, Any] | None:
+    def _find_entry(self, function: Any, kind: str) -> dict[str, Any] | None:
         schema = function.func
         exact = self._entries.get(str(schema))
         if exact is not None:
             return exact
         foreach = schema.name.name.base.startswith("_foreach_")
         if foreach:
-            return self._foreach(function, kind)
+            return self._find_foreach_entry(function, kind)
         signature = schema.signature(strip_default=True)
         found = self._functional.get(signature)
         if found is None and "generated" in function.tags:
@@ -88,7 +94,7 @@ class Derivatives:
                 found = self._by_name.get(f"{view}.{overload}" if overload else view)
         return found
 
-    def _foreach(self, function: Any, kind: str) -> dict[str, Any] | None:
+    def _find_foreach_entry(self, function: Any, kind: str) -> dict[str, Any] | None:
         base = function.func.name.name.base[len("_foreach_") :]
         candidates = self._references.get(base, ())
         for functional in (True, False):
@@ -105,8 +111,9 @@ class Derivatives:
 _NOT_INPUTS = frozenset({"name", "dispatch", "output_differentiability"})
 
 
-def _formulas(entry: dict[str, Any]) -> dict[str, Any] | None:
-    """The formulas of the autograd key that backends share; None if there are only others."""
+def _default_formulas(entry: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the formulas that all backends share; None if an entry has only backend-specific
+    formulas."""
     dispatch = entry.get("dispatch")
     if not isinstance(dispatch, dict):
         return entry
@@ -115,7 +122,7 @@ def _formulas(entry: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _is_forward(inputs: str, formula: object, schema: Any) -> bool:
-    """A formula is one of forward mode if what it is for is no argument."""
+    """Whether a formula is for forward-mode AD: its key names a result and not an argument."""
     first = inputs.split(",")[0].strip()
     return all(first != argument.name for argument in schema.arguments.flat_all) and (
         first.startswith("result") or any(first == r.name for r in schema.returns)

@@ -1,4 +1,4 @@
-"""What the running dispatcher knows of operators that no file says."""
+"""Read from the running dispatcher what torch's files do not say about operators."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ..protocol.operators import Differentiable, Fake, Overload
 from ..torch_internals import dispatcher as upstream
-from .fake import fake_of
+from .fake import fake_support
 
 _COMPOSITES = (
     "CompositeImplicitAutograd",
@@ -17,14 +17,14 @@ _COMPOSITES = (
     "CompositeExplicitAutogradNonFunctional",
 )
 _UNLISTED = ("MkldnnCPU",)
-"""Keys that the enumeration in Python leaves out."""
+"""Dispatch keys that the Python enumeration of keys omits."""
 _BUILT_IN = frozenset({"aten", "prim", "prims"})
 
 
-def schemas() -> dict[str, dict[str, Any]]:
-    """Schemas by operator and overload, in the order in which resolution tries the overloads.
+def all_schemas() -> dict[str, dict[str, Any]]:
+    """Return all schemas by operator and overload name, in the order of overload resolution.
 
-    Those that only TorchScript has are among them.
+    Includes operators that only TorchScript has.
     """
     found: dict[str, dict[str, Any]] = {}
     for schema in upstream.jit_schemas():
@@ -32,16 +32,18 @@ def schemas() -> dict[str, dict[str, Any]]:
     return found
 
 
-def qualified(operator: str, overload: str) -> str:
-    """``aten::max.dim``; just ``aten::max`` for an overload without a name, the default one."""
+def qualified_name(operator: str, overload: str) -> str:
+    """Join an operator and an overload name to ``aten::max.dim``, or ``aten::max`` for the default
+    overload."""
     return f"{operator}.{overload}" if overload else operator
 
 
 def kernel_keys() -> tuple[str, ...]:
-    """The dispatch keys that stand for a kernel: composite ones, and those of a backend.
+    """Return the dispatch keys that a kernel can be registered for: backends, composites and
+    Autograd.
 
-    Between two markers of the enumeration are the keys of one functionality, in the order of the
-    backends: so ``SparseCsrCUDA`` is told from keys that only take part in dispatching.
+    Torch lists the backend keys of a functionality between two marker keys. The markers tell
+    ``SparseCsrCUDA``, which can have a kernel, from keys that only take part in dispatching.
     """
     keys: list[str] = []
     inside = False
@@ -56,42 +58,51 @@ def kernel_keys() -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Facts:
-    """Registrations of all operators at one moment, asked for by key rather than by operator."""
+class DispatcherSnapshot:
+    """Kernel registrations of operators at one moment, queried by dispatch key because this is
+    faster."""
 
-    registered: frozenset[str]
+    overloads: frozenset[str]
+    """Qualified names of the registered overloads."""
     kernels: dict[str, list[str]] = field(default_factory=dict)
-    decomposed: frozenset[str] = frozenset()
+    """Dispatch keys with a kernel, by qualified overload name."""
+    with_decomposition: frozenset[str] = frozenset()
+    """Qualified names of the overloads with a decomposition."""
 
     @classmethod
-    def gather(cls) -> Facts:
+    def of_all_operators(cls) -> DispatcherSnapshot:
+        """Take a snapshot of all registered operators."""
         kernels: dict[str, list[str]] = {}
         for key in kernel_keys():
             try:
-                holders = upstream.registered_overloads(key)
+                names = upstream.registered_overloads(key)
             except RuntimeError:  # this torch cannot parse the key
                 continue
-            for name in holders:
+            for name in names:
                 kernels.setdefault(name, []).append(key)
-        return cls(frozenset(upstream.operator_names()), kernels, _decomposed())
+        return cls(frozenset(upstream.operator_names()), kernels, _decomposed_overloads())
 
     @classmethod
-    def gather_for(cls, wanted: Iterable[str]) -> Facts:
-        """As ``gather``, for a few operators."""
-        chosen = frozenset(wanted)
+    def of_operators(cls, names: Iterable[str]) -> DispatcherSnapshot:
+        """Take a snapshot of a few overloads, given by their qualified names."""
+        chosen = frozenset(names)
         has = upstream.has_kernel
-        # Aliases and markers raise, and so do keys that another torch has.
-        keys = [key for key in kernel_keys() if _askable(key)]
+        # Alias keys, marker keys and keys of other torch versions raise.
+        keys = [key for key in kernel_keys() if _can_query_key(key)]
         kernels = {name: [key for key in keys if has(name, key)] for name in chosen}
-        return cls(chosen, kernels, _decomposed() & chosen)
+        return cls(chosen, kernels, _decomposed_overloads() & chosen)
 
     def kernels_of(self, name: str) -> tuple[str, ...]:
+        """Return the sorted dispatch keys for which an overload has a kernel."""
         return tuple(sorted(self.kernels.get(name, ())))
 
-    def fake_of(self, name: str) -> Fake:
-        """As :func:`fake.fake_of` says it, without asking for each operator of torch's own."""
+    def fake_support(self, name: str) -> Fake:
+        """Return how fake tensors pass through an overload, as :func:`.fake.fake_support` does.
+
+        For aten operators with a composite or Meta kernel the snapshot suffices, which is faster.
+        """
         if name.partition("::")[0] != "aten":
-            return fake_of(name)
+            return fake_support(name)
         keys = self.kernels.get(name, ())
         if "CompositeImplicitAutograd" in keys:
             return "composite"
@@ -99,39 +110,45 @@ class Facts:
             return "meta"
         if "CompositeExplicitAutograd" in keys or "CompositeExplicitAutogradNonFunctional" in keys:
             return "composite"
-        return fake_of(name)
+        return fake_support(name)
 
-    def differentiable(self, name: str) -> Differentiable:
-        """For operators that derivatives.yaml does not tell of."""
+    def differentiability_of(self, name: str) -> Differentiable:
+        """Return how autograd supports an overload that derivatives.yaml does not list."""
         keys = self.kernels.get(name, ())
         if "CompositeImplicitAutograd" in keys:
             return "composite"
         definition = upstream.custom_definition(name)
         if definition is not None:
-            # It has an autograd kernel in any case, which raises where there is no formula.
+            # A custom operator always has an autograd kernel, which raises if no backward formula
+            # is registered.
             return "registered" if getattr(definition, "_backward_fn", None) else "no"
         if name.partition("::")[0] in _BUILT_IN:
             return "unknown"
         return "registered" if any(key.startswith("Autograd") for key in keys) else "no"
 
 
-def overload(name: str, schema: Any, facts: Facts, place: str = "") -> Overload:
-    """A registered overload, as far as the running torch knows it."""
-    operator, _, own = name.partition(".")
+def describe_overload(
+    name: str, schema: Any, snapshot: DispatcherSnapshot, place: str = ""
+) -> Overload:
+    """Describe a registered overload, given by its qualified name, as the running torch knows it.
+
+    ``place`` is where it was defined, as ``path:line``; empty if unknown.
+    """
+    operator, _, overload_name = name.partition(".")
     return Overload(
-        own,
+        overload_name,
         str(schema),
         "registered",
-        upstream.tags_of(operator, own),
-        facts.kernels_of(name),
-        facts.fake_of(name),
-        name in facts.decomposed,
-        facts.differentiable(name),
+        upstream.tags_of(operator, overload_name),
+        snapshot.kernels_of(name),
+        snapshot.fake_support(name),
+        name in snapshot.with_decomposition,
+        snapshot.differentiability_of(name),
         place=place,
     )
 
 
-def _decomposed() -> frozenset[str]:
+def _decomposed_overloads() -> frozenset[str]:
     return frozenset(
         operator.name()
         for operator in upstream.decomposition_table()
@@ -139,7 +156,7 @@ def _decomposed() -> frozenset[str]:
     )
 
 
-def _askable(key: str) -> bool:
+def _can_query_key(key: str) -> bool:
     try:
         upstream.has_kernel("aten::add.Tensor", key)
     except RuntimeError:

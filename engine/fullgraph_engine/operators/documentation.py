@@ -1,4 +1,5 @@
-"""What docstrings of torch say, in one sentence, and where the page of a name is."""
+"""Extract summaries, deprecations and allowed strings from torch's docstrings, and build page
+URLs."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _PAGES = {
     "torch.testing": "testing",
     "torch.amp": "amp",
 }
-"""Modules whose members are all on one page; those of the others have a page each."""
+"""Modules whose members share one documentation page; each member of other modules has its own."""
 
 _MODULES = {
     "torch": "torch",
@@ -54,11 +55,14 @@ _REFERENCE = re.compile(r"See `?(torch\.[\w.]+?)(?:\(\))?`?\.?$")
 _QUOTED = re.compile(r"['\"]([a-z][\w-]*)['\"]")
 _DIRECTIVE = re.compile(r"^\.\. deprecated::[ \t]*(\S*)[ \t]*\n?((?:[ \t]+\S[^\n]*\n?)*)", re.M)
 _NO_PROSE = ("=", "-", "*", ">>>", "::", "Args:", "Example", "Keyword", "Returns:")
-_LONGEST = 300
+_MAX_SENTENCE = 300
 
 
-def summary(doc: str) -> str:
-    """The first sentence that is no signature, with roles of reStructuredText as code."""
+def summarize_docstring(doc: str) -> str:
+    """Return the first sentence of prose as Markdown; empty if the docstring has none.
+
+    Skips signatures, and converts roles of reStructuredText to code.
+    """
     for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(doc)):
         text = paragraph.strip()
         if not text or paragraph[0].isspace() or text.startswith("..") or _SIGNATURE.match(text):
@@ -66,7 +70,7 @@ def summary(doc: str) -> str:
         if text.startswith(_NO_PROSE) or text.partition("\n")[0].endswith("::"):
             return ""
         lines = text.splitlines()
-        # A signature directly above the text, without an empty line between them.
+        # Skip a signature that stands directly above the text, without an empty line.
         while len(lines) > 1 and _SIGNATURE.match(lines[0]):
             del lines[0]
         sentence = first_sentence(" ".join(lines))
@@ -74,28 +78,32 @@ def summary(doc: str) -> str:
     return ""
 
 
-def referred(doc: str) -> str:
-    """The path of the name that a docstring does no more than point at; empty if it says more."""
-    found = _REFERENCE.match(summary(doc))
+def referenced_name(doc: str) -> str:
+    """Return the path of the name that a docstring only refers to (``See torch.add``); otherwise
+    empty."""
+    found = _REFERENCE.match(summarize_docstring(doc))
     return found.group(1) if found else ""
 
 
-def choices(doc: str, parameter: str) -> tuple[str, ...]:
-    """The strings that a parameter takes, where its documentation quotes them.
+def documented_choices(doc: str, parameter: str) -> tuple[str, ...]:
+    """Return the strings that a parameter accepts, as quoted by the docstring.
 
-    Looks at the paragraph of the parameter and at places such as ``mode="max"``. None are better
-    than some: with fewer than two the text does not enumerate them.
+    Reads the paragraph of the parameter, and examples such as ``mode="max"``. Returns an empty
+    tuple if the docstring quotes fewer than two strings, because it then does not enumerate the
+    choices.
     """
     text = inspect.cleandoc(doc)
     name = re.escape(parameter)
-    quoted = _QUOTED.findall(_paragraph(text, name))
-    quoted += re.findall(rf"\b{name}`*(?:=| argument is )['\"]([a-z][\w-]*)['\"]", _prose(text))
+    quoted = _QUOTED.findall(_parameter_paragraph(text, name))
+    quoted += re.findall(
+        rf"\b{name}`*(?:=| argument is )['\"]([a-z][\w-]*)['\"]", _without_examples(text)
+    )
     found = tuple(dict.fromkeys(word for word in quoted if word != parameter))
     return found if len(found) > 1 else ()
 
 
-def _paragraph(text: str, name: str) -> str:
-    """What a docstring says below and behind the name of a parameter."""
+def _parameter_paragraph(text: str, name: str) -> str:
+    """Return the text that a docstring has after and below the name of a parameter."""
     start = re.search(rf"^([ \t]*){name}\s*[:(]", text, re.MULTILINE)
     if start is None:
         return ""
@@ -112,59 +120,67 @@ def _paragraph(text: str, name: str) -> str:
     return "\n".join(taken)
 
 
-def _prose(text: str) -> str:
+def _without_examples(text: str) -> str:
+    """Remove the ``>>>`` lines of a docstring."""
     return "\n".join(line for line in text.split("\n") if not line.lstrip().startswith(">>>"))
 
 
-def plain(text: str) -> str:
-    """Markup of Sphinx as Markdown: ``:attr:`input``` is `` `input` ``."""
-    text = _MATHS.sub(_spoken, text)
+def sphinx_to_markdown(text: str) -> str:
+    """Convert Sphinx markup to Markdown: ``:attr:`input``` becomes `` `input` ``."""
+    text = _MATHS.sub(_replace_formula, text)
     text = _ROLE.sub(r"`\1`", text).replace("``", "`").replace("`~", "`")
     return " ".join(text.split())
 
 
-def _spoken(formula: re.Match[str]) -> str:
-    """A formula of LaTeX as plain characters; one that has no such form is left out."""
+def _replace_formula(formula: re.Match[str]) -> str:
+    """Convert a matched LaTeX formula to plain characters; an ellipsis if it cannot be
+    converted."""
     text = plain_formula(formula.group(1))
     return f"`{text}`" if text else "…"
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence of a docstring as Markdown, cut to 300 characters."""
-    text = plain(text)
+    """Return the first sentence of a text as Markdown, cut to 300 characters."""
+    text = sphinx_to_markdown(text)
     end = _SENTENCE.search(text)
     sentence = text[: end.end()] if end else text
-    return sentence if len(sentence) <= _LONGEST else sentence[: _LONGEST - 1].rstrip() + "…"
+    return (
+        sentence if len(sentence) <= _MAX_SENTENCE else sentence[: _MAX_SENTENCE - 1].rstrip() + "…"
+    )
 
 
-def refusal(text: str) -> str:
-    """The sentence that says that a function is no more, and the next one if it names another."""
+def removal_notice(text: str) -> str:
+    """Return the sentence that says that a function was removed.
+
+    Includes the next sentence if it names a replacement.
+    """
     first = first_sentence(text)
-    second = first_sentence(plain(text)[len(first) :])
+    second = first_sentence(sphinx_to_markdown(text)[len(first) :])
     return f"{first} {second}" if re.search(r"in favor of|instead", second) else first
 
 
-def deprecation(path: str, doc: str) -> str:
-    """The sentence with which a docstring says that all of a name is deprecated."""
+def deprecation_sentence(path: str, doc: str) -> str:
+    """Return the sentence of a docstring that deprecates a name as a whole; empty if it has
+    none."""
     if "deprecated" not in doc:
         return ""
     found = _DIRECTIVE.search(inspect.cleandoc(doc))
     if found is not None:
-        words = first_sentence(found.group(2))
+        sentence = first_sentence(found.group(2))
         version = found.group(1)
-        return words or (f"Deprecated since version {version}." if version else "Deprecated.")
+        return sentence or (f"Deprecated since version {version}." if version else "Deprecated.")
     leaf = re.escape(path.rpartition(".")[2])
-    said = re.search(rf"`~?(?:[\w.]+\.)?{leaf}(?:\(\))?`+ (?:is|has been) deprecated", doc)
-    if said is None:
+    statement = re.search(rf"`~?(?:[\w.]+\.)?{leaf}(?:\(\))?`+ (?:is|has been) deprecated", doc)
+    if statement is None:
         return ""
-    start = max(doc.rfind("\n\n", 0, said.start()), doc.rfind("::", 0, said.start()), 0)
-    role = doc.rfind(":func:", start, said.start() + 1)
-    begin = role if role >= 0 else said.start()
+    start = max(doc.rfind("\n\n", 0, statement.start()), doc.rfind("::", 0, statement.start()), 0)
+    role = doc.rfind(":func:", start, statement.start() + 1)
+    begin = role if role >= 0 else statement.start()
     return first_sentence(doc[begin:])
 
 
-def href(path: str, kind: str) -> str:
-    """The page of a documented name."""
+def documentation_url(path: str, kind: str) -> str:
+    """Return the URL of the documentation page of a name; empty if it has none."""
     if kind == "module":
         page = _MODULES.get(path)
         return f"{SITE}{page}.html" if page else ""

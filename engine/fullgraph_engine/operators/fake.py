@@ -1,4 +1,4 @@
-"""Whether fake tensors get through an operator, as the running torch has it registered."""
+"""Determine whether torch can run a registered operator on fake tensors."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from ..torch_internals import dispatcher
 
 
 def has_fake(qualname: str) -> bool:
-    """Whether a registered overload (``ns::name`` or ``ns::name.overload``) can be traced."""
-    return fake_of(qualname) != "missing"
+    """Whether fake tensors can pass through an overload, named ``ns::name`` or
+    ``ns::name.overload``."""
+    return fake_support(qualname) != "missing"
 
 
-def fake_of(qualname: str) -> Fake:
-    """How fake tensors get through a registered overload.
+def fake_support(qualname: str) -> Fake:
+    """Return how fake tensors pass through a registered overload.
 
-    The same questions, in the same order, as ``torch._library.utils.has_fake_kernel`` and
-    ``FakeTensorMode`` ask; ``unknown`` where the operator is not registered.
+    Makes the same checks, in the same order, as ``torch._library.utils.has_fake_kernel`` and
+    ``FakeTensorMode``. Returns ``unknown`` if the operator is not registered.
     """
-    operator = overload_of(qualname)
+    operator = find_overload(qualname)
     if operator is None:
         return "unknown"
     name = operator._name
@@ -31,7 +32,7 @@ def fake_of(qualname: str) -> Fake:
         return "kernel"
     definition = dispatcher.custom_definition(name)
     if definition is not None:
-        # It always registers a fake kernel, which raises where the user gave none.
+        # A custom operator always has a fake kernel, which raises if the user did not register one.
         return "kernel" if definition._abstract_fn is not None else "missing"
     if dispatcher.registered_fake(name) is not None:
         return "kernel"
@@ -47,13 +48,13 @@ def fake_of(qualname: str) -> Fake:
 _COMPOSITES = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
 
 
-def overload_of(qualname: str) -> Any:
-    """The ``OpOverload`` of that name; None if there is none."""
+def find_overload(qualname: str) -> Any:
+    """Return the ``OpOverload`` of a qualified name; None if it is not registered."""
     namespace, found, rest = qualname.partition("::")
     name, _, overload = rest.partition(".")
     try:
         if not found or not dispatcher.is_registered(qualname.removesuffix(".default")):
             return None
         return getattr(getattr(getattr(torch.ops, namespace), name), overload or "default")
-    except (AttributeError, RuntimeError):  # the latter for what cannot be a name
+    except (AttributeError, RuntimeError):  # RuntimeError: not a valid operator name
         return None

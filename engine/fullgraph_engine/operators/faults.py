@@ -1,7 +1,8 @@
-"""What torch's own parser says of a schema, and at which characters.
+"""Locate the error that torch's own schema parser reports for a schema.
 
-The parser gives its errors as text: a sentence, a few lines of the schema, and below one of them
-``~~~ <--- HERE``. Where it marks nothing, the place is found by asking it again.
+The parser reports errors as text: a sentence, a few lines of the schema and, below one of these
+lines, ``~~~ <--- HERE``. If the mark is missing, the position is found by parsing parts of the
+schema again.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from ..torch_internals.dispatcher import parse_schema
 
 @dataclass(frozen=True)
 class Fault:
-    """The characters from ``start`` to before ``stop`` are wrong, and why.
+    """An error in a schema: its position, its message and hints how to repair it.
 
-    Both are the length of the schema where something is missing at its end.
+    ``start`` and ``stop`` are character offsets into the schema, with ``stop`` exclusive. Both
+    equal the length of the schema if something is missing at its end.
     """
 
     start: int
@@ -28,19 +30,20 @@ class Fault:
     hints: tuple[str, ...] = ()
 
 
-def parse(schema: str) -> Any:
-    """The ``FunctionSchema`` of a text, name included, or the fault that is in it."""
-    words = _complaint(schema)
-    return _fault(schema, words) if words is not None else parse_schema(schema)
+def parse_or_fault(schema: str) -> Any:
+    """Parse a schema that includes the operator's name; return a ``FunctionSchema``, or the first
+    error."""
+    error = _parser_error(schema)
+    return _locate_error(schema, error) if error is not None else parse_schema(schema)
 
 
-def _complaint(schema: str) -> str | None:
-    """The parser's words; None if it has nothing to say against it."""
+def _parser_error(schema: str) -> str | None:
+    """Return the error message of torch's schema parser; None if it accepts the schema."""
     try:
         parse_schema(schema)
-    except UnicodeDecodeError as error:  # it cites half a character
+    except UnicodeDecodeError as error:  # the message quotes part of a multi-byte character
         return error.object.decode(errors="replace")
-    except Exception as error:  # RuntimeError, but also what its number conversions throw
+    except Exception as error:  # RuntimeError, or an exception of a number conversion
         return str(error) or type(error).__name__
     return None
 
@@ -49,7 +52,7 @@ _MARK = re.compile(r"^(?P<space>\s*)(?P<marks>~+) <--- HERE$")
 _EXPECTED = re.compile(r"expected (?P<expected>.+?) but found '(?P<found>.*?)' here:", re.S)
 _ASSERTED = re.compile(r"^.*please report a bug to PyTorch\.\s*", re.S)
 _BREAKS = ("newline", "indent", "dedent")
-_NAMES = {
+_TOKEN_NAMES = {
     "ident": "a name",
     "number": "a number",
     "string_literal": "a quoted string",
@@ -59,70 +62,74 @@ _NAMES = {
 }
 
 
-def _fault(schema: str, words: str) -> Fault:
-    found = _EXPECTED.search(words)
+def _locate_error(schema: str, error: str) -> Fault:
+    found = _EXPECTED.search(error)
     if found is not None:
-        return _unexpected(schema, words, found["expected"], found["found"])
-    place = _marked(schema, words)
+        return _unexpected_token(schema, error, found["expected"], found["found"])
+    place = _marked_span(schema, error)
     if place is not None:
         start, stop = place
-        if "unknown type specifier" in words:
+        if "unknown type specifier" in error:
             return _unknown_type(schema, start, stop)
-        if "invalid numeric default value" in words:
-            return _default(schema, start)
-        return Fault(start, stop, _sentence(words))
-    if "only the operator name" in words:
+        if "invalid numeric default value" in error:
+            return _invalid_default(schema, start)
+        return Fault(start, stop, _first_sentence(error))
+    if "only the operator name" in error:
         message = "Expected `(` but found the end of the schema"
-        return Fault(len(schema), len(schema), message, (WHOLE,))
-    if "Non-default positional argument" in words:
-        return _lacks_default(schema, words)
-    if "is not a legal overload name" in words:
-        overload = words.partition(" ")[0]
+        return Fault(len(schema), len(schema), message, (SCHEMA_HINT,))
+    if "Non-default positional argument" in error:
+        return _missing_default(schema, error)
+    if "is not a legal overload name" in error:
+        overload = error.partition(" ")[0]
         at = schema.find("." + overload)
         message = f"`{overload}` cannot be the name of an overload"
-        return Fault(at, at + len(overload) + 1, message) if at >= 0 else _all(schema, message)
-    if words in ("stoll", "stod"):  # the C++ conversion that threw
+        return (
+            Fault(at, at + len(overload) + 1, message)
+            if at >= 0
+            else _whole_schema_fault(schema, message)
+        )
+    if error in ("stoll", "stod"):  # the message is the name of the C++ function
         number = max(re.finditer(r"-?[\d.]+(?:e-?\d+)?", schema), key=lambda m: len(m[0]))
         return Fault(number.start(), number.end(), f"`{number[0]}` is out of range")
-    return _all(schema, _sentence(words))
+    return _whole_schema_fault(schema, _first_sentence(error))
 
 
-WHOLE = "A schema has arguments and returns: `(Tensor x, int n) -> Tensor`."
-_RETURNS = "Behind `->` is what it returns: `-> Tensor`, or `-> ()` for nothing."
-_ARGUMENT = "An argument is a type and then a name: `Tensor x`, `int n=1`."
+SCHEMA_HINT = "A schema has arguments and returns: `(Tensor x, int n) -> Tensor`."
+_RETURNS_HINT = "Behind `->` is what it returns: `-> Tensor`, or `-> ()` for nothing."
+_ARGUMENT_HINT = "An argument is a type and then a name: `Tensor x`, `int n=1`."
 
 
-def _unexpected(schema: str, words: str, expected: str, found: str) -> Fault:
-    start, stop = _marked(schema, words) or _unmarked(schema, words, expected, found)
+def _unexpected_token(schema: str, error: str, expected: str, found: str) -> Fault:
+    start, stop = _marked_span(schema, error) or _unmarked_span(schema, error, expected, found)
     token = schema[start:stop]
     if expected == "a valid token":
-        return Fault(start, stop, f"`{_visible(token)}` has no meaning in a schema")
-    wanted = _NAMES.get(expected, f"`{expected}`")
-    shown = _NAMES[found] if found in ("eof", *_BREAKS) else f"`{_visible(token)}`"
+        return Fault(start, stop, f"`{_printable_token(token)}` has no meaning in a schema")
+    expected_name = _TOKEN_NAMES.get(expected, f"`{expected}`")
+    shown = _TOKEN_NAMES[found] if found in ("eof", *_BREAKS) else f"`{_printable_token(token)}`"
     hints: tuple[str, ...] = ()
     if found in _BREAKS:
         hints = ("Line breaks may only be inside brackets.",)
     elif expected == "arrow" or (expected == "ident" and found == "eof" and "->" in schema):
-        hints = (_RETURNS,)
+        hints = (_RETURNS_HINT,)
     elif expected == "ident" and found in (")", ",", ":", "eof") and "(" in schema:
-        hints = (_ARGUMENT,)
+        hints = (_ARGUMENT_HINT,)
     elif expected == "number" and found == "ident" and schema[:start].endswith("["):
         hints = (f"A list is written `{token}[]`.",)
     elif expected == "string_literal":
         hints = (f'Strings are quoted: `"{token}"`.',) if found == "ident" else ()
-    return Fault(start, stop, f"Expected {wanted} but found {shown}", hints)
+    return Fault(start, stop, f"Expected {expected_name} but found {shown}", hints)
 
 
-def _unmarked(schema: str, words: str, expected: str, found: str) -> tuple[int, int]:
-    """Where a token is that the parser does not show: a line break or the end."""
+def _unmarked_span(schema: str, error: str, expected: str, found: str) -> tuple[int, int]:
+    """Return the position of a token that the parser does not mark: a line break or the end."""
     if "\0" in schema:
         at = schema.index("\0")
         return at, at + 1
     if found in _BREAKS:
-        # It is the first line break before which the parser already misses the same.
+        # The parser means the first line break such that the text before it lacks the same token.
         missed = f"expected {expected} but found 'eof'"
         for match in re.finditer(r"\n", schema):
-            if missed in (_complaint(schema[: match.start()]) or ""):
+            if missed in (_parser_error(schema[: match.start()]) or ""):
                 return match.start(), match.end()
     return len(schema), len(schema)
 
@@ -130,11 +137,11 @@ def _unmarked(schema: str, words: str, expected: str, found: str) -> tuple[int, 
 def _unknown_type(schema: str, start: int, stop: int) -> Fault:
     name = schema[start:stop]
     message = f"Unknown type `{name}`"
-    return Fault(start, stop, message, _instead(name))
+    return Fault(start, stop, message, _type_hints(name))
 
 
-# Names in lower case are no mistake for the parser: it takes them for type variables.
-_ELSEWHERE = {
+# The parser never rejects names in lower case: it treats them as type variables.
+_PYTHON_TYPES = {
     "List": "T[]",
     "Sequence": "T[]",
     "Optional": "T?",
@@ -144,19 +151,20 @@ _ELSEWHERE = {
 }
 
 
-def _instead(name: str) -> tuple[str, ...]:
-    known = _ELSEWHERE.get(name)
-    if known is not None:
-        return (f"In a schema it is written `{known}`.",)
+def _type_hints(name: str) -> tuple[str, ...]:
+    notation = _PYTHON_TYPES.get(name)
+    if notation is not None:
+        return (f"In a schema it is written `{notation}`.",)
     valid = valid_types()
-    by_case = {one.lower(): one for one in valid}
-    near = difflib.get_close_matches(name.lower(), by_case, n=1)
-    if near:
-        return (f"Did you mean `{by_case[near[0]]}`?",)
-    return (f"Types are {', '.join(f'`{one}`' for one in valid)}, and `T[]` and `T?` of them.",)
+    by_case = {type_name.lower(): type_name for type_name in valid}
+    close = difflib.get_close_matches(name.lower(), by_case, n=1)
+    if close:
+        return (f"Did you mean `{by_case[close[0]]}`?",)
+    types = ", ".join(f"`{type_name}`" for type_name in valid)
+    return (f"Types are {types}, and `T[]` and `T?` of them.",)
 
 
-_TYPES = (
+_TYPE_NAMES = (
     "Tensor", "int", "float", "bool", "str", "Scalar", "SymInt", "SymFloat", "SymBool",
     "ScalarType", "Device", "DeviceIndex", "Layout", "MemoryFormat", "Generator", "Storage",
     "Stream", "Dimname", "QScheme", "complex", "AnyClassType", "Any",
@@ -165,12 +173,14 @@ _TYPES = (
 
 @functools.cache
 def valid_types() -> tuple[str, ...]:
-    """The names of types, of those that there ever were, that this torch's parser knows."""
-    return tuple(one for one in _TYPES if _complaint(f"f({one} x) -> ()") is None)
+    """Return the names of types that this version of torch accepts in schemas."""
+    return tuple(
+        type_name for type_name in _TYPE_NAMES if _parser_error(f"f({type_name} x) -> ()") is None
+    )
 
 
-def _default(schema: str, stop: int) -> Fault:
-    """The parser marks what stands behind the default that it does not understand."""
+def _invalid_default(schema: str, stop: int) -> Fault:
+    """Locate an invalid default value; the parser marks the text after it, at ``stop``."""
     value = re.search(r"[^\s=,()\[\]]+(?=\s*$)", schema[:stop])
     if value is None:
         return Fault(stop, stop + 1, "Expected a default value")
@@ -183,37 +193,41 @@ def _default(schema: str, stop: int) -> Fault:
     return Fault(value.start(), value.end(), f"`{value[0]}` is no default value", hints)
 
 
-def _lacks_default(schema: str, words: str) -> Fault:
-    name = re.search(r"Parameter (\w+)", words)
-    behind = schema.find("=")
+def _missing_default(schema: str, error: str) -> Fault:
+    name = re.search(r"Parameter (\w+)", error)
+    first_default = schema.find("=")
     where = (
-        re.compile(rf"(?<![\w.]){re.escape(name[1])}(?=\s*[,)])").search(schema, max(behind, 0))
+        re.compile(rf"(?<![\w.]){re.escape(name[1])}(?=\s*[,)])").search(
+            schema, max(first_default, 0)
+        )
         if name is not None
         else None
     )
     message = "An argument without a default follows one with a default"
     if name is None or where is None:
-        return _all(schema, message)
+        return _whole_schema_fault(schema, message)
     hint = "Give it a default too, move it forward, or put `*` before it: `*, Tensor out`."
     message = f"`{name[1]}` has no default, but follows an argument that has one"
     return Fault(where.start(), where.end(), message, (hint,))
 
 
-def _marked(schema: str, words: str) -> tuple[int, int] | None:
-    """The characters that the parser points at."""
-    shown = words.split("\n")
+def _marked_span(schema: str, error: str) -> tuple[int, int] | None:
+    """Return the start and end of the characters that the parser marks; None without a mark."""
+    shown = error.split("\n")
     at = next((number for number, line in enumerate(shown) if _MARK.match(line)), -1)
     mark = _MARK.match(shown[at]) if at > 0 else None
     if mark is None:
         return None
     lines = schema.split("\n")
-    # It cites up to three lines before the marked one.
+    # The parser quotes up to three lines before the marked line.
     candidates = [number for number, line in enumerate(lines) if line == shown[at - 1]]
-    best = max(candidates, key=lambda n: _agreeing(lines[:n], shown[: at - 1]), default=None)
+    best = max(
+        candidates, key=lambda n: _common_suffix_length(lines[:n], shown[: at - 1]), default=None
+    )
     if best is None:
         return None
     encoded = lines[best].encode()
-    # Columns are bytes, and the space before the marks repeats the tabs of the line.
+    # Columns are bytes, and the whitespace before the marks repeats the tabs of the line.
     first, last = len(mark["space"]), len(mark["space"]) + len(mark["marks"])
     before = sum(len(line) + 1 for line in lines[:best])
     start = before + len(encoded[:first].decode(errors="ignore"))
@@ -221,26 +235,27 @@ def _marked(schema: str, words: str) -> tuple[int, int] | None:
     return start, max(stop, start + 1)
 
 
-def _agreeing(one: list[str], other: list[str]) -> int:
-    """How many lines at the end are the same."""
+def _common_suffix_length(first: list[str], second: list[str]) -> int:
+    """Return the number of equal lines at the end of two lists."""
     count = 0
-    for left, right in zip(reversed(one), reversed(other), strict=False):
+    for left, right in zip(reversed(first), reversed(second), strict=False):
         if left != right:
             break
         count += 1
     return count
 
 
-def _sentence(words: str) -> str:
-    """The parser's sentence, without its own places in files and what it cites."""
-    text = _ASSERTED.sub("", words).strip()
+def _first_sentence(error: str) -> str:
+    """Return the first line of the parser's message, without C++ source locations and quoted
+    text."""
+    text = _ASSERTED.sub("", error).strip()
     first = text.split("\n")[0].rstrip(" :.")
     return first[:1].upper() + first[1:] if first else "The schema cannot be parsed"
 
 
-def _all(schema: str, message: str) -> Fault:
+def _whole_schema_fault(schema: str, message: str) -> Fault:
     return Fault(0, len(schema), message)
 
 
-def _visible(token: str) -> str:
+def _printable_token(token: str) -> str:
     return token if token.isprintable() else token.encode("unicode_escape").decode()

@@ -1,4 +1,4 @@
-"""Formulas of LaTeX, as the docstrings of torch have them, in one line of plain characters."""
+"""Convert the LaTeX formulas of torch's docstrings to one line of plain characters."""
 
 # ruff: noqa: RUF001
 
@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import re
 
-_WORDS = re.compile(
+_TEXT_COMMANDS = re.compile(
     r"\\(?:text|textbf|textit|texttt|mathrm|mathbf|mathit|mathcal|mathbin|operatorname)\b\s*"
 )
 _DROPPED = re.compile(r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|limits|bf|rm)(?![A-Za-z])\.?")
 _SPACE = re.compile(r"\\(?:q?quad\b|[,;:! ])|~")
 _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|[^\\]", re.S)
 _SIMPLE = re.compile(r"[\w.∞αβγδεθλμνπρστφωΓΔΘΛΣΦΩ]*|\w+\([^()]*\)")
-_ALONE = re.compile(r"-?\w*|[^\w\s]|\([^()]*\)")
+_SIMPLE_EXPONENT = re.compile(r"-?\w*|[^\w\s]|\([^()]*\)")
 
 _SYMBOLS = {
     "times": "×",
@@ -124,87 +124,97 @@ _FUNCTIONS = re.compile(
     "Re|Im|erfc?|sinc"
 )
 _LETTERS = {"R": "ℝ", "C": "ℂ", "Z": "ℤ", "N": "ℕ", "K": "𝕂", "E": "𝔼", "F": "𝔽"}
-_ROUNDED = {"lceil": "ceil(", "lfloor": "floor(", "rceil": ")", "rfloor": ")"}
-_MARKS = re.compile("hat|bar|tilde|vec|(?:over|under)line|wide(?:hat|tilde)|boldsymbol|bm")
+_ROUNDING = {"lceil": "ceil(", "lfloor": "floor(", "rceil": ")", "rfloor": ")"}
+_ACCENTS = re.compile("hat|bar|tilde|vec|(?:over|under)line|wide(?:hat|tilde)|boldsymbol|bm")
 
 
 def plain_formula(latex: str) -> str:
-    r"""``\left\lceil \frac{a}{b} \right\rceil`` as ``ceil(a / b)``; empty if that fails."""
+    r"""Convert a formula, for example ``\left\lceil \frac{a}{b} \right\rceil`` to ``ceil(a / b)``.
+
+    Returns an empty string if the formula has a command that cannot be converted.
+    """
     if "\\begin" in latex:
         return ""
-    # Docstrings that are no raw strings say a backslash by two.
+    # Docstrings without the `r` prefix write two backslashes for one.
     text = re.sub(r"\\\\(?=[A-Za-z])", r"\\", latex)
     text = _SPACE.sub(" ", _DROPPED.sub("", text))
     try:
-        found = _Reader(_TOKEN.findall(text)).all()
-    except _Unknown:
+        found = _LatexConverter(_TOKEN.findall(text)).convert_until()
+    except _UnsupportedLatex:
         return ""
     found = re.sub(r"([(\[]) +", r"\1", re.sub(r" +([)\],])", r"\1", found))
     return " ".join(found.split())
 
 
-class _Unknown(Exception):
-    """A command that has no plain form."""
+class _UnsupportedLatex(Exception):
+    """Raised for a LaTeX command without a plain form."""
 
 
-class _Reader:
+class _LatexConverter:
+    """Converts LaTeX tokens to plain characters, from left to right."""
+
     def __init__(self, tokens: list[str]) -> None:
         self._tokens = tokens
-        self._at = 0
+        self._position = 0
 
-    def all(self, end: str = "") -> str:
+    def convert_until(self, end: str = "") -> str:
+        """Convert tokens up to ``end``, or all remaining tokens.
+
+        Raises:
+            _UnsupportedLatex: ``end`` is missing, or a command cannot be converted.
+        """
         parts: list[str] = []
-        while self._at < len(self._tokens):
-            if end and self._tokens[self._at] == end:
-                self._at += 1
+        while self._position < len(self._tokens):
+            if end and self._tokens[self._position] == end:
+                self._position += 1
                 return "".join(parts)
-            parts.append(self._one())
+            parts.append(self._convert_token())
         if end:
-            raise _Unknown
+            raise _UnsupportedLatex
         return "".join(parts)
 
-    def _one(self) -> str:
-        token = self._tokens[self._at]
-        self._at += 1
+    def _convert_token(self) -> str:
+        token = self._tokens[self._position]
+        self._position += 1
         if token == "{":
-            return self.all("}")
+            return self.convert_until("}")
         if token == "}":
-            raise _Unknown
+            raise _UnsupportedLatex
         if token in "^_":
-            inner = self._argument()
-            return token + (inner if _ALONE.fullmatch(inner) else f"({inner})")
+            inner = self._convert_argument()
+            return token + (inner if _SIMPLE_EXPONENT.fullmatch(inner) else f"({inner})")
         if not token.startswith("\\"):
             return token
-        return self._command(token[1:])
+        return self._convert_command(token[1:])
 
-    def _command(self, name: str) -> str:
-        if _WORDS.fullmatch(f"\\{name}"):
-            return self._argument()
+    def _convert_command(self, name: str) -> str:
+        if _TEXT_COMMANDS.fullmatch(f"\\{name}"):
+            return self._convert_argument()
         if name in ("frac", "dfrac", "tfrac"):
-            over, under = self._argument(), self._argument()
-            return f"{_bracketed(over)} / {_bracketed(under)}"
+            over, under = self._convert_argument(), self._convert_argument()
+            return f"{_parenthesize_compound(over)} / {_parenthesize_compound(under)}"
         if name == "sqrt":
-            return f"sqrt({self._argument()})"
+            return f"sqrt({self._convert_argument()})"
         if name == "mathbb":
-            letter = self._argument()
+            letter = self._convert_argument()
             return _LETTERS.get(letter, letter)
-        if _MARKS.fullmatch(name):
-            return self._argument()
-        if name in _ROUNDED:
-            return _ROUNDED[name]
+        if _ACCENTS.fullmatch(name):
+            return self._convert_argument()
+        if name in _ROUNDING:
+            return _ROUNDING[name]
         if _FUNCTIONS.fullmatch(name):
             return f" {name}" if name in ("mod", "bmod") else name
         if name in _SYMBOLS:
             return _SYMBOLS[name]
-        raise _Unknown
+        raise _UnsupportedLatex
 
-    def _argument(self) -> str:
-        while self._at < len(self._tokens) and self._tokens[self._at].isspace():
-            self._at += 1
-        if self._at == len(self._tokens):
-            raise _Unknown
-        return self._one().strip()
+    def _convert_argument(self) -> str:
+        while self._position < len(self._tokens) and self._tokens[self._position].isspace():
+            self._position += 1
+        if self._position == len(self._tokens):
+            raise _UnsupportedLatex
+        return self._convert_token().strip()
 
 
-def _bracketed(text: str) -> str:
+def _parenthesize_compound(text: str) -> str:
     return text if _SIMPLE.fullmatch(text) else f"({text})"

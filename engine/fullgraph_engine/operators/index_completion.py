@@ -1,4 +1,8 @@
-"""The complete index: what the files said, put right and filled up by the running torch."""
+"""Build the complete operator index from torch's files and from the running torch.
+
+The static index was read from files before torch was imported. The running torch corrects its
+entries and adds what the files do not contain.
+"""
 
 from __future__ import annotations
 
@@ -21,32 +25,43 @@ from ..protocol.operators import (
 )
 from ..protocol.plain import from_plain, sparse
 from . import dispatcher, documentation, tree, uses
-from .notes import attempt
-from .signatures_from_errors import corrected
+from .notes import attempt_or_note
+from .signatures_from_errors import correct_signatures
 
 _Raw = dict[str, Any]
 
 _PRIVATE = "torch._C."
 
 
-def take(static: Path | None) -> bytes:
-    """The content of the index file, from what was read out of torch's files."""
+def build_complete_index(static: Path | None) -> bytes:
+    """Return the content of the complete index file.
+
+    ``static`` is the file with the static index; None if it could not be built.
+    """
     notes: list[str] = []
-    names, operators = _read(static, notes)
-    counted: Counter[str] = attempt(
-        lambda: uses.count(Path(torch.__file__).parent), Counter(), "Uses are not counted", notes
+    names, operators = _read_static_index(static, notes)
+    counted: Counter[str] = attempt_or_note(
+        lambda: uses.count_uses(Path(torch.__file__).parent),
+        Counter(),
+        "Uses are not counted",
+        notes,
     )
-    nothing: dict[str, tree.Live] = {}
-    live = attempt(
-        lambda: tree.live_names(names), nothing, "Only names from files are known", notes
+    nothing: dict[str, tree.LiveName] = {}
+    live_names = attempt_or_note(
+        lambda: tree.collect_live_names(names), nothing, "Only names from files are known", notes
     )
-    if live:
-        names = _names(names, live)
-        attempt(lambda: _follow(names, live), None, "References are not followed", notes)
-    operators = attempt(
-        lambda: _operators(operators), operators, "Only operators from files are known", notes
+    if live_names:
+        names = _merge_names(names, live_names)
+        attempt_or_note(
+            lambda: _apply_documentation(names, live_names),
+            None,
+            "References are not followed",
+            notes,
+        )
+    operators = attempt_or_note(
+        lambda: _merge_operators(operators), operators, "Only operators from files are known", notes
     )
-    _connect(names, operators)
+    _set_caller_names(names, operators)
     for key, raw in (*names.items(), *operators.items()):
         if times := counted[key]:
             raw["uses"] = times
@@ -60,7 +75,10 @@ def take(static: Path | None) -> bytes:
     )
 
 
-def _read(static: Path | None, notes: list[str]) -> tuple[dict[str, _Raw], dict[str, _Raw]]:
+def _read_static_index(
+    static: Path | None, notes: list[str]
+) -> tuple[dict[str, _Raw], dict[str, _Raw]]:
+    """Return the names (by path) and the operators (by qualified name) of the static index."""
     names: dict[str, _Raw] = {}
     operators: dict[str, _Raw] = {}
     if static is None:
@@ -80,83 +98,97 @@ def _read(static: Path | None, notes: list[str]) -> tuple[dict[str, _Raw], dict[
 # -- names ------------------------------------------------------------------------------------
 
 
-def _names(static: Mapping[str, _Raw], live: Mapping[str, tree.Live]) -> dict[str, _Raw]:
-    """The names that exist, with what each of the two sources knows of them."""
-    found = {path: _name(name, static.get(path, {})) for path, name in live.items()}
+def _merge_names(
+    static: Mapping[str, _Raw], live_names: Mapping[str, tree.LiveName]
+) -> dict[str, _Raw]:
+    """Merge the names of the static index with the names of the running torch, by path."""
+    found = {path: _merge_name(name, static.get(path, {})) for path, name in live_names.items()}
     for path, raw in static.items():
-        # Of bindings without a public name some are found by the class that they are put into.
+        # Keep private bindings: the running torch lists some of them only under their class.
         if path.startswith(_PRIVATE):
             found.setdefault(path, raw)
     return found
 
 
-def _name(live: tree.Live, raw: _Raw) -> _Raw:
-    if live.canonical != live.path and live.kind != "module":
-        kept = {"binding": raw["binding"]} if "binding" in raw else {}
-        return {"path": live.path, "kind": live.kind, **kept, "alias": live.canonical}
-    merged = {**raw, "path": live.path, "kind": live.kind}
+def _merge_name(live_name: tree.LiveName, raw: _Raw) -> _Raw:
+    if live_name.canonical != live_name.path and live_name.kind != "module":
+        binding = {"binding": raw["binding"]} if "binding" in raw else {}
+        return {
+            "path": live_name.path,
+            "kind": live_name.kind,
+            **binding,
+            "alias": live_name.canonical,
+        }
+    merged = {**raw, "path": live_name.path, "kind": live_name.kind}
     merged.pop("alias", None)
-    if live.python:
-        # It is written in Python, so what the binding of that name takes is no matter.
+    if live_name.python:
+        # A function in Python hides the binding of that name and its signatures.
         merged.pop("signatures", None)
         merged.pop("binding", None)
-        weak = live.python in ("(*args, **kwargs)", "(*args, **kwds)")
-        merged["python"] = raw.get("python", live.python) if weak else live.python
-    elif _made_by_hand(merged):
-        merged = {**merged, **_spoken(merged, live.value)}
-    told = {
-        "calls": live.calls,
-        "summary": live.summary,
-        "href": live.href,
-        "deprecated": live.deprecated,
+        is_generic = live_name.python in ("(*args, **kwargs)", "(*args, **kwds)")
+        merged["python"] = raw.get("python", live_name.python) if is_generic else live_name.python
+    elif _has_stub_signatures(merged):
+        merged = {**merged, **_binding_signatures(merged, live_name.value)}
+    described = {
+        "calls": live_name.calls,
+        "summary": live_name.summary,
+        "href": live_name.href,
+        "deprecated": live_name.deprecated,
     }
-    merged.update({key: value for key, value in told.items() if value})
+    merged.update({key: value for key, value in described.items() if value})
     return merged
 
 
-def _made_by_hand(raw: _Raw) -> bool:
-    """Whether the signatures of a binding are those of a stub that a person wrote."""
+def _has_stub_signatures(raw: _Raw) -> bool:
+    """Whether the signatures of a binding come from a stub that was written by hand."""
     signatures = raw.get("signatures", ())
     return bool(signatures) and bool(raw.get("binding")) and not signatures[0].get("operator")
 
 
-def _spoken(raw: _Raw, function: Any) -> _Raw:
+def _binding_signatures(raw: _Raw, function: Any) -> _Raw:
+    """Return the signatures that the errors of a binding list; they replace the stub's
+    signatures."""
     if not callable(function):
         return {}
     receiver = (torch.empty(0),) if raw["kind"] == "method" else ()
-    name: Name = corrected(from_plain(Name, raw), function, *receiver)
+    name: Name = correct_signatures(from_plain(Name, raw), function, *receiver)
     return {"signatures": sparse(name.signatures)}
 
 
-def _follow(names: Mapping[str, _Raw], live: Mapping[str, tree.Live]) -> None:
-    """What documentation says elsewhere: of a method that is documented as a function, and of the
-    strings that parameters take."""
+def _apply_documentation(
+    names: Mapping[str, _Raw], live_names: Mapping[str, tree.LiveName]
+) -> None:
+    """Add to names what their documentation says, following references to other names.
+
+    Adds the summary of the referenced name (``See torch.add``) and the strings that parameters
+    accept.
+    """
     for path, raw in names.items():
-        name = live.get(path)
+        name = live_names.get(path)
         if name is None or "alias" in raw:
             continue
         doc = name.doc
-        other = live.get(documentation.referred(doc)) if doc else None
+        other = live_names.get(documentation.referenced_name(doc)) if doc else None
         if other is not None:
             doc = other.doc
-            summary = documentation.summary(doc)
+            summary = documentation.summarize_docstring(doc)
             if summary:
                 raw["summary"] = summary
         if not doc or ("'" not in doc and '"' not in doc):
             continue
         choices = tuple(
             Choices(parameter, values)
-            for parameter in _taking_strings(raw, name)
-            if (values := documentation.choices(doc, parameter))
+            for parameter in _string_parameters(raw, name)
+            if (values := documentation.documented_choices(doc, parameter))
         )
         if choices:
             raw["choices"] = sparse(choices)
 
 
-def _taking_strings(raw: _Raw, live: tree.Live) -> tuple[str, ...]:
-    """The parameters of a name that may be strings."""
-    if live.python:
-        return tree.textual(live.python)
+def _string_parameters(raw: _Raw, live_name: tree.LiveName) -> tuple[str, ...]:
+    """Return the parameters of a name that may be strings."""
+    if live_name.python:
+        return tree.string_parameters(live_name.python)
     listed = (p for s in raw.get("signatures", ()) for p in s.get("parameters", ()))
     return tuple(dict.fromkeys(p["name"] for p in listed if p.get("type") in ("str", "object")))
 
@@ -164,46 +196,54 @@ def _taking_strings(raw: _Raw, live: tree.Live) -> tuple[str, ...]:
 # -- operators --------------------------------------------------------------------------------
 
 
-def _operators(static: Mapping[str, _Raw]) -> dict[str, _Raw]:
-    """The operators that exist now, their overloads in the order of resolution."""
-    facts = dispatcher.Facts.gather()
+def _merge_operators(static: Mapping[str, _Raw]) -> dict[str, _Raw]:
+    """Return the operators that the running torch has, with overloads in the order of
+    resolution."""
+    snapshot = dispatcher.DispatcherSnapshot.of_all_operators()
     found: dict[str, _Raw] = {}
-    for name, schemas in dispatcher.schemas().items():
-        known = static.get(name, {})
-        told = {raw.get("name", ""): raw for raw in known.get("overloads", ())}
+    for name, schemas in dispatcher.all_schemas().items():
+        from_files = static.get(name, {})
+        overloads_of_files = {raw.get("name", ""): raw for raw in from_files.get("overloads", ())}
         found[name] = {
-            **known,
+            **from_files,
             "name": name,
             "overloads": [
-                _overload(name, overload, schema, facts, told.get(overload))
+                _merge_overload(name, overload, schema, snapshot, overloads_of_files.get(overload))
                 for overload, schema in schemas.items()
             ],
         }
     return found
 
 
-def _overload(
-    operator: str, name: str, schema: Any, facts: dispatcher.Facts, told: _Raw | None
+def _merge_overload(
+    operator: str,
+    name: str,
+    schema: Any,
+    snapshot: dispatcher.DispatcherSnapshot,
+    from_files: _Raw | None,
 ) -> _Raw:
-    qualified = dispatcher.qualified(operator, name)
-    if qualified not in facts.registered:
+    qualified = dispatcher.qualified_name(operator, name)
+    if qualified not in snapshot.overloads:
         script: _Raw = sparse(Overload(name, str(schema), "torchscript"))
         return {"name": name, **script}
-    live: _Raw = sparse(dispatcher.overload(qualified, schema, facts))
-    if told is None:
-        return {"name": name, **live}
-    # Kernels that this build has not registered exist all the same: those for CUDA, in a wheel
-    # for the CPU. And only the files know whether there is a formula.
-    kernels = sorted({*told.get("kernels", ()), *live.get("kernels", ())})
-    merged = {**live, **{key: told[key] for key in _FROM_FILES if key in told}}
+    from_dispatcher: _Raw = sparse(dispatcher.describe_overload(qualified, schema, snapshot))
+    if from_files is None:
+        return {"name": name, **from_dispatcher}
+    # A CPU build of torch does not register CUDA kernels, and only the files contain derivatives.
+    kernels = sorted({*from_files.get("kernels", ()), *from_dispatcher.get("kernels", ())})
+    merged = {
+        **from_dispatcher,
+        **{key: from_files[key] for key in _FROM_FILES if key in from_files},
+    }
     return {**merged, "name": name, **({"kernels": kernels} if kernels else {})}
 
 
 _FROM_FILES = ("origin", "differentiable", "derivatives")
 
 
-def _connect(names: Mapping[str, _Raw], operators: Mapping[str, _Raw]) -> None:
-    """Say of each operator which of the names that are left call it."""
+def _set_caller_names(names: Mapping[str, _Raw], operators: Mapping[str, _Raw]) -> None:
+    """Set for each operator the Python names whose signatures call it, private names only as a last
+    resort."""
     callers: dict[str, list[str]] = {}
     for path in sorted(names):
         for signature in names[path].get("signatures", ()):

@@ -1,6 +1,6 @@
-"""Operators that native_functions.yaml declares, and those that torchgen adds to them.
+"""Read the operators of native_functions.yaml and the variants that torchgen generates.
 
-torchgen parses one entry at a time: an entry that it refuses costs this entry only.
+torchgen parses the entries one at a time, so an entry that it refuses does not affect the others.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from ..protocol.operators import Fake, Operator, OperatorOrigin, Overload, Signature
-from .bindings import operator_of
+from .bindings import qualified_overload
 from .derivatives import Derivatives
 
 _IMPLICIT = "CompositeImplicitAutograd"
@@ -20,31 +20,35 @@ _EXPLICIT = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctiona
 
 
 @dataclass(frozen=True)
-class Natives:
-    """torchgen's ``NativeFunction``\\ s in the order of the YAML, generated ones last."""
+class NativeFunctions:
+    """The parsed content of native_functions.yaml."""
 
     functions: list[Any]
+    """torchgen's ``NativeFunction``\\ s in the order of the YAML, followed by the generated
+    ones."""
     kernels: dict[str, tuple[str, ...]]
-    """Dispatch keys with a kernel, by overload."""
+    """Dispatch keys with a kernel, by qualified overload name."""
     notes: tuple[str, ...]
+    """Sentences for the user about entries that could not be read."""
 
 
-def natives(entries: Iterable[Any], tags: frozenset[str]) -> Natives:
-    """The operators that the entries of ``native_functions.yaml`` declare, parsed by torchgen.
+def parse_native_functions(entries: Iterable[Any], tags: frozenset[str]) -> NativeFunctions:
+    """Parse the entries of ``native_functions.yaml`` with torchgen.
 
-    ``tags`` are those of ``tags.yaml``. An entry that torchgen refuses is parsed again without the
-    keys that no accepted entry has, and left out if it is refused again; ``notes`` say so. Variants
-    are added by ``torchgen.native_function_generation.add_generated_native_functions``.
+    ``tags`` are the tags of ``tags.yaml``. If torchgen refuses an entry, the entry is parsed again
+    without the keys that no accepted entry has, and omitted if torchgen refuses it again; the notes
+    of the result say so. ``torchgen.native_function_generation.add_generated_native_functions``
+    adds the generated variants.
     """
     model = import_module("torchgen.model")
     entries = [entry for entry in entries if isinstance(entry, dict)]
-    known_tags = set(tags) | {tag for entry in entries for tag in _tags(entry)}
+    known_tags = set(tags) | {tag for entry in entries for tag in _tag_names(entry)}
     functions: list[Any] = []
     indices: dict[Any, dict[Any, Any]] = defaultdict(dict)
     keys: set[Any] = set()
     refused: list[dict[Any, Any]] = []
 
-    def parse(entry: dict[Any, Any]) -> bool:
+    def parse_entry(entry: dict[Any, Any]) -> bool:
         try:
             where = model.Location("native_functions.yaml", 0)
             function, metadata = model.NativeFunction.from_yaml(entry, where, known_tags)
@@ -55,21 +59,21 @@ def natives(entries: Iterable[Any], tags: frozenset[str]) -> Natives:
         return True
 
     for entry in entries:
-        if parse(entry):
+        if parse_entry(entry):
             keys.update(entry)
         else:
             refused.append(entry)
-    # A key that no other entry has is one that this torchgen does not know.
-    lost = [e for e in refused if not parse(_understood(e, keys, model))]
+    # This torchgen does not know a key that no accepted entry has.
+    unparsed = [e for e in refused if not parse_entry(_without_unknown_keys(e, keys, model))]
     notes = []
-    if len(refused) > len(lost):
+    if len(refused) > len(unparsed):
         notes.append(
             "native_functions.yaml has keys that torchgen does not know, left out for "
-            f"{_count(len(refused) - len(lost), 'operator')}."
+            f"{_pluralize(len(refused) - len(unparsed), 'operator')}."
         )
-    if lost:
+    if unparsed:
         notes.append(
-            f"native_functions.yaml has {_count(len(lost), 'entry')} that torchgen refuses."
+            f"native_functions.yaml has {_pluralize(len(unparsed), 'entry')} that torchgen refuses."
         )
     declared = len(functions)
     try:
@@ -78,37 +82,37 @@ def natives(entries: Iterable[Any], tags: frozenset[str]) -> Natives:
     except Exception as error:
         del functions[declared:]
         notes.append(f"Generated variants are not listed: {type(error).__name__}: {error}.")
-    return Natives(functions, _kernels(functions, indices), tuple(notes))
+    return NativeFunctions(functions, _kernel_keys(functions, indices), tuple(notes))
 
 
-def _count(number: int, noun: str) -> str:
+def _pluralize(number: int, noun: str) -> str:
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{number} {noun if number == 1 else plural}"
 
 
-def _understood(entry: dict[Any, Any], keys: set[Any], model: Any) -> dict[Any, Any]:
-    kept = {key: value for key, value in entry.items() if key in keys}
-    dispatch = kept.get("dispatch")
+def _without_unknown_keys(entry: dict[Any, Any], keys: set[Any], model: Any) -> dict[Any, Any]:
+    known = {key: value for key, value in entry.items() if key in keys}
+    dispatch = known.get("dispatch")
     if isinstance(dispatch, dict):
-        kept["dispatch"] = {
-            key: value for key, value in dispatch.items() if _parses(str(key), model)
+        known["dispatch"] = {
+            key: value for key, value in dispatch.items() if _are_dispatch_keys(str(key), model)
         }
-    return kept
+    return known
 
 
-def _parses(keys: str, model: Any) -> bool:
+def _are_dispatch_keys(keys: str, model: Any) -> bool:
     try:
         return all(model.DispatchKey.parse(key.strip()) for key in keys.split(","))
     except Exception:
         return False
 
 
-def _tags(entry: dict[Any, Any]) -> list[str]:
+def _tag_names(entry: dict[Any, Any]) -> list[str]:
     tags = entry.get("tags", [])
     return [tags] if isinstance(tags, str) else [tag for tag in tags if isinstance(tag, str)]
 
 
-def _kernels(
+def _kernel_keys(
     functions: list[Any], indices: dict[Any, dict[Any, Any]]
 ) -> dict[str, tuple[str, ...]]:
     by_name: dict[Any, list[str]] = {}
@@ -121,21 +125,24 @@ def _kernels(
         if function.structured_delegate is not None:
             keys += by_name.get(function.structured_delegate, ())
         if function.structured or function.structured_delegate is not None:
-            # Structured kernels have their shapes from a function for Meta.
+            # Structured kernels have a Meta function, which computes their shapes.
             keys.append("Meta")
-        found[operator_of(function)] = tuple(sorted(set(keys)))
+        found[qualified_overload(function)] = tuple(sorted(set(keys)))
     return found
 
 
-def operators(
-    known: Natives, derivatives: Derivatives, names: dict[str, tuple[str, ...]]
+def group_operators(
+    native_functions: NativeFunctions, derivatives: Derivatives, names: dict[str, tuple[str, ...]]
 ) -> Iterator[Operator]:
-    """All operators with their overloads; ``names`` are the Python names by operator."""
+    """Yield each operator with its overloads.
+
+    ``names`` has the Python names that call an operator, by its qualified name.
+    """
     grouped: dict[str, list[Overload]] = {}
-    for function in known.functions:
-        full = operator_of(function)
-        kernels = known.kernels[full]
-        verdict, formulas = derivatives.of(function, implicit=_IMPLICIT in kernels)
+    for function in native_functions.functions:
+        full = qualified_overload(function)
+        kernels = native_functions.kernels[full]
+        verdict, formulas = derivatives.verdict_for(function, implicit=_IMPLICIT in kernels)
         origin: OperatorOrigin = "generated" if "generated" in function.tags else "native"
         name = f"{function.namespace}::{function.func.name.name}"
         grouped.setdefault(name, []).append(
@@ -145,7 +152,7 @@ def operators(
                 origin=origin,
                 tags=tuple(sorted(function.tags)),
                 kernels=kernels,
-                fake=_fake(kernels),
+                fake=_fake_support(kernels),
                 differentiable=verdict,
                 derivatives=formulas,
             )
@@ -154,16 +161,19 @@ def operators(
         yield Operator(name, tuple(overloads), names.get(name, ()))
 
 
-def _fake(kernels: tuple[str, ...]) -> Fake:
+def _fake_support(kernels: tuple[str, ...]) -> Fake:
     if _IMPLICIT in kernels or any(key in kernels for key in _EXPLICIT):
         return "composite"
     return "meta" if "Meta" in kernels else "unknown"
 
 
-def callers(names: Iterable[tuple[str, tuple[Signature, ...]]]) -> dict[str, tuple[str, ...]]:
-    """The Python names whose signatures call an operator, by operator.
+def callers_by_operator(
+    names: Iterable[tuple[str, tuple[Signature, ...]]],
+) -> dict[str, tuple[str, ...]]:
+    """Map each operator to the Python names whose signatures call it.
 
-    What is bound by hand does not say which overload it calls: it is listed under its own name.
+    The signatures of a stub do not say which operator they call: the operator of the same name is
+    assumed.
     """
     found: dict[str, dict[str, None]] = {}
     for path, signatures in names:

@@ -1,4 +1,4 @@
-"""Parts of an index that may be missing without the rest being lost."""
+"""Continue without a part of the index that could not be built."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import TypeVar
 _T = TypeVar("_T")
 
 
-def attempt(do: Callable[[], _T], otherwise: _T, lost: str, notes: list[str]) -> _T:
-    """What ``do`` returns; if it raises, ``otherwise``, and a note of what is lost and why."""
+def attempt_or_note(action: Callable[[], _T], fallback: _T, sentence: str, notes: list[str]) -> _T:
+    """Return the result of ``action``, or ``fallback`` if it raises.
+
+    In that case, appends ``sentence``, which names the missing part, and the error to ``notes``.
+    """
     try:
-        return do()
+        return action()
     except Exception as error:
-        notes.append(f"{lost}: {type(error).__name__}: {error}.")
-        return otherwise
+        notes.append(f"{sentence}: {type(error).__name__}: {error}.")
+        return fallback

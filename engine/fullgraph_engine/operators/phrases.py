@@ -1,7 +1,7 @@
-"""Types and defaults in the words of the argument parser's errors.
+"""Convert torchgen's types and defaults to the names that the argument parser's errors use.
 
-torchgen writes the signatures that ``torch/csrc/utils/python_arg_parser.cpp`` reads (``Scalar
-alpha=1``); an error of that parser prints them with names of Python (``Number alpha = 1``).
+torchgen writes signatures for ``torch/csrc/utils/python_arg_parser.cpp`` with C++ names (``Scalar
+alpha=1``). An error of that parser prints them with Python names (``Number alpha = 1``).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 
-# Names of `FunctionParameter::type_name`, by what torchgen's `argument_type_str` writes.
+# Names as in `FunctionParameter::type_name`, by the output of torchgen's `argument_type_str`.
 _TYPES = {
     "Tensor": "Tensor",
     "Scalar": "Number",
@@ -35,15 +35,15 @@ _TYPES = {
     "QScheme": "torch.qscheme",
     "Device": "torch.device",
     "Stream": "torch.Stream",
-    # Up to torch 2.12: since then nothing is bound that takes names of dimensions.
+    # Up to torch 2.12; bindings of later versions do not take names of dimensions.
     "Dimname": "name",
     "DimnameList": "tuple of names",
 }
 
 _INTS = "tuple of ints"
 
-# C++ that stands in signatures as a default, as Python. The parser reads numbers with `atol`, which
-# makes 0 of the name of a reduction: a binding called without `reduction` does not reduce.
+# C++ defaults of signatures, as Python. The parser reads numbers with `atol`, which converts the
+# name of a reduction to 0: a binding does not reduce if the caller omits `reduction`.
 _DEFAULTS = {
     "c10::MemoryFormat::Contiguous": "torch.contiguous_format",
     "at::Reduction::None": "0",
@@ -58,21 +58,25 @@ _SIZED_ARRAY = re.compile(r",\d+>$")
 
 
 @functools.cache
-def type_words(written: str) -> tuple[str, int, bool]:
-    """A type of torchgen: its name, the size of a list of ints, and if None may stand for it."""
-    found = _SIZED.match(_SIZED_ARRAY.sub(">", written))
+def parser_type(type_text: str) -> tuple[str, int, bool]:
+    """Convert a type as torchgen writes it, for example ``SymIntArrayRef[2]?``.
+
+    Returns its name in Python, the size of a list of ints (0 for other types) and whether it
+    accepts None.
+    """
+    found = _SIZED.match(_SIZED_ARRAY.sub(">", type_text))
     assert found is not None
     base, size, optional = found.groups()
-    words = _TYPES.get(base, base)
-    return words, int(size or 0) if words == _INTS else 0, bool(optional)
+    type_name = _TYPES.get(base, base)
+    return type_name, int(size or 0) if type_name == _INTS else 0, bool(optional)
 
 
 @functools.cache
-def default_words(written: str) -> str:
-    """A default as Python source."""
-    if written in _DEFAULTS:
-        return _DEFAULTS[written]
-    if written.startswith("{") and written.endswith("}"):
-        items = [default_words(item.strip()) for item in written[1:-1].split(",")]
+def default_as_python(default: str) -> str:
+    """Convert a default as torchgen writes it to Python source."""
+    if default in _DEFAULTS:
+        return _DEFAULTS[default]
+    if default.startswith("{") and default.endswith("}"):
+        items = [default_as_python(item.strip()) for item in default[1:-1].split(",")]
         return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
-    return written
+    return default

@@ -1,4 +1,4 @@
-"""Operators that a user's file adds to those of the warm engine."""
+"""Find the operators that the user's file registers in an engine that already imported torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from . import dispatcher
 
 _baseline: frozenset[str] = frozenset()
 _places: dict[str, str] = {}
-"""Where operators were defined, by ``ns::name`` or ``ns::name.overload``."""
+"""Place of each definition as ``path:line``, by ``ns::name`` or ``ns::name.overload``."""
 
 _MENTIONS = re.compile(
     r"\b(?:torch\s*\.\s*library|from\s+torch\s+import\s[^\n]*\blibrary\b|load_library|custom_op"
@@ -32,37 +32,37 @@ _getframe = sys._getframe
 
 
 def take_baseline() -> None:
-    """The operators that exist now are torch's."""
+    """Treat all currently registered operators as torch's own."""
     global _baseline
     _baseline = frozenset(upstream.operator_names())
 
 
 def may_register(text: str) -> bool:
-    """False only where a text says nothing of making operators or of loading them."""
+    """Whether a text mentions any API that defines or loads operators."""
     return _MENTIONS.search(text) is not None
 
 
-def note_places() -> None:
-    """From here on remember the line from which ``torch.library`` defines an operator.
+def record_definition_places() -> None:
+    """Patch ``Library.define`` to record the line that defines each operator from now on.
 
-    The dispatcher itself knows only where the library was made, and torch makes one of its own
-    for ``custom_op``.
+    The dispatcher records only where the ``Library`` object was created, and torch creates that
+    object itself for ``custom_op``.
     """
     library = torch.library.Library
     original: Any = library.define
 
     @functools.wraps(original)
     def define(self: Any, schema: Any, *args: Any, **kwargs: Any) -> Any:
-        made = original(self, schema, *args, **kwargs)
+        result = original(self, schema, *args, **kwargs)
         name = str(schema).partition("(")[0].strip().rpartition("::")[2]
-        _places[f"{self.ns}::{name}"] = _caller(_getframe(1))
-        return made
+        _places[f"{self.ns}::{name}"] = _calling_place(_getframe(1))
+        return result
 
     library.define = define  # type: ignore[method-assign]
 
 
-def _caller(frame: FrameType | None) -> str:
-    """The innermost place that is neither torch's nor the standard library's."""
+def _calling_place(frame: FrameType | None) -> str:
+    """Return ``path:line`` of the innermost frame outside of torch and the standard library."""
     while frame is not None:
         path = frame.f_code.co_filename
         standard = path.startswith(_STANDARD) and not any(name in path for name in _INSTALLED)
@@ -72,12 +72,12 @@ def _caller(frame: FrameType | None) -> str:
     return ""
 
 
-def since_baseline() -> tuple[Operator, ...]:
-    """The operators that exist now and did not when the baseline was taken."""
+def operators_since_baseline() -> tuple[Operator, ...]:
+    """Return the operators that were registered after :func:`take_baseline`."""
     added = [name for name in upstream.operator_names() if name not in _baseline]
     if not added:
         return ()
-    facts = dispatcher.Facts.gather_for(added)
+    snapshot = dispatcher.DispatcherSnapshot.of_operators(added)
     found: dict[str, dict[str, Any]] = {}
     for name in added:
         operator, _, overload = name.partition(".")
@@ -86,10 +86,10 @@ def since_baseline() -> tuple[Operator, ...]:
         Operator(
             operator,
             tuple(
-                dispatcher.overload(
-                    name := dispatcher.qualified(operator, overload),
+                dispatcher.describe_overload(
+                    name := dispatcher.qualified_name(operator, overload),
                     schema,
-                    facts,
+                    snapshot,
                     _places.get(name, ""),
                 )
                 for overload, schema in schemas.items()

@@ -1,8 +1,8 @@
-"""Signatures in the words of a binding itself: those that its errors list.
+"""Read the signatures of a binding from the errors that it raises.
 
-What C++ binds by hand is described by stubs that are also written by hand, and differ from what the
-argument parser tries. A call that no signature fits makes the parser print its list; nothing is
-executed by it.
+Some bindings and their stubs are written by hand, and such a stub differs from what the argument
+parser accepts. A call that matches no signature makes the parser list all of them, and does not
+execute the function.
 """
 
 from __future__ import annotations
@@ -13,45 +13,50 @@ from dataclasses import replace
 from typing import Any
 
 from ..protocol.operators import Field, Name, Parameter, Signature
-from .phrases import default_words
+from .phrases import default_as_python
 
-_MANY = 64
+_TOO_MANY = 64
 _PARAMETER = re.compile(r"(?P<type>.+?) (?P<name>\w+)(?: = (?P<default>.+))?")
 
 
-class _Refused:
-    """What no parameter takes."""
+class _UnacceptableArgument:
+    """A value of a type that no parameter accepts."""
 
 
-def corrected(name: Name, function: Callable[..., Any], *receiver: Any) -> Name:
-    """A name whose signatures come from a stub, with those that its binding lists, if it does.
+def correct_signatures(name: Name, function: Callable[..., Any], *receiver: Any) -> Name:
+    """Replace the signatures of a name, taken from a stub, with the signatures that its binding
+    lists.
 
-    ``receiver`` is a tensor for methods. Call it only for bindings that parse their arguments.
+    ``receiver`` is a tensor for methods. Only call this for bindings that use the argument parser:
+    other functions would run. Return types are still taken from the stub.
     """
-    spoken = spoken_signatures(function, *receiver)
-    if not spoken:
+    listed = read_listed_signatures(function, *receiver)
+    if not listed:
         return name
-    stubs = {_names(signature): signature.returns for signature in name.signatures}
-    otherwise = name.signatures[0].returns if name.signatures else ()
-    same = all(signature.returns == otherwise for signature in name.signatures)
+    stubs = {_parameter_names(signature): signature.returns for signature in name.signatures}
+    fallback = name.signatures[0].returns if name.signatures else ()
+    same = all(signature.returns == fallback for signature in name.signatures)
     return replace(
         name,
         signatures=tuple(
-            replace(s, returns=stubs.get(_names(s), otherwise if same else (Field("object"),)))
-            for s in spoken
+            replace(
+                s, returns=stubs.get(_parameter_names(s), fallback if same else (Field("object"),))
+            )
+            for s in listed
         ),
     )
 
 
-def spoken_signatures(function: Callable[..., Any], *receiver: Any) -> tuple[Signature, ...]:
-    """The signatures that errors of a binding list, in the order in which they are tried.
+def read_listed_signatures(function: Callable[..., Any], *receiver: Any) -> tuple[Signature, ...]:
+    """Return the signatures that the errors of a binding list, in the order in which it tries them.
 
-    Empty where it lists none: it has only one, or parses its arguments in its own way.
+    Returns an empty tuple if the error does not list any: the binding has one signature only, or
+    does not use the argument parser.
     """
-    refused = _Refused()
+    unacceptable = _UnacceptableArgument()
     attempts: tuple[tuple[tuple[Any, ...], dict[str, Any]], ...] = (
-        ((), {"fullgraph_asks": refused}),
-        ((refused,) * _MANY, {}),
+        ((), {"fullgraph_asks": unacceptable}),
+        ((unacceptable,) * _TOO_MANY, {}),
     )
     for arguments, keywords in attempts:
         try:
@@ -59,16 +64,16 @@ def spoken_signatures(function: Callable[..., Any], *receiver: Any) -> tuple[Sig
         except TypeError as error:
             listed = re.findall(r"^ \* \((.*)\)$", str(error), re.MULTILINE)
             if listed:
-                return tuple(Signature(tuple(_parameters(line)), ()) for line in listed)
+                return tuple(Signature(tuple(_parse_parameters(line)), ()) for line in listed)
         except Exception:
             continue
     return ()
 
 
-def _parameters(line: str) -> list[Parameter]:
+def _parse_parameters(line: str) -> list[Parameter]:
     found = []
     keyword_only = False
-    # A comma inside of a default stands in braces: `dim = {-2,-1}`, without a space behind it.
+    # Commas inside a default are not followed by a space: `dim = {-2,-1}`.
     for part in line.split(", ") if line else ():
         if part == "*":
             keyword_only = True
@@ -76,7 +81,7 @@ def _parameters(line: str) -> list[Parameter]:
         match = _PARAMETER.fullmatch(part)
         if match is None:
             continue
-        default = default_words(match["default"]) if match["default"] else ""
+        default = default_as_python(match["default"]) if match["default"] else ""
         found.append(
             Parameter(
                 match["name"],
@@ -92,5 +97,5 @@ def _parameters(line: str) -> list[Parameter]:
     return found
 
 
-def _names(signature: Signature) -> tuple[str, ...]:
+def _parameter_names(signature: Signature) -> tuple[str, ...]:
     return tuple(parameter.name for parameter in signature.parameters)

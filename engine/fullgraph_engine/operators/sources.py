@@ -1,4 +1,4 @@
-"""Where the facts are: torch's folder, torchgen's YAML, and a PyYAML to read it with."""
+"""Locate the installed torch, torchgen's YAML files and a PyYAML to read them with."""
 
 from __future__ import annotations
 
@@ -13,85 +13,106 @@ from typing import Any
 
 
 class NoTorch(Exception):
-    """This interpreter has no torch."""
+    """Raised if this interpreter does not have torch installed."""
 
 
 @dataclass(frozen=True)
-class Sources:
-    """``packaged`` is torchgen's folder of YAML, None where it cannot be read."""
+class TorchSources:
+    """The files of the installed torch that the static index is built from."""
 
     torch: Path
     version: str
-    packaged: Path | None
+    yaml_folder: Path | None
+    """Folder of torchgen's YAML files; None if they cannot be read."""
     notes: tuple[str, ...]
+    """Sentences for the user about missing sources."""
 
-    def read(self, path: str) -> str:
-        """A file of torch as text; empty where there is none."""
-        return _text(self.torch / path)
+    def read_text(self, path: str) -> str:
+        """Return the text of a file in torch's folder; empty if it does not exist."""
+        return _read_or_empty(self.torch / path)
 
-    def yaml(self, path: str) -> list[Any]:
-        """A file of torchgen that holds a list.
+    def read_yaml_list(self, path: str) -> list[Any]:
+        """Read a YAML file of torchgen that contains a list.
+
+        If the file does not parse as a whole, items that do not parse are replaced by None.
 
         Raises:
-            OSError, ValueError: there is no such list.
+            OSError: the file cannot be read.
+            ValueError: the file does not contain a list.
         """
-        assert self.packaged is not None
+        assert self.yaml_folder is not None
         yaml = import_module("yaml")
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        text = (self.packaged / path).read_text("utf-8")
+        text = (self.yaml_folder / path).read_text("utf-8")
         try:
             found = yaml.load(text, Loader=loader)
         except yaml.YAMLError:
-            found = _piecewise(text, yaml, loader)
+            found = _load_items_separately(text, yaml, loader)
         if not isinstance(found, list):
             raise ValueError(f"{path} is no list")
         return found
 
 
-def sources(yaml: Path | None, packaged: Path | None) -> Sources:
-    """Find what this interpreter has, without importing torch.
+def find_sources(yaml: Path | None, packaged: Path | None) -> TorchSources:
+    """Locate the sources without importing torch.
+
+    ``yaml`` is a folder with PyYAML for interpreters without it; ``packaged`` replaces torchgen's
+    folder of YAML files.
 
     Raises:
         NoTorch: torch is not installed.
     """
-    spec = importlib.util.find_spec("torch")
-    if spec is None or not spec.submodule_search_locations:
+    torch = package_folder("torch")
+    if torch is None:
         raise NoTorch("This interpreter has no torch")
-    torch = Path(next(iter(spec.submodule_search_locations)))
     notes = []
-    if importlib.util.find_spec("yaml") is None and (yaml is None or not bring_yaml(yaml)):
+    if importlib.util.find_spec("yaml") is None and (
+        yaml is None or not make_yaml_importable(yaml)
+    ):
         notes.append("There is no PyYAML to read native_functions.yaml with.")
         packaged = None
     else:
-        packaged, note = _packaged(torch, packaged)
+        packaged, note = _find_packaged_yaml(torch, packaged)
         notes += [note] if note else []
-    return Sources(torch, version_of(torch), packaged, tuple(notes))
+    return TorchSources(torch, torch_version(torch), packaged, tuple(notes))
 
 
-def _packaged(torch: Path, given: Path | None) -> tuple[Path | None, str]:
-    spec = importlib.util.find_spec("torchgen")
-    if spec is None or not spec.submodule_search_locations:
+def package_folder(name: str) -> Path | None:
+    """Return the folder that ``import name`` would load a package from; None without one."""
+    try:
+        found = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    places = list(found.submodule_search_locations or ()) if found is not None else []
+    return Path(places[0]) if places else None
+
+
+def _find_packaged_yaml(torch: Path, override: Path | None) -> tuple[Path | None, str]:
+    folder = package_folder("torchgen")
+    if folder is None:
         return None, "This torch comes without torchgen, so operators wait for the running torch."
-    folder = Path(next(iter(spec.submodule_search_locations)))
     if folder.parent.resolve() != torch.parent.resolve():
         return None, f"torchgen in {folder} does not belong to torch in {torch}, so it is not used."
     code = folder / "packaged" / "autograd" / "gen_python_functions.py"
-    packaged = given or folder / "packaged"
+    packaged = override or folder / "packaged"
     if not code.exists() or not (packaged / "ATen" / "native" / "native_functions.yaml").exists():
         return None, f"torchgen in {folder} comes without its YAML."
     return packaged, ""
 
 
-def version_of(torch: Path) -> str:
-    """``torch.__version__``, read from the text of torch/version.py."""
-    found = re.search(r"""^__version__\s*=\s*["']([^"']+)""", _text(torch / "version.py"), re.M)
+def torch_version(torch: Path) -> str:
+    """Read ``torch.__version__`` from torch/version.py."""
+    found = re.search(
+        r"""^__version__\s*=\s*["']([^"']+)""", _read_or_empty(torch / "version.py"), re.M
+    )
     return found.group(1) if found else ""
 
 
-def bring_yaml(folder: Path) -> bool:
-    """Let ``import yaml`` load a PyYAML; nothing beside it becomes importable.
+def make_yaml_importable(folder: Path) -> bool:
+    """Let ``import yaml`` load PyYAML from a folder, without making the folder's other packages
+    importable.
 
-    ``folder`` is the package itself, or the folder that it is in.
+    ``folder`` is the package itself or its parent folder. Returns False if it contains no PyYAML.
     """
     if not (folder / "__init__.py").exists():
         folder = folder / "yaml"
@@ -102,6 +123,8 @@ def bring_yaml(folder: Path) -> bool:
 
 
 class _PackageFinder:
+    """A ``sys.meta_path`` finder that finds one package only."""
+
     def __init__(self, name: str, folder: Path) -> None:
         self._name, self._folder = name, folder
 
@@ -111,8 +134,8 @@ class _PackageFinder:
         return PathFinder.find_spec(name, [str(self._folder.parent)])
 
 
-def _piecewise(text: str, yaml: Any, loader: Any) -> list[Any]:
-    """The items of a list that parse by themselves."""
+def _load_items_separately(text: str, yaml: Any, loader: Any) -> list[Any]:
+    """Parse the items of a YAML list one by one; None for each item that does not parse."""
     found: list[Any] = []
     for item in re.split(r"^(?=- )", text, flags=re.M):
         try:
@@ -123,7 +146,7 @@ def _piecewise(text: str, yaml: Any, loader: Any) -> list[Any]:
     return found
 
 
-def _text(path: Path) -> str:
+def _read_or_empty(path: Path) -> str:
     try:
         return path.read_text("utf-8", errors="replace")
     except OSError:

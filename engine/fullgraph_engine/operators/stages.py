@@ -1,4 +1,4 @@
-"""The two stages in which the index of an installation is made, and where it is kept."""
+"""Build the operator index in two stages, before and after torch is imported, and cache it."""
 
 from __future__ import annotations
 
@@ -6,46 +6,56 @@ import gc
 from collections.abc import Callable
 from pathlib import Path
 
-from .cache import Cache, Installation, installation, write_whole
+from .cache import IndexCache, Installation, find_installation, write_atomically
 
 
 class InstalledOperators:
-    """The index of this interpreter's torch."""
+    """The operator index of this interpreter's torch."""
 
     def __init__(self, installed: Installation, yaml: str) -> None:
         self._installed, self._yaml = installed, yaml
-        self._cache = Cache(installed.key())
+        self._cache = IndexCache(installed.cache_key())
 
     @classmethod
-    def found(cls, yaml: str) -> InstalledOperators | None:
-        """None where there is no torch. ``yaml`` is a folder that holds PyYAML."""
-        installed = installation(yaml)
+    def find_installed(cls, yaml: str) -> InstalledOperators | None:
+        """Locate the installed torch; None if it is not installed.
+
+        ``yaml`` is the path of a folder with PyYAML, for interpreters without it; empty for none.
+        """
+        installed = find_installation(yaml)
         return cls(installed, yaml) if installed is not None else None
 
-    def kept(self) -> Path | None:
-        """The complete index that an earlier engine has made."""
-        return self._cache.found()
+    def cached_index(self) -> Path | None:
+        """Return the file of the complete index that an earlier engine cached; None without one."""
+        return self._cache.find_complete()
 
-    def read(self, out: Path) -> None:
-        """Write what can be known without importing torch."""
+    def write_static_index(self, out: Path) -> None:
+        """Write the index that can be built without importing torch to the file ``out``."""
         from . import static
-        from .sources import sources
+        from .sources import find_sources
 
-        gc.disable()  # everything that is made lives until the end of the process
+        gc.disable()  # this process ends after writing, so nothing needs to be collected
         yaml = Path(self._yaml) if self._yaml else None
-        write_whole(out, static.build(sources(yaml, None)))
+        write_atomically(out, static.build_static_index(find_sources(yaml, None)))
 
-    def survey(self, static: Path | None, scratch: Path, say: Callable[[str], None]) -> Path:
-        """Write the complete index, from the running torch and what ``read`` wrote."""
-        from .index_completion import take
+    def write_complete_index(
+        self, static: Path | None, scratch: Path, say: Callable[[str], None]
+    ) -> Path:
+        """Write the complete index and return its path, in the cache or else in the folder
+        ``scratch``.
+
+        ``static`` is the file that ``write_static_index`` wrote; None if it failed. ``say``
+        receives a sentence for the user if the index cannot be cached.
+        """
+        from .index_completion import build_complete_index
 
         gc.disable()
-        data = take(static)
+        data = build_complete_index(static)
         if static is not None or not self._installed.readable:
             try:
                 return self._cache.write(data)
             except (OSError, RuntimeError) as error:
                 say(f"The operator index is not kept for the next start: {error}")
         path = scratch / "complete.index"
-        write_whole(path, data)
+        write_atomically(path, data)
         return path

@@ -1,4 +1,5 @@
-"""The index as far as it can be known without importing torch."""
+"""Build the static index: the part of the operator index that can be built without importing
+torch."""
 
 from __future__ import annotations
 
@@ -9,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ..protocol.operators import Name, Operator, encode_index, entry_of
-from .bindings import bindings, names_of
-from .cache import write_whole
+from .bindings import collect_bindings, names_of_bindings
+from .cache import write_atomically
 from .derivatives import Derivatives
-from .native import callers, natives, operators
-from .notes import attempt
-from .sources import NoTorch, Sources, sources
-from .stubs import StubNames, written_names
+from .native import callers_by_operator, group_operators, parse_native_functions
+from .notes import attempt_or_note
+from .sources import NoTorch, TorchSources, find_sources
+from .stubs import StubNames, collect_stub_names
 
 _NATIVE = "ATen/native/native_functions.yaml"
 _TAGS = "ATen/native/tags.yaml"
@@ -24,76 +25,89 @@ _DERIVATIVES = "autograd/derivatives.yaml"
 
 
 def main(arguments: list[str]) -> int:
-    """Write the index of this interpreter's torch to a file; 1 and a sentence if there is none."""
+    """Write the static index of this interpreter's torch to a file.
+
+    Returns the exit status: 1, with a sentence on stderr, if the index cannot be built.
+    """
     parser = argparse.ArgumentParser(prog="build.py")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--yaml", type=Path, help="folder of a PyYAML, if there is no other")
     parser.add_argument("--packaged", type=Path, help="folder to read instead of torchgen/packaged")
     options = parser.parse_args(arguments)
-    # Everything that is made here lives until the end.
+    # The process ends after writing, so nothing needs to be collected.
     gc.disable()
     try:
-        write_whole(options.out, build(sources(options.yaml, options.packaged)))
+        write_atomically(
+            options.out, build_static_index(find_sources(options.yaml, options.packaged))
+        )
     except NoTorch as error:
-        return _fail(f"{error}, so there is no operator index; choose one that has it.")
+        return _print_failure(f"{error}, so there is no operator index; choose one that has it.")
     except OSError as error:
-        return _fail(f"The operator index cannot be written to {options.out}: {error.strerror}.")
+        return _print_failure(
+            f"The operator index cannot be written to {options.out}: {error.strerror}."
+        )
     except Exception as error:
-        return _fail(f"The operator index cannot be built: {type(error).__name__}: {error}")
+        return _print_failure(
+            f"The operator index cannot be built: {type(error).__name__}: {error}"
+        )
     return 0
 
 
-def _fail(sentence: str) -> int:
+def _print_failure(sentence: str) -> int:
     sys.stderr.write(" ".join(sentence.split()) + "\n")
     return 1
 
 
-def build(found: Sources) -> bytes:
-    """The content of the index file."""
-    names, listed, notes = static_index(found)
+def build_static_index(sources: TorchSources) -> bytes:
+    """Return the content of the static index file."""
+    names, listed, notes = collect_static_index(sources)
     return encode_index(
         [*map(entry_of, names), *map(entry_of, listed)],
-        torch=found.version,
+        torch=sources.version,
         complete=False,
         overloads=sum(len(operator.overloads) for operator in listed),
         notes=notes,
     )
 
 
-def static_index(found: Sources) -> tuple[list[Name], list[Operator], tuple[str, ...]]:
-    """Names, operators, and what could not be found out."""
-    notes = list(found.notes)
+def collect_static_index(
+    sources: TorchSources,
+) -> tuple[list[Name], list[Operator], tuple[str, ...]]:
+    """Return names, operators and notes about what could not be read."""
+    notes = list(sources.notes)
     signatures = {}
     native: tuple[Any, Any] | None = None
-    if found.packaged is not None:
+    if sources.yaml_folder is not None:
 
-        def read(path: str, lost: str) -> list[Any]:
-            return attempt(lambda: found.yaml(path), [], lost, notes)
+        def read_list(path: str, sentence: str) -> list[Any]:
+            return attempt_or_note(lambda: sources.read_yaml_list(path), [], sentence, notes)
 
         tags = frozenset(
             entry["tag"]
-            for entry in read(_TAGS, "Tags are those that operators name")
+            for entry in read_list(_TAGS, "Tags are those that operators name")
             if isinstance(entry, dict) and isinstance(entry.get("tag"), str)
         )
-        known = natives(read(_NATIVE, "Operators wait for the running torch"), tags)
-        notes += known.notes
-        formulas = read(_DERIVATIVES, "Derivatives are unknown")
-        native = known, Derivatives(formulas, known.functions)
-        made = attempt(
-            lambda: bindings(known.functions, found.packaged / _DEPRECATED),  # type: ignore[operator]
+        native_functions = parse_native_functions(
+            read_list(_NATIVE, "Operators wait for the running torch"), tags
+        )
+        notes += native_functions.notes
+        formulas = read_list(_DERIVATIVES, "Derivatives are unknown")
+        native = native_functions, Derivatives(formulas, native_functions.functions)
+        bindings = attempt_or_note(
+            lambda: collect_bindings(native_functions.functions, sources.yaml_folder / _DEPRECATED),  # type: ignore[operator]
             None,
             "Signatures are those of the stubs",
             notes,
         )
-        if made is not None:
-            signatures = made.signatures
-            notes += made.notes
-    written: StubNames = written_names(found, frozenset(signatures))
-    names = {name.path: name for name in written.names}
-    for name in names_of(signatures, written.aliases, names):
+        if bindings is not None:
+            signatures = bindings.signatures
+            notes += bindings.notes
+    stub_names: StubNames = collect_stub_names(sources, frozenset(signatures))
+    names = {name.path: name for name in stub_names.names}
+    for name in names_of_bindings(signatures, stub_names.aliases, names):
         names.setdefault(name.path, name)
     listed: list[Operator] = []
     if native is not None:
         public = [(n.path, n.signatures) for n in sorted(names.values(), key=lambda n: n.path)]
-        listed = list(operators(*native, callers(public)))
+        listed = list(group_operators(*native, callers_by_operator(public)))
     return list(names.values()), listed, tuple(notes)

@@ -1,7 +1,7 @@
-"""The operator definitions of a text, and the strings in them, character by character.
+"""Find the operator definitions of a file, and the source range of each character of their strings.
 
-``torch.library.define``, ``Library.define``, ``custom_op`` and ``triton_op``, under whatever names
-the text has imported them. Only the syntax tree is looked at: a schema that is put together at
+Finds calls of ``torch.library.define``, ``Library.define``, ``custom_op`` and ``triton_op``, also
+under other names that the file imports them by. Reads the syntax tree only, so a schema computed at
 run time is not found.
 """
 
@@ -17,9 +17,9 @@ from typing import Literal as Choice
 from ..protocol import Position, Range
 from ..targets.source import byte_lines, range_of, written
 
-Api = Choice["define", "Library.define", "custom_op", "triton_op"]
+DefinitionApi = Choice["define", "Library.define", "custom_op", "triton_op"]
 
-_APIS: dict[str, Api] = {
+_APIS: dict[str, DefinitionApi] = {
     "torch.library.define": "define",
     "torch.library.custom_op": "custom_op",
     "torch._library.custom_ops.custom_op": "custom_op",
@@ -28,27 +28,27 @@ _APIS: dict[str, Api] = {
     "torch._library.triton.triton_op": "triton_op",
     "torch._library.triton_op": "triton_op",
 }
-_LIBRARIES = ("torch.library.Library", "torch.library._scoped_library")
+_LIBRARY_CLASSES = ("torch.library.Library", "torch.library._scoped_library")
 
 
 # -- strings ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class SchemaString:
-    """A constant string. ``places`` has the range in the text of every character of its value.
-
-    ``whole`` goes from the first opening quote to the last closing one, ``end`` is the place of
-    the last closing quote.
-    """
+class LocatedString:
+    """The value of a constant string, with the source range of each of its characters."""
 
     value: str
     places: tuple[Range, ...]
-    whole: Range
+    """Source ranges, one for each character of the value."""
+    span: Range
+    """Range from the first opening quote to the last closing quote."""
     end: Range
+    """Range of the last closing quote."""
 
-    def range(self, start: int, stop: int) -> Range:
-        """Where the characters from ``start`` to before ``stop`` are written; one at least."""
+    def range_between(self, start: int, stop: int) -> Range:
+        """Return the source range of the characters from ``start`` to before ``stop``, at least of
+        one."""
         if start >= len(self.value):
             return self.end
         last = min(max(stop, start + 1), len(self.value)) - 1
@@ -62,49 +62,52 @@ _ESCAPE = re.compile(
 _BETWEEN = re.compile(r"(?:\s|\\\n|#[^\n]*)*")
 
 
-def string_of(node: ast.expr, lines: Sequence[bytes]) -> SchemaString | None:
-    """The string that an expression is written as; None if it is anything but constant strings."""
+def locate_string(node: ast.expr, lines: Sequence[bytes]) -> LocatedString | None:
+    """Evaluate an expression of constant strings, with the source range of each character.
+
+    Returns None for other expressions.
+    """
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        left, right = string_of(node.left, lines), string_of(node.right, lines)
+        left, right = locate_string(node.left, lines), locate_string(node.right, lines)
         if left is None or right is None:
             return None
-        return SchemaString(
+        return LocatedString(
             left.value + right.value, left.places + right.places, range_of(node), right.end
         )
     if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
         return None
-    whole = range_of(node)
-    text, positions = _source(whole, lines)
-    written: list[Range] = []
-    end = whole
+    span = range_of(node)
+    text, positions = _source_characters(span, lines)
+    places: list[Range] = []
+    end = span
     value = ""
     at = 0
     while at < len(text):
         opening = _OPENING.match(text, at)
         if opening is None:
-            return _as_a_whole(node.value, whole)
+            return _unlocated_string(node.value, span)
         raw, quote = "r" in opening["prefix"].lower(), opening["quote"]
         at = opening.end()
-        escaped = False  # even in a raw string a quote behind a backslash does not end it
+        escaped = False  # a backslash before a quote escapes it even in a raw string
         while escaped or not text.startswith(quote, at):
-            length, piece = _piece(text, at, raw)
+            length, piece = _next_piece(text, at, raw)
             escaped = raw and piece == "\\" and not escaped
             if not length:
-                return _as_a_whole(node.value, whole)
+                return _unlocated_string(node.value, span)
             place = Range(positions[at], positions[at + length])
             value += piece
-            written.extend([place] * len(piece))
+            places.extend([place] * len(piece))
             at += length
         end = Range(positions[at], positions[at + len(quote)])
         between = _BETWEEN.match(text, at + len(quote))
         at = between.end() if between is not None else len(text)
     if value != node.value:
-        return _as_a_whole(node.value, whole)
-    return SchemaString(value, tuple(written), whole, end)
+        return _unlocated_string(node.value, span)
+    return LocatedString(value, tuple(places), span, end)
 
 
-def _piece(text: str, at: int, raw: bool) -> tuple[int, str]:
-    """How many characters the next piece of a string has, and what it stands for."""
+def _next_piece(text: str, at: int, raw: bool) -> tuple[int, str]:
+    """Return the length in the source of the next character or escape, and its value."""
     if at >= len(text):
         return 0, ""
     if text[at] != "\\":
@@ -119,56 +122,58 @@ def _piece(text: str, at: int, raw: bool) -> tuple[int, str]:
     return len(escape[0]), str(ast.literal_eval(f"'{escape[0]}'"))
 
 
-def _source(whole: Range, lines: Sequence[bytes]) -> tuple[str, list[Position]]:
-    """The characters in a range of the text, and the place of each, and of the end."""
+def _source_characters(span: Range, lines: Sequence[bytes]) -> tuple[str, list[Position]]:
+    """Return the characters of a source range, with the position of each and of the end."""
     characters: list[str] = []
     positions: list[Position] = []
-    for line in range(whole.start.line, whole.end.line + 1):
-        first = whole.start.byte if line == whole.start.line else 0
-        last = whole.end.byte if line == whole.end.line else len(lines[line])
+    for line in range(span.start.line, span.end.line + 1):
+        first = span.start.byte if line == span.start.line else 0
+        last = span.end.byte if line == span.end.line else len(lines[line])
         byte = first
         for character in lines[line][first:last].decode():
             characters.append(character)
             positions.append(Position(line, byte))
             byte += len(character.encode())
-        if line < whole.end.line:
+        if line < span.end.line:
             characters.append("\n")
             positions.append(Position(line, byte))
-    positions.append(whole.end)
+    positions.append(span.end)
     return "".join(characters), positions
 
 
-def _as_a_whole(value: str, whole: Range) -> SchemaString:
-    """Where it cannot be told which character is which: all of them are everywhere."""
-    return SchemaString(value, (whole,) * len(value), whole, whole)
+def _unlocated_string(value: str, span: Range) -> LocatedString:
+    """Return a string whose characters all have the range of the whole expression."""
+    return LocatedString(value, (span,) * len(value), span, span)
 
 
 # -- definitions --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Definition:
-    """A call that defines an operator.
+class OperatorDefinition:
+    """A call that defines an operator. Attributes are None if the source does not have a constant
+    for them."""
 
-    ``name`` is its first argument, ``namespace::name``; for ``Library.define`` the name is in the
-    schema and ``namespace`` comes from the library. What is not constant is None. ``mutates`` and
-    ``tags`` are None where they are not written out.
-    """
-
-    api: Api
+    api: DefinitionApi
     call: Range
-    name: SchemaString | None = None
-    schema: SchemaString | None = None
+    name: LocatedString | None = None
+    """First argument, ``namespace::name``; None for ``Library.define``, where the schema has the
+    name."""
+    schema: LocatedString | None = None
     namespace: str = ""
+    """Namespace of the library, for ``Library.define``; empty if unknown."""
     mutates: frozenset[str] | None = None
+    """Names in ``mutates_args``; None if they are not literals."""
     mutates_range: Range | None = None
     tags: frozenset[str] | None = frozenset()
+    """Names of the tags; None if they are not literals."""
     function: str = ""
-    """The function that is being decorated."""
+    """Name of the function that the call decorates; empty if it is not a decorator."""
 
     @property
     def qualname(self) -> str:
-        """``namespace::name.overload``; empty where the text does not say it all."""
+        """Qualified name ``namespace::name.overload``; empty if the source does not determine
+        it."""
         if self.api != "Library.define":
             return self.name.value if self.name is not None else ""
         if self.schema is None or not self.namespace:
@@ -178,36 +183,41 @@ class Definition:
 
     @property
     def name_range(self) -> Range:
-        """Where its name is written, without quotes."""
+        """Range of the operator's name, without quotes."""
         if self.api == "Library.define" and self.schema is not None:
             head = self.schema.value.partition("(")[0]
             start = len(head) - len(head.lstrip())
-            return self.schema.range(start, start + len(head.strip()))
+            return self.schema.range_between(start, start + len(head.strip()))
         if self.name is not None:
-            return self.name.range(0, len(self.name.value))
+            return self.name.range_between(0, len(self.name.value))
         return self.call
 
 
-def definitions(tree: ast.Module, text: str) -> list[Definition]:
-    """All operator definitions of a text, in its order."""
+def find_definitions(tree: ast.Module, text: str) -> list[OperatorDefinition]:
+    """Return all operator definitions of a file, in the order of their positions."""
     if "library" not in text and "_op" not in text:
         return []
-    found = _Search(tree, byte_lines(text)).found
-    return sorted(found, key=lambda one: (one.call.start.line, one.call.start.byte))
+    found = _DefinitionFinder(tree, byte_lines(text)).found
+    return sorted(
+        found, key=lambda definition: (definition.call.start.line, definition.call.start.byte)
+    )
 
 
-class _Search:
+class _DefinitionFinder:
+    """Finds operator definitions, following the names by which a file imports ``torch.library``."""
+
     def __init__(self, tree: ast.Module, lines: Sequence[bytes]) -> None:
         self._lines = lines
         self._imports: dict[str, str] = {}
         self._libraries: dict[str, list[tuple[int, str]]] = defaultdict(list)
-        """By the name that it is bound to: on which line, and its namespace, empty if unknown."""
+        """Line of assignment and namespace (empty if unknown) of each library, by the variable's
+        name."""
         self._decorated: dict[ast.Call, str] = {}
         nodes = list(ast.walk(tree))
         for node in nodes:
-            self._import(node)
+            self._record_import(node)
         for node in nodes:
-            self._bind(node)
+            self._record_binding(node)
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 for decorator in node.decorator_list:
                     if isinstance(decorator, ast.Call):
@@ -215,12 +225,12 @@ class _Search:
         self.found = [
             found
             for node in nodes
-            if isinstance(node, ast.Call) and (found := self._definition(node)) is not None
+            if isinstance(node, ast.Call) and (found := self._parse_call(node)) is not None
         ]
 
     # -- names --------------------------------------------------------------------------------
 
-    def _import(self, node: ast.AST) -> None:
+    def _record_import(self, node: ast.AST) -> None:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 top = alias.name.partition(".")[0]
@@ -229,121 +239,142 @@ class _Search:
             for alias in node.names:
                 self._imports[alias.asname or alias.name] = f"{node.module}.{alias.name}"
 
-    def _bind(self, node: ast.AST) -> None:
-        """Note what may become a library: assignments, ``with`` and annotated parameters."""
+    def _record_binding(self, node: ast.AST) -> None:
+        """Record variables that may hold a library: assignments, ``with`` and annotated
+        parameters."""
         match node:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
-                    self._assign(target, value)
+                    self._record_assignment(target, value)
             case ast.AnnAssign(target=target, value=ast.expr() as value):
-                self._assign(target, value)
+                self._record_assignment(target, value)
             case ast.NamedExpr(target=target, value=value):
-                self._assign(target, value)
+                self._record_assignment(target, value)
             case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
-                self._assign(target, value)
+                self._record_assignment(target, value)
             case ast.arg(arg=name, annotation=ast.expr() as annotation):
-                if self._dotted(annotation) == _LIBRARIES[0]:
+                if self._full_name(annotation) == _LIBRARY_CLASSES[0]:
                     self._libraries[name].append((node.lineno, ""))
 
-    def _assign(self, target: ast.expr, value: ast.expr) -> None:
+    def _record_assignment(self, target: ast.expr, value: ast.expr) -> None:
         name = written(target)
         if not name:
             return
         if isinstance(value, (ast.Name, ast.Attribute)):
-            api = self._dotted(value)
-            if isinstance(target, ast.Name) and (api in _APIS or api in _LIBRARIES):
+            api = self._full_name(value)
+            if isinstance(target, ast.Name) and (api in _APIS or api in _LIBRARY_CLASSES):
                 self._imports.setdefault(name, api)
                 return
-        namespace = self._library(value)
+        namespace = self._library_namespace(value)
         if namespace is not None:
             self._libraries[name].append((target.lineno, namespace))
 
-    def _dotted(self, expression: ast.expr) -> str:
-        """The full name of an expression through the imports."""
+    def _full_name(self, expression: ast.expr) -> str:
+        """Return the dotted name of an expression with imported names replaced by full paths."""
         name = written(expression)
         root, dot, rest = name.partition(".")
         return self._imports.get(root, root) + dot + rest
 
-    def _library(self, expression: ast.expr) -> str | None:
-        """The namespace of a library that is made or named here; empty if that is not known."""
+    def _library_namespace(self, expression: ast.expr) -> str | None:
+        """Return the namespace of a library that an expression creates or names.
+
+        Returns an empty string if the namespace is unknown, and None if the expression is not a
+        library.
+        """
         if isinstance(expression, ast.Call):
-            if self._dotted(expression.func) not in _LIBRARIES:
+            if self._full_name(expression.func) not in _LIBRARY_CLASSES:
                 return None
-            namespace = _argument(expression, 0, "ns")
+            namespace = _call_argument(expression, 0, "ns")
             if isinstance(namespace, ast.Constant) and isinstance(namespace.value, str):
                 return namespace.value
             return ""
         bound = self._libraries.get(written(expression))
         if not bound:
             return None
-        earlier = [one for one in bound if one[0] <= expression.lineno]
+        earlier = [assignment for assignment in bound if assignment[0] <= expression.lineno]
         return max(earlier)[1] if earlier else min(bound)[1]
 
     # -- calls --------------------------------------------------------------------------------
 
-    def _definition(self, call: ast.Call) -> Definition | None:
+    def _parse_call(self, call: ast.Call) -> OperatorDefinition | None:
         if any(isinstance(argument, ast.Starred) for argument in call.args[:2]):
             return None
-        api = _APIS.get(self._dotted(call.func))
+        api = _APIS.get(self._full_name(call.func))
         if api == "define" and call.args:
-            namespace = self._library(call.args[0])
-            if namespace is not None:  # the older form, define(lib, schema)
-                return self._in_library(call, namespace, 1)
-            return self._known(call, api, 1)
+            namespace = self._library_namespace(call.args[0])
+            if namespace is not None:  # the older form `define(lib, schema)`
+                return self._library_definition(call, namespace, 1)
+            return self._named_definition(call, api, 1)
         if api is not None:
-            return self._known(call, api, -1)
+            return self._named_definition(call, api, -1)
         if isinstance(call.func, ast.Attribute) and call.func.attr == "define":
-            namespace = self._library(call.func.value)
+            namespace = self._library_namespace(call.func.value)
             if namespace is not None:
-                return self._in_library(call, namespace, 0)
+                return self._library_definition(call, namespace, 0)
         return None
 
-    def _known(self, call: ast.Call, api: Api, schema: int) -> Definition:
-        """A call whose first argument is the qualified name."""
-        mutates = _argument(call, -1, "mutates_args")
-        return Definition(
+    def _named_definition(
+        self, call: ast.Call, api: DefinitionApi, schema: int
+    ) -> OperatorDefinition:
+        """Return the definition for a call whose first argument is the qualified name.
+
+        ``schema`` is the position of the schema argument; -1 if it can only be a keyword.
+        """
+        mutates = _call_argument(call, -1, "mutates_args")
+        return OperatorDefinition(
             api,
             range_of(call),
-            self._string(_argument(call, 0, "")),
-            self._string(_argument(call, schema, "schema")),
-            mutates=_strings(mutates),
+            self._locate_string(_call_argument(call, 0, "")),
+            self._locate_string(_call_argument(call, schema, "schema")),
+            mutates=_literal_string_set(mutates),
             mutates_range=range_of(mutates) if mutates is not None else None,
-            tags=self._tags(_argument(call, -1, "tags")),
+            tags=self._tag_names(_call_argument(call, -1, "tags")),
             function=self._decorated.get(call, ""),
         )
 
-    def _in_library(self, call: ast.Call, namespace: str, schema: int) -> Definition:
-        return Definition(
+    def _library_definition(
+        self, call: ast.Call, namespace: str, schema: int
+    ) -> OperatorDefinition:
+        """Return the definition for a call of ``Library.define``.
+
+        ``schema`` is the position of the schema argument.
+        """
+        return OperatorDefinition(
             "Library.define",
             range_of(call),
-            schema=self._string(_argument(call, schema, "schema")),
+            schema=self._locate_string(_call_argument(call, schema, "schema")),
             namespace=namespace,
-            tags=self._tags(_argument(call, -1, "tags")),
+            tags=self._tag_names(_call_argument(call, -1, "tags")),
         )
 
-    def _string(self, node: ast.expr | None) -> SchemaString | None:
-        return None if node is None else string_of(node, self._lines)
+    def _locate_string(self, node: ast.expr | None) -> LocatedString | None:
+        return None if node is None else locate_string(node, self._lines)
 
-    def _tags(self, node: ast.expr | None) -> frozenset[str] | None:
-        """The names of the tags; None where not all of them are written as ``torch.Tag.name``."""
+    def _tag_names(self, node: ast.expr | None) -> frozenset[str] | None:
+        """Return the names of the tags; None unless all of them are written as
+        ``torch.Tag.name``."""
         if node is None or (isinstance(node, ast.Constant) and node.value is None):
             return frozenset()
-        each = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else [node]
-        names = [self._dotted(item).rpartition("torch.Tag.") for item in each]
+        items = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else [node]
+        names = [self._full_name(item).rpartition("torch.Tag.") for item in items]
         if any(before or not found for before, found, _ in names):
             return None
         return frozenset(name for _, _, name in names)
 
 
-def _argument(call: ast.Call, position: int, keyword: str) -> ast.expr | None:
-    """An argument by its position (-1 for none) or by its keyword."""
+def _call_argument(call: ast.Call, position: int, keyword: str) -> ast.expr | None:
+    """Return an argument of a call by position (-1 for none) or by keyword; None if it is
+    missing."""
     if 0 <= position < len(call.args):
         return call.args[position]
-    return next((each.value for each in call.keywords if each.arg == keyword and keyword), None)
+    return next(
+        (argument.value for argument in call.keywords if argument.arg == keyword and keyword), None
+    )
 
 
-def _strings(node: ast.expr | None) -> frozenset[str] | None:
-    """What ``set(...)`` makes of a literal; None if it is no literal of strings."""
+def _literal_string_set(node: ast.expr | None) -> frozenset[str] | None:
+    """Return the strings of a literal collection as ``set(...)`` would; None for other
+    expressions."""
     if node is None:
         return None
     try:

@@ -1,7 +1,7 @@
-"""Names that torchgen says nothing of: written in Python, or bound by hand.
+"""Read names that torchgen does not generate: Python functions and bindings written by hand.
 
-Where torch's own Python defines a function, its signature is taken from the source. What C++ binds
-by hand (``torch.tensor``, ``Tensor.to``) has a signature in the stubs of the wheel.
+Signatures of functions in torch's Python code are taken from their source. Bindings written by hand
+(``torch.tensor``, ``Tensor.to``) have signatures in torch's ``.pyi`` files.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ..protocol.operators import Field, Name, NameKind, Parameter, Signature
-from .bindings import TENSOR, TORCH
-from .sources import Sources
+from .bindings import TENSOR_BINDINGS, TORCH_BINDINGS
+from .sources import TorchSources
 
-# Python modules that give bindings their public names.
+# Python modules that assign bindings to public names.
 _MODULES = {
     "torch.nn.functional": "nn/functional.py",
     "torch.linalg": "linalg/__init__.py",
@@ -28,43 +28,47 @@ _MODULES = {
 
 @dataclass(frozen=True)
 class StubNames:
-    """``aliases`` maps public paths to the bindings that torch's Python modules assign to them."""
+    """Names from torch's Python sources and stubs."""
 
     names: tuple[Name, ...]
     aliases: dict[str, str]
+    """Bindings by the public path that a Python module assigns them to."""
 
 
-def written_names(found: Sources, bound: frozenset[str]) -> StubNames:
-    """Names of sources and stubs; those of stubs only where ``bound`` has no binding."""
+def collect_stub_names(found: TorchSources, bound: frozenset[str]) -> StubNames:
+    """Collect names of Python sources and stubs, except stubs whose binding is in ``bound``.
+
+    ``bound`` are the paths of generated bindings.
+    """
     names: dict[str, Name] = {}
     aliases: dict[str, str] = {}
     for module, file in _MODULES.items():
-        text = found.read(file)
-        names.update((name.path, name) for name in _functions(module, text))
-        aliases.update(_assigned(module, text, bound))
-    text = found.read("functional.py")
-    public = _listed(text)
-    functions = {name.path: name for name in _functions("torch", text)}
+        text = found.read_text(file)
+        names.update((name.path, name) for name in _module_functions(module, text))
+        aliases.update(_binding_aliases(module, text, bound))
+    text = found.read_text("functional.py")
+    public = _parse_all_list(text)
+    functions = {name.path: name for name in _module_functions("torch", text)}
     for leaf in public:
         path = f"torch.{leaf}"
         names[path] = functions.get(path, Name(path, "function"))
-    names.update((name.path, name) for name in _methods(found.read("_tensor.py")))
-    base = found.read("_C/__init__.pyi")
+    names.update((name.path, name) for name in _tensor_methods(found.read_text("_tensor.py")))
+    base = found.read_text("_C/__init__.pyi")
     tensor = _class_body(base, "TensorBase")
     bodies = (
-        (TORCH, "torch", "function", found.read("_C/_VariableFunctions.pyi"), ""),
-        (TENSOR, "torch.Tensor", "method", tensor, "    "),
+        (TORCH_BINDINGS, "torch", "function", found.read_text("_C/_VariableFunctions.pyi"), ""),
+        (TENSOR_BINDINGS, "torch.Tensor", "method", tensor, "    "),
         ("torch._C", "torch", "function", base, ""),
     )
     for holder, module, kind, text, indent in bodies:
-        for leaf, stubs in _stubs(text, indent).items():
+        for leaf, stubs in _find_stubs(text, indent).items():
             path = f"{module}.{leaf}"
             hidden = leaf.startswith("_") and module == "torch"
             if path in names or f"{holder}.{leaf}" in bound or hidden:
                 continue
-            signatures = tuple(_signatures(stubs, method=kind == "method"))
+            signatures = tuple(_stub_signatures(stubs, method=kind == "method"))
             names[path] = Name(path, kind, signatures, f"{holder}.{leaf}")  # type: ignore[arg-type]
-    for name in _attributes(tensor):
+    for name in _tensor_attributes(tensor):
         names.setdefault(name.path, name)
     return StubNames(tuple(names.values()), aliases)
 
@@ -72,14 +76,16 @@ def written_names(found: Sources, bound: frozenset[str]) -> StubNames:
 # -- torch's Python ---------------------------------------------------------------------------
 
 
-def _functions(module: str, text: str) -> Iterator[Name]:
+def _module_functions(module: str, text: str) -> Iterator[Name]:
     defined = {
-        leaf: stubs[-1].python() for leaf, stubs in _stubs(text, "").items() if leaf[0] != "_"
+        leaf: stubs[-1].python_signature()
+        for leaf, stubs in _find_stubs(text, "").items()
+        if leaf[0] != "_"
     }
-    inner = {leaf: stubs[-1].python() for leaf, stubs in _stubs(text, "").items()}
+    inner = {leaf: stubs[-1].python_signature() for leaf, stubs in _find_stubs(text, "").items()}
     for leaf, python in defined.items():
         yield Name(f"{module}.{leaf}", "function", python=python)
-    # `boolean_dispatch` chooses between two functions by an argument that only one of them uses.
+    # `boolean_dispatch` selects one of two functions by an argument that only one of them uses.
     for found in re.finditer(r"^(\w+) = boolean_dispatch\((.*?)^\)", text, re.M | re.S):
         leaf, arguments = found.groups()
         chosen = re.search(r"\bif_true=(\w+)", arguments)
@@ -87,29 +93,30 @@ def _functions(module: str, text: str) -> Iterator[Name]:
         yield Name(f"{module}.{leaf}", "function", python=python)
 
 
-def _methods(text: str) -> Iterator[Name]:
-    for leaf, stubs in _stubs(_class_body(text, "Tensor"), "    ").items():
+def _tensor_methods(text: str) -> Iterator[Name]:
+    for leaf, stubs in _find_stubs(_class_body(text, "Tensor"), "    ").items():
         kind: NameKind = "property" if stubs[0].is_property else "method"
-        python = "" if kind == "property" else stubs[-1].python(method=True)
+        python = "" if kind == "property" else stubs[-1].python_signature(method=True)
         yield Name(f"torch.Tensor.{leaf}", kind, python=python)
 
 
-def _assigned(module: str, text: str, bound: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Public names of bindings: ``expit = _add_docstr(_special.special_expit, ...)``."""
+def _binding_aliases(module: str, text: str, bound: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Yield public paths with their bindings: ``expit = _add_docstr(_special.special_expit,
+    ...)``."""
     for found in re.finditer(r"^(\w+) = (?:_add_docstr\(\s*)?([\w.]+)(?=[,\s])", text, re.M):
         leaf, source = found.groups()
         holder, _, name = source.rpartition(".")
         for candidate in (
             holder,
             f"torch._C.{holder}",
-            TORCH if holder in ("torch", "_VF") else "",
+            TORCH_BINDINGS if holder in ("torch", "_VF") else "",
         ):
             if candidate and f"{candidate}.{name}" in bound and not leaf.startswith("_"):
                 yield f"{module}.{leaf}", f"{candidate}.{name}"
                 break
 
 
-def _listed(text: str) -> list[str]:
+def _parse_all_list(text: str) -> list[str]:
     found = re.search(r"^__all__ = (\[.*?\])", text, re.M | re.S)
     return list(ast.literal_eval(found.group(1))) if found else []
 
@@ -119,25 +126,28 @@ def _listed(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class _Stub:
-    """One ``def``: its decorators, the text from the parenthesis to the colon, and behind it."""
+    """A function of a stub file or module, split by regular expressions."""
 
     decorators: str
+    """Source of the decorator lines."""
     text: str
+    """Source from the parameters' opening parenthesis to the colon."""
     documentation: str
+    """The first 400 characters after the colon, which start with the docstring."""
 
     @property
     def is_property(self) -> bool:
         return "@property" in self.decorators
 
-    def arguments(self) -> tuple[ast.arguments, ast.expr | None]:
+    def parse_arguments(self) -> tuple[ast.arguments, ast.expr | None]:
         function = ast.parse(f"def f{self.text}: ...").body[0]
         assert isinstance(function, ast.FunctionDef)
         return function.args, function.returns
 
-    def python(self, *, method: bool = False) -> str:
-        """The signature as source, without annotations."""
+    def python_signature(self, *, method: bool = False) -> str:
+        """Return the signature as source without annotations; empty if it does not parse."""
         try:
-            arguments, _ = self.arguments()
+            arguments, _ = self.parse_arguments()
         except SyntaxError:
             return ""
         if method and "@staticmethod" not in self.decorators:
@@ -152,8 +162,8 @@ class _Stub:
 _TOKENS = re.compile(r"""#[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[()\[\]{}:]""")
 
 
-def _stubs(text: str, indent: str) -> dict[str, list[_Stub]]:
-    """The functions that are defined at an indentation, by name, in the order of the text."""
+def _find_stubs(text: str, indent: str) -> dict[str, list[_Stub]]:
+    """Return the functions defined at an indentation, by name, in the order of the text."""
     found: dict[str, list[_Stub]] = {}
     pattern = rf"^((?:{indent}@.*\n)*){indent}def (\w+)\("
     for match in re.finditer(pattern, text, re.M):
@@ -172,7 +182,8 @@ def _stubs(text: str, indent: str) -> dict[str, list[_Stub]]:
 
 
 def _class_body(text: str, name: str) -> str:
-    """From the line behind ``class`` to the next thing at the left margin."""
+    """Return the text of a class after its ``class`` line, up to the next statement at the left
+    margin."""
     begin = re.search(rf"^class {name}\b.*:\n", text, re.M)
     if begin is None:
         return ""
@@ -180,47 +191,50 @@ def _class_body(text: str, name: str) -> str:
     return text[begin.end() : end.start() if end else len(text)]
 
 
-def _signatures(stubs: Iterable[_Stub], *, method: bool) -> Iterator[Signature]:
+def _stub_signatures(stubs: Iterable[_Stub], *, method: bool) -> Iterator[Signature]:
     for stub in stubs:
         try:
-            arguments, returns = stub.arguments()
+            arguments, returns = stub.parse_arguments()
         except SyntaxError:
             continue
-        parameters = list(_parameters(arguments))
+        parameters = list(_stub_parameters(arguments))
         if method and parameters and "@staticmethod" not in stub.decorators:
             del parameters[0]
         elif parameters and parameters[0].name == "self":
             parameters[0] = replace(parameters[0], name="input")
-        parameters = _keyword_only(parameters, stub.documentation)
-        yield Signature(tuple(parameters), tuple(_returned(returns)))
+        parameters = _mark_keyword_only(parameters, stub.documentation)
+        yield Signature(tuple(parameters), tuple(_return_fields(returns)))
 
 
-def _parameters(arguments: ast.arguments) -> Iterator[Parameter]:
+def _stub_parameters(arguments: ast.arguments) -> Iterator[Parameter]:
     positional = [*arguments.posonlyargs, *arguments.args]
     defaults: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
     defaults += arguments.defaults
     for argument, default in zip(positional, defaults, strict=True):
-        yield _parameter(argument, default)
+        yield _stub_parameter(argument, default)
     if arguments.vararg is not None:
-        words, _ = _words(arguments.vararg.annotation)
-        yield Parameter(arguments.vararg.arg, f"tuple of {words}s", variadic=True)
+        type_name, _ = _type_name(arguments.vararg.annotation)
+        yield Parameter(arguments.vararg.arg, f"tuple of {type_name}s", variadic=True)
     for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        yield replace(_parameter(argument, default), keyword_only=True)
+        yield replace(_stub_parameter(argument, default), keyword_only=True)
 
 
-def _parameter(argument: ast.arg, default: ast.expr | None) -> Parameter:
-    words, optional = _words(argument.annotation)
+def _stub_parameter(argument: ast.arg, default: ast.expr | None) -> Parameter:
+    type_name, optional = _type_name(argument.annotation)
     return Parameter(
         name=argument.arg,
-        type=words,
-        default="" if default is None else _default(default),
+        type=type_name,
+        default="" if default is None else _default_source(default),
         optional=optional,
-        choices=_choices(argument.annotation),
+        choices=_literal_choices(argument.annotation),
     )
 
 
-def _keyword_only(parameters: list[Parameter], documentation: str) -> list[Parameter]:
-    """The first line of documentation knows of ``*`` where a stub written by hand has none."""
+def _mark_keyword_only(parameters: list[Parameter], documentation: str) -> list[Parameter]:
+    """Mark parameters as keyword-only if the signature in the docstring has them after ``*``.
+
+    Stubs written by hand sometimes omit the ``*``.
+    """
     line = re.match(r'[\s.]*r?"""\s*\w+(\(.*\))', documentation)
     if line is None:
         return parameters
@@ -229,21 +243,21 @@ def _keyword_only(parameters: list[Parameter], documentation: str) -> list[Param
     except SyntaxError:
         return parameters
     assert isinstance(function, ast.FunctionDef)
-    known = {argument.arg for argument in function.args.kwonlyargs}
-    if {p.name for p in parameters if p.keyword_only} - known:
+    keyword_only = {argument.arg for argument in function.args.kwonlyargs}
+    if {p.name for p in parameters if p.keyword_only} - keyword_only:
         return parameters
-    return [replace(p, keyword_only=p.keyword_only or p.name in known) for p in parameters]
+    return [replace(p, keyword_only=p.keyword_only or p.name in keyword_only) for p in parameters]
 
 
-def _attributes(body: str) -> Iterator[Name]:
+def _tensor_attributes(body: str) -> Iterator[Name]:
     for found in re.finditer(r"^    ([A-Za-z]\w*): (.+)$", body, re.M):
         leaf, annotation = found.groups()
         try:
             returned = ast.parse(annotation.partition("#")[0].strip(), mode="eval").body
         except SyntaxError:
             continue
-        signature = Signature((), tuple(_returned(returned)))
-        yield Name(f"torch.Tensor.{leaf}", "property", (signature,), f"{TENSOR}.{leaf}")
+        signature = Signature((), tuple(_return_fields(returned)))
+        yield Name(f"torch.Tensor.{leaf}", "property", (signature,), f"{TENSOR_BINDINGS}.{leaf}")
 
 
 # -- annotations ------------------------------------------------------------------------------
@@ -279,40 +293,41 @@ _LISTS = frozenset({"Sequence", "list", "tuple", "List", "Tuple"})
 _ELEMENTS = frozenset({"Tensor", "Number", "int", "float", "bool", "str", "object"})
 
 
-def _words(annotation: ast.expr | None) -> tuple[str, bool]:
-    """A type in the words of the argument parser, and if None may stand for it."""
+def _type_name(annotation: ast.expr | None) -> tuple[str, bool]:
+    """Return an annotation's type in the argument parser's notation, and whether it accepts
+    None."""
     if annotation is None:
         return "object", False
     parts, optional = [], False
-    for part in _union(annotation):
+    for part in _union_members(annotation):
         if isinstance(part, ast.Constant) and part.value is None:
             optional = True
         else:
-            parts.append(_single(part))
+            parts.append(_member_type_name(part))
     parts = list(dict.fromkeys(parts))
-    # A list of one thing may be given as that thing alone: the errors name the list.
-    for words in list(parts):
-        if words.startswith("tuple of "):
-            parts = [p for p in parts if p == words or f"tuple of {p}s" != words]
+    # The parser accepts a single item for a list of them, and its errors name the list only.
+    for type_name in list(parts):
+        if type_name.startswith("tuple of "):
+            parts = [p for p in parts if p == type_name or f"tuple of {p}s" != type_name]
     return " or ".join(parts) or "None", optional
 
 
-def _union(annotation: ast.expr) -> Iterator[ast.expr]:
+def _union_members(annotation: ast.expr) -> Iterator[ast.expr]:
     if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
-        yield from _union(annotation.left)
-        yield from _union(annotation.right)
+        yield from _union_members(annotation.left)
+        yield from _union_members(annotation.right)
     else:
         yield annotation
 
 
-def _single(part: ast.expr) -> str:
+def _member_type_name(part: ast.expr) -> str:
     if isinstance(part, ast.Subscript) and isinstance(part.value, ast.Name):
         inner = part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
         if part.value.id == "Literal":
             kinds = {type(i.value).__name__ for i in inner if isinstance(i, ast.Constant)}
             return " or ".join(sorted(kinds)) or "object"
         repeated = len(inner) == 1 or ast.unparse(inner[-1]) in ("...", "Ellipsis")
-        element = _words(inner[0])[0]
+        element = _type_name(inner[0])[0]
         if part.value.id in _LISTS and repeated and element in _ELEMENTS:
             return f"tuple of {element}s"
     if isinstance(part, ast.Constant) and isinstance(part.value, str):
@@ -321,33 +336,33 @@ def _single(part: ast.expr) -> str:
     return _TYPES.get(source, source.replace("_int", "int"))
 
 
-def _choices(annotation: ast.expr | None) -> tuple[str, ...]:
+def _literal_choices(annotation: ast.expr | None) -> tuple[str, ...]:
     found = []
-    for part in _union(annotation) if annotation is not None else ():
+    for part in _union_members(annotation) if annotation is not None else ():
         if isinstance(part, ast.Subscript) and ast.unparse(part.value) == "Literal":
             inner = part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
             found += [i.value for i in inner if isinstance(i, ast.Constant)]
     return tuple(value for value in found if isinstance(value, str))
 
 
-def _returned(annotation: ast.expr | None) -> Iterator[Field]:
+def _return_fields(annotation: ast.expr | None) -> Iterator[Field]:
     if annotation is None or (isinstance(annotation, ast.Constant) and annotation.value is None):
         return
     if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "tuple":
         inner = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else []
         if inner and ast.unparse(inner[-1]) not in ("...", "Ellipsis"):
             for item in inner:
-                yield Field(_shown(item))
+                yield Field(_field_type(item))
             return
-    yield Field(_shown(annotation))
+    yield Field(_field_type(annotation))
 
 
-def _shown(annotation: ast.expr) -> str:
-    words, optional = _words(annotation)
-    return f"{words} or None" if optional else words
+def _field_type(annotation: ast.expr) -> str:
+    type_name, optional = _type_name(annotation)
+    return f"{type_name} or None" if optional else type_name
 
 
-def _default(value: ast.expr) -> str:
+def _default_source(value: ast.expr) -> str:
     source = ast.unparse(value)
-    # Stubs name torch's own constants without torch: `memory_format=preserve_format`.
+    # Stubs name torch's constants without `torch.`: `memory_format=preserve_format`.
     return f"torch.{source}" if isinstance(value, ast.Name) else source

@@ -1,4 +1,4 @@
-"""The names of the running torch: what each of them is, and what it says of itself."""
+"""Collect the public names of the running torch, with their kinds, signatures and documentation."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ MODULES = (
     "torch.utils.checkpoint",
     "torch.utils.data",
 )
-"""Those that the warm engine has imported anyway are looked through."""
+"""Modules whose members are listed, if the engine has already imported them."""
 
 _TENSOR = "torch.Tensor"
-_BINDINGS = (
+_BINDING_HOLDERS = (
     "torch._C._VariableFunctions",
     "torch._C._nn",
     "torch._C._fft",
@@ -61,7 +61,7 @@ _BINDINGS = (
     "torch._C._sparse",
     "torch._C._special",
 )
-_COMPUTING = frozenset(
+_COMPUTING_MODULES = frozenset(
     {
         "torch",
         "torch.Tensor",
@@ -75,31 +75,35 @@ _COMPUTING = frozenset(
         "torch.special",
     }
 )
-"""Where functions written in Python are mostly there to call operators."""
-_LONGEST_DEFAULT = 40
+"""Modules whose Python functions mainly call operators, so their calls are listed."""
+_MAX_DEFAULT = 40
 
 
 @dataclass(frozen=True)
-class Live:
-    """A name of the running torch. ``canonical`` is the path by which its object is known."""
+class LiveName:
+    """A name of the running torch and the object that it refers to."""
 
     path: str
     kind: NameKind
     value: Any
     canonical: str
+    """Preferred path of the object; differs from ``path`` if ``path`` is an alias."""
     python: str = ""
+    """Signature as source, for functions written in Python."""
     calls: tuple[str, ...] = ()
+    """Names that the code of the function calls."""
     summary: str = ""
     href: str = ""
     deprecated: str = ""
+    """Sentence that says that the name is deprecated; empty if it is not."""
     doc: str = ""
 
 
-def resolve(path: str) -> Any:
-    """The object of a dotted path.
+def resolve_path(path: str) -> Any:
+    """Return the object of a dotted path that begins with ``torch``.
 
     Raises:
-        AttributeError: there is none.
+        AttributeError: the path does not exist.
     """
     value: Any = torch
     for part in path.split(".")[1:]:
@@ -107,23 +111,31 @@ def resolve(path: str) -> Any:
     return value
 
 
-def live_names(also: Iterable[str] = ()) -> dict[str, Live]:
-    """Everything public below the modules, the members of a tensor, and other paths that exist."""
-    bindings = _bindings()
-    found = dict(_public(bindings))
-    for path in also:
+def collect_live_names(extra_paths: Iterable[str] = ()) -> dict[str, LiveName]:
+    """Describe all public names of torch's modules and of ``torch.Tensor``.
+
+    Also describes the paths in ``extra_paths`` that exist.
+    """
+    bindings = _binding_paths()
+    found = dict(_public_objects(bindings))
+    for path in extra_paths:
         if path not in found:
             owner, _, member = path.rpartition(".")
             try:
-                found[path] = _raw(torch.Tensor, member) if owner == _TENSOR else resolve(path)
+                found[path] = (
+                    _stored_member(torch.Tensor, member) if owner == _TENSOR else resolve_path(path)
+                )
             except AttributeError:
                 continue
-    known = _Known(found, bindings)
-    told = _documented_by_module()
-    return {path: _live(path, value, known, told) for path, value in found.items()}
+    canonical_paths = _CanonicalPaths(found, bindings)
+    documented = _documented_torch_paths()
+    return {
+        path: _describe_name(path, value, canonical_paths, documented)
+        for path, value in found.items()
+    }
 
 
-def _public(bindings: Mapping[int, str]) -> Iterator[tuple[str, Any]]:
+def _public_objects(bindings: Mapping[int, str]) -> Iterator[tuple[str, Any]]:
     for name in MODULES:
         module = sys.modules.get(name)
         if module is None:
@@ -136,20 +148,20 @@ def _public(bindings: Mapping[int, str]) -> Iterator[tuple[str, Any]]:
                 continue
             try:
                 value = getattr(module, member)
-            except Exception:  # lazy ones may refuse
+            except Exception:  # lazy attributes may raise
                 continue
-            own = listed is not None and member in listed
+            is_public = listed is not None and member in listed
             if listed is None and isinstance(value, type):
-                own = value.__module__ == "torch._C"  # torch.linalg.LinAlgError
-            if own or id(value) in bindings or _belongs(name, member, value):
+                is_public = value.__module__ == "torch._C"  # torch.linalg.LinAlgError
+            if is_public or id(value) in bindings or _belongs_to_module(name, member, value):
                 yield f"{name}.{member}", value
     for member in dir(torch.Tensor):
         if not member.startswith("_"):
-            yield f"{_TENSOR}.{member}", _raw(torch.Tensor, member)
+            yield f"{_TENSOR}.{member}", _stored_member(torch.Tensor, member)
 
 
-def _belongs(module: str, member: str, value: Any) -> bool:
-    """Whether a name that the module does not list is its own all the same."""
+def _belongs_to_module(module: str, member: str, value: Any) -> bool:
+    """Whether a member outside of the module's ``__all__`` is part of its public interface."""
     if isinstance(value, types.ModuleType):
         return value.__name__ == f"{module}.{member}"
     if isinstance(value, (torch.dtype, torch.layout, torch.memory_format, torch.qscheme)):
@@ -157,32 +169,32 @@ def _belongs(module: str, member: str, value: Any) -> bool:
     if isinstance(value, (type, types.FunctionType)):
         home = str(getattr(value, "__module__", ""))
         inside = home == module or home.startswith(module + ".")
-        # `torch` itself has classes from everywhere beneath it, also such as it only needs.
-        return inside and (module != "torch" or not _only_needed(home, value))
+        # `torch` also imports classes from its submodules for its own use.
+        return inside and (module != "torch" or not _is_internal_class(home, value))
     return False
 
 
-def _only_needed(home: str, value: Any) -> bool:
-    """A class from a part of torch that is no part of its interface, or without a word."""
+def _is_internal_class(home: str, value: Any) -> bool:
+    """Whether a class is from a private module of torch or lacks a docstring."""
     if isinstance(value, types.FunctionType):
         return False
     return not value.__doc__ or any(part.startswith("_") for part in home.split("."))
 
 
-def _raw(owner: type, member: str) -> Any:
-    """A member of a class as it is stored, so that properties are told from methods."""
+def _stored_member(owner: type, member: str) -> Any:
+    """Return a member as stored in the class, so that a property is not evaluated."""
     for base in owner.__mro__:
         if member in base.__dict__:
             return base.__dict__[member]
     return getattr(owner, member)
 
 
-def _bindings() -> dict[int, str]:
-    """The C functions of the binding by identity."""
+def _binding_paths() -> dict[int, str]:
+    """Map the ``id`` of each C function to the path of its binding."""
     found: dict[int, str] = {}
-    for name in _BINDINGS:
+    for name in _BINDING_HOLDERS:
         try:
-            owner = resolve(name)
+            owner = resolve_path(name)
         except AttributeError:
             continue
         for member in dir(owner):
@@ -192,8 +204,8 @@ def _bindings() -> dict[int, str]:
     return found
 
 
-class _Known:
-    """Which objects have a name, and by which they are known."""
+class _CanonicalPaths:
+    """Maps each object to the preferred path among its names."""
 
     def __init__(self, found: Mapping[str, Any], bindings: Mapping[int, str]) -> None:
         self._bindings = bindings
@@ -202,17 +214,20 @@ class _Known:
             if _has_identity(value) and not path.startswith((_TENSOR + ".", "torch._C.")):
                 paths.setdefault(id(value), []).append(path)
         self._canonical = {
-            number: _best(several, found[several[0]]) for number, several in paths.items()
+            number: _choose_canonical(paths_of_object, found[paths_of_object[0]])
+            for number, paths_of_object in paths.items()
         }
 
-    def canonical(self, value: Any) -> str:
-        """The path of an object, also that of a binding without a public name; else empty."""
+    def path_of(self, value: Any) -> str:
+        """Return the preferred path of an object, or the path of its binding; empty if it has
+        neither."""
         number = id(value)
         return self._canonical.get(number) or self._bindings.get(number, "")
 
 
 def _has_identity(value: Any) -> bool:
-    """Whether two names of this object are two names of one thing."""
+    """Whether two names of this object are aliases, unlike two names with equal numbers or
+    strings."""
     return isinstance(
         value,
         (
@@ -227,54 +242,56 @@ def _has_identity(value: Any) -> bool:
     )
 
 
-def _best(paths: list[str], value: Any) -> str:
+def _choose_canonical(paths: list[str], value: Any) -> str:
     if len(paths) == 1:
         return paths[0]
-    own = repr(value)  # torch.float32
-    if own not in paths:
-        own = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
-    if own not in paths:
-        own = min(paths, key=lambda path: (path.count("."), len(path), path))
-    return own
+    preferred = repr(value)  # torch.float32
+    if preferred not in paths:
+        preferred = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
+    if preferred not in paths:
+        preferred = min(paths, key=lambda path: (path.count("."), len(path), path))
+    return preferred
 
 
-def _live(path: str, value: Any, known: _Known, told: frozenset[str]) -> Live:
+def _describe_name(
+    path: str, value: Any, canonical_paths: _CanonicalPaths, documented: frozenset[str]
+) -> LiveName:
     method = path.startswith(_TENSOR + ".")
-    kind = _kind(value, method)
+    kind = _kind_of(value, method)
     private = method or path.startswith("torch._C.")
-    canonical = path if private else known.canonical(value) or path
+    canonical = path if private else canonical_paths.path_of(value) or path
     if canonical != path and kind != "module":
-        return Live(path, kind, value, canonical)
-    doc = _doc(value)
-    function = _function(value)
+        return LiveName(path, kind, value, canonical)
+    doc = _docstring_of(value)
+    function = _unwrap_function(value)
     python = calls = None
     refusal = ""
     if function is not None:
         python = python_signature(function, bound=method and kind == "method")
-        if path.rpartition(".")[0] in _COMPUTING:
-            calls, refusal = _calls(function, known, path)
+        if path.rpartition(".")[0] in _COMPUTING_MODULES:
+            calls, refusal = _called_names(function, canonical_paths, path)
     elif kind in ("class", "exception"):
-        constructor = _function(_raw(value, "__init__"))
+        constructor = _unwrap_function(_stored_member(value, "__init__"))
         python = python_signature(constructor, bound=True) if constructor is not None else None
-    deprecated = _marked(value) or refusal
+    deprecated = _deprecation_mark(value) or refusal
     if not deprecated and kind in ("function", "method", "class"):
-        deprecated = documentation.deprecation(path, doc)
+        deprecated = documentation.deprecation_sentence(path, doc)
     plain = doc if kind not in ("constant", "dtype", "layout", "memory_format") else ""
-    return Live(
+    return LiveName(
         path,
         kind,
         value,
         canonical,
         python or "",
         calls or (),
-        documentation.summary(plain) if plain else "",
-        _href(path, kind, plain, told),
+        documentation.summarize_docstring(plain) if plain else "",
+        _documentation_url(path, kind, plain, documented),
         deprecated,
         plain,
     )
 
 
-def _kind(value: Any, method: bool) -> NameKind:
+def _kind_of(value: Any, method: bool) -> NameKind:
     if isinstance(value, types.ModuleType):
         return "module"
     if isinstance(value, type):
@@ -287,16 +304,17 @@ def _kind(value: Any, method: bool) -> NameKind:
         return "memory_format"
     if method:
         property_ = isinstance(value, (property, types.GetSetDescriptorType))
-        return "property" if property_ else "method" if _callable(value) else "constant"
+        return "property" if property_ else "method" if _is_callable(value) else "constant"
     return "function" if callable(value) else "constant"
 
 
-def _callable(value: Any) -> bool:
+def _is_callable(value: Any) -> bool:
     return callable(value) or isinstance(value, (staticmethod, classmethod))
 
 
-def _function(value: Any) -> types.FunctionType | None:
-    """The Python function behind a name, through wrappers."""
+def _unwrap_function(value: Any) -> types.FunctionType | None:
+    """Return the Python function that a value wraps, through ``__wrapped__``; None if there is
+    none."""
     if isinstance(value, (staticmethod, classmethod)):
         value = value.__func__
     for _ in range(8):
@@ -307,14 +325,14 @@ def _function(value: Any) -> types.FunctionType | None:
     return value if isinstance(value, types.FunctionType) else None
 
 
-def _doc(value: Any) -> str:
+def _docstring_of(value: Any) -> str:
     if isinstance(value, type) and "__doc__" not in value.__dict__:
         return ""
     doc = getattr(value, "__doc__", None)
     return doc if isinstance(doc, str) else ""
 
 
-def _marked(value: Any) -> str:
+def _deprecation_mark(value: Any) -> str:
     message = getattr(value, "__deprecated__", None)
     return documentation.first_sentence(message) if isinstance(message, str) else ""
 
@@ -322,11 +340,11 @@ def _marked(value: Any) -> str:
 # -- documentation ----------------------------------------------------------------------------
 
 
-def _documented_by_module() -> frozenset[str]:
-    """Names in ``torch`` that have a page there although others have the same object.
+def _documented_torch_paths() -> frozenset[str]:
+    """Return the ``torch`` paths that have their own documentation page.
 
-    ``torch.conv2d`` is documented as ``torch.nn.functional.conv2d`` alone; its docstring is
-    set where its page is.
+    ``torch.conv2d``, for example, is only documented as ``torch.nn.functional.conv2d``. A path has
+    its own page if torch/_torch_docs.py sets its docstring.
     """
     try:
         text = Path(torch.__file__).with_name("_torch_docs.py").read_text("utf-8")
@@ -335,33 +353,36 @@ def _documented_by_module() -> frozenset[str]:
     return frozenset(re.findall(r"add_docstr(?:_all)?\(\s*(torch\.[\w.]+)", text))
 
 
-def _href(path: str, kind: str, doc: str, told: frozenset[str]) -> str:
+def _documentation_url(path: str, kind: str, doc: str, documented: frozenset[str]) -> str:
     if kind in ("dtype", "layout", "memory_format", "module"):
-        return documentation.href(path, kind)
+        return documentation.documentation_url(path, kind)
     if not doc:
         return ""
-    if kind == "function" and path.count(".") == 1 and told and path not in told:
+    if kind == "function" and path.count(".") == 1 and documented and path not in documented:
         functional = getattr(torch.nn.functional, path.partition(".")[2], None)
         if functional is getattr(torch, path.partition(".")[2]):
-            return documentation.href("torch.nn.functional." + path.partition(".")[2], kind)
-    return documentation.href(path, kind)
+            return documentation.documentation_url(
+                "torch.nn.functional." + path.partition(".")[2], kind
+            )
+    return documentation.documentation_url(path, kind)
 
 
 # -- Python functions -------------------------------------------------------------------------
 
 
 def python_signature(function: types.FunctionType, *, bound: bool) -> str:
-    """Parameters with their defaults as source; ``bound`` leaves the first one out."""
+    """Return a function's parameters with defaults as source; ``bound`` omits the first
+    parameter."""
     code = function.__code__
     names = code.co_varnames
     count, keywords = code.co_argcount, code.co_kwonlyargcount
     defaults = function.__defaults__ or ()
-    given = function.__kwdefaults__ or {}
+    keyword_defaults = function.__kwdefaults__ or {}
     parts: list[str] = []
     for index in range(count):
         default = index - (count - len(defaults))
         text = names[index]
-        parts.append(f"{text}={_source(defaults[default])}" if default >= 0 else text)
+        parts.append(f"{text}={_default_source(defaults[default])}" if default >= 0 else text)
         if index + 1 == code.co_posonlyargcount:
             parts.append("/")
     if bound and parts:
@@ -375,40 +396,44 @@ def python_signature(function: types.FunctionType, *, bound: bool) -> str:
     elif keywords:
         parts.append("*")
     for name in names[count : count + keywords]:
-        parts.append(f"{name}={_source(given[name])}" if name in given else name)
+        parts.append(
+            f"{name}={_default_source(keyword_defaults[name])}"
+            if name in keyword_defaults
+            else name
+        )
     if code.co_flags & 0x08:
         parts.append("**" + names[position])
     return f"({', '.join(parts)})"
 
 
-def textual(python: str) -> tuple[str, ...]:
-    """The parameters of a signature in Python that may be strings, going by their defaults."""
+def string_parameters(python: str) -> tuple[str, ...]:
+    """Return the parameters of a Python signature whose defaults permit strings."""
     try:
         (function,) = ast.parse(f"def f{python}: ...").body
     except (SyntaxError, ValueError):
         return ()
     assert isinstance(function, ast.FunctionDef)
-    given = function.args
-    positional = [*given.posonlyargs, *given.args]
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
     pairs = [
-        *zip(reversed(positional), reversed(given.defaults), strict=False),
-        *zip(given.kwonlyargs, given.kw_defaults, strict=True),
+        *zip(reversed(positional), reversed(arguments.defaults), strict=False),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
     ]
     named = {argument.arg: default for argument, default in pairs}
     return tuple(
         argument.arg
-        for argument in (*positional, *given.kwonlyargs)
+        for argument in (*positional, *arguments.kwonlyargs)
         if (default := named.get(argument.arg)) is None
         or (isinstance(default, ast.Constant) and isinstance(default.value, (str, type(None))))
     )
 
 
-def _source(default: Any) -> str:
+def _default_source(default: Any) -> str:
     if (isinstance(default, float) and default != default) or default in (_INF, -_INF):
         return f"float('{default}')"
     if isinstance(default, _PLAIN):
         text = repr(default)
-        return text if len(text) <= _LONGEST_DEFAULT else "..."
+        return text if len(text) <= _MAX_DEFAULT else "..."
     return "..."
 
 
@@ -428,74 +453,85 @@ _PLAIN = (
 )
 
 
-def _calls(function: types.FunctionType, known: _Known, own: str) -> tuple[tuple[str, ...], str]:
-    """The names that a function's code calls, and what it says if all it does is to refuse.
+def _called_names(
+    function: types.FunctionType, canonical_paths: _CanonicalPaths, own_path: str
+) -> tuple[tuple[str, ...], str]:
+    """Return the names that a function calls, and its message if it only raises a deprecation
+    error.
 
-    Private functions of torch that it calls are looked into as well, but not those that they call.
+    Also scans the private functions of torch that it calls, one level deep.
     """
     found: dict[str, None] = {}
     private: dict[types.FunctionType, None] = {}
-    said = _scan(function, known, own, found, private)
+    message = _scan_calls(function, canonical_paths, own_path, found, private)
     for inner in private:
-        _scan(inner, known, own, found, {})
-    found.pop(own, None)
-    return tuple(found), documentation.refusal(said)
+        _scan_calls(inner, canonical_paths, own_path, found, {})
+    found.pop(own_path, None)
+    return tuple(found), documentation.removal_notice(message)
 
 
-def _scan(
+def _scan_calls(
     function: types.FunctionType,
-    known: _Known,
-    own: str,
+    canonical_paths: _CanonicalPaths,
+    own_path: str,
     found: dict[str, None],
     private: dict[types.FunctionType, None],
 ) -> str:
+    """Add to ``found`` the public names that a function's bytecode calls, and to ``private`` other
+    functions.
+
+    Returns the deprecation message of a function that never returns; otherwise an empty string.
+    """
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
     value: Any = None
     returns = False
-    said = ""
+    message = ""
     for step in dis.get_instructions(function.__code__):
         name = step.opname
         if name.startswith("RETURN_") and name != "RETURN_GENERATOR":
             returns = True
         if name == "LOAD_GLOBAL":
-            value = _UPWARDS if step.argval == "super" else function.__globals__.get(step.argval)
+            value = _SUPER if step.argval == "super" else function.__globals__.get(step.argval)
         elif name == "LOAD_DEREF" and step.argval in cells:
             try:
                 value = cells[step.argval].cell_contents
-            except ValueError:  # not yet bound
+            except ValueError:  # the cell is empty
                 value = None
         elif name in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
-            if value is _UPWARDS or name == "LOAD_SUPER_ATTR":
-                _note_method(found, step.argval, own)
+            if value is _SUPER or name == "LOAD_SUPER_ATTR":
+                _record_super_call(found, step.argval, own_path)
                 value = None
             elif isinstance(value, types.ModuleType):
                 value = getattr(value, step.argval, None)
             else:
                 value = None
         elif name == "LOAD_CONST" and isinstance(step.argval, str) and "deprecated" in step.argval:
-            said = said or step.argval
-        elif value is not _UPWARDS:
+            message = message or step.argval
+        elif value is not _SUPER:
             value = None
         if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)):
-            path = known.canonical(value)
+            path = canonical_paths.path_of(value)
             if path:
                 found[path] = None
-            elif isinstance(value, types.FunctionType) and _is_torchs(value):
+            elif isinstance(value, types.FunctionType) and _is_defined_in_torch(value):
                 private[value] = None
-    return "" if returns else said
+    return "" if returns else message
 
 
-def _is_torchs(function: types.FunctionType) -> bool:
+def _is_defined_in_torch(function: types.FunctionType) -> bool:
     home = str(function.__globals__.get("__name__", ""))
     return home.partition(".")[0] == "torch"
 
 
-_UPWARDS = object()
-"""Stands for ``super()`` until the attribute that is taken from it."""
+_SUPER = object()
+"""Marker for the result of ``super()`` until an attribute of it is read."""
 
 
-def _note_method(found: dict[str, None], member: str, own: str) -> None:
-    """Above ``torch.Tensor`` is the class of its bindings."""
-    if own.startswith(_TENSOR + ".") and not member.startswith("__"):
-        same = own == f"{_TENSOR}.{member}"
+def _record_super_call(found: dict[str, None], member: str, own_path: str) -> None:
+    """Record a call of ``super().member`` in a method of ``torch.Tensor``.
+
+    The parent class of ``torch.Tensor`` is ``torch._C.TensorBase``, which has the bindings.
+    """
+    if own_path.startswith(_TENSOR + ".") and not member.startswith("__"):
+        same = own_path == f"{_TENSOR}.{member}"
         found[f"torch._C.TensorBase.{member}" if same else f"{_TENSOR}.{member}"] = None

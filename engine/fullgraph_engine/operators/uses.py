@@ -1,4 +1,4 @@
-"""How often torch's own Python code uses a name: a measure to sort by."""
+"""Count how often torch's own Python code uses each name, to sort completions by it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-_READ = (
+_SCANNED_PATHS = (
     "nn",
     "optim",
     "distributions",
@@ -24,27 +24,33 @@ _READ = (
     "nested/_internal/sdpa.py",
     "utils/checkpoint.py",
 )
-"""Code that computes with tensors. Code about operators names each once and says nothing."""
+"""Files and folders of torch that compute with tensors.
+
+Code about operators is omitted: it names each operator once, which does not show how common it is.
+"""
 
 _CHAIN = re.compile(r"(?:(?<![\w.])([A-Za-z_]\w*)|(?<=[)\]]))((?:\.[A-Za-z_]\w*)+)(\()?")
 _MODULES = {"torch": "torch", "F": "torch.nn.functional", "nn": "torch.nn", "init": "torch.nn.init"}
-_MOST = 12_000_000
+_MAX_CHARACTERS = 12_000_000
+"""Maximum number of characters to read."""
 
 
-def count(torch: Path) -> Counter[str]:
-    """Uses by dotted path; of operators by ``aten::name``, of methods by ``torch.Tensor.name``.
+def count_uses(torch: Path) -> Counter[str]:
+    """Count uses by dotted path; for operators by ``aten::name``, for methods by
+    ``torch.Tensor.name``.
 
-    Whether the receiver of a method is a tensor cannot be seen, so all calls of a name count.
+    A call of a method counts for ``torch.Tensor`` whatever its receiver is, which the source does
+    not show.
     """
     chains: Counter[tuple[str, str, str]] = Counter()
-    left = _MOST
-    for path in _files(torch):
+    characters_left = _MAX_CHARACTERS
+    for path in _python_files(torch):
         try:
             text = path.read_text("utf-8", errors="replace")
         except OSError:
             continue
-        left -= len(text)
-        if left < 0:
+        characters_left -= len(text)
+        if characters_left < 0:
             break
         chains.update(_CHAIN.findall(text))
     found: Counter[str] = Counter()
@@ -64,8 +70,8 @@ def count(torch: Path) -> Counter[str]:
     return found
 
 
-def _files(torch: Path) -> Iterator[Path]:
-    for name in _READ:
+def _python_files(torch: Path) -> Iterator[Path]:
+    for name in _SCANNED_PATHS:
         place = torch / name
         if place.suffix:
             yield place

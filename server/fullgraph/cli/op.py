@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fullgraph.engines import Engine, EngineListener, EngineState, sentences
 from fullgraph.operators.index import OperatorIndex
-from fullgraph.operators.lookup import look_up, nearest
+from fullgraph.operators.lookup import look_up, nearest_names
 from fullgraph.render.json import VERSION, dump_json
 from fullgraph.render.operators import OperatorPage, page_json, page_of, page_text
 from fullgraph.render.paint import PLAIN, Paint, Style
@@ -70,7 +70,7 @@ async def look_up_pages(name: str, interpreter: Path, folder: Path) -> NamePages
     pages = tuple(page for page in found if page is not None)
     if pages:
         return NamePages(name, index, pages)
-    like = nearest(index, name)
+    like = nearest_names(index, name)
     version = f" {index.header.torch}" if index.header.torch else ""
     unknown = f"torch{version} has no name or operator `{name}`"
     raise UnknownName(f"{unknown}; is it {_join_with_or(like)}?" if like else f"{unknown}.")

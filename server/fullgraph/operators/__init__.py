@@ -1,10 +1,11 @@
-"""What the code around a cursor means in terms of torch's operators.
+"""Resolve the code at a cursor to operators of torch, using the operator index.
 
-Knows no LSP and no engine: texts and offsets in, entries of the index out.
+These modules know neither LSP nor the engine: they take texts and offsets, and return index
+entries.
 """
 
-from .call import ActiveCall, Argument, call_at
-from .dotted import Dotted, dotted_at
+from .call import ActiveCall, CallArgument, call_at
+from .dotted import DottedName, dotted_at
 from .expressions import Certainty
 from .imports import Imports
 from .index import OperatorIndex
@@ -13,9 +14,9 @@ from .subject import Subject, subject_at
 
 __all__ = [
     "ActiveCall",
-    "Argument",
+    "CallArgument",
     "Certainty",
-    "Dotted",
+    "DottedName",
     "Imports",
     "OperatorIndex",
     "Seen",

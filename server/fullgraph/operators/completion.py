@@ -1,6 +1,6 @@
-"""What may be typed at the cursor: members of torch, operators, arguments and their values.
+"""Complete members of torch, operators, arguments and argument values at the cursor.
 
-A list holds the most used first, and at most ``MOST`` of what fits to what is typed already.
+A result lists the most used candidates first, at most ``MAX_ITEMS`` that match the typed prefix.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from typing import Literal
 
 from fullgraph_engine.protocol.operators import Entry, EntryKind, Parameter
 
-from .call import ActiveCall, Argument, call_at
-from .dotted import Dotted, dotted_at
+from .call import ActiveCall, CallArgument, call_at
+from .dotted import DottedName, dotted_at
 from .imports import Imports
 from .index import OperatorIndex
 from .lookup import look_up
-from .narrowing import Kind, left, narrow
+from .narrowing import ValueKind, narrow_signatures, possible_signatures
 from .seen import NOTHING_SEEN, Seen
-from .signature_text import label, parameter_text
-from .signatures import call_around, forms, of_overload
+from .signature_text import parameter_text, signature_label
+from .signatures import call_around, call_forms, signature_of_overload
 from .subject import Subject
 
-MOST = 200
-"""Items of one list; what does not fit comes when more is typed."""
+MAX_ITEMS = 200
+"""Maximum number of candidates in one result; further ones appear as the user types more."""
 
 CandidateKind = EntryKind | Literal["namespace", "overload", "keyword", "string"]
 
 OPERATORS = "torch.ops"
 _TENSOR = "torch.Tensor"
 
-# The types whose values are constants of torch, with the kind that these have.
+# Kind of torch's constants, by the parameter type that accepts them.
 _CONSTANTS: dict[str, EntryKind] = {
     "torch.dtype": "dtype",
     "torch.layout": "layout",
@@ -43,30 +43,35 @@ _CONSTANTS: dict[str, EntryKind] = {
 
 @dataclass(frozen=True)
 class CompletionCandidate:
-    """``label`` is also what is inserted. ``filter`` is what is held against what was typed, where
-    that is something else. ``path`` leads to its page."""
+    """An item of a completion list. Selecting it inserts ``label``."""
 
     label: str
     kind: CandidateKind
     path: str = ""
+    """Path of the candidate in the operator index, for its documentation page; empty without
+    one."""
     note: str = ""
-    """A few words on the right: a type, a number."""
+    """Short text to the right of the label, for example a type."""
     filter: str = ""
+    """Text to compare with the typed prefix; empty if the label is compared."""
     deprecated: bool = False
 
 
 @dataclass(frozen=True)
 class Completions:
-    """The best first. ``start`` and ``end`` are what is replaced; not ``complete``: there is more
-    than is listed."""
+    """A completion list: candidates in the order of relevance, and the text range that they
+    replace."""
 
     items: tuple[CompletionCandidate, ...]
     start: int
+    """Start offset of the text that a candidate replaces."""
     end: int
+    """End offset of the text that a candidate replaces."""
     complete: bool
+    """False if further candidates match, so that the editor must request the list again."""
 
 
-def complete(
+def complete_at(
     text: str,
     offset: int,
     index: OperatorIndex,
@@ -74,29 +79,30 @@ def complete(
     *,
     full: bool = False,
 ) -> Completions | None:
-    """What may be typed at an offset; None where nothing is known.
+    """Return the candidates at an offset; None if the context is unknown.
 
-    Not ``full``: only what a language server without an index cannot know.
+    Without ``full``, returns only candidates that a language server without an operator index
+    cannot provide.
     """
     dotted = dotted_at(text, offset, index, seen)
     if dotted is None:
-        return _inside_string(text, offset, index, seen)
+        return _complete_string(text, offset, index, seen)
     behind_dot = text[: dotted.start].rstrip().endswith(".")
     call = None if dotted.importing else call_at(text, offset, index, seen)
-    values = list(_values(text, offset, index, dotted, call)) if call is not None else []
+    values = list(_value_candidates(text, offset, index, dotted, call)) if call is not None else []
     if dotted.base:
-        members = _members(text, index, dotted, full)
-        wanted = {candidate.label for candidate in values}
-        found = [*values, *(one for one in members if one.label not in wanted)]
+        members = _member_candidates(text, index, dotted, full)
+        labels = {candidate.label for candidate in values}
+        found = [*values, *(member for member in members if member.label not in labels)]
     elif behind_dot or dotted.importing:
         return None
     else:
-        found = [*values, *_keywords(text, index, dotted, call, full)]
-    return _best(found, dotted.prefix, dotted.start, dotted.end, text) if found else None
+        found = [*values, *_keyword_candidates(text, index, dotted, call, full)]
+    return _select_matches(found, dotted.prefix, dotted.start, dotted.end, text) if found else None
 
 
 def subject_of_path(index: OperatorIndex, path: str, parameter: str = "") -> Subject | None:
-    """What a candidate's path leads to."""
+    """Return the subject at the path of a candidate; None if the index does not contain it."""
     found = look_up(index, path)
     if not found:
         return None
@@ -104,111 +110,123 @@ def subject_of_path(index: OperatorIndex, path: str, parameter: str = "") -> Sub
     return Subject(0, 0, first.path, first.name, first.operator, first.overload, parameter)
 
 
-def detail(index: OperatorIndex, path: str) -> str:
-    """One line on a path: its first signature, or the schema of an operator."""
+def signature_line(index: OperatorIndex, path: str) -> str:
+    """Return the first signature of a path, or the schema of an operator; empty for other paths."""
     subject = subject_of_path(index, path)
     if subject is None:
         return ""
     if subject.operator is not None:
         return (subject.overload or subject.operator.overloads[0]).schema
-    if found := forms(subject):
+    if found := call_forms(subject):
         first = found[0]
         if first.source and not first.signature.parameters:
             return f"{first.name}{first.source}"
-        return label(first.signature, first.name)[0]
+        return signature_label(first.signature, first.name)[0]
     return ""
 
 
 # -- members ----------------------------------------------------------------------------------
 
 
-def _members(
-    text: str, index: OperatorIndex, dotted: Dotted, full: bool
+def _member_candidates(
+    text: str, index: OperatorIndex, dotted: DottedName, full: bool
 ) -> Iterable[CompletionCandidate]:
     base = dotted.base
     if base == OPERATORS:
-        return _namespaces(index, full)
+        return _namespace_candidates(index, full)
     if base.startswith(f"{OPERATORS}."):
         namespace, dot, operator = base.removeprefix(f"{OPERATORS}.").partition(".")
-        return _overloads(index, namespace, operator) if dot else _ranked(index, base, namespace)
+        return (
+            _overload_candidates(index, namespace, operator)
+            if dot
+            else _ranked_members(index, base, namespace)
+        )
     if not full or (base == _TENSOR and dotted.certainty == "guess"):
         return ()
-    found = _ranked(index, base, "")
-    if dotted.importing and re.match(r"\s*import\b", _line_of(text, dotted.start)):
+    found = _ranked_members(index, base, "")
+    line_start = text.rfind("\n", 0, dotted.start) + 1
+    if dotted.importing and re.match(r"\s*import\b", text[line_start : dotted.start]):
         return (candidate for candidate in found if candidate.kind == "module")
     return found
 
 
-def _namespaces(index: OperatorIndex, full: bool) -> Iterator[CompletionCandidate]:
+def _namespace_candidates(index: OperatorIndex, full: bool) -> Iterator[CompletionCandidate]:
     for namespace in sorted(index.namespaces, key=lambda name: (name.startswith("_"), name)):
         number = len(index.operators(namespace))
         note = f"{number} operator{'s' if number != 1 else ''}"
         yield CompletionCandidate(namespace, "namespace", note=note)
     if full:
-        yield from _ranked(index, OPERATORS, "")
+        yield from _ranked_members(index, OPERATORS, "")
 
 
-def _overloads(index: OperatorIndex, namespace: str, name: str) -> Iterator[CompletionCandidate]:
+def _overload_candidates(
+    index: OperatorIndex, namespace: str, name: str
+) -> Iterator[CompletionCandidate]:
     operator = index.operator(f"{namespace}::{name}")
     for overload in operator.overloads if operator is not None else ():
         shown = overload.name or "default"
-        signature = of_overload(overload)
-        note = label(signature, "")[0] if signature is not None else ""
+        signature = signature_of_overload(overload)
+        note = signature_label(signature, "")[0] if signature is not None else ""
         yield CompletionCandidate(
             shown, "overload", f"{OPERATORS}.{namespace}.{name}.{shown}", note
         )
 
 
-_RANKED: weakref.WeakKeyDictionary[OperatorIndex, dict[str, tuple[CompletionCandidate, ...]]] = (
-    weakref.WeakKeyDictionary()
-)
+_RANKED_MEMBERS: weakref.WeakKeyDictionary[
+    OperatorIndex, dict[str, tuple[CompletionCandidate, ...]]
+] = weakref.WeakKeyDictionary()
 
 
-def _ranked(index: OperatorIndex, base: str, namespace: str) -> tuple[CompletionCandidate, ...]:
-    """All members of a module, class or namespace, in the order in which they are offered."""
-    known = _RANKED.setdefault(index, {})
-    if base not in known:
+def _ranked_members(
+    index: OperatorIndex, base: str, namespace: str
+) -> tuple[CompletionCandidate, ...]:
+    """Return all members of a module, class or namespace in the order of relevance."""
+    cache = _RANKED_MEMBERS.setdefault(index, {})
+    if base not in cache:
         entries = index.operators(namespace) if namespace else index.members(base)
-        known[base] = tuple(
+        cache[base] = tuple(
             CompletionCandidate(leaf, entry.kind, f"{base}.{leaf}", deprecated=entry.deprecated)
-            for leaf, entry in sorted(((_leaf(entry), entry) for entry in entries), key=_rank)
+            for leaf, entry in sorted(
+                ((_last_part(entry), entry) for entry in entries), key=_rank_key
+            )
         )
-    return known[base]
+    return cache[base]
 
 
-def _leaf(entry: Entry) -> str:
+def _last_part(entry: Entry) -> str:
     return entry.key.rpartition("::" if entry.kind == "operator" else ".")[2]
 
 
-def _rank(named: tuple[str, Entry]) -> tuple[bool, bool, int, bool, str, str]:
+def _rank_key(named: tuple[str, Entry]) -> tuple[bool, bool, int, bool, str, str]:
     leaf, entry = named
     core = entry.kind == "operator" and b'"core"' in entry.body
     return entry.deprecated, leaf.startswith("_"), -entry.uses, not core, leaf.lower(), leaf
 
 
-def _line_of(text: str, offset: int) -> str:
-    return text[text.rfind("\n", 0, offset) + 1 : offset]
-
-
 # -- arguments --------------------------------------------------------------------------------
 
 
-def _keywords(
-    text: str, index: OperatorIndex, dotted: Dotted, call: ActiveCall | None, full: bool
+def _keyword_candidates(
+    text: str, index: OperatorIndex, dotted: DottedName, call: ActiveCall | None, full: bool
 ) -> Iterator[CompletionCandidate]:
-    """``name=`` of the parameters that have no argument yet."""
+    """Yield ``name=`` for each parameter without an argument."""
     if call is None or call.active >= len(call.arguments):
         return
-    if not full and not _only_we_know(call.subject):
+    if not full and not _is_native_callee(call.subject):
         return
     argument = call.arguments[call.active]
-    begins = text[: dotted.start].rstrip()[-1:] in ("(", ",")
-    if not begins or argument.keyword or argument.star or not _is_typed(argument, dotted):
+    starts_argument = text[: dotted.start].rstrip()[-1:] in ("(", ",")
+    if (
+        not starts_argument
+        or argument.keyword
+        or argument.star
+        or not _is_start_of(argument, dotted)
+    ):
         return
     found: dict[str, Parameter] = {}
-    signatures = [form.signature for form in forms(call.subject)]
-    kind_of = Constants(text, index, dotted.start)
-    for signature, taken in left(signatures, call.arguments, call.active, kind_of):
+    signatures = [form.signature for form in call_forms(call.subject)]
+    kind_of = ConstantKinds(text, index, dotted.start)
+    for signature, taken in possible_signatures(signatures, call.arguments, call.active, kind_of):
         for number, parameter in enumerate(signature.parameters):
             if number not in taken and not parameter.name.startswith("*"):
                 found.setdefault(parameter.name, parameter)
@@ -219,8 +237,8 @@ def _keywords(
         )
 
 
-def _only_we_know(subject: Subject) -> bool:
-    """Whether it is written in C++, so that others have no more than a stub of it."""
+def _is_native_callee(subject: Subject) -> bool:
+    """Whether a callee is written in C++, so that other language servers only have its stub."""
     if subject.certainty == "guess":
         return False
     return subject.operator is not None or (
@@ -228,36 +246,36 @@ def _only_we_know(subject: Subject) -> bool:
     )
 
 
-def _is_typed(argument: Argument, dotted: Dotted) -> bool:
-    """Whether the argument is as yet only what the cursor is in or behind."""
+def _is_start_of(argument: CallArgument, dotted: DottedName) -> bool:
+    """Whether the name at the cursor is all that is typed of the argument."""
     return not argument.text or argument.start == dotted.start
 
 
-def _values(
-    text: str, offset: int, index: OperatorIndex, dotted: Dotted, call: ActiveCall
+def _value_candidates(
+    text: str, offset: int, index: OperatorIndex, dotted: DottedName, call: ActiveCall
 ) -> Iterator[CompletionCandidate]:
-    """Constants and strings that the argument at the cursor may be."""
+    """Yield constants and strings that the argument at the cursor accepts."""
     if call.active >= len(call.arguments):
         return
     argument = call.arguments[call.active]
-    begins = argument.end - len(argument.text) if argument.text else offset
-    typed = text[begins : dotted.start]
+    start = argument.end - len(argument.text) if argument.text else offset
+    typed = text[start : dotted.start]
     if argument.star or (typed and not typed.rstrip().endswith(".")):
         return
     at_root = not typed and not dotted.base
     if not at_root and dotted.base != "torch":
         return
-    for parameter in _expected(text, index, call):
+    for parameter in _expected_parameters(text, index, call):
         for choice in parameter.choices if at_root else ():
             yield CompletionCandidate(f'"{choice}"', "string", note=parameter.name)
         kind = _CONSTANTS.get(parameter.type)
-        for constant in _ranked(index, "torch", "") if kind is not None else ():
+        for constant in _ranked_members(index, "torch", "") if kind is not None else ():
             if constant.kind != kind:
                 continue
             if not at_root:
                 yield constant
                 continue
-            root = _root(text, offset)
+            root = _torch_name(text, offset)
             leaf_typed = dotted.prefix and constant.label.startswith(dotted.prefix)
             yield CompletionCandidate(
                 f"{root}.{constant.label}",
@@ -267,18 +285,20 @@ def _values(
             )
 
 
-def _expected(text: str, index: OperatorIndex, call: ActiveCall) -> Iterator[Parameter]:
-    """The parameters that the active argument may be for, one of each type."""
-    signatures = [form.signature for form in forms(call.subject)]
-    kind_of = Constants(text, index, call.open)
-    # What is typed of it does not count: it is about to be replaced.
+def _expected_parameters(text: str, index: OperatorIndex, call: ActiveCall) -> Iterator[Parameter]:
+    """Yield the parameters that the active argument may be passed to, one for each type."""
+    signatures = [form.signature for form in call_forms(call.subject)]
+    kind_of = ConstantKinds(text, index, call.open)
+    # Ignore the typed part of the active argument: the completion replaces it.
     arguments = [
-        Argument(one.start, one.end, one.keyword, "", one.star) if number == call.active else one
-        for number, one in enumerate(call.arguments)
+        CallArgument(argument.start, argument.end, argument.keyword, "", argument.star)
+        if number == call.active
+        else argument
+        for number, argument in enumerate(call.arguments)
     ]
     name = call.subject.name
     found: set[tuple[str, tuple[str, ...]]] = set()
-    narrowed = narrow(signatures, arguments, call.active, kind_of)
+    narrowed = narrow_signatures(signatures, arguments, call.active, kind_of)
     for signature, match in zip(signatures, narrowed.matches, strict=True):
         if not match.possible or match.active is None:
             continue
@@ -291,15 +311,15 @@ def _expected(text: str, index: OperatorIndex, call: ActiveCall) -> Iterator[Par
 
 
 @dataclass(frozen=True)
-class Constants:
-    """Says what kind of constant a dotted name of a text is."""
+class ConstantKinds:
+    """Maps dotted names in a text, such as ``torch.float32``, to the kind of the constant."""
 
     text: str
     index: OperatorIndex
     offset: int
 
-    def __call__(self, dotted: str) -> Kind:
-        path = Imports.of(self.text).resolve(dotted, self.offset)
+    def __call__(self, dotted: str) -> ValueKind:
+        path = Imports.for_text(self.text).resolve_name(dotted, self.offset)
         name = None if path is None else self.index.target(path)
         if name is None or name.kind not in ("dtype", "layout", "memory_format"):
             return "unknown"
@@ -309,12 +329,12 @@ class Constants:
 _TORCH_AS = re.compile(r"^[ \t]*import[ \t]+torch[ \t]+as[ \t]+(\w+)", re.MULTILINE)
 
 
-def _root(text: str, offset: int) -> str:
-    """What torch is called in a text."""
-    imports = Imports.of(text)
+def _torch_name(text: str, offset: int) -> str:
+    """Return the name by which a text imports torch."""
+    imports = Imports.for_text(text)
     for match in _TORCH_AS.finditer(text):
-        if imports.resolve(match[1], offset) == "torch":
-            return "torch" if imports.resolve("torch", offset) == "torch" else match[1]
+        if imports.resolve_name(match[1], offset) == "torch":
+            return "torch" if imports.resolve_name("torch", offset) == "torch" else match[1]
     return "torch"
 
 
@@ -323,71 +343,73 @@ def _root(text: str, offset: int) -> str:
 _STRING = re.compile(r"""["'](?P<inside>[^"'\\\n]*)(?P<end>["'])?""")
 
 
-def _inside_string(text: str, offset: int, index: OperatorIndex, seen: Seen) -> Completions | None:
-    """The strings that an argument may be, for a cursor between its quotes."""
+def _complete_string(
+    text: str, offset: int, index: OperatorIndex, seen: Seen
+) -> Completions | None:
+    """Complete the string argument that contains the cursor."""
     call = call_around(text, offset, index, seen)
     if call is None or call.active >= len(call.arguments):
         return None
     argument = call.arguments[call.active]
-    begins = argument.end - len(argument.text)
+    argument_start = argument.end - len(argument.text)
     found = _STRING.fullmatch(argument.text)
-    if found is None or not begins < offset <= begins + found.end("inside"):
+    if found is None or not argument_start < offset <= argument_start + found.end("inside"):
         return None
-    start = begins + 1
+    start = argument_start + 1
     choices = [
         CompletionCandidate(choice, "string", note=parameter.name)
-        for parameter in _expected(text, index, call)
+        for parameter in _expected_parameters(text, index, call)
         for choice in parameter.choices
     ]
     if not choices:
         return None
-    return _best(choices, text[start:offset], start, begins + found.end("inside"))
+    return _select_matches(choices, text[start:offset], start, argument_start + found.end("inside"))
 
 
 # -- what fits --------------------------------------------------------------------------------
 
 
-def _best(
+def _select_matches(
     found: Iterable[CompletionCandidate], prefix: str, start: int, end: int, text: str = ""
 ) -> Completions:
-    """Those that fit to what is typed: itself first, then what begins with it, has it somewhere,
-    has its letters in that order.
+    """Select the candidates that match a prefix, at most ``MAX_ITEMS``.
 
-    Of operators those are kept that are used most, in the order of the alphabet: those that are
-    in ``text`` before the others.
+    Exact matches precede candidates that start with the prefix, contain it, or contain its letters
+    in order. Operators are selected by use and then sorted by name; operators that ``text``
+    mentions come first.
     """
     graded: tuple[list[CompletionCandidate], ...] = ([], [], [], [])
     if not prefix:
         graded[0].extend(found)
     else:
-        wanted = prefix.lower()
-        letters = re.compile(".*?".join(map(re.escape, wanted)), re.DOTALL)
+        lowered = prefix.lower()
+        letters = re.compile(".*?".join(map(re.escape, lowered)), re.DOTALL)
         for candidate in found:
             against = (candidate.filter or candidate.label).lower()
-            if against == wanted:
+            if against == lowered:
                 graded[0].append(candidate)
-            elif against.startswith(wanted):
+            elif against.startswith(lowered):
                 graded[1].append(candidate)
-            elif wanted in against:
+            elif lowered in against:
                 graded[2].append(candidate)
             elif letters.search(against) is not None:
                 graded[3].append(candidate)
-    room = MOST
+    room = MAX_ITEMS
     fitting: list[CompletionCandidate] = []
     for grade in graded:
-        kept, room = grade[:room], max(0, room - len(grade))
-        if all(candidate.kind == "operator" for candidate in kept):
-            kept.sort(key=_Alphabet(text))
-        fitting += kept
-    return Completions(tuple(fitting), start, end, sum(map(len, graded)) <= MOST)
+        selected, room = grade[:room], max(0, room - len(grade))
+        if all(candidate.kind == "operator" for candidate in selected):
+            selected.sort(key=_OperatorSortKey(text))
+        fitting += selected
+    return Completions(tuple(fitting), start, end, sum(map(len, graded)) <= MAX_ITEMS)
 
 
-class _Alphabet:
-    """The order in which operators are read."""
+class _OperatorSortKey:
+    """Sort key of operators: by name, after the operators that a text already uses."""
 
     def __init__(self, text: str) -> None:
         self._words = set(re.findall(r"\.(\w+)", text))
 
-    def __call__(self, one: CompletionCandidate) -> tuple[bool, bool, bool, str]:
-        name = one.label
-        return one.deprecated, name not in self._words, name.startswith("_"), name.lower()
+    def __call__(self, candidate: CompletionCandidate) -> tuple[bool, bool, bool, str]:
+        name = candidate.label
+        return candidate.deprecated, name not in self._words, name.startswith("_"), name.lower()

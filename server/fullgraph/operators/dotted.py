@@ -1,73 +1,83 @@
-"""The dotted name that is being typed at the cursor."""
+"""Find the dotted name that the user is typing at the cursor."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .expressions import TENSOR, Certainty, Expressions, Value
+from .expressions import TENSOR, Certainty, ExpressionEvaluator, TorchValue
 from .imports import is_torch
 from .index import OperatorIndex
 from .seen import NOTHING_SEEN, Seen
-from .subject import import_around, names_something_new
-from .text import Code
+from .subject import import_around, is_definition_name
+from .text import StatementTokens
 
 
 @dataclass(frozen=True)
-class Dotted:
-    """``base`` is what is left of the last dot, resolved (``torch.ops.aten``), and
-    empty where it is unknown or there is no dot; ``prefix`` the last part as far as it is typed,
-    ``start`` and ``end`` the span of that part. ``importing``: in an import statement."""
+class DottedName:
+    """The dotted name at the cursor, split at its last dot."""
 
     base: str
+    """Resolved path of the part before the dot (``torch.ops.aten``); empty if unknown or without a
+    dot."""
     prefix: str
+    """Typed part between the last dot and the cursor."""
     start: int
+    """Start offset of the last part."""
     end: int
+    """End offset of the last part."""
     certainty: Certainty
     importing: bool
+    """True if the name is in an import statement."""
 
 
 def dotted_at(
     text: str, offset: int, index: OperatorIndex, seen: Seen = NOTHING_SEEN
-) -> Dotted | None:
-    """The dotted name at an offset; None inside comments and ordinary strings, and where a name
-    is being made up."""
-    expressions = Expressions(text, index, seen)
-    place = expressions.source.place(offset)
+) -> DottedName | None:
+    """Return the dotted name at an offset.
+
+    Returns None inside comments and plain strings, and where the user chooses a new name.
+    """
+    expressions = ExpressionEvaluator(text, index, seen)
+    place = expressions.source.place_at(offset)
     if place is None:
         return None
     code = place.code
-    left = code.before(offset)
+    previous = code.last_before(offset)
     start = end = offset
-    if left >= 0 and code.end(left) >= offset and _is_word(code.words[left]):
-        if not code.words[left].isidentifier() or names_something_new(code, left):
+    if (
+        previous >= 0
+        and code.end_of(previous) >= offset
+        and _starts_like_name(code.tokens[previous])
+    ):
+        if not code.tokens[previous].isidentifier() or is_definition_name(code, previous):
             return None
-        start, end = code.starts[left], code.end(left)
-        left -= 1
-    elif left + 1 < len(code) and code.starts[left + 1] == offset:
-        # At the start of a word: it is replaced.
-        if code.words[left + 1].isidentifier() and code.word(left) == ".":
-            end = code.end(left + 1)
-    elif left >= 0 and code.words[left] in ("def", "class"):
+        start, end = code.starts[previous], code.end_of(previous)
+        previous -= 1
+    elif previous + 1 < len(code) and code.starts[previous + 1] == offset:
+        # The cursor is at the start of a token, which the completion replaces.
+        if code.tokens[previous + 1].isidentifier() and code.token_or_empty(previous) == ".":
+            end = code.end_of(previous + 1)
+    elif previous >= 0 and code.tokens[previous] in ("def", "class"):
         return None
     prefix = text[start:offset]
-    if (importing := import_around(code, left + 1)) is not None and left >= importing:
-        module = _imported_from(code, importing, left)
+    if (importing := import_around(code, previous + 1)) is not None and previous >= importing:
+        module = _imported_from(code, importing, previous)
         if module is None:
             return None
         base = module if is_torch(module) else ""
-        return Dotted(base, prefix, start, end, "certain", True)
-    if left < 0 or code.words[left] != ".":
-        return Dotted("", prefix, start, end, "certain", False)
-    base, certainty = _base(expressions, expressions.receiver(place, left))
-    return Dotted(base, prefix, start, end, certainty, False)
+        return DottedName(base, prefix, start, end, "certain", True)
+    if previous < 0 or code.tokens[previous] != ".":
+        return DottedName("", prefix, start, end, "certain", False)
+    base, certainty = _receiver_base(expressions, expressions.evaluate_receiver(place, previous))
+    return DottedName(base, prefix, start, end, certainty, False)
 
 
-def _is_word(word: str) -> bool:
-    return word[0].isalnum() or word[0] == "_"
+def _starts_like_name(token: str) -> bool:
+    return token[0].isalnum() or token[0] == "_"
 
 
-def _base(expressions: Expressions, value: Value) -> tuple[str, Certainty]:
-    value = expressions.settled(value)
+def _receiver_base(expressions: ExpressionEvaluator, value: TorchValue) -> tuple[str, Certainty]:
+    value = expressions.resolve_property(value)
     match value.kind:
         case "path":
             return _path_base(expressions, value)
@@ -81,8 +91,8 @@ def _base(expressions: Expressions, value: Value) -> tuple[str, Certainty]:
             return "", "certain"
 
 
-def _path_base(expressions: Expressions, value: Value) -> tuple[str, Certainty]:
-    path = expressions.canonical(value.path)
+def _path_base(expressions: ExpressionEvaluator, value: TorchValue) -> tuple[str, Certainty]:
+    path = expressions.canonical_path(value.path)
     name = expressions.index.target(path)
     if name is None:
         return path, value.certainty
@@ -91,19 +101,21 @@ def _path_base(expressions: Expressions, value: Value) -> tuple[str, Certainty]:
     return "", "certain"
 
 
-def _imported_from(code: Code, first: int, left: int) -> str | None:
-    """What the name behind a word of an import statement is a member of: empty for a root, None
-    where a name of one's own is wanted."""
-    word = code.words[left]
-    if word == "as":
+def _imported_from(code: StatementTokens, first: int, last: int) -> str | None:
+    """Return the module whose member an import statement names at a token.
+
+    Returns an empty string at the root of a path, and None where the user chooses a new name.
+    """
+    token = code.tokens[last]
+    if token == "as":
         return None
-    if code.words[first] == "from":
-        imports = next((i for i in range(first, left + 1) if code.words[i] == "import"), None)
+    if code.tokens[first] == "from":
+        imports = next((i for i in range(first, last + 1) if code.tokens[i] == "import"), None)
         if imports is not None:
-            expected = word in ("import", "(", ",")
-            return "".join(code.words[first + 1 : imports]) if expected else ""
-        return "".join(code.words[first + 1 : left]) if word == "." else ""
-    begin = left
-    while begin - 1 > first and code.words[begin - 1] not in (",", "import"):
+            expected = token in ("import", "(", ",")
+            return "".join(code.tokens[first + 1 : imports]) if expected else ""
+        return "".join(code.tokens[first + 1 : last]) if token == "." else ""
+    begin = last
+    while begin - 1 > first and code.tokens[begin - 1] not in (",", "import"):
         begin -= 1
-    return "".join(code.words[begin:left]) if word == "." else ""
+    return "".join(code.tokens[begin:last]) if token == "." else ""

@@ -1,4 +1,4 @@
-"""What an expression of a text is in terms of torch, as far as its words and the last trace say."""
+"""Evaluate the expressions of a text to parts of torch, from its tokens and the last trace."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from typing import Literal
 from fullgraph_engine.protocol import SeenKind
 from fullgraph_engine.protocol.operators import Field, Name, Operator, Overload
 
-from .imports import Bound, Imports, hidden
+from .imports import BoundName, Imports, is_shadowed
 from .index import OperatorIndex
-from .scopes import Binding, Scope
+from .scopes import Binding, NameScope
 from .seen import Seen
-from .text import Code, TextPlace, is_name, is_string
+from .text import StatementTokens, TextPlace, is_dotted_name, is_name, is_string
 
 Certainty = Literal["certain", "traced", "unambiguous", "guess"]
-"""How a name was resolved: through imports and aliases; by what the last trace saw its receiver to
-be; because only ``torch.Tensor`` has a method of that name; or for want of anything better."""
+"""How a name was resolved.
+
+``certain``: through imports and aliases. ``traced``: the last trace recorded the receiver's type.
+``unambiguous``: only ``torch.Tensor`` has a method of that name. ``guess``: a tensor is assumed.
+"""
 
 TENSOR = "torch.Tensor"
 OPS = "torch.ops"
@@ -36,20 +39,20 @@ _WRAPPERS = ("typing.Optional", "typing.Union", "typing.Annotated", "typing.Fina
 _OPERATORS = frozenset(
     ("+", "-", "*", "/", "//", "@", "**", "%", "&", "|", "^", "~", "<", ">", "<=", ">=", "==", "!=")
 )
-_BINDINGS_MANY = 12
-_DEEP = 12
+_MAX_BINDINGS = 12
+_MAX_DEPTH = 12
 
 
 @dataclass(frozen=True)
-class Value:
-    """What an expression stands for.
+class TorchValue:
+    """The result of evaluating an expression.
 
-    ``path``: the thing of torch at ``path``. ``tensor``: a tensor. ``tensors``: a tuple of what a
-    call returned, ``fields``. ``instance``: one of the class at ``path``. ``self``: an instance
-    of the class that the statement ``header`` defines. ``other``: no tensor and nothing of
-    torch's. ``foreign``: a module, class or function from elsewhere, and so are its members; a
-    builtin class has its name as ``path``. A path below ``torch.Tensor`` is as certain as its
-    receiver.
+    The kind determines the other attributes. ``path``: the object at ``path``, which is as certain
+    as its receiver. ``tensor``: a tensor. ``tensors``: the tuple that a call returned, with
+    ``fields``. ``instance``: an instance of the class at ``path``. ``self``: an instance of the
+    class that the statement ``header`` defines. ``other``: not a tensor and not part of torch.
+    ``foreign``: a module, class or function from another package, or a member of one; for a builtin
+    class ``path`` is its name.
     """
 
     kind: Literal["path", "tensor", "tensors", "instance", "self", "other", "foreign", "unknown"]
@@ -59,25 +62,25 @@ class Value:
     header: int = -1
 
 
-_UNKNOWN = Value("unknown")
-_OTHER = Value("other")
-_FOREIGN = Value("foreign")
+_UNKNOWN = TorchValue("unknown")
+_OTHER = TorchValue("other")
+_FOREIGN = TorchValue("foreign")
 
 
 @dataclass(frozen=True)
-class Found:
-    """The entries of an index behind a path."""
+class IndexMatch:
+    """The index entries for a path."""
 
     name: Name | None = None
     operator: Operator | None = None
     overload: Overload | None = None
 
 
-class Expressions:
-    """Evaluates expressions of one text against one index and one trace."""
+class ExpressionEvaluator:
+    """Evaluates the expressions of one text against one index and one trace."""
 
     def __init__(self, text: str, index: OperatorIndex, seen: Seen) -> None:
-        self.imports = Imports.of(text)
+        self.imports = Imports.for_text(text)
         self.source = self.imports.source
         self.index = index
         self.seen = seen
@@ -85,8 +88,8 @@ class Expressions:
 
     # -- paths --------------------------------------------------------------------------------
 
-    def find(self, path: str) -> Found | None:
-        """What the index has under a path."""
+    def find_path(self, path: str) -> IndexMatch | None:
+        """Return the index entries for a path; None if the index does not contain it."""
         if path.startswith(OPS + "."):
             namespace, _, rest = path[len(OPS) + 1 :].partition(".")
             name, dot, rest = rest.partition(".")
@@ -94,104 +97,110 @@ class Expressions:
             if operator is None:
                 return None
             if not dot:
-                return Found(operator=operator)
-            wanted = "" if rest == "default" else rest
+                return IndexMatch(operator=operator)
+            overload_name = "" if rest == "default" else rest
             for overload in operator.overloads:
-                if overload.name == wanted:
-                    return Found(operator=operator, overload=overload)
+                if overload.name == overload_name:
+                    return IndexMatch(operator=operator, overload=overload)
             return None
         found = self.index.target(path)
-        return None if found is None else Found(name=found)
+        return None if found is None else IndexMatch(name=found)
 
-    def canonical(self, path: str) -> str:
-        """A path under the name that the index has it by: through aliases of modules and classes
-        on the way."""
+    def canonical_path(self, path: str) -> str:
+        """Replace an alias of a module or class in a member's path, so that the index contains the
+        path."""
         parent, dot, leaf = path.rpartition(".")
         if not dot or self.index.entry(path) is not None or path.startswith(OPS + "."):
             return path
-        above = self.index.target(parent)
-        if above is not None and above.path != parent:
-            return f"{above.path}.{leaf}"
+        target = self.index.target(parent)
+        if target is not None and target.path != parent:
+            return f"{target.path}.{leaf}"
         return path
 
     # -- names --------------------------------------------------------------------------------
 
-    def name(self, place: TextPlace, word: int, *, guess: bool = True) -> Value:
-        """What the name that ends with a word stands for: a root, or a member of its receiver."""
-        code = place.code
-        if code.word(word - 1) != ".":
-            return self._root(place, word, 0)
-        receiver = self.receiver(place, word - 1)
-        return self._member(receiver, code.words[word], guess=guess)
+    def evaluate_name(self, place: TextPlace, token: int, *, guess: bool = True) -> TorchValue:
+        """Evaluate the name that ends with a token: a plain name, or a member of the receiver
+        before it.
 
-    def receiver(self, place: TextPlace, dot: int) -> Value:
-        """What is left of a dot."""
-        return self._operand(place, dot - 1, 0)
-
-    def _operand(self, place: TextPlace, last: int, deep: int) -> Value:
+        With ``guess``, an unknown receiver is assumed to be a tensor if tensors have such a member.
+        """
         code = place.code
-        if last < 0 or deep > _DEEP:
+        if code.token_or_empty(token - 1) != ".":
+            return self._evaluate_root(place, token, 0)
+        receiver = self.evaluate_receiver(place, token - 1)
+        return self._member_of(receiver, code.tokens[token], guess=guess)
+
+    def evaluate_receiver(self, place: TextPlace, dot: int) -> TorchValue:
+        """Evaluate the expression before a dot."""
+        return self._evaluate_operand(place, dot - 1, 0)
+
+    def _evaluate_operand(self, place: TextPlace, last: int, depth: int) -> TorchValue:
+        code = place.code
+        if last < 0 or depth > _MAX_DEPTH:
             return _UNKNOWN
-        first = code.operand(last)
+        first = code.operand_start(last)
         if first is None:
-            return _OTHER if code.words[last][:1].isdigit() else _UNKNOWN
-        value, at = self._atom(place, first, deep)
-        value = self._as_seen(value, code, first, at)
+            return _OTHER if code.tokens[last][:1].isdigit() else _UNKNOWN
+        value, at = self._evaluate_atom(place, first, depth)
+        value = self._apply_trace(value, code, first, at)
         while at < last:
-            word = code.words[at + 1]
-            if word == ".":
+            token = code.tokens[at + 1]
+            if token == ".":
                 at += 2
-                value = self._member(value, code.words[at], guess=False)
-            elif word == "(":
-                value = self._called(value)
+                value = self._member_of(value, code.tokens[at], guess=False)
+            elif token == "(":
+                value = self._call_result(value)
                 at = code.partner.get(at + 1, last)
-            elif word == "[":
-                value = self._subscript(value, code, at + 1)
+            elif token == "[":
+                value = self._subscript_result(value, code, at + 1)
                 at = code.partner.get(at + 1, last)
             else:
                 return _UNKNOWN
-            value = self._as_seen(value, code, first, at)
+            value = self._apply_trace(value, code, first, at)
         return value
 
-    def _atom(self, place: TextPlace, first: int, deep: int) -> tuple[Value, int]:
-        """The value of an operand without what follows it, and its last word."""
+    def _evaluate_atom(self, place: TextPlace, first: int, depth: int) -> tuple[TorchValue, int]:
+        """Evaluate the first part of an operand; return its value and the index of its last
+        token."""
         code = place.code
-        word = code.words[first]
-        if word == "(":
+        token = code.tokens[first]
+        if token == "(":
             closing = code.partner[first]
-            return self._group(place, first + 1, closing - 1, deep), closing
-        if word in "[{":
+            return self._evaluate_group(place, first + 1, closing - 1, depth), closing
+        if token in "[{":
             return _OTHER, code.partner[first]
-        if is_name(word):
-            return self._root(place, first, deep), first
+        if is_name(token):
+            return self._evaluate_root(place, first, depth), first
         return _OTHER, first
 
-    def _group(self, place: TextPlace, first: int, last: int, deep: int) -> Value:
-        """The value of an expression: an operand, or arithmetic with a tensor."""
+    def _evaluate_group(self, place: TextPlace, first: int, last: int, depth: int) -> TorchValue:
+        """Evaluate the expression from token ``first`` to ``last``: an operand, or arithmetic with
+        a tensor."""
         code = place.code
         if last < first:
             return _OTHER
-        kind = self.seen.spans.get((code.starts[first], code.end(last)))
+        kind = self.seen.spans.get((code.starts[first], code.end_of(last)))
         if kind is not None:
-            return _seen_value(kind)
+            return _traced_value(kind)
         bracket = code.parent[first]
         operators = [
             i
             for i in range(first, last + 1)
-            if code.parent[i] == bracket and not _operand_part(code, i)
+            if code.parent[i] == bracket and not _is_operand_part(code, i)
         ]
-        if any(code.words[i] == "," for i in operators):
+        if any(code.tokens[i] == "," for i in operators):
             return _OTHER
-        if not all(code.words[i] in _OPERATORS for i in operators):
+        if not all(code.tokens[i] in _OPERATORS for i in operators):
             return _UNKNOWN
         values = []
         for low, high in zip([first - 1, *operators], [*operators, last + 1], strict=True):
             if low + 1 > high - 1:
-                continue  # a sign
-            if code.operand(high - 1) == low + 1:
-                values.append(self._operand(place, high - 1, deep + 1))
+                continue  # a unary sign
+            if code.operand_start(high - 1) == low + 1:
+                values.append(self._evaluate_operand(place, high - 1, depth + 1))
             else:
-                number = code.words[low + 1][:1].isdigit()
+                number = code.tokens[low + 1][:1].isdigit()
                 values.append(_OTHER if number else _UNKNOWN)
         if len(values) == 1 and not operators:
             return values[0]
@@ -199,41 +208,41 @@ class Expressions:
             return next(value for value in values if value.kind == "tensor")
         return _OTHER if values and all(value.kind == "other" for value in values) else _UNKNOWN
 
-    def _root(self, place: TextPlace, word: int, deep: int) -> Value:
+    def _evaluate_root(self, place: TextPlace, token: int, depth: int) -> TorchValue:
         code = place.code
-        name = code.words[word]
+        name = code.tokens[token]
         if not is_name(name):
             return _OTHER
-        if hidden(place, word, name):
+        if is_shadowed(place, token, name):
             return _UNKNOWN
-        bound = self.imports.bound(name, place, word)
+        bound = self.imports.find_binding(name, place, token)
         if bound is None:
-            for module in self.imports.stars(place, word):
+            for module in self.imports.star_modules(place, token):
                 if self.index.entry(f"{module}.{name}") is not None:
-                    return Value("path", f"{module}.{name}")
+                    return TorchValue("path", f"{module}.{name}")
             found = getattr(builtins, name, None)
-            return Value("foreign", path=name) if isinstance(found, type) else _UNKNOWN
-        scopes = self.imports.scopes.around(place, word)
-        if (path := self.imports.path(bound, scopes)) is not None:
-            return Value("path", self.canonical(path))
-        return self._variable(name, bound, deep)
+            return TorchValue("foreign", path=name) if isinstance(found, type) else _UNKNOWN
+        scopes = self.imports.scopes.scopes_at(place, token)
+        if (path := self.imports.resolve_binding(bound, scopes)) is not None:
+            return TorchValue("path", self.canonical_path(path))
+        return self._evaluate_variable(name, bound, depth)
 
-    def _variable(self, name: str, bound: Bound, deep: int) -> Value:
+    def _evaluate_variable(self, name: str, bound: BoundName, depth: int) -> TorchValue:
         scope = bound.scope
         if bound.chosen.kind in ("import", "definition"):
             return _FOREIGN
         if scope.kind == "function":
             kind = self.seen.locals.get((scope.qualname, name))
             if kind is not None:
-                return _seen_value(kind)
-            if (header := self._class_of(scope, bound)) is not None:
-                return Value("self", header=header)
+                return _traced_value(kind)
+            if (header := self._enclosing_class(scope, bound)) is not None:
+                return TorchValue("self", header=header)
         key = (scope.header, name)
-        if key in self._busy or deep > _DEEP or len(bound.bindings) > _BINDINGS_MANY:
+        if key in self._busy or depth > _MAX_DEPTH or len(bound.bindings) > _MAX_BINDINGS:
             return _UNKNOWN
         self._busy.add(key)
         try:
-            values = [self._assigned(binding, deep + 1) for binding in bound.bindings]
+            values = [self._evaluate_binding(binding, depth + 1) for binding in bound.bindings]
         finally:
             self._busy.discard(key)
         first = values[0]
@@ -241,7 +250,7 @@ class Expressions:
             return next((value for value in values if value.certainty != "certain"), first)
         if all(value == first for value in values):
             return first
-        # An annotation also stands for what is assigned later, unless that is known to differ.
+        # An annotation also applies to later assignments, unless their value is known to differ.
         if all(value.kind in ("tensor", "unknown") for value in values):
             for binding, value in zip(bound.bindings, values, strict=True):
                 if binding.kind == "annotated" and value.kind == "tensor":
@@ -249,11 +258,14 @@ class Expressions:
             return _UNKNOWN
         return _OTHER if all(value.kind == "other" for value in values) else _UNKNOWN
 
-    def _class_of(self, scope: Scope, bound: Bound) -> int | None:
-        """The class whose method a scope is, if what is bound is the method's first parameter."""
+    def _enclosing_class(self, scope: NameScope, bound: BoundName) -> int | None:
+        """Return the statement of the class of a method, if a name is bound to its first parameter.
+
+        Returns None for other names, for functions outside of a class, and for static methods.
+        """
         source = self.source
-        code = source.code(scope.header)
-        opener = next((i for i, word in enumerate(code.words) if word == "("), None)
+        code = source.statement_tokens(scope.header)
+        opener = next((i for i, token in enumerate(code.tokens) if token == "("), None)
         if opener is None or opener + 1 >= len(code):
             return None
         if bound.chosen.offset != code.starts[opener + 1]:
@@ -266,220 +278,229 @@ class Expressions:
                 break
         else:
             return None
-        if source.words[source.firsts[statement]] != "class":
+        if source.tokens[source.firsts[statement]] != "class":
             return None
-        # A function of the class itself has no instance.
-        words, before = source.words, source.firsts[scope.header - 1]
-        return None if words[before : before + 2] == ["@", "staticmethod"] else statement
+        # A static method does not receive an instance.
+        tokens, before = source.tokens, source.firsts[scope.header - 1]
+        return None if tokens[before : before + 2] == ["@", "staticmethod"] else statement
 
-    def _assigned(self, binding: Binding, deep: int) -> Value:
+    def _evaluate_binding(self, binding: Binding, depth: int) -> TorchValue:
         code = binding.code
         if code is None or binding.last < binding.first:
             return _UNKNOWN
         statement = self.source.statement_before(binding.offset)
         place = TextPlace(code, statement, self.source.columns[statement])
         if binding.kind == "annotated":
-            return self._annotation(place, binding.first, binding.last, deep)
-        return self._group(place, binding.first, binding.last, deep)
+            return self._evaluate_annotation(place, binding.first, binding.last, depth)
+        return self._evaluate_group(place, binding.first, binding.last, depth)
 
-    def _annotation(self, place: TextPlace, first: int, last: int, deep: int) -> Value:
-        """What a variable with an annotation is."""
+    def _evaluate_annotation(
+        self, place: TextPlace, first: int, last: int, depth: int
+    ) -> TorchValue:
+        """Return the value of a variable with an annotation."""
         code = place.code
-        words = code.words
-        if first == last and is_string(words[first]):
-            inside = words[first].strip("\"'")
+        tokens = code.tokens
+        if first == last and is_string(tokens[first]):
+            inside = tokens[first].strip("\"'")
             if _SHAPED.match(inside):
-                return Value("tensor")
+                return TorchValue("tensor")
             root, dot, rest = inside.strip().partition(".")
-            path = self.imports.root(root, place, first) if root.isidentifier() else None
-            return self._is_tensor(None if path is None else path + dot + rest)
+            path = self.imports.resolve_root(root, place, first) if root.isidentifier() else None
+            return self._instance_of(None if path is None else path + dot + rest)
         union = [
             i for i in range(first, last + 1) if code.parent[i] == code.parent[first]
-            and words[i] == "|"
+            and tokens[i] == "|"
         ]  # fmt: skip
         if union:
             edges = [first - 1, *union, last + 1]
-            return self._any_tensor(
-                [
-                    self._annotation(place, low + 1, high - 1, deep)
-                    for low, high in itertools.pairwise(edges)
-                    if low + 1 <= high - 1
-                ]
-            )
-        if words[last] == "]" and (opener := code.partner.get(last)) is not None:
-            if self._wraps(place, first, opener) and opener + 1 < last:
+            members = [
+                self._evaluate_annotation(place, low + 1, high - 1, depth)
+                for low, high in itertools.pairwise(edges)
+                if low + 1 <= high - 1
+            ]
+            return next((member for member in members if member.kind == "tensor"), _UNKNOWN)
+        if tokens[last] == "]" and (opener := code.partner.get(last)) is not None:
+            if self._is_tensor_wrapper(place, first, opener) and opener + 1 < last:
                 stop = opener + 1
                 while stop + 1 < last and not (
-                    words[stop + 1] == "," and code.parent[stop + 1] == opener
+                    tokens[stop + 1] == "," and code.parent[stop + 1] == opener
                 ):
                     stop += 1
-                return self._annotation(place, opener + 1, stop, deep + 1)
+                return self._evaluate_annotation(place, opener + 1, stop, depth + 1)
             return _UNKNOWN
-        if all(w.isidentifier() if i % 2 == 0 else w == "." for i, w in
-               enumerate(words[first : last + 1])):  # fmt: skip
-            value = self._operand(place, last, deep + 1)
+        if is_dotted_name(tokens[first : last + 1]):
+            value = self._evaluate_operand(place, last, depth + 1)
             if value.kind == "path":
-                return self._is_tensor(value.path)
-            # An instance of a builtin type.
+                return self._instance_of(value.path)
+            # The variable is an instance of a builtin type.
             return _OTHER if value.kind == "foreign" and value.path else _UNKNOWN
         return _UNKNOWN
 
-    def _wraps(self, place: TextPlace, first: int, opener: int) -> bool:
-        """Whether ``X[Tensor, ...]`` is a tensor: Optional and the like, and jaxtyping's types."""
+    def _is_tensor_wrapper(self, place: TextPlace, first: int, opener: int) -> bool:
+        """Whether ``X[Tensor, ...]`` means a tensor: ``Optional``, ``Union`` or a type of
+        jaxtyping."""
         code = place.code
-        bound = self.imports.bound(code.words[first], place, first)
+        bound = self.imports.find_binding(code.tokens[first], place, first)
         if bound is None or bound.chosen.kind != "import":
             return False
-        path = bound.chosen.path + "".join(code.words[first + 1 : opener])
+        path = bound.chosen.path + "".join(code.tokens[first + 1 : opener])
         return path.startswith("jaxtyping.") or path.replace("typing_extensions", "typing") in (
             _WRAPPERS
         )
 
-    def _is_tensor(self, path: str | None) -> Value:
+    def _instance_of(self, path: str | None) -> TorchValue:
         if path is None:
             return _UNKNOWN
         found = self.index.target(path)
         if path == TENSOR or (found is not None and found.path == TENSOR):
-            return Value("tensor")
-        return Value("instance", path)
-
-    def _any_tensor(self, values: Sequence[Value]) -> Value:
-        return next((value for value in values if value.kind == "tensor"), _UNKNOWN)
+            return TorchValue("tensor")
+        return TorchValue("instance", path)
 
     # -- steps --------------------------------------------------------------------------------
 
-    def _as_seen(self, value: Value, code: Code, first: int, last: int) -> Value:
-        if value.kind == "path" and self._property(value.path) is None:
+    def _apply_trace(
+        self, value: TorchValue, code: StatementTokens, first: int, last: int
+    ) -> TorchValue:
+        if value.kind == "path" and self._find_property(value.path) is None:
             return value
         if value.kind == "tensor" and value.certainty == "certain":
             return value
-        kind = self.seen.spans.get((code.starts[first], code.end(last)))
-        return value if kind is None else _seen_value(kind)
+        kind = self.seen.spans.get((code.starts[first], code.end_of(last)))
+        return value if kind is None else _traced_value(kind)
 
-    def _property(self, path: str) -> Name | None:
+    def _find_property(self, path: str) -> Name | None:
         name = self.index.target(path)
         return name if name is not None and name.kind == "property" else None
 
-    def settled(self, value: Value) -> Value:
-        """What a property returns, in place of the property."""
-        if value.kind == "path" and (name := self._property(value.path)) is not None:
-            return replace(self._returned(name), certainty=value.certainty)
+    def resolve_property(self, value: TorchValue) -> TorchValue:
+        """Replace a property with the value that it returns."""
+        if value.kind == "path" and (name := self._find_property(value.path)) is not None:
+            return replace(self._return_value(name), certainty=value.certainty)
         return value
 
-    def _member(self, receiver: Value, leaf: str, *, guess: bool) -> Value:
-        receiver = self.settled(receiver)
+    def _member_of(self, receiver: TorchValue, leaf: str, *, guess: bool) -> TorchValue:
+        receiver = self.resolve_property(receiver)
         match receiver.kind:
             case "path":
-                return Value("path", self.canonical(f"{receiver.path}.{leaf}"))
+                return TorchValue("path", self.canonical_path(f"{receiver.path}.{leaf}"))
             case "tensor":
-                return self._of_tensor(leaf, receiver.certainty)
+                return self._tensor_member(leaf, receiver.certainty)
             case "instance":
                 path = f"{receiver.path}.{leaf}"
-                return Value("path", path) if self.index.entry(path) is not None else _UNKNOWN
+                return TorchValue("path", path) if self.index.entry(path) is not None else _UNKNOWN
             case "tensors":
                 field = next((f for f in receiver.fields if f.name == leaf), None)
                 if field is not None and field.type == "Tensor":
-                    return Value("tensor", certainty=receiver.certainty)
+                    return TorchValue("tensor", certainty=receiver.certainty)
                 return _UNKNOWN
             case "self":
-                return self._of_self(receiver.header, leaf)
+                return self._self_member(receiver.header, leaf)
             case "foreign":
                 return _FOREIGN
             case "other":
                 return _UNKNOWN
             case "unknown":
-                return self._of_unknown(leaf, guess)
+                return self._guess_member(leaf, guess)
 
-    def _of_tensor(self, leaf: str, certainty: Certainty) -> Value:
+    def _tensor_member(self, leaf: str, certainty: Certainty) -> TorchValue:
         path = f"{TENSOR}.{leaf}"
-        return Value("path", path, certainty) if self.index.entry(path) is not None else _UNKNOWN
+        return (
+            TorchValue("path", path, certainty) if self.index.entry(path) is not None else _UNKNOWN
+        )
 
-    def _of_self(self, header: int, leaf: str) -> Value:
-        if self.imports.scopes.defines(leaf):
+    def _self_member(self, header: int, leaf: str) -> TorchValue:
+        if self.imports.scopes.defines_name(leaf):
             return _UNKNOWN
-        statement = TextPlace(self.source.code(header), header, self.source.columns[header])
-        for code, first, last in self.imports.scopes.bases(header):
-            if code.operand(last) != first:
+        statement = TextPlace(
+            self.source.statement_tokens(header), header, self.source.columns[header]
+        )
+        for code, first, last in self.imports.scopes.base_classes(header):
+            if code.operand_start(last) != first:
                 continue
-            base = self._operand(statement, last, 1)
+            base = self._evaluate_operand(statement, last, 1)
             if base.kind != "path":
                 continue
-            if self._is_tensor(base.path).kind == "tensor":
-                return self._of_tensor(leaf, "certain")
+            if self._instance_of(base.path).kind == "tensor":
+                return self._tensor_member(leaf, "certain")
             path = f"{base.path}.{leaf}"
             if self.index.entry(path) is not None:
-                return Value("path", path)
+                return TorchValue("path", path)
         return _UNKNOWN
 
-    def _of_unknown(self, leaf: str, guess: bool) -> Value:
-        """A member of nobody knows what, which may be a tensor."""
+    def _guess_member(self, leaf: str, guess: bool) -> TorchValue:
+        """Return a member of an unknown receiver, assuming that it is a tensor.
+
+        The result is unambiguous if only ``torch.Tensor`` has a member of that name.
+        """
         path = f"{TENSOR}.{leaf}"
         if self.index.entry(path) is None:
             return _UNKNOWN
         alone = (
-            self.index.called(leaf) == (path,)
+            self.index.paths_ending_with(leaf) == (path,)
             and not any(hasattr(kind, leaf) for kind in _BUILTIN_TYPES)
-            and not self.imports.scopes.defines(leaf)
+            and not self.imports.scopes.defines_name(leaf)
         )
         if alone:
-            return Value("path", path, "unambiguous")
-        return Value("path", path, "guess") if guess else _UNKNOWN
+            return TorchValue("path", path, "unambiguous")
+        return TorchValue("path", path, "guess") if guess else _UNKNOWN
 
-    def _called(self, value: Value) -> Value:
+    def _call_result(self, value: TorchValue) -> TorchValue:
         if value.kind != "path":
             return _OTHER if value.kind == "foreign" and value.path else _UNKNOWN
-        found = self.find(value.path)
+        found = self.find_path(value.path)
         if found is None:
             return _UNKNOWN
         if found.operator is not None:
             overloads = found.operator.overloads if found.overload is None else (found.overload,)
             if overloads and all(_ONE_TENSOR.search(overload.schema) for overload in overloads):
-                return Value("tensor", certainty=value.certainty)
+                return TorchValue("tensor", certainty=value.certainty)
             return _UNKNOWN
         name = found.name
         if name is None:
             return _UNKNOWN
         if name.kind == "class":
-            return self._is_tensor(name.path)
-        return replace(self._returned(name), certainty=value.certainty)
+            return self._instance_of(name.path)
+        return replace(self._return_value(name), certainty=value.certainty)
 
-    def _returned(self, name: Name) -> Value:
-        """What all signatures of a name return."""
+    def _return_value(self, name: Name) -> TorchValue:
+        """Return the value that all signatures of a name return; unknown if they differ."""
         if not name.signatures:
-            return Value("tensor") if _PYTHON_ONE_TENSOR.search(name.python) else _UNKNOWN
+            return TorchValue("tensor") if _PYTHON_ONE_TENSOR.search(name.python) else _UNKNOWN
         returns = {tuple(f.type for f in signature.returns) for signature in name.signatures}
         if returns == {("Tensor",)}:
-            return Value("tensor")
+            return TorchValue("tensor")
         if len(returns) > 1:
             return _UNKNOWN
         fields = name.signatures[0].returns
         if len(fields) > 1:
             same = all(signature.returns == fields for signature in name.signatures)
-            return Value("tensors", fields=fields if same else ())
-        return _OTHER if _plain(fields) else _UNKNOWN
+            return TorchValue("tensors", fields=fields if same else ())
+        return _OTHER if _are_numbers(fields) else _UNKNOWN
 
-    def _subscript(self, value: Value, code: Code, opener: int) -> Value:
-        value = self.settled(value)
+    def _subscript_result(
+        self, value: TorchValue, code: StatementTokens, opener: int
+    ) -> TorchValue:
+        value = self.resolve_property(value)
         if value.kind == "tensor":
             return value
         if value.kind == "tensors":
-            inside = code.words[opener + 1 : code.partner.get(opener, opener + 1)]
+            inside = code.tokens[opener + 1 : code.partner.get(opener, opener + 1)]
             if len(inside) == 1 and inside[0].isdigit():
                 at = int(inside[0])
                 if at < len(value.fields) and value.fields[at].type == "Tensor":
-                    return Value("tensor", certainty=value.certainty)
+                    return TorchValue("tensor", certainty=value.certainty)
         return _UNKNOWN
 
 
-def _operand_part(code: Code, word: int) -> bool:
-    spelled = code.words[word]
-    return code.ends_operand(word) or spelled in ".([{" or spelled[:1].isdigit()
+def _is_operand_part(code: StatementTokens, token: int) -> bool:
+    spelled = code.tokens[token]
+    return code.ends_operand(token) or spelled in ".([{" or spelled[:1].isdigit()
 
 
-def _plain(fields: Sequence[Field]) -> bool:
-    """Whether what is returned is nothing at all or a number."""
+def _are_numbers(fields: Sequence[Field]) -> bool:
+    """Whether a call returns only numbers, booleans or None."""
     return all(f.type in ("int", "bool", "float", "SymInt", "None") for f in fields)
 
 
-def _seen_value(kind: SeenKind) -> Value:
-    return Value("tensor", certainty="traced") if kind == "tensor" else _OTHER
+def _traced_value(kind: SeenKind) -> TorchValue:
+    return TorchValue("tensor", certainty="traced") if kind == "tensor" else _OTHER

@@ -1,4 +1,4 @@
-"""Which names of a text stand for torch and what is in it."""
+"""Resolve names of a text to paths in torch, through imports and aliases."""
 
 from __future__ import annotations
 
@@ -6,125 +6,136 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .scopes import Binding, Scope, Scopes, bound_inside
-from .text import Code, SourceText, TextPlace, is_name
+from .scopes import Binding, NameScope, ScopeFinder, is_bound_inside
+from .text import StatementTokens, TextPlace, TokenizedText, is_dotted_name, is_name
 
 ROOT = "torch"
-_ALIASES_DEEP = 8
+_MAX_ALIASES = 8
 
 
 @dataclass(frozen=True)
-class Bound:
-    """What a root name is where it stands: all bindings of its scope, and the one that counts."""
+class BoundName:
+    """A name at the place of its use, with its bindings."""
 
-    scope: Scope
+    scope: NameScope
     bindings: tuple[Binding, ...]
+    """All bindings of the name in its scope, except fallbacks for failed imports."""
     chosen: Binding
+    """Binding that applies at the place of use."""
 
 
 class Imports:
-    """What the imports and aliases of a text bind, found without parsing it."""
+    """The imports and aliases of a text, found without parsing it."""
 
     def __init__(self, text: str) -> None:
-        self.source = SourceText.of(text)
-        self.scopes = Scopes(self.source)
+        self.source = TokenizedText.for_text(text)
+        self.scopes = ScopeFinder(self.source)
 
     @classmethod
-    def of(cls, text: str) -> Imports:
-        """Of a text whose last few versions are remembered."""
-        return _imports(text)
+    def for_text(cls, text: str) -> Imports:
+        """Return the imports of a text; the last four texts are cached."""
+        return _cached_imports(text)
 
-    def resolve(self, dotted: str, offset: int | None = None) -> str | None:
-        """The path that a dotted name stands for at an offset, or at the end of the module.
+    def resolve_name(self, dotted: str, offset: int | None = None) -> str | None:
+        """Return the path in torch that a dotted name means at an offset, by default at the end of
+        the module.
 
-        None where it does not stand for anything in torch. Whether the path exists is for the
-        index to say.
+        Returns None for names outside of torch. The path does not need to exist.
         """
         root, dot, rest = dotted.partition(".")
-        place = None if offset is None else self.source.place(offset)
+        place = None if offset is None else self.source.place_at(offset)
         if place is None:
-            place = TextPlace(Code("", (), ()), len(self.source.firsts) - 1, 0)
-        word = max(place.code.before(offset + 1), 0) if offset is not None else 0
-        found = self.root(root, place, word)
+            place = TextPlace(StatementTokens("", (), ()), len(self.source.firsts) - 1, 0)
+        token = max(place.code.last_before(offset + 1), 0) if offset is not None else 0
+        found = self.resolve_root(root, place, token)
         return None if found is None else found + dot + rest
 
-    def bound(self, name: str, place: TextPlace, word: int) -> Bound | None:
-        """What binds a name where a word of a place uses it."""
-        scopes = self.scopes.around(place, word)
+    def find_binding(self, name: str, place: TextPlace, token: int) -> BoundName | None:
+        """Find the bindings of a name at a token; None if the text does not bind it."""
+        scopes = self.scopes.scopes_at(place, token)
         code = place.code
-        offset = code.starts[word] if word < len(code) else len(self.source.text)
-        return self._bound(name, scopes, offset)
+        offset = code.starts[token] if token < len(code) else len(self.source.text)
+        return self._find_in_scopes(name, scopes, offset)
 
-    def root(self, name: str, place: TextPlace, word: int) -> str | None:
-        """The path in torch that a name stands for where a word of a place uses it."""
-        if hidden(place, word, name):
+    def resolve_root(self, name: str, place: TextPlace, token: int) -> str | None:
+        """Return the path in torch that a name means at a token; None if it is not part of
+        torch."""
+        if is_shadowed(place, token, name):
             return None
-        found = self.bound(name, place, word)
-        return None if found is None else self.path(found, self.scopes.around(place, word))
+        found = self.find_binding(name, place, token)
+        return (
+            None
+            if found is None
+            else self.resolve_binding(found, self.scopes.scopes_at(place, token))
+        )
 
-    def path(self, bound: Bound, scopes: Sequence[Scope]) -> str | None:
-        """The path in torch that a binding stands for, through aliases."""
-        return self._path(bound, scopes, _ALIASES_DEEP)
+    def resolve_binding(self, bound: BoundName, scopes: Sequence[NameScope]) -> str | None:
+        """Return the path in torch that a binding means, through aliases; None if it is not part of
+        torch."""
+        return self._follow_aliases(bound, scopes, _MAX_ALIASES)
 
-    def stars(self, place: TextPlace, word: int) -> tuple[str, ...]:
-        """The modules of torch from which everything is imported where a word is."""
+    def star_modules(self, place: TextPlace, token: int) -> tuple[str, ...]:
+        """Return the modules of torch whose members ``import *`` makes visible at a token."""
         return tuple(
             module
-            for scope in reversed(self.scopes.around(place, word))
+            for scope in reversed(self.scopes.scopes_at(place, token))
             for module in scope.stars
             if is_torch(module)
         )
 
-    def _bound(self, name: str, scopes: Sequence[Scope], offset: int) -> Bound | None:
+    def _find_in_scopes(
+        self, name: str, scopes: Sequence[NameScope], offset: int
+    ) -> BoundName | None:
         for depth, scope in enumerate(reversed(scopes)):
             if depth and scope.kind == "class":
                 continue
             if bindings := scope.bindings.get(name):
-                strong = [binding for binding in bindings if not binding.weak] or list(bindings)
+                strong = [binding for binding in bindings if not binding.is_fallback] or list(
+                    bindings
+                )
                 chosen = strong[-1]
                 if not depth:
                     before = [binding for binding in strong if binding.offset <= offset]
                     chosen = before[-1] if before else strong[0]
-                return Bound(scope, tuple(strong), chosen)
+                return BoundName(scope, tuple(strong), chosen)
         return None
 
-    def _path(self, bound: Bound, scopes: Sequence[Scope], deep: int) -> str | None:
+    def _follow_aliases(
+        self, bound: BoundName, scopes: Sequence[NameScope], aliases_left: int
+    ) -> str | None:
         binding = bound.chosen
         if binding.kind == "import":
             return binding.path if is_torch(binding.path) else None
-        if binding.kind != "value" or binding.code is None or not deep:
+        if binding.kind != "value" or binding.code is None or not aliases_left:
             return None
-        words = binding.code.words[binding.first : binding.last + 1]
-        # A dotted name and nothing else.
-        if not all(w.isidentifier() if i % 2 == 0 else w == "." for i, w in enumerate(words)):
+        tokens = binding.code.tokens[binding.first : binding.last + 1]
+        if not is_dotted_name(tokens) or not is_name(tokens[0]):
             return None
-        if not words or len(words) % 2 == 0 or not is_name(words[0]):
-            return None
-        # The name itself, if it is in the value, is what it was before.
+        # In `x = x.y`, the `x` on the right is the previous value.
         inner = scopes[: scopes.index(bound.scope) + 1] if bound.scope in scopes else scopes
-        found = self._bound(words[0], inner, binding.offset - 1)
+        found = self._find_in_scopes(tokens[0], inner, binding.offset - 1)
         if found is None or found.chosen is binding:
             return None
-        path = self._path(found, inner, deep - 1)
-        return None if path is None else path + "".join(words[1:])
+        path = self._follow_aliases(found, inner, aliases_left - 1)
+        return None if path is None else path + "".join(tokens[1:])
 
 
 def is_torch(path: str) -> bool:
-    """Whether a dotted path is ``torch`` or something in it."""
+    """Whether a dotted path is ``torch`` or begins with ``torch.``."""
     return path == ROOT or path.startswith(ROOT + ".")
 
 
-def hidden(place: TextPlace, word: int, name: str) -> bool:
-    """Whether a comprehension or a lambda around a word means something else by a name."""
-    if word < len(place.code) and bound_inside(place.code, word, name):
+def is_shadowed(place: TextPlace, token: int, name: str) -> bool:
+    """Whether a comprehension or lambda around a token binds the name to something else."""
+    if token < len(place.code) and is_bound_inside(place.code, token, name):
         return True
     outer = place.outer
     if outer is None or not place.code.starts:
         return False
-    at = outer.code.before(place.code.starts[0])
-    return at >= 0 and hidden(outer, at, name)
+    at = outer.code.last_before(place.code.starts[0])
+    return at >= 0 and is_shadowed(outer, at, name)
 
 
 @functools.lru_cache(maxsize=4)
-def _imports(text: str) -> Imports:
+def _cached_imports(text: str) -> Imports:
     return Imports(text)

@@ -1,7 +1,7 @@
-"""The operator index of one torch, as the server holds it: found at once, decoded when asked for.
+"""Load the operator index of one torch and look up its entries.
 
-The file is a few megabytes. Its lines are kept as they are and decoded one at a time, which costs
-less memory than all of them as objects, and nothing when the server starts.
+An index file has a few megabytes. Its lines stay encoded until they are looked up, which takes less
+memory than decoded objects and keeps the server's start fast.
 """
 
 from __future__ import annotations
@@ -21,92 +21,101 @@ from fullgraph_engine.protocol.operators import (
     entry_of,
 )
 
-_ALIASES_DEEP = 8
+_MAX_ALIASES = 8
 
 
 class OperatorIndex:
-    """Names by dotted path, operators by namespace and name."""
+    """The names of torch by dotted path, and its operators by namespace and name."""
 
     def __init__(self, header: IndexHeader, entries: Mapping[str, Entry]) -> None:
         self.header = header
         self._entries = entries
-        # Not a method: the index would be part of a cycle, and stay long after it is of no use.
-        self._load = functools.lru_cache(maxsize=256)(functools.partial(_decoded, entries))
+        # Cache a function and not a method: a reference cycle would keep unused indices in memory.
+        self._load = functools.lru_cache(maxsize=256)(functools.partial(_decode_entry, entries))
 
     @classmethod
     def load(cls, path: Path) -> OperatorIndex:
         """Read an index file.
 
         Raises:
-            OSError: it cannot be read.
-            IndexUnreadable: it is no index of this format.
+            OSError: the file cannot be read.
+            IndexUnreadable: the file is damaged or has another format.
         """
         header, entries = decode_index(path.read_bytes())
         return cls(header, {entry.key: entry for entry in entries})
 
     @classmethod
-    def of(cls, items: Iterable[Name | Operator], *, complete: bool = True) -> OperatorIndex:
-        """An index that is in no file."""
+    def from_items(
+        cls, items: Iterable[Name | Operator], *, complete: bool = True
+    ) -> OperatorIndex:
+        """Build an index from names and operators in memory."""
         entries = {entry.key: entry for entry in map(entry_of, items)}
         header = IndexHeader(INDEX_FORMAT, "", complete, 0, 0, len(entries), "")
         return cls(header, entries)
 
     def with_operators(self, operators: Iterable[Operator]) -> OperatorIndex:
-        """This index and operators that a file registered, which hide others of their names."""
+        """Return an index with additional operators of a user's file, which hide operators of the
+        same name."""
         more = {operator.name: entry_of(operator) for operator in operators}
         return OperatorIndex(self.header, ChainMap(more, self._entries)) if more else self  # type: ignore[arg-type]
 
     # -- one ----------------------------------------------------------------------------------
 
     def entry(self, key: str) -> Entry | None:
+        """Return the encoded entry of a path or an operator; None if the index does not contain
+        it."""
         return self._entries.get(key)
 
     def name(self, path: str) -> Name | None:
-        """The name of a path as it stands in the index, an alias as one."""
+        """Return the name at a path, without following aliases; None if it does not exist."""
         found = self._load(path)
         return found if isinstance(found, Name) else None
 
     def target(self, path: str) -> Name | None:
-        """The name that a path stands for, through aliases."""
+        """Return the name at a path, following aliases; None if it does not exist."""
         found = self.name(path)
-        for _ in range(_ALIASES_DEEP):
+        for _ in range(_MAX_ALIASES):
             if found is None or not found.alias or (next_ := self.name(found.alias)) is None:
                 break
             found = next_
         return found
 
     def operator(self, name: str) -> Operator | None:
-        """An operator by namespace and name, ``aten::max``."""
+        """Return an operator by its qualified name, for example ``aten::max``; None if it does not
+        exist."""
         found = self._load(name)
         return found if isinstance(found, Operator) else None
 
     # -- many ---------------------------------------------------------------------------------
 
     def members(self, path: str) -> tuple[Entry, ...]:
-        """What a module or class has: the entries one step below its path."""
+        """Return the entries directly below the path of a module or class."""
         return self._below.get(path, ())
 
     def operators(self, namespace: str) -> tuple[Entry, ...]:
+        """Return the entries of all operators in a namespace."""
         return self._below.get(f"{namespace}::", ())
 
     @functools.cached_property
     def namespaces(self) -> tuple[str, ...]:
+        """Sorted namespaces of all operators."""
         return tuple(sorted(key[:-2] for key in self._below if key.endswith("::")))
 
-    def called(self, leaf: str) -> tuple[str, ...]:
-        """The paths of all names whose last part this is: ``torch.add``, ``torch.Tensor.add``."""
+    def paths_ending_with(self, leaf: str) -> tuple[str, ...]:
+        """Return the paths whose last part is ``leaf``, for example ``torch.add`` and
+        ``torch.Tensor.add``."""
         return self._by_leaf.get(leaf, ())
 
     @property
     def leaves(self) -> Iterable[str]:
-        """The last parts of all names."""
+        """Last parts of all paths."""
         return self._by_leaf
 
     @functools.cached_property
     def _below(self) -> dict[str, tuple[Entry, ...]]:
         below: dict[str, list[Entry]] = {}
         for key, entry in self._entries.items():
-            below.setdefault(_parent(key), []).append(entry)
+            below.setdefault(_parent_key(key), []).append(entry)
         return {parent: tuple(entries) for parent, entries in below.items()}
 
     @functools.cached_property
@@ -118,11 +127,11 @@ class OperatorIndex:
         return {leaf: tuple(keys) for leaf, keys in found.items()}
 
 
-def _decoded(entries: Mapping[str, Entry], key: str) -> Name | Operator | None:
+def _decode_entry(entries: Mapping[str, Entry], key: str) -> Name | Operator | None:
     entry = entries.get(key)
     return None if entry is None else entry.load()
 
 
-def _parent(key: str) -> str:
+def _parent_key(key: str) -> str:
     namespace, colons, _ = key.partition("::")
     return namespace + colons if colons else key.rpartition(".")[0]

@@ -1,7 +1,7 @@
-"""Which signatures the arguments that are typed so far still leave, and which parameter is next.
+"""Select the signatures that match the arguments typed so far, and the parameter at the cursor.
 
-What an expression is can be said of literals and of torch's own constants; any other fits every
-parameter. The rules are those of the argument parser (torch/csrc/utils/python_arg_parser.cpp).
+Only literals and torch's constants have a known type; other expressions match every parameter.
+Follows the rules of torch's argument parser (torch/csrc/utils/python_arg_parser.cpp).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Literal
 
 from fullgraph_engine.protocol.operators import Parameter, Signature
 
-from .call import Argument
+from .call import CallArgument
 
-Kind = Literal[
+ValueKind = Literal[
     "unknown", "none", "bool", "int", "float", "complex", "str", "sequence", "other",
     "dtype", "layout", "memory_format",
 ]  # fmt: skip
 
-# `numpy_compatibility_arg_names` of the parser.
+# NumPy names of parameters that the parser accepts (`numpy_compatibility_arg_names`).
 _NUMPY_NAMES = {
     "axis": "dim",
     "keepdims": "keepdim",
@@ -33,142 +33,176 @@ _NUMPY_NAMES = {
 
 
 @dataclass(frozen=True)
-class Value:
-    """What is known of an argument: its kind, the items of a sequence, the text of a string."""
+class ArgumentValue:
+    """The type of an argument, and its value as far as its source shows it."""
 
-    kind: Kind = "unknown"
-    items: tuple[Value, ...] = ()
+    kind: ValueKind = "unknown"
+    items: tuple[ArgumentValue, ...] = ()
+    """Values of the items, for a sequence."""
     text: str = ""
+    """Value of the string, for a string."""
 
 
-UNKNOWN = Value()
+UNKNOWN = ArgumentValue()
 
 
 @dataclass(frozen=True)
-class Match:
-    """How a signature stands to the arguments.
+class SignatureMatch:
+    """How well a signature matches the arguments of a call."""
 
-    ``wrong`` counts the arguments that it cannot take, ``weak`` those that it would only take
-    for want of a better signature (a number for a tensor). ``active`` is the parameter that the
-    cursor is at; None where there is none, or none that is known. ``taken`` are the parameters
-    that have an argument.
-    """
-
-    wrong: int
-    weak: int
+    mismatches: int
+    """Number of arguments that the signature cannot accept."""
+    weak_fits: int
+    """Number of arguments that match only if no signature fits better, for example a number for a
+    tensor."""
     active: int | None
-    taken: frozenset[int]
-    guessed: bool = False
-    """The active argument is taken for the beginning of a keyword."""
+    """Index of the parameter at the cursor; None if it is unknown."""
+    filled: frozenset[int]
+    """Indices of the parameters with an argument."""
+    is_keyword_guess: bool = False
+    """True if the active argument is interpreted as the beginning of a keyword."""
 
     @property
     def possible(self) -> bool:
-        return not self.wrong
+        """Whether the signature accepts all arguments."""
+        return not self.mismatches
 
-    def cost(self, *, deprecated: bool) -> tuple[int, bool, int, bool, bool]:
-        return self.wrong, deprecated, self.weak, self.active is None, self.guessed
+    def sort_key(self, *, deprecated: bool) -> tuple[int, bool, int, bool, bool]:
+        """Return a key that sorts better matches first."""
+        return (
+            self.mismatches,
+            deprecated,
+            self.weak_fits,
+            self.active is None,
+            self.is_keyword_guess,
+        )
 
 
 @dataclass(frozen=True)
-class Narrowed:
-    """The match of each signature, and the first of the best."""
+class NarrowedSignatures:
+    """The matches of all signatures of a callee."""
 
-    matches: tuple[Match, ...]
+    matches: tuple[SignatureMatch, ...]
+    """Match of each signature, in the order of the signatures."""
     chosen: int
+    """Index of the first of the best matches."""
     best: tuple[int, ...]
-    """All that are as good as the chosen one."""
+    """Indices of all matches as good as the chosen one."""
 
 
-def narrow(
+def narrow_signatures(
     signatures: Sequence[Signature],
-    arguments: Sequence[Argument],
+    arguments: Sequence[CallArgument],
     active: int,
-    kind_of: Callable[[str], Kind] = lambda path: "unknown",
-) -> Narrowed:
-    """Hold each signature against the arguments; ``kind_of`` knows constants by dotted names."""
-    values = [value_of(argument.text, kind_of) for argument in arguments]
-    matches = tuple(_match(signature, arguments, values, active) for signature in signatures)
+    kind_of: Callable[[str], ValueKind] = lambda path: "unknown",
+) -> NarrowedSignatures:
+    """Match each signature with the arguments of a call.
+
+    ``active`` is the index of the argument at the cursor. ``kind_of`` returns the kind of a
+    constant, given its dotted name.
+    """
+    values = [evaluate_argument(argument.text, kind_of) for argument in arguments]
+    matches = tuple(
+        _match_signature(signature, arguments, values, active) for signature in signatures
+    )
     costs = [
-        match.cost(deprecated=signature.deprecated)
+        match.sort_key(deprecated=signature.deprecated)
         for match, signature in zip(matches, signatures, strict=True)
     ]
     best = min(costs, default=None)
     equal = tuple(number for number, cost in enumerate(costs) if cost == best)
-    return Narrowed(matches, equal[0] if equal else 0, equal)
+    return NarrowedSignatures(matches, equal[0] if equal else 0, equal)
 
 
-def left(
+def possible_signatures(
     signatures: Sequence[Signature],
-    arguments: Sequence[Argument],
+    arguments: Sequence[CallArgument],
     active: int,
-    kind_of: Callable[[str], Kind] = lambda path: "unknown",
+    kind_of: Callable[[str], ValueKind] = lambda path: "unknown",
 ) -> list[tuple[Signature, frozenset[int]]]:
-    """The signatures that the other arguments leave, with the parameters that those take."""
+    """Return the signatures that accept all other arguments, with the parameters that these fill.
+
+    ``active`` is the index of the argument at the cursor, which is ignored.
+    """
     others = [argument for number, argument in enumerate(arguments) if number != active]
-    narrowed = narrow(signatures, others, -1, kind_of)
-    least = min((match.wrong for match in narrowed.matches), default=0)
+    narrowed = narrow_signatures(signatures, others, -1, kind_of)
+    least = min((match.mismatches for match in narrowed.matches), default=0)
     return [
-        (signature, match.taken)
+        (signature, match.filled)
         for signature, match in zip(signatures, narrowed.matches, strict=True)
-        if match.wrong == least
+        if match.mismatches == least
     ]
 
 
 # -- one signature ----------------------------------------------------------------------------
 
 
-def _match(
-    signature: Signature, arguments: Sequence[Argument], values: Sequence[Value], active: int
-) -> Match:
+def _match_signature(
+    signature: Signature,
+    arguments: Sequence[CallArgument],
+    values: Sequence[ArgumentValue],
+    active: int,
+) -> SignatureMatch:
     parameters = signature.parameters
     named = {parameter.name: number for number, parameter in enumerate(parameters)}
-    positional = [number for number, one in enumerate(parameters) if not one.keyword_only]
-    rest = next((n for n, one in enumerate(parameters) if one.name.startswith("**")), None)
-    taken: set[int] = set()
-    wrong = weak = position = 0
-    spread = guessed = False
-    at: int | None = None
+    positional = [
+        number for number, parameter in enumerate(parameters) if not parameter.keyword_only
+    ]
+    keyword_rest = next(
+        (n for n, parameter in enumerate(parameters) if parameter.name.startswith("**")), None
+    )
+    filled: set[int] = set()
+    mismatches = weak_fits = position = 0
+    starred = is_keyword_guess = False
+    active_parameter: int | None = None
     for number, (argument, value) in enumerate(zip(arguments, values, strict=True)):
         found: int | None = None
         if argument.star:
-            # How many it stands for is not known.
-            spread = True
+            # The number of arguments that a starred argument expands to is unknown.
+            starred = True
         elif argument.keyword:
             found = named.get(argument.keyword)
             if found is None:
-                found = named.get(_NUMPY_NAMES.get(argument.keyword, ""), rest)
-            if found is None or (found in taken and found != rest):
-                wrong += 1
-        elif spread:
+                found = named.get(_NUMPY_NAMES.get(argument.keyword, ""), keyword_rest)
+            if found is None or (found in filled and found != keyword_rest):
+                mismatches += 1
+        elif starred:
             pass
         elif position < len(positional):
             found = positional[position]
-            if not _stays(parameters[found], value):
+            if not _takes_next_argument(parameters[found], value):
                 position += 1
         elif argument.text:
-            found = _meant(argument.text, parameters, taken) if number == active else None
-            guessed = guessed or found is not None
-            wrong += found is None
-        if found is not None and argument.text and not (guessed and number == active):
-            fit = _fit(value, parameters[found], typing=number == active)
-            wrong += fit == 0
-            weak += fit == 1
+            found = (
+                _find_keyword_prefix(argument.text, parameters, filled)
+                if number == active
+                else None
+            )
+            is_keyword_guess = is_keyword_guess or found is not None
+            mismatches += found is None
+        if found is not None and argument.text and not (is_keyword_guess and number == active):
+            fit = _fit_quality(value, parameters[found], typing=number == active)
+            mismatches += fit == 0
+            weak_fits += fit == 1
         if found is not None and (argument.text or argument.keyword):
-            taken.add(found)
+            filled.add(found)
         if number == active:
-            at = found
-    return Match(wrong, weak, at, frozenset(taken), guessed)
+            active_parameter = found
+    return SignatureMatch(
+        mismatches, weak_fits, active_parameter, frozenset(filled), is_keyword_guess
+    )
 
 
-def _stays(parameter: Parameter, value: Value) -> bool:
-    """Whether the next positional argument is for the same parameter."""
+def _takes_next_argument(parameter: Parameter, value: ArgumentValue) -> bool:
+    """Whether a variadic parameter also takes the positional argument that follows ``value``."""
     if parameter.name.startswith("*"):
         return True
     return parameter.variadic and value.kind != "sequence"
 
 
-def _meant(text: str, parameters: Sequence[Parameter], taken: set[int]) -> int | None:
-    """The keyword that an identifier is the beginning of."""
+def _find_keyword_prefix(text: str, parameters: Sequence[Parameter], taken: set[int]) -> int | None:
+    """Return the index of the keyword-only parameter whose name starts with the text; None without
+    one."""
     if not text.isidentifier():
         return None
     for number, parameter in enumerate(parameters):
@@ -181,9 +215,9 @@ def _meant(text: str, parameters: Sequence[Parameter], taken: set[int]) -> int |
 
 _NO, _WEAK, _GOOD = 0, 1, 2
 
-# What a parameter takes, by its type in the words of the parser. A type that is not here takes
-# everything.
-_TAKES: Mapping[str, Mapping[Kind, int]] = {
+# Kinds of values that a parameter accepts, by its type in the parser's notation. Types missing here
+# accept all kinds.
+_ACCEPTED_KINDS: Mapping[str, Mapping[ValueKind, int]] = {
     "Tensor": {"int": _WEAK, "float": _WEAK, "complex": _WEAK, "bool": _WEAK},
     "Number": {"int": _GOOD, "float": _GOOD, "complex": _GOOD, "bool": _WEAK},
     "Scalar": {"int": _GOOD, "float": _GOOD, "complex": _GOOD, "bool": _WEAK},
@@ -205,27 +239,28 @@ _TAKES: Mapping[str, Mapping[Kind, int]] = {
 _SEQUENCE = re.compile(r"(?:tuple|list) of (\w+?)s?")
 
 
-def _fit(value: Value, parameter: Parameter, *, typing: bool) -> int:
-    """``typing``: the value is not complete."""
+def _fit_quality(value: ArgumentValue, parameter: Parameter, *, typing: bool) -> int:
+    """Return how well a value fits a parameter; ``typing`` says that the value is incomplete."""
     if value.kind == "unknown":
         return _GOOD
     sequence = _SEQUENCE.fullmatch(parameter.type)
-    if sequence is None and parameter.type not in _TAKES:
+    if sequence is None and parameter.type not in _ACCEPTED_KINDS:
         return _GOOD
     if value.kind == "none":
         return _GOOD if parameter.optional or parameter.default == "None" else _NO
     if sequence is None:
         if parameter.choices and value.kind == "str" and not typing:
             return _GOOD if value.text in parameter.choices else _NO
-        return _TAKES[parameter.type].get(value.kind, _NO)
-    takes = _TAKES.get(sequence[1])
+        return _ACCEPTED_KINDS[parameter.type].get(value.kind, _NO)
+    takes = _ACCEPTED_KINDS.get(sequence[1])
     if value.kind != "sequence":
-        # One number stands for a list of them, where the list has a size.
-        one = parameter.size or parameter.variadic
-        return _NO if not one else _GOOD if takes is None else takes.get(value.kind, _NO)
+        # The parser accepts a single number for a list with a fixed size.
+        accepts_number = parameter.size or parameter.variadic
+        return _NO if not accepts_number else _GOOD if takes is None else takes.get(value.kind, _NO)
     if takes is None:
         return _GOOD
-    # A list of numbers is no list of tensors, although a number may be a tensor.
+    # A list of numbers is not accepted as a list of tensors, although a number may replace a
+    # tensor.
     least = _GOOD if sequence[1] == "Tensor" else _WEAK
     for item in value.items:
         if item.kind not in ("unknown", "none") and takes.get(item.kind, _NO) < least:
@@ -233,8 +268,8 @@ def _fit(value: Value, parameter: Parameter, *, typing: bool) -> int:
     return _GOOD
 
 
-def value_of(text: str, kind_of: Callable[[str], Kind]) -> Value:
-    """What an expression is, as far as its source says. It may be cut off."""
+def evaluate_argument(text: str, kind_of: Callable[[str], ValueKind]) -> ArgumentValue:
+    """Return what the source of an argument, which may be incomplete, shows about its value."""
     text = text.strip()
     if not text:
         return UNKNOWN
@@ -242,35 +277,35 @@ def value_of(text: str, kind_of: Callable[[str], Kind]) -> Value:
         node = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         if text[0] in "\"'":
-            return Value("str")
-        return Value("sequence") if text[0] == "[" else UNKNOWN
-    return _value(node, kind_of)
+            return ArgumentValue("str")
+        return ArgumentValue("sequence") if text[0] == "[" else UNKNOWN
+    return _node_value(node, kind_of)
 
 
-def _value(node: ast.expr, kind_of: Callable[[str], Kind]) -> Value:
+def _node_value(node: ast.expr, kind_of: Callable[[str], ValueKind]) -> ArgumentValue:
     if isinstance(node, ast.Constant):
-        return _constant(node.value)
+        return _constant_value(node.value)
     if isinstance(node, (ast.Tuple, ast.List)):
-        return Value("sequence", tuple(_value(item, kind_of) for item in node.elts))
+        return ArgumentValue("sequence", tuple(_node_value(item, kind_of) for item in node.elts))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
-        return _value(node.operand, kind_of)
+        return _node_value(node.operand, kind_of)
     if isinstance(node, ast.JoinedStr):
-        return Value("str")
+        return ArgumentValue("str")
     if isinstance(node, ast.ListComp):
-        return Value("sequence")
+        return ArgumentValue("sequence")
     if isinstance(node, (ast.Dict, ast.DictComp, ast.Set, ast.SetComp, ast.Lambda)):
-        return Value("other")
+        return ArgumentValue("other")
     if isinstance(node, (ast.Name, ast.Attribute)):
-        return Value(kind_of(ast.unparse(node)))
+        return ArgumentValue(kind_of(ast.unparse(node)))
     return UNKNOWN
 
 
-def _constant(value: object) -> Value:
+def _constant_value(value: object) -> ArgumentValue:
     if value is None:
-        return Value("none")
+        return ArgumentValue("none")
     if isinstance(value, str):
-        return Value("str", text=value)
+        return ArgumentValue("str", text=value)
     for kind in (bool, int, float, complex):
         if isinstance(value, kind):
-            return Value(kind.__name__)  # type: ignore[arg-type]
-    return Value("unknown" if value is ... else "other")
+            return ArgumentValue(kind.__name__)  # type: ignore[arg-type]
+    return ArgumentValue("unknown" if value is ... else "other")

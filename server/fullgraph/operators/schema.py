@@ -1,10 +1,10 @@
-"""The schema of an operator, read from its string: arguments, defaults, what aliases what.
+"""Parse the schema string of an operator into arguments, defaults and alias annotations.
 
     aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
 
-Types keep torch's own notation (``SymInt[2]?``), without the alias sets that stand in them. An
-alias set is a letter: arguments and results with the same letter may share memory, ``!`` says that
-it is written to, ``*`` stands for anything.
+Types keep torch's notation (``SymInt[2]?``), without their alias annotations. Arguments and results
+with the same alias set, which is a letter, may share memory. ``!`` marks a tensor that the operator
+mutates, and ``*`` means any alias set.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 
 class SchemaError(ValueError):
-    """A string that is no schema; ``column`` counts code points from its start."""
+    """A syntax error in a schema; ``column`` counts code points from the start of the string."""
 
     def __init__(self, message: str, column: int) -> None:
         super().__init__(message)
@@ -23,70 +23,80 @@ class SchemaError(ValueError):
 
 
 @dataclass(frozen=True)
-class Alias:
-    """What an argument or a result may share memory with.
+class AliasInfo:
+    """The alias annotation of an argument or result, for example ``(a! -> a|b)``."""
 
-    ``elements``: the sets are those of the tensors in a list, not of the list itself.
-    ``after`` differs from ``before`` where the call moves it: ``a -> *``, ``a -> a|b``.
-    """
+    before_set: tuple[str, ...]
+    """Alias sets before the call."""
+    after_set: tuple[str, ...]
+    """Alias sets after the call; equal to ``before`` unless the annotation has an arrow."""
+    is_write: bool = False
+    """True if the call mutates the tensor."""
+    of_elements: bool = False
+    """True if the sets belong to the tensors of a list and not to the list."""
 
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-    write: bool = False
-    elements: bool = False
-
-    def shares(self, other: Alias) -> bool:
-        return not set(self.after).isdisjoint(other.before)
+    def may_share_memory(self, other: AliasInfo) -> bool:
+        """Whether the value may share memory after the call with the value that ``other``
+        annotates."""
+        return not set(self.after_set).isdisjoint(other.before_set)
 
 
 @dataclass(frozen=True)
-class Argument:
-    """``default`` is as written; empty where the argument is required."""
+class SchemaArgument:
+    """An argument of a schema."""
 
     name: str
     type: str
     default: str = ""
+    """Default as written in the schema; empty if the argument is required."""
     keyword_only: bool = False
-    alias: Alias | None = None
+    alias: AliasInfo | None = None
 
     @property
-    def written(self) -> bool:
-        return self.alias is not None and self.alias.write
+    def is_written(self) -> bool:
+        """Whether the operator mutates this argument."""
+        return self.alias is not None and self.alias.is_write
 
 
 @dataclass(frozen=True)
-class Result:
-    """A result of an operator; ``name`` may be empty, ``alias`` is None if it aliases nothing."""
+class SchemaResult:
+    """A result of a schema; its name is empty if the schema does not give one."""
 
     type: str
     name: str = ""
-    alias: Alias | None = None
+    alias: AliasInfo | None = None
+    """Alias annotation; None if the result does not alias an argument."""
 
 
 @dataclass(frozen=True)
 class Schema:
-    """``open_arguments`` and ``open_results``: there may be more, written ``...``."""
+    """A parsed schema."""
 
     name: str
+    """Qualified name without the overload, for example ``aten::max``."""
     overload: str
-    arguments: tuple[Argument, ...]
-    results: tuple[Result, ...]
+    """Name of the overload; empty for the default one."""
+    arguments: tuple[SchemaArgument, ...]
+    results: tuple[SchemaResult, ...]
     open_arguments: bool = False
+    """True if the arguments end with ``...``: the operator accepts further ones."""
     open_results: bool = False
+    """True if the results end with ``...``: the operator may return further ones."""
 
     @property
     def mutates(self) -> bool:
-        return any(argument.written for argument in self.arguments)
+        """Whether the operator mutates any of its arguments."""
+        return any(argument.is_written for argument in self.arguments)
 
 
 @functools.lru_cache(maxsize=512)
 def parse_schema(text: str) -> Schema:
-    """Read a schema.
+    """Parse a schema; results are cached.
 
     Raises:
-        SchemaError: it is none.
+        SchemaError: the text is not a valid schema.
     """
-    return _Reader(text).schema()
+    return _SchemaParser(text).parse_schema()
 
 
 _TOKEN = re.compile(
@@ -101,32 +111,35 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 
-# These take types in parentheses; behind any other name they hold an alias set.
-_GENERIC = frozenset({"Dict", "Future", "Await", "RRef", "Union", "Tuple"})
+# Types with type parameters in parentheses; for other types, parentheses contain an alias
+# annotation.
+_GENERIC_TYPES = frozenset({"Dict", "Future", "Await", "RRef", "Union", "Tuple"})
 
 
 @dataclass(frozen=True)
-class _Token:
+class _SchemaToken:
     kind: str
     text: str
     start: int
 
 
-class _Reader:
+class _SchemaParser:
+    """A recursive-descent parser for one schema."""
+
     def __init__(self, text: str) -> None:
         self._text = text
-        self._at = 0
-        self._tokens = _tokens(text)
+        self._position = 0
+        self._tokens = _split_tokens(text)
 
-    def schema(self) -> Schema:
-        name = self._take("name", "the name of an operator").text
+    def parse_schema(self) -> Schema:
+        name = self._take_kind("name", "the name of an operator").text
         namespace, colons, rest = name.rpartition("::")
         operator, _, overload = rest.partition(".")
-        arguments, open_arguments = self._arguments()
-        self._expect("->")
-        results, open_results = self._results()
-        if self._now.kind != "end":
-            raise self._wrong("the end of the schema")
+        arguments, open_arguments = self._parse_arguments()
+        self._expect_token("->")
+        results, open_results = self._parse_results()
+        if self._current.kind != "end":
+            raise self._unexpected_token("the end of the schema")
         return Schema(
             namespace + colons + operator,
             overload,
@@ -138,159 +151,163 @@ class _Reader:
 
     # -- parts --------------------------------------------------------------------------------
 
-    def _arguments(self) -> tuple[tuple[Argument, ...], bool]:
-        self._expect("(")
-        found: list[Argument] = []
+    def _parse_arguments(self) -> tuple[tuple[SchemaArgument, ...], bool]:
+        self._expect_token("(")
+        found: list[SchemaArgument] = []
         keyword_only = more = False
-        while not self._accept(")"):
+        while not self._accept_token(")"):
             if found or keyword_only or more:
-                self._expect(",")
-            if self._accept("..."):
+                self._expect_token(",")
+            if self._accept_token("..."):
                 more = True
-            elif self._accept("*"):
+            elif self._accept_token("*"):
                 keyword_only = True
             else:
-                type_, alias = self._type()
-                name = self._take("name", "the name of an argument").text
+                type_, alias = self._parse_type()
+                name = self._take_kind("name", "the name of an argument").text
                 default = ""
-                if self._accept("["):
-                    # The size of a list may stand behind its name.
-                    type_ += f"[{self._take('number', 'a size').text}]"
-                    self._expect("]")
-                if self._accept("="):
-                    default = self._value()
-                found.append(Argument(name, type_, default, keyword_only, alias))
+                if self._accept_token("["):
+                    # The size of a list may follow the argument's name.
+                    type_ += f"[{self._take_kind('number', 'a size').text}]"
+                    self._expect_token("]")
+                if self._accept_token("="):
+                    default = self._parse_default()
+                found.append(SchemaArgument(name, type_, default, keyword_only, alias))
         return tuple(found), more
 
-    def _results(self) -> tuple[tuple[Result, ...], bool]:
-        if self._accept("..."):
+    def _parse_results(self) -> tuple[tuple[SchemaResult, ...], bool]:
+        if self._accept_token("..."):
             return (), True
-        if not self._is("("):
-            return (self._result(),), False
-        start = self._at
-        self._expect("(")
-        found: list[Result] = []
+        if not self._is_at("("):
+            return (self._parse_result(),), False
+        start = self._position
+        self._expect_token("(")
+        found: list[SchemaResult] = []
         more = False
-        while not self._accept(")"):
+        while not self._accept_token(")"):
             if found or more:
-                self._expect(",")
-            if self._accept("..."):
+                self._expect_token(",")
+            if self._accept_token("..."):
                 more = True
             else:
-                found.append(self._result())
-        if self._now.kind != "end":
-            # It was a tuple, of which there is a list or an alias set.
-            self._at = start
-            return (self._result(),), False
+                found.append(self._parse_result())
+        if self._current.kind != "end":
+            # The parentheses belong to a tuple type, which is followed by `[]` or an alias
+            # annotation.
+            self._position = start
+            return (self._parse_result(),), False
         return tuple(found), more
 
-    def _result(self) -> Result:
-        type_, alias = self._type()
-        name = self._next().text if self._now.kind == "name" else ""
-        return Result(type_, name, alias)
+    def _parse_result(self) -> SchemaResult:
+        type_, alias = self._parse_type()
+        name = self._next_token().text if self._current.kind == "name" else ""
+        return SchemaResult(type_, name, alias)
 
-    def _type(self) -> tuple[str, Alias | None]:
-        alias: Alias | None = None
-        if self._is("("):
-            text = f"({self._types()})"
+    def _parse_type(self) -> tuple[str, AliasInfo | None]:
+        alias: AliasInfo | None = None
+        if self._is_at("("):
+            text = f"({self._parse_type_list()})"
         else:
-            text = self._take("name", "a type").text
-            if text in _GENERIC and self._is("("):
-                text += f"({self._types()})"
+            text = self._take_kind("name", "a type").text
+            if text in _GENERIC_TYPES and self._is_at("("):
+                text += f"({self._parse_type_list()})"
         while True:
-            if self._accept("["):
-                size = self._next().text if self._now.kind == "number" else ""
-                self._expect("]")
+            if self._accept_token("["):
+                size = self._next_token().text if self._current.kind == "number" else ""
+                self._expect_token("]")
                 text += f"[{size}]"
                 if alias is not None:
-                    alias = Alias(alias.before, alias.after, alias.write, elements=True)
-            elif self._accept("?"):
+                    alias = AliasInfo(
+                        alias.before_set, alias.after_set, alias.is_write, of_elements=True
+                    )
+            elif self._accept_token("?"):
                 text += "?"
-            elif self._is("(") and alias is None:
-                alias = self._alias()
+            elif self._is_at("(") and alias is None:
+                alias = self._parse_alias()
             else:
                 return text, alias
 
-    def _types(self) -> str:
-        self._expect("(")
+    def _parse_type_list(self) -> str:
+        self._expect_token("(")
         found: list[str] = []
-        while not self._accept(")"):
+        while not self._accept_token(")"):
             if found:
-                self._expect(",")
-            text, _ = self._type()
-            # Fields of a tuple may have names.
-            found.append(f"{text} {self._next().text}" if self._now.kind == "name" else text)
+                self._expect_token(",")
+            text, _ = self._parse_type()
+            found.append(
+                f"{text} {self._next_token().text}" if self._current.kind == "name" else text
+            )
         return ", ".join(found)
 
-    def _alias(self) -> Alias:
-        self._expect("(")
-        before = self._sets()
-        write = self._accept("!")
-        after = self._sets() if self._accept("->") else before
-        self._expect(")")
-        return Alias(before, after, write)
+    def _parse_alias(self) -> AliasInfo:
+        self._expect_token("(")
+        before = self._parse_alias_sets()
+        write = self._accept_token("!")
+        after = self._parse_alias_sets() if self._accept_token("->") else before
+        self._expect_token(")")
+        return AliasInfo(before, after, write)
 
-    def _sets(self) -> tuple[str, ...]:
+    def _parse_alias_sets(self) -> tuple[str, ...]:
         found: list[str] = []
         while True:
-            if self._accept("*"):
+            if self._accept_token("*"):
                 found.append("*")
             else:
-                found.append(self._take("name", "an alias set, for example a").text)
-            if not self._accept("|"):
+                found.append(self._take_kind("name", "an alias set, for example a").text)
+            if not self._accept_token("|"):
                 return tuple(found)
 
-    def _value(self) -> str:
-        token = self._next()
+    def _parse_default(self) -> str:
+        token = self._next_token()
         if token.text != "[":
             if token.kind in ("string", "number", "name"):
                 return token.text
-            self._at -= 1
-            raise self._wrong("a default")
+            self._position -= 1
+            raise self._unexpected_token("a default")
         found: list[str] = []
-        while not self._accept("]"):
+        while not self._accept_token("]"):
             if found:
-                self._expect(",")
-            found.append(self._value())
+                self._expect_token(",")
+            found.append(self._parse_default())
         return f"[{', '.join(found)}]"
 
     # -- tokens -------------------------------------------------------------------------------
 
     @property
-    def _now(self) -> _Token:
-        return self._tokens[self._at]
+    def _current(self) -> _SchemaToken:
+        return self._tokens[self._position]
 
-    def _next(self) -> _Token:
-        token = self._now
+    def _next_token(self) -> _SchemaToken:
+        token = self._current
         if token.kind != "end":
-            self._at += 1
+            self._position += 1
         return token
 
-    def _is(self, text: str) -> bool:
-        return self._now.text == text and self._now.kind in ("sign", "arrow", "dots")
+    def _is_at(self, text: str) -> bool:
+        return self._current.text == text and self._current.kind in ("sign", "arrow", "dots")
 
-    def _accept(self, text: str) -> bool:
-        if found := self._is(text):
-            self._at += 1
+    def _accept_token(self, text: str) -> bool:
+        if found := self._is_at(text):
+            self._position += 1
         return found
 
-    def _expect(self, text: str) -> None:
-        if not self._accept(text):
-            raise self._wrong(f"`{text}`")
+    def _expect_token(self, text: str) -> None:
+        if not self._accept_token(text):
+            raise self._unexpected_token(f"`{text}`")
 
-    def _take(self, kind: str, what: str) -> _Token:
-        if self._now.kind != kind:
-            raise self._wrong(what)
-        return self._next()
+    def _take_kind(self, kind: str, what: str) -> _SchemaToken:
+        if self._current.kind != kind:
+            raise self._unexpected_token(what)
+        return self._next_token()
 
-    def _wrong(self, expected: str) -> SchemaError:
-        token = self._now
+    def _unexpected_token(self, expected: str) -> SchemaError:
+        token = self._current
         found = f"`{token.text}`" if token.text else "nothing"
         return SchemaError(f"Expected {expected}, found {found}.", token.start)
 
 
-def _tokens(text: str) -> list[_Token]:
-    found: list[_Token] = []
+def _split_tokens(text: str) -> list[_SchemaToken]:
+    found: list[_SchemaToken] = []
     at, end = 0, len(text.rstrip())
     while at < end:
         match = _TOKEN.match(text, at)
@@ -298,7 +315,7 @@ def _tokens(text: str) -> list[_Token]:
             at += len(text[at:]) - len(text[at:].lstrip())
             raise SchemaError(f"`{text[at]}` has no meaning in a schema.", at)
         kind = str(match.lastgroup)
-        found.append(_Token(kind, match[kind], match.start(kind)))
+        found.append(_SchemaToken(kind, match[kind], match.start(kind)))
         at = match.end()
-    found.append(_Token("end", "", end))
+    found.append(_SchemaToken("end", "", end))
     return found

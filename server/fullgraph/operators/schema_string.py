@@ -1,7 +1,7 @@
-"""The schema, or the name of an operator, that a string of a ``torch.library`` call holds.
+"""Find the string at the cursor that holds a schema or an operator's name in a ``torch.library``
+call.
 
-Tolerant like everything here: the call may not be finished, and what cannot be resolved is judged
-by its looks.
+The call may be incomplete. If its callee cannot be resolved, the content of the string decides.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .imports import Imports
-from .text import Code, SourceText, TextPlace, is_string
+from .text import StatementTokens, TextPlace, TokenizedText, is_string
 
-Part = Literal["schema", "name"]
+StringPart = Literal["schema", "name"]
 
 _DEFINE = "torch.library.define"
 _WITH_SCHEMA = ("torch.library.custom_op", "torch.library.triton_op")
@@ -24,29 +24,31 @@ _LIBRARIES = ("torch.library.Library(", "torch.library._scoped_library(")
 _LITERAL = re.compile(r"(?P<prefix>[a-zA-Z]{0,2})(?P<quote>\"\"\"|'''|\"|')")
 _ESCAPE = re.compile(r"\\(?:N\{[^}]*\}|u\w{4}|U\w{8}|x\w{2}|[0-7]{1,3}|\r\n|.)", re.DOTALL)
 _NAME = re.compile(r"\w+::\w[\w.]*")
-_LOOKS = re.compile(r"\s*[\w:.]+\s*\(")
+_LOOKS_LIKE_SCHEMA = re.compile(r"\s*[\w:.]+\s*\(")
 
 
 @dataclass(frozen=True)
 class SchemaString:
-    """``value`` is that of the whole string, ``inside`` the index in it of the cursor.
+    """A string with a schema or a qualified name, and the cursor's position in it."""
 
-    ``start`` and ``end`` are offsets of the literal with its quotes. ``name`` is the name that the
-    call gives before the schema, with its namespace; empty where it is in the schema (then
-    ``namespace`` is that of the library, if known) or is not written out.
-    """
-
-    part: Part
+    part: StringPart
     value: str
-    inside: int
+    """Value of the whole string."""
+    cursor: int
+    """Index of the cursor in the value."""
     start: int
+    """Start offset of the literal, including its quotes."""
     end: int
+    """End offset of the literal, including its quotes."""
     name: str = ""
+    """Qualified name that the call gives before the schema; empty if the schema has it or it is
+    unknown."""
     namespace: str = ""
+    """Namespace of the library, for ``Library.define``; empty if unknown."""
 
     @property
     def schema(self) -> str:
-        """With the name of the operator in front."""
+        """Schema with the operator's name in front; empty for a string with a name only."""
         if self.part == "name":
             return ""
         if self.value.lstrip().startswith("("):
@@ -56,153 +58,159 @@ class SchemaString:
 
     @property
     def qualname(self) -> str:
-        """``namespace::name.overload``, as far as it is known."""
+        """Known part of ``namespace::name.overload``."""
         return self.name if self.part == "name" else self.schema.partition("(")[0].strip()
 
 
 def schema_string_at(text: str, offset: int) -> SchemaString | None:
-    """The string around an offset, if a call of ``torch.library`` takes it for a schema or name."""
+    """Return the string around an offset if a ``torch.library`` call takes it as a schema or
+    name."""
     if "library" not in text and "Library" not in text:
         return None
-    source = SourceText.of(text)
-    word = bisect_right(source.starts, offset, hi=len(source.words)) - 1
-    if word < 0 or not is_string(source.words[word]):
+    source = TokenizedText.for_text(text)
+    token = bisect_right(source.starts, offset, hi=len(source.tokens)) - 1
+    if token < 0 or not is_string(source.tokens[token]):
         return None
     statement = source.statement_before(offset)
     if statement < 0:
         return None
-    code = source.code(statement)
-    index = code.before(offset + 1)
-    if index < 0 or code.starts[index] != source.starts[word]:
+    code = source.statement_tokens(statement)
+    index = code.last_before(offset + 1)
+    if index < 0 or code.starts[index] != source.starts[token]:
         return None
     opener = code.parent[index]
-    if opener < 1 or code.words[opener] != "(":
+    if opener < 1 or code.tokens[opener] != "(":
         return None
     place = TextPlace(code, statement, source.columns[statement])
-    return _argument(Imports.of(text), place, opener, index, offset)
+    return _classify_string(Imports.for_text(text), place, opener, index, offset)
 
 
-def _argument(
+def _classify_string(
     imports: Imports, place: TextPlace, opener: int, index: int, offset: int
 ) -> SchemaString | None:
-    """What a call does with the string that is one of its arguments."""
+    """Determine whether a call takes one of its string arguments as a schema or as a name."""
     code = place.code
     first = last = index
-    while is_string(code.word(first - 1)):
+    while is_string(code.token_or_empty(first - 1)):
         first -= 1
-    while last + 1 < len(code) and is_string(code.word(last + 1)):
+    while last + 1 < len(code) and is_string(code.token_or_empty(last + 1)):
         last += 1
-    position, keyword = _slot(code, opener, first)
-    callee = _dotted(code, opener)
-    path = imports.resolve(callee, code.starts[opener - 1]) if callee else None
-    read = _Literal(code, first, last, offset)
-    start, end = code.starts[first], code.end(last)
+    position, keyword = _argument_slot(code, opener, first)
+    callee = _callee_name(code, opener)
+    path = imports.resolve_name(callee, code.starts[opener - 1]) if callee else None
+    read = _JoinedLiteral(code, first, last, offset)
+    start, end = code.starts[first], code.end_of(last)
     if not read.plain:
         return None
     if path == _DEFINE or path in _WITH_SCHEMA:
-        name = _first(code, opener)
+        name = _first_string(code, opener)
         if keyword == "schema" or (path == _DEFINE and position == 1 and not keyword):
-            return SchemaString("schema", read.value, read.inside, start, end, name)
+            return SchemaString("schema", read.value, read.cursor, start, end, name)
     if path is not None and path.startswith("torch.library."):
         if position == 0 and _NAME.fullmatch(read.value):
-            return SchemaString("name", read.value, read.inside, start, end, read.value)
+            return SchemaString("name", read.value, read.cursor, start, end, read.value)
         return None
-    if code.word(opener - 1) != "define" or code.word(opener - 2) != ".":
+    if code.token_or_empty(opener - 1) != "define" or code.token_or_empty(opener - 2) != ".":
         return None
     if (position != 0 or keyword) and keyword != "schema":
         return None
-    namespace = _namespace(imports, place, opener)
-    if namespace is None and not _LOOKS.match(read.value):
+    namespace = _receiver_namespace(imports, place, opener)
+    if namespace is None and not _LOOKS_LIKE_SCHEMA.match(read.value):
         return None
-    return SchemaString("schema", read.value, read.inside, start, end, namespace=namespace or "")
+    return SchemaString("schema", read.value, read.cursor, start, end, namespace=namespace or "")
 
 
-def _slot(code: Code, opener: int, index: int) -> tuple[int, str]:
-    """The position of an argument in its call, and its keyword."""
+def _argument_slot(code: StatementTokens, opener: int, index: int) -> tuple[int, str]:
+    """Return the position of an argument in its call, and its keyword or an empty string."""
     between = range(opener + 1, index)
-    position = sum(code.words[i] == "," and code.parent[i] == opener for i in between)
-    named = code.word(index - 1) == "="
-    return position, code.word(index - 2) if named else ""
+    position = sum(code.tokens[i] == "," and code.parent[i] == opener for i in between)
+    named = code.token_or_empty(index - 1) == "="
+    return position, code.token_or_empty(index - 2) if named else ""
 
 
-def _dotted(code: Code, opener: int) -> str:
-    """The dotted name that is called, or nothing."""
-    first = code.operand(opener - 1)
-    words = code.words[first:opener] if first is not None else []
-    return "".join(words) if all(w == "." or w.isidentifier() for w in words) else ""
+def _callee_name(code: StatementTokens, opener: int) -> str:
+    """Return the dotted name before a parenthesis; empty if the callee is another expression."""
+    first = code.operand_start(opener - 1)
+    tokens = code.tokens[first:opener] if first is not None else []
+    return "".join(tokens) if all(w == "." or w.isidentifier() for w in tokens) else ""
 
 
-def _first(code: Code, opener: int) -> str:
-    """The first argument of a call, where it is a string."""
+def _first_string(code: StatementTokens, opener: int) -> str:
+    """Return the first argument of a call if it is a string; empty otherwise."""
     first = opener + 1
-    if not is_string(code.word(first)):
+    if not is_string(code.token_or_empty(first)):
         return ""
     last = first
-    while is_string(code.word(last + 1)):
+    while is_string(code.token_or_empty(last + 1)):
         last += 1
-    read = _Literal(code, first, last, 0)
-    return read.value if read.plain and code.word(last + 1) in (",", ")") else ""
+    read = _JoinedLiteral(code, first, last, 0)
+    return read.value if read.plain and code.token_or_empty(last + 1) in (",", ")") else ""
 
 
-def _namespace(imports: Imports, place: TextPlace, opener: int) -> str | None:
-    """The namespace of the library in ``library.define(``; None where it may be none."""
+def _receiver_namespace(imports: Imports, place: TextPlace, opener: int) -> str | None:
+    """Return the namespace of ``library`` in ``library.define(``; None if it may not be a
+    library."""
     code = place.code
     last = opener - 3
-    first = code.operand(last)
+    first = code.operand_start(last)
     if first is None:
         return None
-    words = code.words[first : last + 1]
-    if len(words) == 1:
-        found = imports.bound(words[0], place, first)
+    tokens = code.tokens[first : last + 1]
+    if len(tokens) == 1:
+        found = imports.find_binding(tokens[0], place, first)
         if found is None or found.chosen.code is None:
             return None
         binding = found.chosen
         assert binding.code is not None
-        return _of_library(imports, binding.code, binding.first, binding.last)
-    return _of_library(imports, code, first, last)
+        return _library_namespace(imports, binding.code, binding.first, binding.last)
+    return _library_namespace(imports, code, first, last)
 
 
-def _of_library(imports: Imports, code: Code, first: int, last: int) -> str | None:
-    opener = next((i for i in range(first, last + 1) if code.words[i] == "("), -1)
+def _library_namespace(
+    imports: Imports, code: StatementTokens, first: int, last: int
+) -> str | None:
+    """Return the namespace in ``Library("ns", ...)``, given the tokens of the call; None for other
+    calls."""
+    opener = next((i for i in range(first, last + 1) if code.tokens[i] == "("), -1)
     if opener < 1:
         return None
-    path = imports.resolve("".join(code.words[first:opener]), code.starts[first])
+    path = imports.resolve_name("".join(code.tokens[first:opener]), code.starts[first])
     if path is None or path + "(" not in _LIBRARIES:
         return None
-    return _first(code, opener)
+    return _first_string(code, opener)
 
 
-class _Literal:
-    """The value of strings that stand next to each other, and where in it an offset is."""
+class _JoinedLiteral:
+    """The joined value of adjacent string literals, and the index in it of a source offset."""
 
-    def __init__(self, code: Code, first: int, last: int, offset: int) -> None:
+    def __init__(self, code: StatementTokens, first: int, last: int, offset: int) -> None:
         self.plain = True
         self.value = ""
-        self.inside = 0
+        self.cursor = 0
         for index in range(first, last + 1):
-            self._add(code.words[index], code.starts[index], offset)
+            self._append_token(code.tokens[index], code.starts[index], offset)
 
-    def _add(self, word: str, start: int, offset: int) -> None:
-        opening = _LITERAL.match(word)
+    def _append_token(self, token: str, start: int, offset: int) -> None:
+        opening = _LITERAL.match(token)
         if opening is None or set(opening["prefix"].lower()) & set("fbt"):
             self.plain = False
             return
         at, quote = opening.end(), opening["quote"]
-        closed = word.endswith(quote) and len(word) >= at + len(quote)
-        stop = len(word) - len(quote) if closed else len(word)
+        closed = token.endswith(quote) and len(token) >= at + len(quote)
+        stop = len(token) - len(quote) if closed else len(token)
         raw = "r" in opening["prefix"].lower()
         while at < stop:
-            escape = None if raw else _ESCAPE.match(word, at, stop)
+            escape = None if raw else _ESCAPE.match(token, at, stop)
             length = len(escape[0]) if escape is not None else 1
             if start + at <= offset:
-                self.inside = len(self.value)
-            self.value += word[at] if escape is None else _unescaped(escape[0])
+                self.cursor = len(self.value)
+            self.value += token[at] if escape is None else _unescape_sequence(escape[0])
             at += length
         if start + stop <= offset:
-            self.inside = len(self.value)
+            self.cursor = len(self.value)
 
 
-def _unescaped(escape: str) -> str:
+def _unescape_sequence(escape: str) -> str:
     if escape in ("\\\n", "\\\r\n"):
         return ""
     try:

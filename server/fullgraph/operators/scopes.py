@@ -1,4 +1,4 @@
-"""Which names a text binds, and where: a best effort, statement by statement."""
+"""Find the scopes and name bindings of a text that need not parse, statement by statement."""
 
 from __future__ import annotations
 
@@ -6,101 +6,108 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from .text import Code, SourceText, TextPlace, is_name
+from .text import StatementTokens, TextPlace, TokenizedText, is_name
 
-_SUITES = frozenset(("if", "elif", "else", "try", "except", "finally", "while", "for", "with"))
-_BINDING = frozenset(("import", "from", "async", "global", "nonlocal"))
+_SUITE_KEYWORDS = frozenset(
+    ("if", "elif", "else", "try", "except", "finally", "while", "for", "with")
+)
+_BINDING_KEYWORDS = frozenset(("import", "from", "async", "global", "nonlocal"))
 
 
 @dataclass(frozen=True)
 class Binding:
-    """Something that gives a name its meaning.
+    """A statement or part of a statement that binds a name.
 
-    ``import``: ``path`` is the module's, or the module's and the imported name. ``value``: the
-    words ``first`` to ``last`` of ``code`` are assigned. ``annotated``: they are the annotation.
-    ``definition``: a function or class, of ``statement``. ``other``: anything else, such as a
-    parameter without an annotation. ``weak``: a stand-in, in case that an import fails.
+    ``import``: ``path`` is the module, followed by the imported name if there is one. ``value``:
+    the tokens ``first`` to ``last`` of ``code`` are the assigned value. ``annotated``: the tokens
+    are the annotation. ``definition``: the ``statement`` defines a function or class. ``other``:
+    any other binding, for example of a parameter without an annotation.
     """
 
     kind: Literal["import", "value", "annotated", "definition", "other"]
     offset: int
     path: str = ""
-    code: Code | None = None
+    code: StatementTokens | None = None
     first: int = 0
     last: int = -1
     statement: int = -1
-    weak: bool = False
+    is_fallback: bool = False
+    """True for a fallback, for example of a failed import."""
 
 
 @dataclass(frozen=True)
-class Scope:
-    """``header`` is the statement that opens it, -1 for the module's.
-
-    ``stars`` are the modules that it imports everything from.
-    """
+class NameScope:
+    """A module, function or class scope and the names that it binds."""
 
     kind: Literal["module", "function", "class"]
     header: int
+    """Index of the statement that opens the scope; -1 for the module."""
     qualname: str
     bindings: Mapping[str, tuple[Binding, ...]]
     stars: tuple[str, ...] = ()
+    """Modules of the ``from ... import *`` statements in the scope."""
 
 
-class Scopes:
-    """The scopes of a text, each looked at when something in it is asked for."""
+class ScopeFinder:
+    """Finds the scopes of a text; each scope is read when first needed."""
 
-    def __init__(self, source: SourceText) -> None:
+    def __init__(self, source: TokenizedText) -> None:
         self.source = source
-        self._scopes: dict[int, Scope] = {}
+        self._scopes: dict[int, NameScope] = {}
 
-    def around(self, place: TextPlace, word: int) -> tuple[Scope, ...]:
-        """The scopes that a word of a place is in, from the module's to the innermost."""
-        found = [self._scope(-1, None)]
+    def scopes_at(self, place: TextPlace, token: int) -> tuple[NameScope, ...]:
+        """Return the scopes around a token, from the module to the innermost scope."""
+        found = [self._cached_scope(-1, None)]
         outer = place.outer
         statement = place.statement
-        headers = self._headers(statement, place.column, bool(len(place.code)))
+        headers = self._enclosing_headers(statement, place.column, bool(len(place.code)))
         if statement >= 0 and outer is None and len(place.code):
             colon = suite_colon(place.code)
-            if self._opens(statement) and colon is not None and word > colon:
+            if self.opens_scope(statement) and colon is not None and token > colon:
                 headers.append(statement)
         for header in headers:
-            found.append(self._scope(header, found[-1]))
+            found.append(self._cached_scope(header, found[-1]))
         return tuple(found)
 
-    def defines(self, leaf: str) -> bool:
-        """Whether a function, a class or an attribute of ``self`` is called so in the text."""
-        words = self.source.words
-        for index in self.source.occurrences(leaf):
-            before = words[index - 1] if index else ""
+    def defines_name(self, leaf: str) -> bool:
+        """Whether the text defines a function, a class or an attribute of ``self`` with a name."""
+        tokens = self.source.tokens
+        for index in self.source.token_indices(leaf):
+            before = tokens[index - 1] if index else ""
             if before in ("def", "class"):
                 return True
-            after = words[index + 1] if index + 1 < len(words) else ""
-            if before == "." and after in ("=", ":") and words[index - 2] in ("self", "cls"):
+            after = tokens[index + 1] if index + 1 < len(tokens) else ""
+            if before == "." and after in ("=", ":") and tokens[index - 2] in ("self", "cls"):
                 return True
         return False
 
-    def name_of(self, header: int) -> str:
-        """The name that a ``def`` or ``class`` statement defines."""
-        words, first = self.source.words, self.source.firsts[header]
-        at = first + 2 if words[first] == "async" else first + 1
-        return words[at] if at < self.source.stops[header] else ""
+    def defined_name(self, header: int) -> str:
+        """Return the name that the ``def`` or ``class`` statement with the index ``header``
+        defines."""
+        tokens, first = self.source.tokens, self.source.firsts[header]
+        at = first + 2 if tokens[first] == "async" else first + 1
+        return tokens[at] if at < self.source.stops[header] else ""
 
-    def bases(self, header: int) -> Iterator[tuple[Code, int, int]]:
-        """The code, first and last word of each base in a ``class`` statement."""
-        code = self.source.code(header)
-        if code.word(0) == "class" and code.word(2) == "(":
-            for first, last in parts(code, 3, code.closing(2), 2):
-                if code.word(first + 1) != "=":
+    def base_classes(self, header: int) -> Iterator[tuple[StatementTokens, int, int]]:
+        """Yield the bases of the ``class`` statement with the index ``header``.
+
+        A base is given by the tokens of the statement and the indices of its first and last token.
+        """
+        code = self.source.statement_tokens(header)
+        if code.token_or_empty(0) == "class" and code.token_or_empty(2) == "(":
+            for first, last in comma_parts(code, 3, code.closing_index(2), 2):
+                if code.token_or_empty(first + 1) != "=":
                     yield code, first, last
 
-    def _opens(self, statement: int) -> bool:
-        words, first = self.source.words, self.source.firsts[statement]
-        word = words[first]
-        return word in ("def", "class") or (
-            word == "async" and first + 1 < len(words) and words[first + 1] == "def"
+    def opens_scope(self, statement: int) -> bool:
+        """Whether a statement is a ``def`` or ``class``."""
+        tokens, first = self.source.tokens, self.source.firsts[statement]
+        token = tokens[first]
+        return token in ("def", "class") or (
+            token == "async" and first + 1 < len(tokens) and tokens[first + 1] == "def"
         )
 
-    def _headers(self, statement: int, column: int, within: bool) -> list[int]:
+    def _enclosing_headers(self, statement: int, column: int, within: bool) -> list[int]:
         columns = self.source.columns
         found = []
         for index in range(statement - 1 if within else statement, -1, -1):
@@ -108,74 +115,78 @@ class Scopes:
                 break
             if columns[index] < column:
                 column = columns[index]
-                if self._opens(index):
+                if self.opens_scope(index):
                     found.append(index)
         return found[::-1]
 
-    def _scope(self, header: int, outer: Scope | None) -> Scope:
+    def _cached_scope(self, header: int, outer: NameScope | None) -> NameScope:
         found = self._scopes.get(header)
         if found is None:
-            found = self._scopes[header] = self._read(header, outer)
+            found = self._scopes[header] = self._read_scope(header, outer)
         return found
 
-    def _read(self, header: int, outer: Scope | None) -> Scope:
-        reading = _Reading(self, header)
+    def _read_scope(self, header: int, outer: NameScope | None) -> NameScope:
+        reading = _BindingCollector(self, header)
         if header < 0 or outer is None:
-            return Scope("module", -1, "", reading.found(), tuple(reading.stars))
+            return NameScope("module", -1, "", reading.collected_bindings(), tuple(reading.stars))
         kind: Literal["function", "class"] = (
-            "class" if self.source.words[self.source.firsts[header]] == "class" else "function"
+            "class" if self.source.tokens[self.source.firsts[header]] == "class" else "function"
         )
-        qualname = self.name_of(header)
+        qualname = self.defined_name(header)
         if outer.kind == "class":
             qualname = f"{outer.qualname}.{qualname}"
         elif outer.kind == "function":
             qualname = f"{outer.qualname}.<locals>.{qualname}"
-        return Scope(kind, header, qualname, reading.found(), tuple(reading.stars))
+        return NameScope(kind, header, qualname, reading.collected_bindings(), tuple(reading.stars))
 
 
-class _Reading:
-    """Collects the bindings of one scope."""
+class _BindingCollector:
+    """Collects the name bindings of one scope."""
 
-    def __init__(self, scopes: Scopes, header: int) -> None:
+    def __init__(self, scopes: ScopeFinder, header: int) -> None:
         self.scopes = scopes
         self.source = scopes.source
         self.stars: list[str] = []
         self._bindings: dict[str, list[Binding]] = {}
-        self._weak = False
-        self._elsewhere: set[str] = set()
+        self._in_fallback = False
+        self._declared_outer: set[str] = set()
         column = -1
         if header >= 0:
-            self._header(header)
+            self._collect_parameters(header)
             column = self.source.columns[header]
-        self._block(header + 1, column)
+        self._collect_block(header + 1, column)
 
-    def found(self) -> dict[str, tuple[Binding, ...]]:
+    def collected_bindings(self) -> dict[str, tuple[Binding, ...]]:
+        """Return the bindings by name, without names declared ``global`` or ``nonlocal``."""
         return {
             name: tuple(bindings)
             for name, bindings in self._bindings.items()
-            if name not in self._elsewhere
+            if name not in self._declared_outer
         }
 
-    def _bind(self, name: str, binding: Binding) -> None:
+    def _add_binding(self, name: str, binding: Binding) -> None:
         self._bindings.setdefault(name, []).append(binding)
 
-    def _block(self, statement: int, column: int) -> None:
+    def _collect_block(self, statement: int, column: int) -> None:
         source = self.source
-        words, columns = source.words, source.columns
-        walrus = ":=" in words
-        stand_in: int | None = None  # the indentation of an `except` that is being read
+        tokens, columns = source.tokens, source.columns
+        walrus = ":=" in tokens
+        except_column: int | None = None  # indentation of the `except` block that is being read
         while statement < len(columns) and columns[statement] > column:
             first, stop = source.firsts[statement], source.stops[statement]
-            word = words[first]
-            if stand_in is not None and columns[statement] <= stand_in:
-                stand_in = None
-            self._weak = stand_in is not None
-            if self.scopes._opens(statement):
-                name = self.scopes.name_of(statement)
-                self._bind(
+            token = tokens[first]
+            if except_column is not None and columns[statement] <= except_column:
+                except_column = None
+            self._in_fallback = except_column is not None
+            if self.scopes.opens_scope(statement):
+                name = self.scopes.defined_name(statement)
+                self._add_binding(
                     name,
                     Binding(
-                        "definition", source.starts[first], statement=statement, weak=self._weak
+                        "definition",
+                        source.starts[first],
+                        statement=statement,
+                        is_fallback=self._in_fallback,
                     ),
                 )
                 inner = columns[statement]
@@ -183,100 +194,108 @@ class _Reading:
                 while statement < len(columns) and columns[statement] > inner:
                     statement += 1
                 continue
-            if word == "except" and stand_in is None:
-                stand_in = columns[statement]
-            spelled = words[first:stop]
-            if word in _SUITES:
-                wanted = word in ("for", "with", "except") or spelled[-1] != ":"
+            if token == "except" and except_column is None:
+                except_column = columns[statement]
+            spelled = tokens[first:stop]
+            if token in _SUITE_KEYWORDS:
+                may_bind = token in ("for", "with", "except") or spelled[-1] != ":"
             else:
-                wanted = word in _BINDING or "=" in spelled or spelled[1:2] == [":"]
-            if wanted or (walrus and ":=" in spelled):
-                self._statement(source.code(statement))
+                may_bind = token in _BINDING_KEYWORDS or "=" in spelled or spelled[1:2] == [":"]
+            if may_bind or (walrus and ":=" in spelled):
+                self._collect_statement(source.statement_tokens(statement))
             statement += 1
 
-    def _statement(self, code: Code) -> None:
+    def _collect_statement(self, code: StatementTokens) -> None:
         first = 0
-        if code.word(0) == "async":
+        if code.token_or_empty(0) == "async":
             first = 1
-        word = code.word(first)
+        token = code.token_or_empty(first)
         stop = len(code)
         for index in range(stop):
-            if code.words[index] == ":=" and is_name(code.word(index - 1)):
-                self._bind(
-                    code.words[index - 1],
-                    Binding("other", code.starts[index - 1], weak=self._weak),
+            if code.tokens[index] == ":=" and is_name(code.token_or_empty(index - 1)):
+                self._add_binding(
+                    code.tokens[index - 1],
+                    Binding("other", code.starts[index - 1], is_fallback=self._in_fallback),
                 )
-        if word in _SUITES:
+        if token in _SUITE_KEYWORDS:
             colon = suite_colon(code)
             end = stop if colon is None else colon
-            if word == "for":
+            if token == "for":
                 inside = next(
-                    (i for i in range(first, end) if code.words[i] == "in" and code.parent[i] < 0),
+                    (i for i in range(first, end) if code.tokens[i] == "in" and code.parent[i] < 0),
                     end,
                 )
-                self._targets(code, first + 1, inside)
-            elif word in ("with", "except"):
+                self._collect_targets(code, first + 1, inside)
+            elif token in ("with", "except"):
                 for index in range(first, end):
-                    if code.words[index] == "as":
+                    if code.tokens[index] == "as":
                         until = index + 1
-                        if code.word(until) == "(":
-                            until = code.closing(until)
-                        self._targets(code, index + 1, until + 1)
+                        if code.token_or_empty(until) == "(":
+                            until = code.closing_index(until)
+                        self._collect_targets(code, index + 1, until + 1)
             if colon is None or colon + 1 >= stop:
                 return
-            # `try: import torch`
+            # a suite on the same line, as in `try: import torch`
             first = colon + 1
-        self._simple(code, first, stop)
+        self._collect_simple(code, first, stop)
 
-    def _simple(self, code: Code, first: int, stop: int) -> None:
-        word = code.word(first)
-        if word == "import":
-            self._import(code, first, stop)
-        elif word == "from":
-            self._from(code, first, stop)
-        elif word in ("global", "nonlocal"):
-            self._elsewhere.update(w for w in code.words[first + 1 : stop] if is_name(w))
+    def _collect_simple(self, code: StatementTokens, first: int, stop: int) -> None:
+        token = code.token_or_empty(first)
+        if token == "import":
+            self._collect_import(code, first, stop)
+        elif token == "from":
+            self._collect_from_import(code, first, stop)
+        elif token in ("global", "nonlocal"):
+            self._declared_outer.update(w for w in code.tokens[first + 1 : stop] if is_name(w))
         else:
-            self._assignment(code, first, stop)
+            self._collect_assignment(code, first, stop)
 
-    def _import(self, code: Code, first: int, stop: int) -> None:
-        for begin, last in parts(code, first + 1, stop, -1):
-            words = code.words[begin : last + 1]
+    def _collect_import(self, code: StatementTokens, first: int, stop: int) -> None:
+        for begin, last in comma_parts(code, first + 1, stop, -1):
+            tokens = code.tokens[begin : last + 1]
             offset = code.starts[begin]
-            if len(words) > 2 and words[-2] == "as":
-                path = "".join(words[:-2])
-                self._bind(words[-1], Binding("import", offset, path=path, weak=self._weak))
-            elif is_name(words[0]):
-                self._bind(words[0], Binding("import", offset, path=words[0], weak=self._weak))
+            if len(tokens) > 2 and tokens[-2] == "as":
+                path = "".join(tokens[:-2])
+                self._add_binding(
+                    tokens[-1], Binding("import", offset, path=path, is_fallback=self._in_fallback)
+                )
+            elif is_name(tokens[0]):
+                self._add_binding(
+                    tokens[0],
+                    Binding("import", offset, path=tokens[0], is_fallback=self._in_fallback),
+                )
 
-    def _from(self, code: Code, first: int, stop: int) -> None:
+    def _collect_from_import(self, code: StatementTokens, first: int, stop: int) -> None:
         try:
-            at = code.words.index("import", first, stop)
+            at = code.tokens.index("import", first, stop)
         except ValueError:
             return
-        module = "".join(code.words[first + 1 : at])
+        module = "".join(code.tokens[first + 1 : at])
         begin = at + 1
         bracket = code.parent[at]
-        if code.word(begin) == "(":
-            bracket, stop = begin, code.closing(begin)
+        if code.token_or_empty(begin) == "(":
+            bracket, stop = begin, code.closing_index(begin)
             begin += 1
-        for one, last in parts(code, begin, stop, bracket):
-            words = code.words[one : last + 1]
-            if words[0] == "*":
+        for start, last in comma_parts(code, begin, stop, bracket):
+            tokens = code.tokens[start : last + 1]
+            if tokens[0] == "*":
                 self.stars.append(module)
                 continue
-            path = f"{module}.{words[0]}"
-            name = words[-1] if len(words) > 2 and words[-2] == "as" else words[0]
+            path = f"{module}.{tokens[0]}"
+            name = tokens[-1] if len(tokens) > 2 and tokens[-2] == "as" else tokens[0]
             if is_name(name):
-                self._bind(name, Binding("import", code.starts[one], path=path, weak=self._weak))
+                self._add_binding(
+                    name,
+                    Binding("import", code.starts[start], path=path, is_fallback=self._in_fallback),
+                )
 
-    def _assignment(self, code: Code, first: int, stop: int) -> None:
+    def _collect_assignment(self, code: StatementTokens, first: int, stop: int) -> None:
         top = [i for i in range(first, stop) if code.parent[i] < 0]
-        equals = [i for i in top if code.words[i] == "="]
-        if is_name(code.word(first)) and code.word(first + 1) == ":":
+        equals = [i for i in top if code.tokens[i] == "="]
+        if is_name(code.token_or_empty(first)) and code.token_or_empty(first + 1) == ":":
             last = (equals[0] if equals else stop) - 1
-            self._bind(
-                code.words[first],
+            self._add_binding(
+                code.tokens[first],
                 Binding("annotated", code.starts[first], "", code, first + 2, last),
             )
             return
@@ -284,31 +303,45 @@ class _Reading:
             return
         begin = first
         for equal in equals:
-            if equal == begin + 1 and is_name(code.words[begin]):
+            if equal == begin + 1 and is_name(code.tokens[begin]):
                 value = equals[-1] + 1
-                weak = self._weak or (value == stop - 1 and code.words[value] == "None")
-                self._bind(
-                    code.words[begin],
-                    Binding("value", code.starts[begin], "", code, value, stop - 1, weak=weak),
+                is_fallback = self._in_fallback or (
+                    value == stop - 1 and code.tokens[value] == "None"
+                )
+                self._add_binding(
+                    code.tokens[begin],
+                    Binding(
+                        "value",
+                        code.starts[begin],
+                        "",
+                        code,
+                        value,
+                        stop - 1,
+                        is_fallback=is_fallback,
+                    ),
                 )
             else:
-                self._targets(code, begin, equal)
+                self._collect_targets(code, begin, equal)
             begin = equal + 1
 
-    def _targets(self, code: Code, first: int, stop: int) -> None:
-        """Names that are bound by unpacking: not those with a dot or a subscript."""
+    def _collect_targets(self, code: StatementTokens, first: int, stop: int) -> None:
+        """Bind the names in the targets of an unpacking assignment, but not attributes and
+        subscripts."""
         for index in range(first, min(stop, len(code))):
-            before = code.word(index - 1) if index > first else ""
-            after = code.word(index + 1)
+            before = code.token_or_empty(index - 1) if index > first else ""
+            after = code.token_or_empty(index + 1)
             if (
-                is_name(code.words[index])
+                is_name(code.tokens[index])
                 and before != "."
                 and after not in (".", "[", "(")
-                and not self._subscript(code, index, first)
+                and not self._is_in_subscript(code, index, first)
             ):
-                self._bind(code.words[index], Binding("other", code.starts[index], weak=self._weak))
+                self._add_binding(
+                    code.tokens[index],
+                    Binding("other", code.starts[index], is_fallback=self._in_fallback),
+                )
 
-    def _subscript(self, code: Code, index: int, first: int) -> bool:
+    def _is_in_subscript(self, code: StatementTokens, index: int, first: int) -> bool:
         opener = code.parent[index]
         while opener >= first:
             if code.ends_operand(opener - 1) and opener - 1 >= first:
@@ -316,104 +349,108 @@ class _Reading:
             opener = code.parent[opener]
         return False
 
-    def _header(self, header: int) -> None:
-        code = self.source.code(header)
-        if code.word(0) == "class":
+    def _collect_parameters(self, header: int) -> None:
+        code = self.source.statement_tokens(header)
+        if code.token_or_empty(0) == "class":
             return
-        opener = next((i for i in range(len(code)) if code.words[i] == "("), None)
+        opener = next((i for i in range(len(code)) if code.tokens[i] == "("), None)
         if opener is None:
             return
-        for first, last in parts(code, opener + 1, code.closing(opener), opener):
-            while first < last and code.words[first] in ("*", "**"):
+        for first, last in comma_parts(code, opener + 1, code.closing_index(opener), opener):
+            while first < last and code.tokens[first] in ("*", "**"):
                 first += 1
-            name = code.words[first]
+            name = code.tokens[first]
             if not is_name(name):
                 continue
-            if code.word(first + 1) == ":" and first + 2 <= last:
+            if code.token_or_empty(first + 1) == ":" and first + 2 <= last:
                 equal = next(
                     (
                         i
                         for i in range(first, last + 1)
-                        if code.words[i] == "=" and code.parent[i] == opener
+                        if code.tokens[i] == "=" and code.parent[i] == opener
                     ),
                     last + 1,
                 )
                 binding = Binding("annotated", code.starts[first], "", code, first + 2, equal - 1)
             else:
                 binding = Binding("other", code.starts[first])
-            self._bind(name, binding)
+            self._add_binding(name, binding)
 
 
-def parts(code: Code, first: int, stop: int, opener: int) -> Iterator[tuple[int, int]]:
-    """First and last word of what commas separate inside a bracket; not the empty ones."""
+def comma_parts(
+    code: StatementTokens, first: int, stop: int, opener: int
+) -> Iterator[tuple[int, int]]:
+    """Yield the first and last token of each non-empty part between the commas of a bracket."""
     begin = first
-    for end in (*commas(code, first, stop, opener), stop):
+    for end in (*separating_commas(code, first, stop, opener), stop):
         if begin < end:
             yield begin, end - 1
         begin = end + 1
 
 
-def commas(code: Code, first: int, stop: int, opener: int) -> Iterator[int]:
-    """The commas inside a bracket. Those between a ``lambda`` and its colon separate nothing."""
+def separating_commas(code: StatementTokens, first: int, stop: int, opener: int) -> Iterator[int]:
+    """Yield the commas that separate the items of a bracket, without commas of ``lambda``
+    parameters."""
     in_lambda = False
     for index in range(first, stop):
         if code.parent[index] == opener:
-            word = code.words[index]
-            if word == "lambda":
+            token = code.tokens[index]
+            if token == "lambda":
                 in_lambda = True
-            elif word == ":":
+            elif token == ":":
                 in_lambda = False
-            elif word == "," and not in_lambda:
+            elif token == "," and not in_lambda:
                 yield index
 
 
-def suite_colon(code: Code) -> int | None:
-    """The colon between the header of a compound statement and its suite."""
+def suite_colon(code: StatementTokens) -> int | None:
+    """Return the colon between the header of a compound statement and its suite; None without
+    one."""
     in_lambda = False
-    for index, word in enumerate(code.words):
+    for index, token in enumerate(code.tokens):
         if code.parent[index] < 0:
-            if word == "lambda":
+            if token == "lambda":
                 in_lambda = True
-            elif word == ":":
+            elif token == ":":
                 if not in_lambda:
                     return index
                 in_lambda = False
     return None
 
 
-def bound_inside(code: Code, word: int, name: str) -> bool:
-    """Whether a comprehension or a lambda around a word binds a name."""
-    around = {opener := code.parent[word]}
+def is_bound_inside(code: StatementTokens, token: int, name: str) -> bool:
+    """Whether a comprehension or lambda around a token binds a name."""
+    around = {opener := code.parent[token]}
     while opener >= 0:
         around.add(opener := code.parent[opener])
-    for index, spelled in enumerate(code.words):
+    for index, spelled in enumerate(code.tokens):
         if spelled not in ("for", "lambda") or (opener := code.parent[index]) not in around:
             continue
         if spelled == "for":
             if opener < 0:
-                continue  # a statement, whose targets outlive it
+                continue  # a `for` statement binds its targets in the scope
             for target in range(index + 1, len(code)):
-                if code.words[target] == "in" and code.parent[target] == opener:
+                if code.tokens[target] == "in" and code.parent[target] == opener:
                     break
-                if code.words[target] == name:
+                if code.tokens[target] == name:
                     return True
-        elif index < word and _lambda_binds(code, index, word, name):
+        elif index < token and _lambda_binds(code, index, token, name):
             return True
     return False
 
 
-def _lambda_binds(code: Code, index: int, word: int, name: str) -> bool:
-    """Whether a word is in the body of a ``lambda`` that has a parameter of a name."""
+def _lambda_binds(code: StatementTokens, index: int, token: int, name: str) -> bool:
+    """Whether a token is in the body of a ``lambda`` with a parameter of this name."""
     opener = code.parent[index]
     is_parameter = False
-    for at in range(index + 1, word):
+    for at in range(index + 1, token):
         if code.parent[at] != opener:
             continue
-        spelled = code.words[at]
+        spelled = code.tokens[at]
         if spelled == ":":
             return is_parameter and not any(
-                code.words[i] == "," and code.parent[i] == opener for i in range(at, word)
+                code.tokens[i] == "," and code.parent[i] == opener for i in range(at, token)
             )
-        if spelled == name and code.words[at - 1] in ("lambda", ",", "*", "**"):
+        if spelled == name and code.tokens[at - 1] in ("lambda", ",", "*", "**"):
             is_parameter = True
     return False

@@ -1,4 +1,4 @@
-"""What the last trace of a text knows of its expressions and locals."""
+"""Types of expressions and locals as the last trace of a text recorded them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fullgraph_engine.protocol import SeenKind
 
 @dataclass(frozen=True)
 class SeenSpan:
-    """An expression, by offsets into the current text, and what it was."""
+    """The recorded type of an expression, which is given by its offsets in the current text."""
 
     start: int
     end: int
@@ -20,22 +20,25 @@ class SeenSpan:
 
 @dataclass(frozen=True)
 class Seen:
-    """``locals``: by the qualified name of the function and the local's own, where a local was of
-    one kind wherever it was seen."""
+    """The types that the last trace recorded for the expressions and locals of a text."""
 
     values: tuple[SeenSpan, ...] = ()
+    """Recorded expressions; an expression that had several types has several entries."""
     locals: Mapping[tuple[str, str], SeenKind] = field(default_factory=dict)
+    """Types of locals by qualified function name and variable name; variables of several types are
+    omitted."""
 
     @functools.cached_property
     def spans(self) -> Mapping[tuple[int, int], SeenKind]:
-        """By start and end, where an expression was of one kind whenever it was seen."""
+        """Types of expressions by start and end offset; expressions of several types are
+        omitted."""
         found: dict[tuple[int, int], SeenKind] = {}
-        several = set()
+        ambiguous = set()
         for span in self.values:
             key = (span.start, span.end)
             if found.setdefault(key, span.kind) != span.kind:
-                several.add(key)
-        return {key: kind for key, kind in found.items() if key not in several}
+                ambiguous.add(key)
+        return {key: kind for key, kind in found.items() if key not in ambiguous}
 
 
 NOTHING_SEEN = Seen()

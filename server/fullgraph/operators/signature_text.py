@@ -1,4 +1,4 @@
-"""Signatures as Python text."""
+"""Format signatures as Python source."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Span = tuple[int, int]
 _SEQUENCE = re.compile(r"(tuple|list) of (\w+?)s?")
 
 
-def label(signature: Signature, name: str) -> tuple[str, tuple[Span, ...]]:
-    """A signature on one line, and where in it each of its parameters is.
+def signature_label(signature: Signature, name: str) -> tuple[str, tuple[Span, ...]]:
+    """Format a signature on one line, and return the span of each parameter in it.
 
     ``max(input: Tensor, dim: int, keepdim: bool = False) -> (values: Tensor, indices: Tensor)``
     """
@@ -23,7 +23,7 @@ def label(signature: Signature, name: str) -> tuple[str, tuple[Span, ...]]:
     for number, parameter in enumerate(signature.parameters):
         text += ", " if number else ""
         if parameter.keyword_only and not starred and not parameter.name.startswith("**"):
-            # Nothing positional follows a parameter that takes all there is.
+            # A parameter that takes all remaining positional arguments replaces the `*`.
             starred = True
             text += "*, "
         starred = starred or parameter.variadic
@@ -37,40 +37,41 @@ def label(signature: Signature, name: str) -> tuple[str, tuple[Span, ...]]:
 
 
 def parameter_text(parameter: Parameter) -> str:
-    """``dim: int | None = None``"""
+    """Format a parameter, for example ``dim: int | None = None``."""
     star = "*" if parameter.variadic and not parameter.name.startswith("*") else ""
-    type_ = annotation(parameter)
+    type_ = parameter_annotation(parameter)
     text = f"{star}{parameter.name}" + (f": {type_}" if type_ else "")
     if not parameter.default:
         return text
     return f"{text} = {parameter.default}" if type_ else f"{text}={parameter.default}"
 
 
-def annotation(parameter: Parameter) -> str:
-    """The type of a parameter as one would annotate it; empty where it is not known."""
+def parameter_annotation(parameter: Parameter) -> str:
+    """Return the type of a parameter as an annotation; empty if it is unknown."""
     if parameter.choices:
-        type_ = " | ".join(map(_quoted, parameter.choices))
+        type_ = " | ".join(f'"{choice}"' for choice in parameter.choices)
     else:
         type_ = type_text(parameter.type)
         sequence = _SEQUENCE.fullmatch(parameter.type)
         if sequence is not None and parameter.variadic:
-            # As one writes ``*size: int``: the items may be given one by one.
+            # In `*size: int`, the annotation is the type of each item.
             type_ = sequence[2]
         elif sequence is not None and parameter.size:
             type_ = f"{sequence[2]} | {type_}"
-    nothing = parameter.optional or parameter.default == "None"
-    said = "None" in type_ or type_.startswith("Optional[")
-    return f"{type_} | None" if type_ and nothing and not said else type_
+    optional = parameter.optional or parameter.default == "None"
+    accepts_none = "None" in type_ or type_.startswith("Optional[")
+    return f"{type_} | None" if type_ and optional and not accepts_none else type_
 
 
-def type_text(words: str) -> str:
-    """The words of the argument parser (``tuple of ints``) as a type (``tuple[int, ...]``)."""
-    sequence = _SEQUENCE.fullmatch(words)
-    return f"{sequence[1]}[{sequence[2]}, ...]" if sequence is not None else words
+def type_text(parser_type: str) -> str:
+    """Convert a type in the argument parser's notation (``tuple of ints``) to ``tuple[int,
+    ...]``."""
+    sequence = _SEQUENCE.fullmatch(parser_type)
+    return f"{sequence[1]}[{sequence[2]}, ...]" if sequence is not None else parser_type
 
 
 def returns_text(returns: Iterable[Field]) -> str:
-    """What is returned: a type, or several in parentheses with the names that they have."""
+    """Format a return type: one type, or several in parentheses with their names."""
     fields = [
         f"{field.name}: {type_text(field.type)}" if field.name else type_text(field.type)
         for field in returns
@@ -78,7 +79,3 @@ def returns_text(returns: Iterable[Field]) -> str:
     if len(fields) == 1:
         return fields[0].rpartition(": ")[2]
     return f"({', '.join(fields)})" if fields else "None"
-
-
-def _quoted(choice: str) -> str:
-    return f'"{choice}"'

@@ -1,4 +1,4 @@
-"""The signatures of whatever can be called: of a binding, of a schema, of Python source."""
+"""Convert bindings, schemas and Python source to the signatures of a callee."""
 
 from __future__ import annotations
 
@@ -19,28 +19,25 @@ _QUOTE = re.compile(r"[\"']")
 
 
 @dataclass(frozen=True)
-class Form:
-    """One way of calling something, under the name that it is shown with.
-
-    ``source`` is what it was read from where that says more: a schema, or a signature in Python
-    that has no meaning here (then there are no parameters).
-    """
+class CallForm:
+    """A signature of a callee, with the name to show it under."""
 
     name: str
     signature: Signature
     source: str = ""
+    """Schema or Python source of the signature, if it says more; empty otherwise."""
 
 
-_MOST_QUOTES = 8
+_MAX_QUOTES = 8
 
 
 def call_around(
     text: str, offset: int, index: OperatorIndex, seen: Seen = NOTHING_SEEN
 ) -> ActiveCall | None:
-    """The call around an offset, which may be in a string that is one of its arguments."""
+    """Return the call around an offset that may be inside a string argument."""
     found = call_at(text, offset, index, seen)
     line = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
-    quotes = [] if found is not None else [*_QUOTE.finditer(text, line, offset)][-_MOST_QUOTES:]
+    quotes = [] if found is not None else [*_QUOTE.finditer(text, line, offset)][-_MAX_QUOTES:]
     for quote in reversed(quotes):
         call = call_at(text, quote.start(), index, seen)
         if call is None or call.active >= len(call.arguments):
@@ -51,36 +48,37 @@ def call_around(
     return found
 
 
-def forms(subject: Subject) -> tuple[Form, ...]:
-    """All ways of calling a subject in the order in which they are tried, deprecated ones last."""
+def call_forms(subject: Subject) -> tuple[CallForm, ...]:
+    """Return all signatures of a subject in the order in which torch tries them, deprecated ones
+    last."""
     if subject.operator is not None:
         overloads = (
             (subject.overload,) if subject.overload is not None else subject.operator.overloads
         )
         leaf = subject.operator.name.rpartition("::")[2]
         return tuple(
-            Form(f"{leaf}.{overload.name or 'default'}", signature, overload.schema)
+            CallForm(f"{leaf}.{overload.name or 'default'}", signature, overload.schema)
             for overload in overloads
-            if (signature := of_overload(overload)) is not None
+            if (signature := signature_of_overload(overload)) is not None
         )
-    return () if subject.name is None else of_name(subject.name, subject.path)
+    return () if subject.name is None else forms_of_name(subject.name, subject.path)
 
 
-def of_name(name: Name, path: str = "") -> tuple[Form, ...]:
-    """All ways of calling a name. ``path`` is what it was called by, where that is an alias."""
+def forms_of_name(name: Name, path: str = "") -> tuple[CallForm, ...]:
+    """Return all signatures of a name; ``path`` is the alias to show them under, if any."""
     leaf = (path or name.path).rpartition(".")[2]
     if name.signatures:
         ordered = sorted(name.signatures, key=lambda signature: signature.deprecated)
-        return tuple(Form(leaf, signature) for signature in ordered)
+        return tuple(CallForm(leaf, signature) for signature in ordered)
     if name.python:
-        return (Form(leaf, of_python(name.python), name.python),)
+        return (CallForm(leaf, signature_of_python(name.python), name.python),)
     return ()
 
 
 # -- schemas ----------------------------------------------------------------------------------
 
-# Types of schemas in the words of the argument parser.
-_WORDS = {
+# Types of the argument parser's notation, by the type in a schema.
+_PARSER_TYPES = {
     "SymInt": "int",
     "SymBool": "bool",
     "SymFloat": "float",
@@ -99,15 +97,15 @@ _TYPE = re.compile(r"(?P<base>[\w.]+)(?P<lists>(?:\?*\[\d*\])*)(?P<optional>\?*)
 
 
 @functools.lru_cache(maxsize=512)
-def of_overload(overload: Overload) -> Signature | None:
-    """The signature that a schema describes; None where it cannot be read."""
+def signature_of_overload(overload: Overload) -> Signature | None:
+    """Convert an overload's schema to a signature; None if the schema cannot be parsed."""
     try:
         schema = parse_schema(overload.schema)
     except SchemaError:
         return None
     parameters = []
     for argument in schema.arguments:
-        type_, size, optional = _words(argument.type)
+        type_, size, optional = _parser_type(argument.type)
         parameters.append(
             Parameter(
                 argument.name,
@@ -120,16 +118,19 @@ def of_overload(overload: Overload) -> Signature | None:
         )
     if schema.open_arguments:
         parameters.append(Parameter("*args", "", variadic=True))
-    returns = tuple(Field(_words(result.type)[0], result.name) for result in schema.results)
+    returns = tuple(Field(_parser_type(result.type)[0], result.name) for result in schema.results)
     return Signature(tuple(parameters), returns, operator=overload.schema.partition("(")[0])
 
 
-def _words(type_: str) -> tuple[str, int, bool]:
-    """A type of a schema: its words, the size of a list, and whether None may be it."""
+def _parser_type(type_: str) -> tuple[str, int, bool]:
+    """Convert a schema's type to the argument parser's notation.
+
+    Returns the type, the size of a list (0 without one) and whether it accepts None.
+    """
     found = _TYPE.fullmatch(type_)
     if found is None:
         return type_, 0, type_.endswith("?")
-    base = _WORDS.get(found["base"], found["base"])
+    base = _PARSER_TYPES.get(found["base"], found["base"])
     lists = re.findall(r"\[(\d*)\]", found["lists"])
     if not lists:
         return base, 0, bool(found["optional"])
@@ -142,8 +143,9 @@ def _words(type_: str) -> tuple[str, int, bool]:
 
 
 @functools.lru_cache(maxsize=512)
-def of_python(source: str) -> Signature:
-    """A signature written in Python; without parameters where the source cannot be read."""
+def signature_of_python(source: str) -> Signature:
+    """Parse a Python signature, for example ``(x, *, dim=1)``; without parameters if it is
+    invalid."""
     try:
         tree = ast.parse(f"def f{source.rstrip(':')}: ...")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -151,35 +153,41 @@ def of_python(source: str) -> Signature:
     function = tree.body[0]
     assert isinstance(function, ast.FunctionDef)
     arguments = function.args
-    named = [*arguments.posonlyargs, *arguments.args]
-    defaults = [None] * (len(named) - len(arguments.defaults)) + list(arguments.defaults)
-    parameters = [_parameter(one, default) for one, default in zip(named, defaults, strict=True)]
+    positional = [*arguments.posonlyargs, *arguments.args]
+    defaults = [None] * (len(positional) - len(arguments.defaults)) + list(arguments.defaults)
+    parameters = [
+        _python_parameter(argument, default)
+        for argument, default in zip(positional, defaults, strict=True)
+    ]
     if arguments.vararg is not None:
         parameters.append(
             Parameter(
-                f"*{arguments.vararg.arg}", _source(arguments.vararg.annotation), "", variadic=True
+                f"*{arguments.vararg.arg}",
+                _unparse_or_empty(arguments.vararg.annotation),
+                "",
+                variadic=True,
             )
         )
     parameters += [
-        _parameter(one, default, keyword_only=True)
-        for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        _python_parameter(argument, default, keyword_only=True)
+        for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     ]
     if arguments.kwarg is not None:
-        annotation = _source(arguments.kwarg.annotation)
+        annotation = _unparse_or_empty(arguments.kwarg.annotation)
         parameters.append(Parameter(f"**{arguments.kwarg.arg}", annotation, keyword_only=True))
-    if named and named[0].arg in ("self", "cls"):
+    if positional and positional[0].arg in ("self", "cls"):
         del parameters[0]
-    returns = (Field(_source(function.returns)),) if function.returns is not None else ()
+    returns = (Field(_unparse_or_empty(function.returns)),) if function.returns is not None else ()
     return Signature(tuple(parameters), returns)
 
 
-def _parameter(
+def _python_parameter(
     argument: ast.arg, default: ast.expr | None, *, keyword_only: bool = False
 ) -> Parameter:
-    type_ = _source(argument.annotation)
+    type_ = _unparse_or_empty(argument.annotation)
     optional = "None" in type_ or "Optional" in type_
-    return Parameter(argument.arg, type_, _source(default), keyword_only, optional)
+    return Parameter(argument.arg, type_, _unparse_or_empty(default), keyword_only, optional)
 
 
-def _source(node: ast.expr | None) -> str:
+def _unparse_or_empty(node: ast.expr | None) -> str:
     return "" if node is None else ast.unparse(node)

@@ -1,4 +1,4 @@
-"""The name of torch that the cursor is on."""
+"""Resolve the name at the cursor to a part of torch."""
 
 from __future__ import annotations
 
@@ -6,30 +6,34 @@ from dataclasses import dataclass, replace
 
 from fullgraph_engine.protocol.operators import Name, Operator, Overload
 
-from .expressions import Certainty, Expressions, Value
+from .expressions import Certainty, ExpressionEvaluator, TorchValue
 from .imports import is_torch
 from .index import OperatorIndex
 from .scopes import suite_colon
 from .seen import NOTHING_SEEN, Seen
-from .text import Code, TextPlace, is_name
+from .text import StatementTokens, TextPlace, is_name
 
 
 @dataclass(frozen=True)
 class Subject:
-    """``start`` and ``end`` are of the dotted name, up to the segment that the cursor is on.
+    """A name in a text that refers to a part of torch.
 
-    ``path`` is what the name resolves to (``torch.max``, ``torch.Tensor.max``,
-    ``torch.ops.aten.add.Tensor``), ``name`` the entry of the index behind it, through aliases, and
-    ``operator`` and ``overload`` those of a path under ``torch.ops``. With the cursor on the name
-    of a keyword argument the subject is the callee, and ``parameter`` that name.
+    On the keyword of an argument, the subject is the callee, and ``parameter`` is the keyword.
     """
 
     start: int
+    """Start offset of the dotted name."""
     end: int
+    """End offset of the segment at the cursor."""
     path: str
+    """Path that the name resolves to, for example ``torch.Tensor.max`` or
+    ``torch.ops.aten.add.Tensor``."""
     name: Name | None = None
+    """Index entry of the path, with aliases followed; None for operators."""
     operator: Operator | None = None
+    """Operator of a path under ``torch.ops``."""
     overload: Overload | None = None
+    """Overload of a path that names one, under ``torch.ops``."""
     parameter: str = ""
     certainty: Certainty = "certain"
 
@@ -37,51 +41,65 @@ class Subject:
 def subject_at(
     text: str, offset: int, index: OperatorIndex, seen: Seen = NOTHING_SEEN
 ) -> Subject | None:
-    """The name of torch at an offset of a text, which need not parse."""
-    expressions = Expressions(text, index, seen)
-    place = expressions.source.place(offset)
+    """Return the part of torch that the name at an offset refers to; None without one.
+
+    The text need not parse.
+    """
+    expressions = ExpressionEvaluator(text, index, seen)
+    place = expressions.source.place_at(offset)
     if place is None:
         return None
     code = place.code
-    word = code.name_at(offset)
-    if word is None or not (is_name(code.words[word]) or code.word(word - 1) == "."):
+    token = code.identifier_at(offset)
+    if token is None or not (is_name(code.tokens[token]) or code.token_or_empty(token - 1) == "."):
         return None
-    if (importing := import_around(code, word)) is not None:
-        path = imported(code, importing, word)
-        return None if path is None else _subject(expressions, code, word, Value("path", path))
-    if names_something_new(code, word):
+    if (importing := import_around(code, token)) is not None:
+        path = imported_path(code, importing, token)
+        return (
+            None
+            if path is None
+            else _resolve_subject(expressions, code, token, TorchValue("path", path))
+        )
+    if is_definition_name(code, token):
         return None
-    if code.word(word + 1) == "=" and code.word(word - 1) in ("(", ","):
-        opener = code.parent[word]
-        if opener >= 0 and code.words[opener] == "(" and is_call(code, opener):
-            callee = subject_of(expressions, place, opener - 1)
+    if code.token_or_empty(token + 1) == "=" and code.token_or_empty(token - 1) in ("(", ","):
+        opener = code.parent[token]
+        if opener >= 0 and code.tokens[opener] == "(" and is_call(code, opener):
+            callee = subject_of_token(expressions, place, opener - 1)
             return (
                 None
                 if callee is None
                 else replace(
-                    callee, parameter=code.words[word], start=code.starts[word], end=code.end(word)
+                    callee,
+                    parameter=code.tokens[token],
+                    start=code.starts[token],
+                    end=code.end_of(token),
                 )
             )
-    return subject_of(expressions, place, word)
+    return subject_of_token(expressions, place, token)
 
 
-def subject_of(expressions: Expressions, place: TextPlace, word: int) -> Subject | None:
-    """The subject that is the name ending with a word of a place."""
-    if not place.code.words[word].isidentifier():
+def subject_of_token(
+    expressions: ExpressionEvaluator, place: TextPlace, token: int
+) -> Subject | None:
+    """Resolve the name that ends with a token; None if it is not part of torch."""
+    if not place.code.tokens[token].isidentifier():
         return None
-    return _subject(expressions, place.code, word, expressions.name(place, word))
+    return _resolve_subject(expressions, place.code, token, expressions.evaluate_name(place, token))
 
 
-def _subject(expressions: Expressions, code: Code, word: int, value: Value) -> Subject | None:
+def _resolve_subject(
+    expressions: ExpressionEvaluator, code: StatementTokens, token: int, value: TorchValue
+) -> Subject | None:
     if value.kind != "path" or not is_torch(value.path):
         return None
-    path = expressions.canonical(value.path)
-    found = expressions.find(path)
+    path = expressions.canonical_path(value.path)
+    found = expressions.find_path(path)
     if found is None:
         return None
     return Subject(
-        start=code.starts[_dotted_from(code, word)],
-        end=code.end(word),
+        start=code.starts[_dotted_start(code, token)],
+        end=code.end_of(token),
         path=path,
         name=found.name,
         operator=found.operator,
@@ -90,60 +108,65 @@ def _subject(expressions: Expressions, code: Code, word: int, value: Value) -> S
     )
 
 
-def _dotted_from(code: Code, word: int) -> int:
-    """The first word of the dotted name that ends with a word, as far as it is nothing but that."""
-    while code.word(word - 1) == "." and is_name(code.word(word - 2)):
-        word -= 2
-    return word
+def _dotted_start(code: StatementTokens, token: int) -> int:
+    """Return the first token of the dotted name that ends with a token."""
+    while code.token_or_empty(token - 1) == "." and is_name(code.token_or_empty(token - 2)):
+        token -= 2
+    return token
 
 
-# -- what kind of place it is --------------------------------------------------------------------
+# -- kinds of positions --------------------------------------------------------------------------
 
 
-def is_call(code: Code, opener: int) -> bool:
+def is_call(code: StatementTokens, opener: int) -> bool:
     """Whether a parenthesis opens the arguments of a call."""
     before = opener - 1
     if not code.ends_operand(before):
         return False
-    return not (is_name(code.words[before]) and code.word(before - 1) in ("def", "class"))
+    return not (
+        is_name(code.tokens[before]) and code.token_or_empty(before - 1) in ("def", "class")
+    )
 
 
-def names_something_new(code: Code, word: int) -> bool:
-    """Whether a word is the name of a definition, or of one of its parameters."""
-    before = code.word(word - 1)
+def is_definition_name(code: StatementTokens, token: int) -> bool:
+    """Whether a token is the name of a function or class being defined, or of one of its
+    parameters."""
+    before = code.token_or_empty(token - 1)
     if before in ("def", "class"):
         return True
-    opener = code.parent[word]
+    opener = code.parent[token]
     return (
         opener >= 0
         and before in ("(", ",", "*", "**")
-        and code.word(opener - 2) == "def"
+        and code.token_or_empty(opener - 2) == "def"
         and code.parent[opener] < 0
     )
 
 
-def import_around(code: Code, word: int) -> int | None:
-    """The ``import`` or ``from`` of the import statement that a word is in."""
+def import_around(code: StatementTokens, token: int) -> int | None:
+    """Return the index of ``import`` or ``from`` in the import statement around a token; None
+    without one."""
     first = 0
     colon = suite_colon(code)
-    if colon is not None and colon < word:
-        first = colon + 1  # `try: import torch`
-    return first if code.word(first) in ("import", "from") else None
+    if colon is not None and colon < token:
+        first = colon + 1  # a suite on the same line, as in `try: import torch`
+    return first if code.token_or_empty(first) in ("import", "from") else None
 
 
-def imported(code: Code, first: int, word: int) -> str | None:
-    """The path of torch that a word of an import statement names, up to the word."""
-    if code.words[first] == "from":
-        imports = next((i for i in range(first, word) if code.words[i] == "import"), None)
+def imported_path(code: StatementTokens, first: int, token: int) -> str | None:
+    """Return the path that an import statement names up to a token; None if it is not part of
+    torch."""
+    if code.tokens[first] == "from":
+        imports = next((i for i in range(first, token) if code.tokens[i] == "import"), None)
         if imports is None:
-            path = "".join(code.words[first + 1 : word + 1])
+            path = "".join(code.tokens[first + 1 : token + 1])
         else:
-            name = word
-            if code.word(word - 1) == "as":
-                name = word - 2
-            module = "".join(code.words[first + 1 : imports])
-            path = f"{module}.{code.word(name)}"
+            name = token
+            if code.token_or_empty(token - 1) == "as":
+                name = token - 2
+            module = "".join(code.tokens[first + 1 : imports])
+            path = f"{module}.{code.token_or_empty(name)}"
     else:
-        last = word - 2 if code.word(word - 1) == "as" else word
-        path = "".join(code.words[_dotted_from(code, last) : last + 1])
+        last = token - 2 if code.token_or_empty(token - 1) == "as" else token
+        path = "".join(code.tokens[_dotted_start(code, last) : last + 1])
     return path if is_torch(path) else None

@@ -1,7 +1,7 @@
-"""Python text as words and statements, whether or not it parses.
+"""Split Python text, which need not parse, into tokens and statements.
 
-The whole text is cut into words by one regular expression, and into statements by brackets, line
-ends and, where a bracket is never closed, indentation. All offsets are code points.
+One regular expression splits the text into tokens. Brackets and line ends split it into statements,
+and indentation does so where a bracket is never closed. All offsets are code points.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from itertools import accumulate
 
 _BLANK = " \t\f\ufeff"
 
-# Every character belongs to a word, blanks to the word before them: the lengths alone then give
-# the offsets. The usual words come first.
-_WORD = re.compile(
+# Every character belongs to a token, and blanks belong to the token before them, so that the
+# lengths of the tokens give their offsets. Common tokens come first.
+_TOKEN = re.compile(
     r"""(?:
     [^\W\d]\w*(?!["'\w])
   | [()\[\]{},.;]
@@ -48,10 +48,10 @@ _NEWLINES = frozenset(("\n", "\r\n", "\r"))
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 _OPENERS = frozenset(_PAIRS.values())
 _CLOSERS = frozenset(_PAIRS)
-_CONTINUES = _CLOSERS | {",", ".", ":", "="}
+_CONTINUATIONS = _CLOSERS | {",", ".", ":", "="}
 _STRUCTURE = _NEWLINES | _OPENERS | _CLOSERS | {";"}
 
-# Words that no bracket can hold: one at the start of a line ends whatever was left open above.
+# Keywords that cannot occur inside a bracket. At the start of a line they end all open brackets.
 _STATEMENTS = frozenset(
     (
         "def", "class", "return", "import", "while", "with", "try", "except", "finally", "raise",
@@ -63,126 +63,142 @@ _MAYBE_STATEMENTS = frozenset(("if", "for", "else", "async", "from"))
 KEYWORDS = frozenset(keyword.kwlist)
 
 
-_IN_STRING = (-1, -1)
-"""For the span of an expression: in a string, but in none of its expressions."""
+_NO_EXPRESSION = (-1, -1)
+"""Span returned for an offset in a string, but not in one of its expressions."""
 
 
-def is_name(word: str) -> bool:
-    """Whether a word is an identifier and no keyword."""
-    return word.isidentifier() and word not in KEYWORDS
+def is_name(token: str) -> bool:
+    """Whether a token is an identifier and not a keyword."""
+    return token.isidentifier() and token not in KEYWORDS
 
 
-def is_string(word: str) -> bool:
-    """Whether a word is a string literal, with its prefix, or the beginning of an unclosed one."""
-    return word[:1] != "#" and ('"' in word or "'" in word)
+def is_string(token: str) -> bool:
+    """Whether a token is a string literal, which may be unclosed."""
+    return token[:1] != "#" and ('"' in token or "'" in token)
 
 
-def indentation(blanks: str) -> int:
-    """The column that blanks at the start of a line lead to."""
+def is_dotted_name(tokens: Sequence[str]) -> bool:
+    """Whether tokens are identifiers separated by dots, for example ``torch.nn``."""
+    return len(tokens) % 2 == 1 and all(
+        token == "." if index % 2 else token.isidentifier() for index, token in enumerate(tokens)
+    )
+
+
+def indentation_width(blanks: str) -> int:
+    """Return the column that the blanks at the start of a line reach; tabs extend to multiples of
+    8."""
     return len(blanks.lstrip("\r\n").expandtabs(8))
 
 
-class Code:
-    """The words of one statement, or of an expression in a formatted string.
+class StatementTokens:
+    """The tokens of one statement, or of an expression in a formatted string.
 
-    Without comments and line ends. ``partner`` holds both brackets of a pair, ``parent`` is for
-    every word the bracket that is open around it, -1 where there is none; that of a closing
-    bracket is its opening one.
+    Comments and line ends are omitted.
     """
 
-    def __init__(self, text: str, words: Sequence[str], starts: Sequence[int]) -> None:
+    def __init__(self, text: str, tokens: Sequence[str], starts: Sequence[int]) -> None:
         self.text = text
-        self.words: list[str] = []
+        self.tokens: list[str] = []
         self.starts: list[int] = []
-        for word, start in zip(words, starts, strict=False):
-            if word and word[0] not in "#\\\r\n":
-                self.words.append(word)
+        for token, start in zip(tokens, starts, strict=False):
+            if token and token[0] not in "#\\\r\n":
+                self.tokens.append(token)
                 self.starts.append(start)
         self.partner: dict[int, int] = {}
+        """Index of the matching bracket, for both brackets of each pair."""
         self.parent: list[int] = []
-        if self._pair(by_indentation=False):
-            self._pair(by_indentation=True)
+        """Index of the bracket around each token, or -1; for a closing bracket, its opening one."""
+        if self._pair_brackets(by_indentation=False):
+            self._pair_brackets(by_indentation=True)
 
     def __len__(self) -> int:
-        return len(self.words)
+        return len(self.tokens)
 
-    def end(self, index: int) -> int:
-        return self.starts[index] + len(self.words[index])
+    def end_of(self, index: int) -> int:
+        """Return the offset of a token's end."""
+        return self.starts[index] + len(self.tokens[index])
 
-    def word(self, index: int) -> str:
-        return self.words[index] if 0 <= index < len(self.words) else ""
+    def token_or_empty(self, index: int) -> str:
+        """Return a token by index; empty if the index is out of range."""
+        return self.tokens[index] if 0 <= index < len(self.tokens) else ""
 
-    def before(self, offset: int) -> int:
-        """The last word that starts before an offset, or -1."""
+    def last_before(self, offset: int) -> int:
+        """Return the index of the last token that starts before an offset, or -1."""
         return bisect_left(self.starts, offset) - 1
 
-    def name_at(self, offset: int) -> int | None:
-        """The word of letters that the offset is in, at the start of or right behind."""
-        for index in (bisect_right(self.starts, offset) - 1, self.before(offset)):
+    def identifier_at(self, offset: int) -> int | None:
+        """Return the index of the identifier that contains or touches an offset; None without
+        one."""
+        for index in (bisect_right(self.starts, offset) - 1, self.last_before(offset)):
             if (
                 index >= 0
-                and self.starts[index] <= offset <= self.end(index)
-                and self.words[index].isidentifier()
+                and self.starts[index] <= offset <= self.end_of(index)
+                and self.tokens[index].isidentifier()
             ):
                 return index
         return None
 
-    def bracket(self, offset: int) -> int:
-        """The innermost bracket that is open at an offset, or -1."""
-        index = self.before(offset)
+    def bracket_at(self, offset: int) -> int:
+        """Return the index of the innermost open bracket at an offset, or -1."""
+        index = self.last_before(offset)
         if index < 0:
             return -1
-        word = self.words[index]
-        if word in _OPENERS:
+        token = self.tokens[index]
+        if token in _OPENERS:
             return index
-        if word in _CLOSERS and (opener := self.partner.get(index)) is not None:
+        if token in _CLOSERS and (opener := self.partner.get(index)) is not None:
             return self.parent[opener]
         return self.parent[index]
 
-    def closing(self, opener: int) -> int:
-        """The first word behind what a bracket holds: its partner, if it has one."""
+    def closing_index(self, opener: int) -> int:
+        """Return the index of the token that ends a bracket: its partner, or the first token
+        outside of it."""
         if (partner := self.partner.get(opener)) is not None:
             return partner
-        for index in range(opener + 1, len(self.words)):
+        for index in range(opener + 1, len(self.tokens)):
             if self.parent[index] < opener:
                 return index
-        return len(self.words)
+        return len(self.tokens)
 
     def ends_operand(self, index: int) -> bool:
-        """Whether what follows (a dot, a bracket) belongs to an expression that ends here."""
-        word = self.word(index)
-        return bool(word) and (word in _CLOSERS or is_name(word) or is_string(word))
+        """Whether a dot or bracket after this token would continue an expression."""
+        token = self.token_or_empty(index)
+        return bool(token) and (token in _CLOSERS or is_name(token) or is_string(token))
 
-    def operand(self, last: int) -> int | None:
-        """The first word of the operand, ``a.b(c)[d]``, that ends with a given one."""
+    def operand_start(self, last: int) -> int | None:
+        """Return the first token of the operand, such as ``a.b(c)[d]``, that ends with the token
+        ``last``.
+
+        Returns None if the operand is incomplete.
+        """
         index = last
         while index >= 0:
-            word = self.words[index]
-            if word in _CLOSERS:
+            token = self.tokens[index]
+            if token in _CLOSERS:
                 opener = self.partner.get(index)
                 if opener is None:
                     return None
-                if word == "}" or not self.ends_operand(opener - 1):
+                if token == "}" or not self.ends_operand(opener - 1):
                     return opener
                 index = opener - 1
-            elif self.word(index - 1) == "." and word.isidentifier():
+            elif self.token_or_empty(index - 1) == "." and token.isidentifier():
                 if not self.ends_operand(index - 2):
-                    # `1.real` and `....x` are not names of anything.
+                    # `1.real` and `....x` are not members of a name.
                     return None
                 index -= 2
             else:
                 return index
         return None
 
-    def _pair(self, *, by_indentation: bool) -> bool:
-        """Pair the brackets; whether one was left open."""
+    def _pair_brackets(self, *, by_indentation: bool) -> bool:
+        """Find the matching brackets; return whether some brackets are unbalanced."""
         self.partner.clear()
         self.parent.clear()
         stack: list[int] = []
         left_open = False
-        for index, word in enumerate(self.words):
-            if word in _CLOSERS:
-                found = self._opener(stack, index, by_indentation)
+        for index, token in enumerate(self.tokens):
+            if token in _CLOSERS:
+                found = self._find_opener(stack, index, by_indentation)
                 if found is None:
                     self.parent.append(stack[-1] if stack else -1)
                     continue
@@ -194,251 +210,269 @@ class Code:
                 self.parent.append(opener)
                 continue
             self.parent.append(stack[-1] if stack else -1)
-            if word in _OPENERS:
+            if token in _OPENERS:
                 stack.append(index)
         return left_open or bool(stack)
 
-    def _opener(self, stack: list[int], closer: int, by_indentation: bool) -> int | None:
-        same = [at for at, i in enumerate(stack) if self.words[i] == _PAIRS[self.words[closer]]]
+    def _find_opener(self, stack: list[int], closer: int, by_indentation: bool) -> int | None:
+        same = [at for at, i in enumerate(stack) if self.tokens[i] == _PAIRS[self.tokens[closer]]]
         if by_indentation and len(same) > 1:
-            # A bracket that closes at the start of a line closes what was opened by a line of
-            # that indentation, not a call in between that is still being typed.
-            column, first = self._line(closer)
+            # A closing bracket at the start of a line matches an opening bracket of a line with the
+            # same indentation, rather than the bracket of an incomplete call in between.
+            column, first = self._line_start(closer)
             if first:
                 for at in reversed(same):
-                    if self._line(stack[at])[0] == column:
+                    if self._line_start(stack[at])[0] == column:
                         return at
         return same[-1] if same else None
 
-    def _line(self, index: int) -> tuple[int, bool]:
-        """The indentation of a word's line, and whether the word is the first in it."""
+    def _line_start(self, index: int) -> tuple[int, bool]:
+        """Return the indentation of a token's line, and whether the token is the first one in
+        it."""
         start = self.starts[index]
         begin = max(self.text.rfind("\n", 0, start), self.text.rfind("\r", 0, start)) + 1
         before = self.text[begin:start]
         blanks = before[: len(before) - len(before.lstrip(_BLANK))]
-        return indentation(blanks), len(blanks) == len(before)
+        return indentation_width(blanks), len(blanks) == len(before)
 
 
 @dataclass(frozen=True)
 class TextPlace:
-    """Where an offset is: in the code of a statement, or where one may begin (no words then).
+    """The position of an offset: in the tokens of a statement, or where a new statement may
+    begin."""
 
-    ``statement`` is the index of the statement, or of the last one before. For an expression in a
-    formatted string ``outer`` is the place of the string.
-    """
-
-    code: Code
+    code: StatementTokens
+    """Tokens of the statement; empty where a new statement may begin."""
     statement: int
+    """Index of the statement, or of the last statement before the offset."""
     column: int
     outer: TextPlace | None = None
+    """Position of the formatted string that contains the expression; None outside of strings."""
 
 
-class SourceText:
-    """A text cut into words and statements.
-
-    ``firsts`` and ``stops`` are the first word of each statement and the one behind its last,
-    ``columns`` their indentation.
-    """
+class TokenizedText:
+    """A text split into tokens and statements."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        raw = _WORD.findall(text)
+        raw = _TOKEN.findall(text)
         self.starts = list(accumulate(map(len, raw), initial=0))
-        self.words = [word.rstrip(_BLANK) for word in raw]
-        self._codes: dict[int, Code] = {}
-        structure = [i for i, word in enumerate(self.words) if word in _STRUCTURE]
+        self.tokens = [token.rstrip(_BLANK) for token in raw]
+        self._codes: dict[int, StatementTokens] = {}
+        structure = [i for i, token in enumerate(self.tokens) if token in _STRUCTURE]
         self.firsts: list[int] = []
+        """Index of the first token of each statement."""
         self.stops: list[int] = []
+        """Index behind the last token of each statement."""
         self.columns: list[int] = []
-        if unclosed := self._split(structure, frozenset()):
-            self._split(structure, unclosed)
+        """Indentation of each statement."""
+        if unclosed := self._split_statements(structure, frozenset()):
+            self._split_statements(structure, unclosed)
 
     @classmethod
-    def of(cls, text: str) -> SourceText:
-        return _source(text)
+    def for_text(cls, text: str) -> TokenizedText:
+        """Return the split text; the last four texts are cached."""
+        return _cached_source(text)
 
-    def code(self, statement: int) -> Code:
+    def statement_tokens(self, statement: int) -> StatementTokens:
+        """Return the tokens of a statement."""
         found = self._codes.get(statement)
         if found is None:
             first, stop = self.firsts[statement], self.stops[statement]
-            found = Code(self.text, self.words[first:stop], self.starts[first:stop])
+            found = StatementTokens(self.text, self.tokens[first:stop], self.starts[first:stop])
             self._codes[statement] = found
         return found
 
     def statement_before(self, offset: int) -> int:
-        """The last statement that starts at an offset or before, or -1."""
-        word = bisect_right(self.starts, offset, hi=len(self.words)) - 1
-        return bisect_right(self.firsts, word) - 1
+        """Return the index of the last statement that starts at or before an offset, or -1."""
+        token = bisect_right(self.starts, offset, hi=len(self.tokens)) - 1
+        return bisect_right(self.firsts, token) - 1
 
-    def place(self, offset: int) -> TextPlace | None:
-        """Where an offset is; None in comments, in strings, and outside of the text."""
+    def place_at(self, offset: int) -> TextPlace | None:
+        """Return the position of an offset; None in comments, in strings and outside of the
+        text."""
         if not 0 <= offset <= len(self.text):
             return None
-        left = bisect_left(self.starts, offset, hi=len(self.words)) - 1
-        # The word to the left decides: at its end one is still in a comment, not in a string.
-        statement = bisect_right(self.firsts, left) - 1
-        if left >= 0:
-            word = self.words[left]
-            if word[:1] == "#":
+        previous = bisect_left(self.starts, offset, hi=len(self.tokens)) - 1
+        # The token to the left decides: its end still belongs to a comment, but not to a string.
+        statement = bisect_right(self.firsts, previous) - 1
+        if previous >= 0:
+            token = self.tokens[previous]
+            if token[:1] == "#":
                 return None
-            if is_string(word) and (inside := self._in_string(left, offset)) is not None:
-                outer = TextPlace(self.code(statement), statement, self.columns[statement])
-                return self._formatted(inside, offset, outer)
-        at_start = bisect_right(self.firsts, left + 1) - 1
-        if at_start > statement and self.starts[left + 1] == offset:
-            return TextPlace(self.code(at_start), at_start, self.columns[at_start])
-        if statement < 0 or left >= self.stops[statement]:
+            if is_string(token) and (inside := self._span_in_string(previous, offset)) is not None:
+                outer = TextPlace(
+                    self.statement_tokens(statement), statement, self.columns[statement]
+                )
+                return self._place_in_fstring(inside, offset, outer)
+        at_start = bisect_right(self.firsts, previous + 1) - 1
+        if at_start > statement and self.starts[previous + 1] == offset:
+            return TextPlace(self.statement_tokens(at_start), at_start, self.columns[at_start])
+        if statement < 0 or previous >= self.stops[statement]:
             begin = max(self.text.rfind("\n", 0, offset), self.text.rfind("\r", 0, offset)) + 1
             return TextPlace(
-                Code(self.text, (), ()), statement, indentation(self.text[begin:offset])
+                StatementTokens(self.text, (), ()),
+                statement,
+                indentation_width(self.text[begin:offset]),
             )
-        return TextPlace(self.code(statement), statement, self.columns[statement])
+        return TextPlace(self.statement_tokens(statement), statement, self.columns[statement])
 
-    def _formatted(self, span: tuple[int, int], offset: int, outer: TextPlace) -> TextPlace | None:
-        """The place in an expression of a formatted string, which may be in another such one."""
-        while span != _IN_STRING:
+    def _place_in_fstring(
+        self, span: tuple[int, int], offset: int, outer: TextPlace
+    ) -> TextPlace | None:
+        """Return the position in an expression of a formatted string, which may be nested."""
+        while span != _NO_EXPRESSION:
             begin = span[0]
-            fragment = SourceText(self.text[begin : span[1]])
-            left = bisect_left(fragment.starts, offset - begin, hi=len(fragment.words)) - 1
+            fragment = TokenizedText(self.text[begin : span[1]])
+            previous = bisect_left(fragment.starts, offset - begin, hi=len(fragment.tokens)) - 1
             inside = None
-            if left >= 0 and is_string(fragment.words[left]):
-                inside = fragment._in_string(left, offset - begin)
+            if previous >= 0 and is_string(fragment.tokens[previous]):
+                inside = fragment._span_in_string(previous, offset - begin)
             if inside is None:
                 starts = [begin + start for start in fragment.starts]
-                code = Code(self.text, fragment.words, starts)
+                code = StatementTokens(self.text, fragment.tokens, starts)
                 return TextPlace(code, outer.statement, outer.column, outer)
-            span = inside if inside == _IN_STRING else (begin + inside[0], begin + inside[1])
+            span = inside if inside == _NO_EXPRESSION else (begin + inside[0], begin + inside[1])
         return None
 
-    def occurrences(self, word: str) -> Iterator[int]:
-        """The indices of a word among all words."""
+    def token_indices(self, token: str) -> Iterator[int]:
+        """Yield the indices of all tokens equal to a given one."""
         index = -1
         while True:
             try:
-                index = self.words.index(word, index + 1)
+                index = self.tokens.index(token, index + 1)
             except ValueError:
                 return
             yield index
 
-    def _in_string(self, index: int, offset: int) -> tuple[int, int] | None:
-        """The span of the expression around an offset in a string's word: None behind its
-        end."""
-        word, start = self.words[index], self.starts[index]
-        opening = _STRING.match(word)
+    def _span_in_string(self, index: int, offset: int) -> tuple[int, int] | None:
+        """Return the span of the expression around an offset in a formatted string.
+
+        ``index`` is the string's token. Returns ``_NO_EXPRESSION`` elsewhere in the string, and
+        None after its end.
+        """
+        token, start = self.tokens[index], self.starts[index]
+        opening = _STRING.match(token)
         if opening is None:
             return None
         quote = opening[2]
         body = opening.end()
-        closed = len(word) >= body + len(quote) and word.endswith(quote)
-        if closed and offset >= start + len(word):
+        closed = len(token) >= body + len(quote) and token.endswith(quote)
+        if closed and offset >= start + len(token):
             return None
         if "f" in opening[1].lower() or "t" in opening[1].lower():
-            stop = len(word) - len(quote) if closed else self.starts[index + 1] - start
+            stop = len(token) - len(quote) if closed else self.starts[index + 1] - start
             content = self.text[start : start + stop]
-            for first, last in _expressions(content, body):
+            for first, last in _fstring_expressions(content, body):
                 if first <= offset - start <= last:
                     return start + first, start + last
-        return _IN_STRING
+        return _NO_EXPRESSION
 
-    def _split(self, structure: list[int], unclosed: frozenset[int]) -> frozenset[int]:
-        """Find the statements; the opening brackets that nothing closed.
+    def _split_statements(self, structure: list[int], unclosed: frozenset[int]) -> frozenset[int]:
+        """Find the statements, and return the opening brackets without a closing one.
 
-        Those of a first round are given to a second one, where they hold only lines that are
-        indented deeper than their own.
+        The result of a first pass is given to a second one, in which such a bracket ends at the
+        first line not indented deeper than its own line.
         """
-        words = self.words
+        tokens = self.tokens
         firsts, stops, columns = self.firsts, self.stops, self.columns
         firsts.clear()
         stops.clear()
         columns.clear()
-        stack: list[tuple[int, int]] = []  # the bracket, and the line end before its line
-        lost: set[int] = set()
+        stack: list[tuple[int, int]] = []  # pairs of a bracket and the line end before its line
+        unclosed_brackets: set[int] = set()
         line = -1
         column = 0
-        if words:
-            first = int(not words[0])
-            column = self._column(0) if first else 0
-            if first < len(words) and words[first] not in _NEWLINES and words[first][0] != "#":
+        if tokens:
+            first = int(not tokens[0])
+            column = self._line_indentation(0) if first else 0
+            if first < len(tokens) and tokens[first] not in _NEWLINES and tokens[first][0] != "#":
                 firsts.append(first)
                 columns.append(column)
         for index in structure:
-            word = words[index]
-            if word in _OPENERS:
+            token = tokens[index]
+            if token in _OPENERS:
                 stack.append((index, line))
-            elif word in _CLOSERS:
-                opener = _PAIRS[word]
+            elif token in _CLOSERS:
+                opener = _PAIRS[token]
                 for at in range(len(stack) - 1, -1, -1):
-                    if words[stack[at][0]] == opener:
-                        lost.update(i for i, _ in stack[at + 1 :])
+                    if tokens[stack[at][0]] == opener:
+                        unclosed_brackets.update(i for i, _ in stack[at + 1 :])
                         del stack[at:]
                         break
-            elif word == ";":
+            elif token == ";":
                 if not stack:
                     if len(stops) < len(firsts):
                         stops.append(index)
-                    after = self._word(index + 1)
+                    after = self._token_or_empty(index + 1)
                     if after and after not in _NEWLINES and after[0] not in "#;":
                         firsts.append(index + 1)
                         columns.append(column)
             else:
                 line = index
-                after = self._word(index + 1)
+                after = self._token_or_empty(index + 1)
                 if not after or after in _NEWLINES or after[0] == "#":
                     if not stack and len(stops) < len(firsts):
                         stops.append(index)
                     continue
                 if stack:
                     if self._starts_statement(index + 1, after):
-                        lost.update(i for i, _ in stack)
+                        unclosed_brackets.update(i for i, _ in stack)
                         stack.clear()
-                    elif unclosed and after not in _CONTINUES:
-                        self._dedent(stack, unclosed, self._column(index), lost)
+                    elif unclosed and after not in _CONTINUATIONS:
+                        self._close_dedented(
+                            stack, unclosed, self._line_indentation(index), unclosed_brackets
+                        )
                     if stack:
                         continue
                 if len(stops) < len(firsts):
                     stops.append(index)
                 firsts.append(index + 1)
-                column = self._column(index)
+                column = self._line_indentation(index)
                 columns.append(column)
         if len(stops) < len(firsts):
-            stops.append(len(words))
-        lost.update(i for i, _ in stack)
-        return frozenset(lost)
+            stops.append(len(tokens))
+        unclosed_brackets.update(i for i, _ in stack)
+        return frozenset(unclosed_brackets)
 
-    def _dedent(
-        self, stack: list[tuple[int, int]], unclosed: frozenset[int], column: int, lost: set[int]
+    def _close_dedented(
+        self,
+        stack: list[tuple[int, int]],
+        unclosed: frozenset[int],
+        column: int,
+        unclosed_brackets: set[int],
     ) -> None:
         for at, (bracket, line) in enumerate(stack):
             if bracket in unclosed:
-                opened = self._column(line) if line >= 0 else 0
+                opened = self._line_indentation(line) if line >= 0 else 0
                 if column <= opened:
-                    lost.update(i for i, _ in stack[at:])
+                    unclosed_brackets.update(i for i, _ in stack[at:])
                     del stack[at:]
                     return
 
-    def _starts_statement(self, index: int, word: str) -> bool:
-        if word in _STATEMENTS:
+    def _starts_statement(self, index: int, token: str) -> bool:
+        if token in _STATEMENTS:
             return True
-        if word not in _MAYBE_STATEMENTS:
+        if token not in _MAYBE_STATEMENTS:
             return False
         stop = index
-        while stop < len(self.words) and self.words[stop] not in _NEWLINES:
+        while stop < len(self.tokens) and self.tokens[stop] not in _NEWLINES:
             stop += 1
-        rest = [w for w in self.words[index:stop] if w[:1] not in ("#", "")]
-        if word == "from":
+        rest = [w for w in self.tokens[index:stop] if w[:1] not in ("#", "")]
+        if token == "from":
             return "import" in rest
-        return (word == "async" and rest[1:2] == ["def"]) or rest[-1] == ":"
+        return (token == "async" and rest[1:2] == ["def"]) or rest[-1] == ":"
 
-    def _column(self, newline: int) -> int:
-        """The indentation of the line behind a line end: the blanks that belong to it."""
-        return indentation(self.text[self.starts[newline] : self.starts[newline + 1]])
+    def _line_indentation(self, newline: int) -> int:
+        """Return the indentation of the line after a line end, whose token includes the blanks."""
+        return indentation_width(self.text[self.starts[newline] : self.starts[newline + 1]])
 
-    def _word(self, index: int) -> str:
-        return self.words[index] if index < len(self.words) else ""
+    def _token_or_empty(self, index: int) -> str:
+        return self.tokens[index] if index < len(self.tokens) else ""
 
 
-def _expressions(content: str, index: int) -> Iterator[tuple[int, int]]:
-    """The spans of the expressions in the braces of a formatted string, from an index on."""
+def _fstring_expressions(content: str, index: int) -> Iterator[tuple[int, int]]:
+    """Yield the spans of the expressions in a formatted string's braces, from an index on."""
     while (index := content.find("{", index)) >= 0:
         if content[index + 1 : index + 2] == "{":
             index += 2
@@ -463,5 +497,5 @@ def _expressions(content: str, index: int) -> Iterator[tuple[int, int]]:
 
 
 @functools.lru_cache(maxsize=4)
-def _source(text: str) -> SourceText:
-    return SourceText(text)
+def _cached_source(text: str) -> TokenizedText:
+    return TokenizedText(text)

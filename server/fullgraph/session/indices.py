@@ -79,5 +79,5 @@ def _load(path: str, known: _Read | None) -> _Read:
     index = OperatorIndex.load(Path(path))
     # What lists are made from is found here, so that no first completion waits for it.
     index.members("torch")
-    index.called("")
+    index.paths_ending_with("")
     return _Read(state, index)

@@ -6,7 +6,7 @@ import re
 
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.hovers.section import HoverSection
-from fullgraph.operators.text import SourceText
+from fullgraph.operators.text import TokenizedText
 from fullgraph.render.guards import GuardQuery, answer_markdown, answer_text, find_guards
 from fullgraph.session.analysis_unit import Unit
 
@@ -43,7 +43,7 @@ def expression_at(text: str, offset: int) -> tuple[int, int] | None:
     for match in _PATH.finditer(text, begin, end if end >= 0 else len(text)):
         if not match.start() <= offset <= match.end():
             continue
-        if SourceText.of(text).place(match.start() + 1) is None:
+        if TokenizedText.for_text(text).place_at(match.start() + 1) is None:
             return None  # in a comment or a string
         stop = re.compile(r"\w+").match(text, match.start())
         last = stop.end() if stop else match.end()

@@ -16,8 +16,8 @@ from fullgraph.operators.completion import (
     CandidateKind,
     CompletionCandidate,
     Completions,
-    complete,
-    detail,
+    complete_at,
+    signature_line,
 )
 from fullgraph.operators.index import OperatorIndex
 from fullgraph.session.capabilities import ClientCapabilities
@@ -59,7 +59,7 @@ def handle(context: ServerContext, params: types.CompletionParams) -> dict[str, 
         return _NOTHING
     document = unit.document
     offset = document.offset_at(params.position.line, params.position.character)
-    found = complete(document.text, offset, index, unit.seen(), full=mode == "full")
+    found = complete_at(document.text, offset, index, unit.seen(), full=mode == "full")
     if found is None:
         return _NOTHING
     return _CompletionList(found, context.client, document, index).build_answer(offset)
@@ -143,5 +143,5 @@ class _CompletionList:
             else:
                 item["detail"] = candidate.note
         elif "detail" not in client.completion_resolve and candidate.path:
-            item["detail"] = detail(self._index, candidate.path)
+            item["detail"] = signature_line(self._index, candidate.path)
         return item

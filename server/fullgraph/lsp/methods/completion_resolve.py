@@ -8,7 +8,7 @@ from typing import Any
 from lsprotocol import types
 
 from fullgraph.lsp.context import ServerContext
-from fullgraph.operators.completion import detail, subject_of_path
+from fullgraph.operators.completion import signature_line, subject_of_path
 from fullgraph.render.operators import page_markdown, page_of, page_text
 
 METHOD = types.COMPLETION_ITEM_RESOLVE
@@ -22,7 +22,7 @@ def handle(context: ServerContext, params: types.CompletionItem) -> types.Comple
     if index is None:
         return params
     if not parameter and not params.detail:
-        params.detail = detail(index, path) or None
+        params.detail = signature_line(index, path) or None
     subject = subject_of_path(index, path, parameter)
     page = None if subject is None else page_of(index, subject)
     if page is not None:

@@ -12,10 +12,10 @@ from lsprotocol import types
 from fullgraph.domain.positions import Encoding, TextPositions
 from fullgraph.lsp.context import ServerContext
 from fullgraph.operators import ActiveCall
-from fullgraph.operators.completion import Constants
-from fullgraph.operators.narrowing import Match, Narrowed, narrow
-from fullgraph.operators.signature_text import label
-from fullgraph.operators.signatures import Form, call_around, forms
+from fullgraph.operators.completion import ConstantKinds
+from fullgraph.operators.narrowing import NarrowedSignatures, SignatureMatch, narrow_signatures
+from fullgraph.operators.signature_text import signature_label
+from fullgraph.operators.signatures import CallForm, call_around, call_forms
 from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph_engine.protocol import Position
 from fullgraph_engine.protocol.operators import Signature
@@ -30,13 +30,13 @@ def handle(context: ServerContext, params: types.SignatureHelpParams) -> dict[st
     document = unit.document
     offset = document.offset_at(params.position.line, params.position.character)
     call = call_around(document.text, offset, index, unit.seen())
-    if call is None or not (found := forms(call.subject)):
+    if call is None or not (found := call_forms(call.subject)):
         return None
-    narrowed = narrow(
+    narrowed = narrow_signatures(
         [form.signature for form in found],
         call.arguments,
         call.active,
-        Constants(document.text, index, call.open),
+        ConstantKinds(document.text, index, call.open),
     )
     client = context.client
     signatures = [
@@ -54,7 +54,7 @@ def handle(context: ServerContext, params: types.SignatureHelpParams) -> dict[st
 
 
 def _active_signature(
-    narrowed: Narrowed,
+    narrowed: NarrowedSignatures,
     signatures: list[dict[str, Any]],
     context: types.SignatureHelpContext | None,
 ) -> int:
@@ -75,9 +75,9 @@ def _active_signature(
 
 
 def _signature_information(
-    client: ClientCapabilities, form: Form, match: Match, call: ActiveCall
+    client: ClientCapabilities, form: CallForm, match: SignatureMatch, call: ActiveCall
 ) -> dict[str, Any]:
-    text, spans = label(form.signature, form.name)
+    text, spans = signature_label(form.signature, form.name)
     if form.source and not form.signature.parameters:
         text = f"{form.name}{form.source}"
     information: dict[str, Any] = {
@@ -111,7 +111,7 @@ def _count_units(text: str, encoding: Encoding) -> int:
     return TextPositions(text).character(end, encoding)[1]
 
 
-def _signature_notes(form: Form, call: ActiveCall) -> str:
+def _signature_notes(form: CallForm, call: ActiveCall) -> str:
     signature = form.signature
     if signature.deprecated:
         instead = f" Write `{signature.instead}`." if signature.instead else ""
@@ -122,7 +122,9 @@ def _signature_notes(form: Form, call: ActiveCall) -> str:
     return f"`{form.source}`" if call.subject.operator is not None else ""
 
 
-def _active_parameter(client: ClientCapabilities, signature: Signature, match: Match) -> int | None:
+def _active_parameter(
+    client: ClientCapabilities, signature: Signature, match: SignatureMatch
+) -> int | None:
     """Return the active parameter; without one, an index past the end for clients that reject
     null."""
     if match.active is not None or client.signature_no_active_parameter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fullgraph.domain.phrases import listing
-from fullgraph.operators.schema import Argument, Result, Schema
+from fullgraph.operators.schema import Schema, SchemaArgument, SchemaResult
 
 
 def describe_aliasing(schema: Schema, *, composite: bool) -> str:
@@ -18,7 +18,7 @@ def describe_aliasing(schema: Schema, *, composite: bool) -> str:
 
 
 def _alias_clauses(schema: Schema, composite: bool) -> Iterator[str]:
-    written = [argument for argument in schema.arguments if argument.written]
+    written = [argument for argument in schema.arguments if argument.is_written]
     returned = [
         argument
         for argument in written
@@ -40,16 +40,16 @@ def _alias_clauses(schema: Schema, composite: bool) -> Iterator[str]:
 def _view_clauses(schema: Schema, composite: bool) -> Iterator[str]:
     for place, result in enumerate(schema.results):
         alias = result.alias
-        if alias is None or alias.write:
+        if alias is None or alias.is_write:
             continue
         name = _result_words(schema, place)
-        if "*" in alias.before:
+        if "*" in alias.before_set:
             yield f"{name} may share memory with any of the arguments"
             continue
-        bases = [a for a in schema.arguments if a.alias is not None and not a.written]
-        bases = [a for a in bases if a.alias and set(a.alias.before) & set(alias.before)]
+        bases = [a for a in schema.arguments if a.alias is not None and not a.is_written]
+        bases = [a for a in bases if a.alias and set(a.alias.before_set) & set(alias.before_set)]
         if bases:
-            subject = f"each tensor of {name}" if alias.elements else name
+            subject = f"each tensor of {name}" if alias.of_elements else name
             base_words = _argument_words(bases)
             view = (
                 f"may be {base_words} or a view of it"
@@ -59,19 +59,19 @@ def _view_clauses(schema: Schema, composite: bool) -> Iterator[str]:
             yield f"{subject} {view}"
 
 
-def _returns_argument(result: Result, argument: Argument) -> bool:
+def _returns_argument(result: SchemaResult, argument: SchemaArgument) -> bool:
     alias, own = result.alias, argument.alias
-    return alias is not None and own is not None and alias.write and own.shares(alias)
+    return alias is not None and own is not None and alias.is_write and own.may_share_memory(alias)
 
 
-def _argument_words(arguments: list[Argument]) -> str:
+def _argument_words(arguments: list[SchemaArgument]) -> str:
     return listing(
         f"the tensors in `{argument.name}`" if "[" in argument.type else f"`{argument.name}`"
         for argument in arguments
     )
 
 
-def _verb_for(arguments: list[Argument]) -> str:
+def _verb_for(arguments: list[SchemaArgument]) -> str:
     single = len(arguments) == 1 and "[" not in arguments[0].type
     return "is" if single else "are"
 

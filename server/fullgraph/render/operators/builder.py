@@ -8,7 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from fullgraph.domain.phrases import amount, listing
 from fullgraph.operators.index import OperatorIndex
-from fullgraph.operators.signature_text import annotation, label, parameter_text, returns_text
+from fullgraph.operators.signature_text import (
+    parameter_annotation,
+    parameter_text,
+    returns_text,
+    signature_label,
+)
 from fullgraph.operators.subject import Subject
 from fullgraph.render.operators import sections
 from fullgraph.render.operators.facts import facts_of, is_out
@@ -117,8 +122,8 @@ def _namesake_overloads(index: OperatorIndex, name: Name) -> Iterator[CalledOver
 
 def _signature_text(signature: Signature, display_name: str) -> str:
     if not signature.structure:
-        return label(signature, display_name)[0]
-    text, _ = label(dataclasses.replace(signature, returns=()), display_name)
+        return signature_label(signature, display_name)[0]
+    text, _ = signature_label(dataclasses.replace(signature, returns=()), display_name)
     fields = ", ".join(field.name for field in signature.returns)
     return f"{text} -> {signature.structure}({fields})"
 
@@ -146,7 +151,9 @@ def _deprecated_section(signatures: Iterable[Signature], display_name: str) -> P
 
 def _without_types(signature: Signature, display_name: str) -> str:
     bare = tuple(dataclasses.replace(p, type="", choices=()) for p in signature.parameters)
-    return label(dataclasses.replace(signature, parameters=bare, returns=()), display_name)[0]
+    return signature_label(
+        dataclasses.replace(signature, parameters=bare, returns=()), display_name
+    )[0]
 
 
 def _display_path(path: str) -> str:
@@ -277,7 +284,7 @@ def _parameter_rules(parameter: Parameter) -> Iterator[str]:
         yield f"A single number stands for a list of {parameter.size} of it."
     if parameter.choices:
         yield f"One of {listing(f'`{choice}`' for choice in parameter.choices)}."
-    elif not annotation(parameter):
+    elif not parameter_annotation(parameter):
         yield "Its type is not known."
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fullgraph.operators.signature_text import label
+from fullgraph.operators.signature_text import signature_label
 from fullgraph.render.operators.aliasing import describe_aliasing
 from fullgraph.render.operators.facts import schema_of
 from fullgraph.render.operators.page import CalledOverload, OperatorPage
@@ -38,7 +38,7 @@ def page_json(page: OperatorPage) -> dict[str, Any]:
 
 def _signature_json(signature: Signature, path: str) -> dict[str, Any]:
     return {
-        "text": label(signature, path)[0],
+        "text": signature_label(signature, path)[0],
         "parameters": [_parameter_json(parameter) for parameter in signature.parameters],
         "returns": [{"name": r.name or None, "type": r.type} for r in signature.returns],
         "structure": signature.structure or None,

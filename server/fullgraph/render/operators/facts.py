@@ -40,7 +40,7 @@ def schema_of(overload: Overload) -> Schema | None:
 def is_out(overload: Overload) -> bool:
     """Whether an overload writes its results to an ``out`` argument."""
     schema = schema_of(overload)
-    return schema is not None and any(a.written and a.keyword_only for a in schema.arguments)
+    return schema is not None and any(a.is_written and a.keyword_only for a in schema.arguments)
 
 
 def group_overloads(
@@ -106,9 +106,9 @@ def _memory_facts(overload: Overload) -> Iterator[OperatorFact]:
     schema = schema_of(overload)
     if schema is None:
         return
-    written = [f"`{argument.name}`" for argument in schema.arguments if argument.written]
+    written = [f"`{argument.name}`" for argument in schema.arguments if argument.is_written]
     if written:
         yield OperatorFact(f"writes to {listing(written)}")
-    if any(result.alias is not None and not result.alias.write for result in schema.results):
+    if any(result.alias is not None and not result.alias.is_write for result in schema.results):
         implicit = "CompositeImplicitAutograd" in overload.kernels
         yield OperatorFact("may give a view" if implicit else "gives a view")

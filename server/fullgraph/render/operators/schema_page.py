@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from fullgraph.operators.index import OperatorIndex
-from fullgraph.operators.schema import Argument, Schema, SchemaError, parse_schema
+from fullgraph.operators.schema import Schema, SchemaArgument, SchemaError, parse_schema
 from fullgraph.operators.schema_string import SchemaString
 from fullgraph.operators.subject import Subject
 from fullgraph.render.operators.aliasing import describe_aliasing
@@ -84,11 +84,11 @@ def _arguments_section(schema: Schema) -> PageSection:
     )
 
 
-def _argument_item(argument: Argument) -> str:
+def _argument_item(argument: SchemaArgument) -> str:
     return f"`{argument.name}`: {', '.join(_argument_words(argument))}"
 
 
-def _argument_words(argument: Argument) -> Iterator[str]:
+def _argument_words(argument: SchemaArgument) -> Iterator[str]:
     yield f"`{argument.type}`"
     if argument.type.endswith("?"):
         yield "may be `None`"
@@ -96,5 +96,5 @@ def _argument_words(argument: Argument) -> Iterator[str]:
         yield f"`{argument.default}` if not given"
     if argument.keyword_only:
         yield "by keyword only"
-    if argument.written:
+    if argument.is_written:
         yield "written to"
