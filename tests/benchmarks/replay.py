@@ -65,7 +65,7 @@ def examine(path: str, every: bool) -> dict[str, Any]:
         torch._dynamo.reset()
         with tracing.tensor_mode(True):
             call = probe.build(module.__dict__)
-            with shapes.record() as tapes:
+            with shapes.record_tapes() as tapes:
                 recording = tracing.trace(
                     call.function, call.args, call.kwargs, dynamic=wanted(call, every)
                 )
@@ -86,17 +86,17 @@ def check(tape: Any, count: Counter[str], failures: list[str], texts: list[str])
             failures.append(f"not equal to the live state: {'; '.join(map(str, different))}")
         ends = range(1, len(tape.events))
         for end in random.Random(0).sample(ends, min(PREFIXES, len(ends))):
-            shapes.replay(tape, end)
+            shapes.replay_tape(tape, end)
             count["prefixes"] += 1
         shapes.guards_at(tape)
-        shapes.timeline(tape)
-        again = archive.read(archive.write(tape))
+        shapes.build_timeline(tape)
+        again = archive.read_tape(archive.write_tape(tape))
         if again.note:
             count["not written"] += 1
             failures.append(again.note)
         else:
             count["written"] += 1
-            different = comparison.differences(tape.live, shapes.replay(again))
+            different = comparison.find_differences(tape.live, shapes.replay_tape(again))
             if different:
                 failures.append(f"read back: {'; '.join(map(str, different))}")
         for found in explanation.explain_all(tape):
@@ -152,7 +152,7 @@ def cost(paths: list[str], repetitions: int) -> None:
                     call = probe.build(module.__dict__)
                     started = time.process_time()
                     if on:
-                        with shapes.record():
+                        with shapes.record_tapes():
                             tracing.trace(
                                 call.function, call.args, call.kwargs, dynamic=wanted(call, False)
                             )

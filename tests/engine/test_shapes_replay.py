@@ -39,7 +39,7 @@ class Net(torch.nn.Module):
 def record_net(**options: Any) -> tuple[shapes.Tape, tracing.Recording]:
     x, y = torch.randn(4, 16), torch.randn(4, 16)
     dynamic = [(tensor, dim) for tensor in (x, y) for dim in (0, 1)]
-    with tracing.tensor_mode(False), shapes.record(**options) as tapes:
+    with tracing.tensor_mode(False), shapes.record_tapes(**options) as tapes:
         recording = tracing.trace(Net(), (x, y), {}, dynamic=dynamic)
     (tape,) = tapes
     return tape, recording
@@ -61,12 +61,12 @@ def without(tape: shapes.Tape, index: int) -> shapes.Tape:
 
 
 def event_of(tape: shapes.Tape, words: str) -> int:
-    (found,) = [e.index for e in shapes.timeline(tape).events if e.words.startswith(words)]
+    (found,) = [e.index for e in shapes.build_timeline(tape).events if e.words.startswith(words)]
     return found
 
 
 def symbol_of(tape: shapes.Tape, source: str) -> str:
-    env = shapes.replay(tape)
+    env = shapes.replay_tape(tape)
     return str(env.source_to_var[source])
 
 
@@ -93,40 +93,40 @@ def test_looking_at_a_size_does_not_change_what_it_is_about(tape: shapes.Tape) -
     assert a.node.expr == 10
     assert env.replacements != before, "then the test above shows nothing"
 
-    shapes.timeline(tape)
-    archive.write(tape)
+    shapes.build_timeline(tape)
+    archive.write_tape(tape)
     explanation.explain_all(tape)
-    comparison.first_difference(tape, tape)
+    comparison.find_divergence(tape, tape)
     assert comparison.compare_with_live(tape) == ()
 
 
 def test_every_prefix_replays_and_grows_towards_the_end(tape: shapes.Tape) -> None:
-    guards = [len(shapes.replay(tape, end).guards) for end in range(1, len(tape.events) + 1)]
+    guards = [len(shapes.replay_tape(tape, end).guards) for end in range(1, len(tape.events) + 1)]
     assert guards == sorted(guards)
     assert guards[0] == 0
     assert guards[-1] == len(tape.live.guards) > 2  # type: ignore[union-attr]
 
 
 def test_a_prefix_leaves_no_guards_suppressed(tape: shapes.Tape) -> None:
-    enters = [n for n in range(len(tape.events)) if tape.method(n) == "_suppress_guards_enter"]
+    enters = [n for n in range(len(tape.events)) if tape.method_name(n) == "_suppress_guards_enter"]
     assert enters
-    shapes.replay(tape, enters[0] + 1)
+    shapes.replay_tape(tape, enters[0] + 1)
     assert not ShapeEnv._suppress_guards_tls()
     assert not getattr(symbolic_shapes.TLS, "suppress_guards_stack", [])
 
 
 def test_every_event_that_did_something_is_missed_and_named(tape: shapes.Tape) -> None:
-    events = shapes.timeline(tape).events
+    events = shapes.build_timeline(tape).events
     marked = [e for e in events[1:] if any(effect.kind != "symbol" for effect in e.effects)]
     assert len(marked) >= 3
     for event in marked:
         shorter = without(tape, event.index)
-        found = comparison.first_difference(tape, shorter)
+        found = comparison.find_divergence(tape, shorter)
         assert found is not None, event.words
         assert (found.index, found.kind) == (event.index, "dropped")
         assert found.method == event.method
         assert found.differences
-        added = comparison.first_difference(shorter, tape)
+        added = comparison.find_divergence(shorter, tape)
         assert added is not None
         assert (added.index, added.kind) == (event.index, "added")
 
@@ -136,7 +136,7 @@ def test_what_a_tape_lacks_of_the_live_state_is_found_without_another_tape(
 ) -> None:
     dropped = next(
         event.index
-        for event in shapes.timeline(tape).events
+        for event in shapes.build_timeline(tape).events
         if any(effect.kind == "guard" and "5" in effect.words for effect in event.effects)
     )
     found = comparison.find_missing(without(tape, dropped), tape.live)  # type: ignore[arg-type]
@@ -149,16 +149,15 @@ def test_what_a_tape_lacks_of_the_live_state_is_found_without_another_tape(
 
 
 def test_tapes_that_are_the_same_do_not_differ(tape: shapes.Tape) -> None:
-    assert comparison.first_difference(tape, archive.read(archive.write(tape))) is None
+    assert comparison.find_divergence(tape, archive.read_tape(archive.write_tape(tape))) is None
 
 
 def test_guards_at_a_point_are_those_known_by_then(tape: shapes.Tape) -> None:
     end = shapes.guards_at(tape)
     assert "x.shape[1] == 16" in {c.words for c in end.conditions}
     assert any("<= 5" in check for check in end.checks)
-    first = next(
-        e.index for e in shapes.timeline(tape).events if any(f.kind == "guard" for f in e.effects)
-    )
+    events = shapes.build_timeline(tape).events
+    first = next(e.index for e in events if any(f.kind == "guard" for f in e.effects))
     assert shapes.guards_at(tape, first).conditions == ()
     assert len(shapes.guards_at(tape, first + 1).conditions) == 1
 
@@ -166,18 +165,18 @@ def test_guards_at_a_point_are_those_known_by_then(tape: shapes.Tape) -> None:
 def test_a_replay_that_fails_says_where_and_why(tape: shapes.Tape) -> None:
     broken = without(tape, 1)  # nobody made the sizes of the first input
     with pytest.raises(shapes.ReplayError) as caught:
-        shapes.replay(broken)
+        shapes.replay_tape(broken)
     assert caught.value.index > 0
-    assert caught.value.method == broken.method(caught.value.index)
+    assert caught.value.method == broken.method_name(caught.value.index)
     assert str(caught.value).endswith(".")
     assert str(caught.value).startswith(f"Event {caught.value.index} (")
-    line = shapes.timeline(broken)
+    line = shapes.build_timeline(broken)
     assert f"Event {caught.value.index} (" in line.note
     assert len(line.events) == caught.value.index
 
 
 def test_a_timeline_is_plain_and_has_lines(tape: shapes.Tape) -> None:
-    events = shapes.timeline(tape).events
+    events = shapes.build_timeline(tape).events
     assert [event.index for event in events] == list(range(len(tape.events)))
     pinned = next(e for e in events if any("-> 16" in effect.words for effect in e.effects))
     assert pinned.words.startswith("evaluate_expr Eq(")
@@ -186,8 +185,8 @@ def test_a_timeline_is_plain_and_has_lines(tape: shapes.Tape) -> None:
     assert pinned.operator.name == "matmul"
     assert pinned.stack[-1].path == __file__
     assert ("16" in dict(pinned.hints).values()) and pinned.symbols
-    assert len(shapes.timeline(tape, limit=5).events) == 5
-    assert "Only the first 5 of" in shapes.timeline(tape, limit=5).note
+    assert len(shapes.build_timeline(tape, limit=5).events) == 5
+    assert "Only the first 5 of" in shapes.build_timeline(tape, limit=5).note
 
 
 def test_a_tape_that_is_too_long_is_cut_and_says_so() -> None:
@@ -196,7 +195,7 @@ def test_a_tape_that_is_too_long_is_cut_and_says_so() -> None:
     assert len(tape.events) == len(tape.places) == 10
     assert tape.note == "Only the first 10 events of this ShapeEnv were kept."
     assert comparison.compare_with_live(tape)
-    assert shapes.timeline(tape).note == tape.note
+    assert shapes.build_timeline(tape).note == tape.note
 
 
 def test_recording_changes_nothing_and_keeps_no_tensor() -> None:
@@ -211,7 +210,7 @@ def test_recording_changes_nothing_and_keeps_no_tensor() -> None:
         weakref.ref(model.w),
         weakref.ref(model),
     ]
-    with tracing.tensor_mode(False), shapes.record() as tapes:
+    with tracing.tensor_mode(False), shapes.record_tapes() as tapes:
         recording = tracing.trace(model, (x, y), {}, dynamic=[(x, 0), (y, 0), (x, 1), (y, 1)])
     del x, y, model
     torch._dynamo.reset()
@@ -250,12 +249,12 @@ def plain_trace() -> tracing.Recording:
 @pytest.mark.slow
 def test_a_tape_is_replayed_in_another_process(tape: shapes.Tape, tmp_path: Path) -> None:
     path = tmp_path / "tape.json"
-    path.write_text(archive.write(tape))
+    path.write_text(archive.write_tape(tape))
     code = (
         "import sys; from fullgraph_engine import shapes\n"
         "from fullgraph_engine.shapes import archive, explanation\n"
-        "tape = archive.read(open(sys.argv[1]).read())\n"
-        "print(*[event.words for event in shapes.timeline(tape).events], sep='\\n')\n"
+        "tape = archive.read_tape(open(sys.argv[1]).read())\n"
+        "print(*[event.words for event in shapes.build_timeline(tape).events], sep='\\n')\n"
         "print(*shapes.guards_at(tape).checks, sep='\\n')\n"
         "print(*[found.text for found in explanation.explain_all(tape)], sep='\\n')\n"
     )
@@ -269,16 +268,16 @@ def test_a_tape_is_replayed_in_another_process(tape: shapes.Tape, tmp_path: Path
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.rstrip().split("\n") == [
-        *[event.words for event in shapes.timeline(tape).events],
+        *[event.words for event in shapes.build_timeline(tape).events],
         *shapes.guards_at(tape).checks,
         *[found.text for found in explanation.explain_all(tape)],
     ]
 
 
 def test_what_is_read_back_is_in_the_same_state(tape: shapes.Tape) -> None:
-    again = archive.read(archive.write(tape))
+    again = archive.read_tape(archive.write_tape(tape))
     assert tape.live is not None
-    assert comparison.differences(tape.live, shapes.replay(again)) == ()
+    assert comparison.find_differences(tape.live, shapes.replay_tape(again)) == ()
     with pytest.raises(shapes.ReplayError, match="no live ShapeEnv"):
         comparison.compare_with_live(again)
 
@@ -290,26 +289,26 @@ def test_an_argument_that_cannot_be_written_ends_the_file_and_is_named(tape: sha
     last = tape.events[7]
     changed = type(last)(last.f, [*(last.args or []), Strange()], last.kwargs, name=last.name)
     events = [*tape.events[:7], changed, *tape.events[8:]]
-    written = archive.write(shapes.Tape(0, events, tape.places))
-    again = archive.read(written)
+    written = archive.write_tape(shapes.Tape(0, events, tape.places))
+    again = archive.read_tape(written)
     assert len(again.events) == 7
-    assert again.note.startswith(f"Event 7 ({tape.method(7)}) and those after it are not in the")
+    assert again.note.startswith(f"Event 7 ({tape.method_name(7)}) and those after it are not in")
     assert "Strange" in again.note
-    assert shapes.timeline(again).note == again.note
+    assert shapes.build_timeline(again).note == again.note
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 0}'])
 def test_a_file_that_is_no_tape_is_refused_in_one_sentence(text: str) -> None:
     with pytest.raises(archive.ArchiveError) as caught:
-        archive.read(text)
+        archive.read_tape(text)
     assert str(caught.value).endswith(".")
 
 
 def test_an_event_that_this_torch_does_not_have_is_named(tape: shapes.Tape) -> None:
-    raw = json.loads(archive.write(tape))
+    raw = json.loads(archive.write_tape(tape))
     raw["events"][3]["f"] = "a_method_of_tomorrow"
     with pytest.raises(archive.ArchiveError, match=r"Event 3 .*a_method_of_tomorrow"):
-        archive.read(json.dumps(raw))
+        archive.read_tape(json.dumps(raw))
 
 
 # -- sizes that only the data know ------------------------------------------------------------
@@ -331,7 +330,7 @@ def test_an_unbacked_size_has_its_line_its_checks_and_what_would_settle_it(
         torch._dynamo.config.patch(capture_scalar_outputs=True),
         caplog.at_level(logging.ERROR, "torch.fx.experimental.recording"),
         tracing.tensor_mode(False),
-        shapes.record() as tapes,
+        shapes.record_tapes() as tapes,
     ):
         recording = tracing.trace(takes_some, (x,), {})
     assert recording.breaks
@@ -342,8 +341,8 @@ def test_an_unbacked_size_has_its_line_its_checks_and_what_would_settle_it(
         (found,) = [n for n, text in enumerate(lines) if text.endswith(words)]
         return found
 
-    tape = next(tape for tape in tapes if shapes.data_dependent(tape))
-    (size,) = shapes.unbacked(tape)
+    tape = next(tape for tape in tapes if shapes.find_data_dependent(tape))
+    (size,) = shapes.find_unbacked(tape)
     assert size.name == "n"
     assert size.frame is not None
     assert size.frame.line == line("# made")
@@ -351,10 +350,10 @@ def test_an_unbacked_size_has_its_line_its_checks_and_what_would_settle_it(
     assert checked.words == "n >= 3"
     assert checked.frame is not None
     assert checked.frame.line == line("# checked")
-    question = shapes.data_dependent(tape)[0]
+    question = shapes.find_data_dependent(tape)[0]
     assert question.frame is not None
     assert question.frame.line == line("# asked")
-    assert question.settles == ("torch._check(n == 7)", "torch._check(n != 7)")
+    assert question.torch_checks == ("torch._check(n == 7)", "torch._check(n != 7)")
     assert question.text.startswith("Whether `n == 7` holds is asked at line")
     assert "`n` comes from" in question.text
 
@@ -370,11 +369,11 @@ def test_a_size_that_an_operator_gives_is_called_after_its_result() -> None:
     with (
         torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True),
         tracing.tensor_mode(False),
-        shapes.record() as tapes,
+        shapes.record_tapes() as tapes,
     ):
         tracing.trace(keeps_positive, (torch.randn(7),), {})
-    tape = next(tape for tape in tapes if shapes.data_dependent(tape))
-    (question,) = shapes.data_dependent(tape)
+    tape = next(tape for tape in tapes if shapes.find_data_dependent(tape))
+    (question,) = shapes.find_data_dependent(tape)
     assert question.words == "y.shape[0] > 3"
     columns = sys.version_info >= (3, 11)
     assert question.symbols[0].code == ("x[x > 0]" if columns else "y = x[x > 0]")

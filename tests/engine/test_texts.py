@@ -27,21 +27,21 @@ class Odd:
 
 
 def test_what_an_exception_says_is_cut_and_never_raises() -> None:
-    assert texts.message(ValueError("short")) == "short"
-    assert texts.message(None) == ""
-    assert texts.message(Silent()) == ""
-    long = texts.message(ValueError("m" * 30_000_000))
+    assert texts.error_message(ValueError("short")) == "short"
+    assert texts.error_message(None) == ""
+    assert texts.error_message(Silent()) == ""
+    long = texts.error_message(ValueError("m" * 30_000_000))
     assert long.startswith("mmm") and long.endswith("(29,998,000 more characters)")
 
 
 def test_an_exception_is_described_as_python_does() -> None:
-    assert texts.described(ValueError("no")) == "ValueError: no"
-    assert texts.described(Silent()) == "Silent"
+    assert texts.type_and_message(ValueError("no")) == "ValueError: no"
+    assert texts.type_and_message(Silent()) == "Silent"
 
 
 def test_a_value_is_shown_by_its_type_where_its_repr_raises() -> None:
-    assert texts.shown([1]) == "[1]"
-    assert texts.shown(Odd()) == "<Odd>"
+    assert texts.safe_repr([1]) == "[1]"
+    assert texts.safe_repr(Odd()) == "<Odd>"
 
 
 def finding(**fields: object) -> FindingFound:

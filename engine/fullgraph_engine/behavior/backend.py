@@ -1,4 +1,4 @@
-"""Whether Inductor compiles a changed target, and to what gives the same results."""
+"""Check that Inductor compiles a changed target, and that compiled code gives the same results."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from .cases import Case, Plan, Prepared, is_floating
 from .comparing import bound, equal_numbers, first_difference, special_alike
 from .observing import Alter, Calls, Double, environment, prepared, shaken, widened
 
-MOST = 3
-"""Cases that are compiled for."""
+MAX_CASES = 3
+"""Maximum number of cases that the compiled target is called on."""
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """What came of it; ``reason`` is a sentence, empty for "same"."""
+    """Outcome of the check; ``reason`` is a sentence, empty for the outcome "same"."""
 
     outcome: BehaviorOutcome = "same"
     reason: str = ""
@@ -41,19 +41,22 @@ def _no_trials(*_: Any) -> NoReturn:
 
 
 class _Refused(Exception):
-    """What the compiled target does otherwise."""
+    """Raised with a description of the first difference that the compiled target shows."""
 
 
 def check(
     tracee: Tracee, order: Observe, probe: int, let_start: Callable[[frozenset[str]], bool]
 ) -> Compiled:
-    """Compile the target and call it on the first cases, in a process that ends with it."""
+    """Compile the target and compare its calls with eager calls, on the first cases of a probe.
+
+    The process must end afterwards. ``let_start`` permits the programs that Inductor starts.
+    """
     packed = order.cases[probe] if probe < len(order.cases) else ""
-    cases = Plan.unpacked(packed).cases[:MOST]
+    cases = Plan.unpacked(packed).cases[:MAX_CASES]
     refused = prepare_inductor(let_start)
     if refused:
         return Compiled("unverified", refused)
-    # Random numbers are the same only if torch itself draws them.
+    # Random numbers agree only if torch itself draws them.
     backends.inductor_config().fallback_random = True
     install()
     dynamo.reset()
@@ -66,7 +69,7 @@ def check(
 
 
 def prepare_inductor(let_start: Callable[[frozenset[str]], bool]) -> str:
-    """Make this process one that compiles with Inductor; why that is not possible, if so."""
+    """Prepare this process to compile with Inductor; return why that is not possible, or ""."""
     scratch = os.path.join(tempfile.gettempdir(), "compiled")  # noqa: PTH118
     os.makedirs(scratch, exist_ok=True)  # noqa: PTH103
     around = Surroundings(_no_trials, lambda _: None, scratch, let_start)
@@ -84,7 +87,7 @@ def _check(tracee: Tracee, cases: tuple[Case, ...]) -> None:
         _, right = _results(fast.call(), case, lambda _, args, kwargs: compiled(*args, **kwargs))
         beginning = f"With {words}, Inductor's code for the changed code"
         if isinstance(right, Exception):
-            raise _Refused(f"{beginning} raises {texts.described(right)}.")
+            raise _Refused(f"{beginning} raises {texts.type_and_message(right)}.")
         if len(left) != len(right):
             raise _Refused(f"{beginning} gives {len(right)} tensors in place of {len(left)}.")
         for number, (one, two) in enumerate(zip(left, right, strict=True)):
@@ -104,8 +107,11 @@ def _in_double(tracee: Tracee, case: Case, alter: Alter) -> list[Any]:
 def _results(
     call: Call, case: Case, made: Callable[..., Any], alter: Alter = None
 ) -> tuple[str, list[Any] | Exception]:
-    """The inputs in words; the tensors that a call returns, its inputs afterwards and gradients, or
-    what it raises."""
+    """Call a case, in eager mode or compiled by ``run``.
+
+    Returns the inputs in words, and the tensors of the call: results, inputs afterwards and
+    gradients. If the call raises, its exception takes the place of the tensors.
+    """
     given = prepared(call, case, alter)
     rng.begin_again(case.seed)
     double = Double() if alter is not None else contextlib.nullcontext()
@@ -129,9 +135,13 @@ def _gradients(given: Prepared, leaves: list[Any]) -> list[Any]:
 
 
 def _difference(left: Any, right: Any, exact: list[Any], near: list[Any]) -> str:
-    """In words; empty if there is none."""
+    """Describe the difference between two values; empty if they agree within rounding."""
     if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
-        return "" if type(left) is type(right) else f"{texts.shown(right)}, not {texts.shown(left)}"
+        return (
+            ""
+            if type(left) is type(right)
+            else f"{texts.safe_repr(right)}, not {texts.safe_repr(left)}"
+        )
     left, right = left.detach(), right.detach()
     if (left.dtype, left.shape) != (right.dtype, right.shape):
         return f"{right.dtype} {tuple(right.shape)}, not {left.dtype} {tuple(left.shape)}"

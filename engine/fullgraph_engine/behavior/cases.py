@@ -1,7 +1,7 @@
-"""One call to compare two texts on: how it differs from the call of the probe.
+"""Cases: single calls on which two texts are compared.
 
-A case is data. Both texts build the call of the probe by themselves, with the same random numbers,
-and then change it in the same way.
+A case describes how its call differs from the call of the probe. It is plain data: both texts build
+the call of the probe themselves, with the same random numbers, and then apply the same changes.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ..tracing.variations import Inputs, can_be_resized, resized
 from .iterables import made_anew
 
 NUMBER_SEED = 7919
-"""Apart from the seed that targets are built with."""
+"""Factor for the seeds of inputs, so that they differ from the seed that targets are built with."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """Another value of one leaf of the arguments.
+    """A different value for one leaf of the arguments.
 
-    ``sizes`` are pairs of a dimension and its size. ``number`` is that of the fill "constant".
-    ``other`` is a value in notation, for what is no tensor. ``same_as`` is a leaf whose tensor is
-    passed here as well.
+    ``sizes`` are pairs of a dimension and its new size. ``number`` belongs to the fill "constant".
+    ``other`` is a value in probe notation, for leaves that are not tensors. ``same_as`` is the
+    index of another leaf whose tensor is passed here too.
     """
 
     leaf: int
@@ -43,11 +43,13 @@ class Change:
 
 @dataclass(frozen=True)
 class Case:
-    """``training`` is the mode of the module, None to leave it; ``parameters`` are what its
-    floating-point parameters get. ``dtype`` is of all floating-point inputs and the module.
+    """One call to compare, as the differences from the call of the probe.
 
-    ``grad``: floating-point inputs require gradients. ``strided``: tensors with two dimensions and
-    more are not contiguous. ``recording``: gradients are recorded, as they are by default.
+    ``training`` is the mode of the module, None to keep it. ``parameters`` says how its
+    floating-point parameters are filled. ``dtype`` applies to all floating-point inputs and the
+    module. ``grad``: floating-point inputs require gradients. ``strided``: tensors of two and more
+    dimensions are not contiguous. ``recording``: autograd records the call; False runs it inside
+    ``torch.no_grad()``.
     """
 
     seed: int = 0
@@ -62,18 +64,21 @@ class Case:
 
     @property
     def fills(self) -> set[Fill]:
-        """What its inputs are filled with."""
+        """Fills of all inputs of the case."""
         return {self.fill, *(change.fill for change in self.changes)}
 
     @property
     def is_finite(self) -> bool:
-        """Whether no input is made NaN or infinite. Gradients are compared only then: a side that
-        is not taken has NaN where an input has, as has every function that is not linear."""
+        """Whether no input contains NaN or infinity.
+
+        Gradients are compared only then: a branch of ``torch.where`` that is not selected passes
+        NaN from the input to the gradient, and so does every nonlinear function.
+        """
         return not self.fills & {"nan", "infinite"}
 
     @property
     def conditions(self) -> str:
-        """What is special about it besides values, for people."""
+        """Special conditions of the case besides its values, for people to read."""
         words = [
             f"dtype {self.dtype}" if self.dtype else "",
             "inputs require gradients" if self.grad else "",
@@ -87,8 +92,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Plan:
-    """What all runs do alike. ``shared``: the target is made only once, and goes on from case to
-    case as the calls leave it. ``twice``: each case is called a second time."""
+    """The cases of a probe, and how every run executes them.
+
+    ``shared``: the target is built only once, and each call continues from the state that the
+    previous one left. ``twice``: each case is called a second time.
+    """
 
     cases: tuple[Case, ...] = ()
     shared: bool = False
@@ -96,7 +104,7 @@ class Plan:
 
     @classmethod
     def unpacked(cls, text: str) -> Plan:
-        """What was packed; one without cases if it is not of this form."""
+        """Unpack a plan; an invalid text gives a plan without cases."""
         try:
             plan: Plan = unpacked(cls, text)
         except ValueError:
@@ -106,8 +114,11 @@ class Plan:
 
 @dataclass
 class Prepared:
-    """The call of a case. ``arguments`` are its arguments by the names of the parameters, and
-    ``differentiated`` the tensors that gradients are wanted of, by theirs."""
+    """The call of a case.
+
+    ``arguments`` maps parameter names to arguments; ``differentiated`` maps names of inputs to the
+    tensors whose gradients are compared.
+    """
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -115,11 +126,11 @@ class Prepared:
     arguments: dict[str, Any]
     differentiated: dict[str, torch.Tensor]
     words: str
-    """The inputs in notation, with their names."""
+    """Names and values of the inputs, in probe notation."""
 
 
 def is_floating(value: Any) -> bool:
-    """Whether it is a tensor that can have gradients and other values."""
+    """Whether a value is a tensor that can have gradients and other values."""
     return (
         isinstance(value, torch.Tensor)
         and can_be_resized(value)
@@ -130,11 +141,12 @@ def is_floating(value: Any) -> bool:
 def prepare(
     call: Call, case: Case, alter: Callable[[torch.Tensor], torch.Tensor] | None
 ) -> Prepared:
-    """Make the arguments of a case, fresh ones each time. ``alter`` is applied to floating-point
-    tensors at last.
+    """Build the arguments of a case, new ones each time.
+
+    ``alter`` is applied last, to floating-point tensors.
 
     Raises:
-        ProbeError, ValueError, RuntimeError: the case does not fit this call.
+        ProbeError, ValueError, RuntimeError: The case does not fit this call.
     """
     inputs = Inputs(call.function, call.args, call.kwargs)
     values: dict[int, Any] = {}
@@ -167,7 +179,7 @@ def prepare(
         if wants and is_floating(made):
             leaf_tensor = made.requires_grad_(True)
             differentiated[leaf.name] = leaf_tensor
-            # No leaf, so that it may be written to.
+            # Not a leaf of autograd, so that the code may write to it.
             made = leaf_tensor.clone() if case.grad else leaf_tensor
         values[number] = done[key] = made
     for change in case.changes:
@@ -198,7 +210,7 @@ def _arguments(
 
 
 def _with(inputs: Inputs, values: dict[int, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with these values themselves, where the leaves of others are copied."""
+    """Replace leaves of the arguments by these values; copy the other leaves."""
     stand_ins = {
         number: _StandIn(value) if isinstance(value, torch.Tensor) else value
         for number, value in values.items()
@@ -208,7 +220,7 @@ def _with(inputs: Inputs, values: dict[int, Any]) -> tuple[tuple[Any, ...], dict
 
 
 class _StandIn:
-    """For a tensor that is not to be copied."""
+    """A wrapper that keeps a tensor from being copied."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor
@@ -225,7 +237,7 @@ def _seeded(seed: int, leaf: int) -> torch.Generator:
 
 
 def _filled(value: torch.Tensor, change: Change, generator: torch.Generator) -> torch.Tensor:
-    """A tensor like a leaf with the sizes and values of its change."""
+    """Create a tensor like a leaf, with the sizes and values that a change asks for."""
     sizes = dict(change.sizes)
     shape = tuple(sizes.get(dim, size) for dim, size in enumerate(value.shape))
     if change.fill == "given":
@@ -299,7 +311,7 @@ def _integers(
 def set_module(
     module: torch.nn.Module, case: Case, alter: Callable[[torch.Tensor], torch.Tensor] | None
 ) -> None:
-    """Give a module the mode, the dtype and the parameters of a case."""
+    """Apply the mode, the dtype and the parameters of a case to a module."""
     if case.training is not None:
         module.train(case.training)
     if case.dtype:

@@ -1,7 +1,7 @@
-"""A clock that shows the same times in every run, a little later each time it is asked.
+"""A fake clock that shows the same times in every run, and advances at each reading.
 
-Code that prints or keeps a time could not be compared otherwise. What asks less often sees other
-times, so that it does not pass for the same.
+Without it, code that prints or stores a time could not be compared. Code that reads the clock less
+often sees different times, so that the change is noticed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 _TICK = 2**-10
-"""Seconds between two questions: a power of two, so that differences are exact."""
+"""Seconds between two readings: a power of two, so that differences are exact."""
 _SECONDS = {
     "time": 1_700_000_000.0,
     "perf_counter": 1_000.0,
@@ -21,12 +21,12 @@ _SECONDS = {
     "process_time": 10.0,
     "thread_time": 20.0,
 }
-"""What each clock of ``time`` shows at first."""
+"""First reading of each clock in ``time``, in seconds."""
 
 
 @contextlib.contextmanager
 def steady(namespace: dict[str, Any]) -> Iterator[None]:
-    """Have ``time`` show such times, and what a file has imported from it."""
+    """Replace the clocks in ``time``, ``timeit`` and a namespace inside the block."""
     asked = 0
 
     def clock(start: float) -> Callable[[], float]:
@@ -52,7 +52,7 @@ def steady(namespace: dict[str, Any]) -> Iterator[None]:
 
 
 def _put(names: dict[str, Any], stand_ins: Mapping[int, Any]) -> dict[str, Any]:
-    """Put them in the place of what has these identities; what was there."""
+    """Replace the values that have these ids; return the replaced names with their old values."""
     before = {name: value for name, value in names.items() if id(value) in stand_ins}
     names.update({name: stand_ins[id(value)] for name, value in before.items()})
     return before

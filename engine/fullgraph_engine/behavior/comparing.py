@@ -1,8 +1,8 @@
-"""Whether what was observed of two texts is the same.
+"""Decide whether the observations of an original and a changed text agree.
 
-Everything has to be equal bit by bit but for numbers in floating point. Where these are not, both
-texts are compared with a run of the original in double precision: those of the changed one may be
-off by three times as much as those of the original, or by what becomes of the inputs' last bits.
+Everything must be equal bit by bit, except for floating-point numbers. Where those differ, both
+texts are compared with a double-precision run of the original. The changed text may deviate from it
+three times as much as the original, or as much as a change in the last bits of the inputs causes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,17 @@ from .facts import NOTHING, REQUIRES, Data, Fact
 from .files import Observed, SeenCall, SeenCase
 from .observing import SHAKE
 
-_TIMES = 3
+_TOLERANCE_FACTOR = 3
+"""Ratio of the allowed deviation to the original's own deviation from double precision."""
 _LAST_BITS = 8
-"""So many times the relative error of a dtype may a result be off in any case."""
+"""Relative deviation that is always allowed, in units of the dtype's epsilon."""
 _RANDOM_BITS = 64
-"""The same where double precision draws other random numbers."""
-_LIST = 4
+"""Relative deviation allowed for random results, in units of the dtype's epsilon.
+
+Double precision draws different random numbers, so it gives no reference for them.
+"""
+_MAX_LISTED = 4
+"""Maximum number of lines or notes listed in a message."""
 
 
 @dataclass
@@ -37,11 +42,11 @@ class _Difference:
 
 @dataclass
 class _Judged:
-    """What came of one case. ``words`` say of the first difference what the two texts do."""
+    """The result of one case; the first of ``differences`` becomes the reason in the report."""
 
     differences: list[_Difference] = field(default_factory=list)
     doubtful: str = ""
-    """Why it says nothing."""
+    """Reason why the case proves nothing; empty if it does."""
     exact: bool = True
     needs_again: bool = False
     needs_double: bool = False
@@ -50,10 +55,11 @@ class _Judged:
 
 @dataclass(frozen=True)
 class Probed:
-    """What was observed with one probe, of the original and of the changed text.
+    """The observations of both texts with one probe.
 
-    ``again``: of the original a second time, where the two differ. ``exact`` and ``near`` are of it
-    in double precision.
+    ``again`` is a second run of the original, made only where the texts differ. ``exact`` and
+    ``near`` are double-precision runs of the original, with the inputs and with slightly changed
+    inputs.
     """
 
     cases: tuple[Case, ...]
@@ -65,7 +71,7 @@ class Probed:
 
     @classmethod
     def read(cls, number: int, cases: tuple[Case, ...], original: Path, changed: Path) -> Probed:
-        """From the folders that the runs of both texts have left."""
+        """Read the observations from the folders that the runs of both texts wrote."""
         return cls(
             cases,
             Observed(original, f"behavior-{number}"),
@@ -76,7 +82,7 @@ class Probed:
         )
 
     def judged(self) -> dict[int, _Judged]:
-        """The cases that both texts have come to the end of, up to the first that one has not."""
+        """Compare the cases that both texts finished, up to the first that only one finished."""
         found: dict[int, _Judged] = {}
         for number in sorted(self.original.cases):
             one = _case(self, number) if number < len(self.cases) else None
@@ -86,7 +92,7 @@ class Probed:
         return found
 
     def lost(self, judged: Mapping[int, _Judged], ended: str) -> str:
-        """That the changed text did not come to the end of a case, and how it ended."""
+        """Describe the first case that only the original finished, and how the changed text ended."""
         for number in sorted(self.changed.begun):
             if (
                 number not in self.changed.cases
@@ -102,7 +108,7 @@ class Probed:
         return ""
 
     def reached(self, judged: Mapping[int, _Judged], *, changed: bool) -> Reached:
-        """Lines and sides that these cases reach."""
+        """Collect the lines and branch sides that these cases reach."""
         found = Reached()
         for number in judged:
             seen = (self.changed if changed else self.original).cases.get(number)
@@ -119,8 +125,12 @@ def compare_folders(
     cases: tuple[str, ...],
     ended: str,
 ) -> Judged:
-    """As :func:`compare`, of what runs have left in folders; of each pair the first is of the
-    original, and ``lines`` are those that the other text does not have."""
+    """Compare the observations in the folders of two runs, as :func:`compare_observations` does.
+
+    The first item of each pair belongs to the original. ``lines`` are the lines that the other text
+    does not have. ``cases`` are packed, one text per probe. ``ended`` says how the changed text's
+    process ended early.
+    """
     probes = [
         Probed.read(number, Plan.unpacked(one).cases, Path(folders[0]), Path(folders[1]))
         for number, one in enumerate(cases)
@@ -133,14 +143,16 @@ def _wanted(text: str, lines: tuple[int, ...]) -> Wanted:
     try:
         return wanted(text, "<text>", frozenset(lines))
     except (SyntaxError, ValueError, RecursionError):
-        return Wanted()  # nothing was observed of it
+        return Wanted()  # such a text was not observed
 
 
 def compare(
     probes: Sequence[Probed], of_original: Wanted, of_changed: Wanted, ended: str
 ) -> Judged:
-    """What follows from the observations with each probe. ``ended``: why the changed text did not
-    come to the end of a case, if there is one."""
+    """Compare the observations of all probes and decide on an outcome.
+
+    ``ended`` says why the changed text did not finish a case; empty if it finished all.
+    """
     pairs = [(one, one.judged()) for one in probes]
     of_cases = [
         (one.original.cases[number], one.cases[number], judged)
@@ -163,7 +175,7 @@ def compare(
         unreached=unreached,
         other_settings=of_original.has_other_settings(reached)
         or of_changed.has_other_settings(in_changed),
-        notes=tuple(dict.fromkeys(note for one in results for note in one.notes))[:_LIST],
+        notes=tuple(dict.fromkeys(note for one in results for note in one.notes))[:_MAX_LISTED],
     )
     for seen, _, judged in of_cases:
         if judged.differences:
@@ -210,8 +222,8 @@ def _nothing(probes: Sequence[Probed], ended: str) -> str:
 
 
 def _not_reached(lines: Sequence[int], where: str) -> str:
-    shown = ", ".join(str(line + 1) for line in lines[:_LIST])
-    more = f" and {len(lines) - _LIST} more" if len(lines) > _LIST else ""
+    shown = ", ".join(str(line + 1) for line in lines[:_MAX_LISTED])
+    more = f" and {len(lines) - _MAX_LISTED} more" if len(lines) > _MAX_LISTED else ""
     several = (
         f"Lines {shown}{more} of {where} were" if len(lines) > 1 else f"Line {shown} of {where} was"
     )
@@ -242,7 +254,7 @@ def _compared(case: Case, seen: SeenCase, judged: _Judged) -> ComparedCase:
 
 
 def _case(sides: Probed, number: int) -> _Judged | None:
-    """None where the changed text has not come to the end of it."""
+    """Compare one case; None if the changed text did not finish it."""
     original = sides.original.cases[number]
     changed, again = sides.changed.cases.get(number), sides.again.cases.get(number)
     judged = _Judged()
@@ -255,10 +267,10 @@ def _case(sides: Probed, number: int) -> _Judged | None:
     _given(original, changed, judged)
     if judged.doubtful or judged.differences:
         return judged
-    # What the changed code does bit by bit as well, the original does each time.
+    # The original needs a second run only if the changed text is not equal bit by bit.
     judged.needs_again = again is None and bool(_unsteady(original, changed))
     if judged.needs_again and sides.again.begun:
-        return None  # there was no time for it
+        return None  # the time did not suffice for it
     unsteady = _unsteady(original, again) if again is not None else ""
     if unsteady:
         judged.doubtful = (
@@ -274,7 +286,7 @@ def _case(sides: Probed, number: int) -> _Judged | None:
 
 
 def _given(original: SeenCase, changed: SeenCase, judged: _Judged) -> None:
-    """Whether both were given the same."""
+    """Check that both texts got the same inputs and initial state; add differences to ``judged``."""
     before = {fact.path: fact for fact in original.before}
     after = {fact.path: fact for fact in changed.before}
     for path, fact in before.items():
@@ -285,7 +297,7 @@ def _given(original: SeenCase, changed: SeenCase, judged: _Judged) -> None:
             judged.doubtful = "the changed code is given other inputs by its probe."
             return
         if not path.startswith(("self", "memory of self")):
-            continue  # a global that the changed text does not have; what changes is compared
+            continue  # a global that only the original has; changes of the state are compared later
         there = f"{other.words}" if other is not None else "not there"
         what = f"{path} is {fact.words} in the original and {there} in the changed code"
         if other is not None and other.words == fact.words:
@@ -307,8 +319,7 @@ def _equal(one: Fact, two: Fact) -> bool:
 
 
 def _unsteady(one: SeenCase, two: SeenCase) -> str:
-    """In what two runs of the same text have not come to the same, bit by bit; empty if they
-    have."""
+    """Return the path of the first fact in which two runs of one text differ; empty if none does."""
     pairs = [(one.before, two.before)]
     pairs += [(first.facts, second.facts) for first, second in zip(one.calls, two.calls)]  # noqa: B905
     for first, second in pairs:
@@ -321,7 +332,7 @@ def _unsteady(one: SeenCase, two: SeenCase) -> str:
 
 
 class _Calls:
-    """The same call of both texts."""
+    """Comparison of the same call in both texts."""
 
     def __init__(
         self, sides: Probed, number: int, call: int, random: bool, judged: _Judged
@@ -334,7 +345,7 @@ class _Calls:
         left = {(fact.aspect, fact.path): fact for fact in original.facts}
         right = {(fact.aspect, fact.path): fact for fact in changed.facts}
         if original.outcome != changed.outcome:
-            # What else differs follows from that.
+            # All other differences follow from the outcome.
             left, right = (
                 {key: one[key] for key in one if key[0] == "outcome"} for one in (left, right)
             )
@@ -361,7 +372,7 @@ class _Calls:
         return f"{fact.path} of a second call" if self._call else fact.path
 
     def _alike(self, fact: Fact, other: Fact) -> None:
-        """Facts with the same words."""
+        """Compare facts that have the same words."""
         if fact.layout != other.layout:
             note = f"{fact.path} has the strides {other.layout} in place of {fact.layout}"
             self._judged.notes.append(note)
@@ -373,11 +384,19 @@ class _Calls:
             return
         try:
             self._numbers(fact, fact.data, other.data)
-        except (RuntimeError, NotImplementedError, TypeError) as error:  # of a rare dtype
+        except (
+            RuntimeError,
+            NotImplementedError,
+            TypeError,
+        ) as error:  # the dtype lacks this operation
             self._judged.doubtful = f"{self._what(fact)} cannot be compared: {error}."
 
     def _both_raise(self, original: SeenCall, fact: Fact, other: Fact) -> bool:
-        """An error of an operator may have other words, one that the file raises may not."""
+        """Whether both texts raise the same type of exception in torch.
+
+        An error of an operator may have another message; an error that the user's file raises may
+        not.
+        """
         if fact.aspect != "outcome" or original.own:
             return False
         kinds = [one.words.partition(":")[0] for one in (fact, other)]
@@ -403,7 +422,10 @@ class _Calls:
         self._judged.differences.append(_Difference(fact.aspect, f"{words}."))
 
     def _zero_for_none(self, fact: Fact, other: Fact) -> bool:
-        """No gradient and one that is zero: an optimizer may tell them apart, the numbers not."""
+        """Whether one text has no gradient where the other has a zero one.
+
+        An optimizer may treat them differently, but the numbers are equal.
+        """
         if fact.aspect != "gradient" or (fact.data is None) == (other.data is None):
             return False
         if not self._zero(fact, self._sides.original) and not self._zero(
@@ -415,8 +437,10 @@ class _Calls:
         return True
 
     def _requires_more(self, fact: Fact, other: Fact) -> bool:
-        """What requires gradients where the original's does not: they are to be zero, which is
-        seen of results and of what is kept."""
+        """Whether a value requires gradients only in the changed text.
+
+        These gradients must be zero, which the gradients of results and state show.
+        """
         if fact.aspect not in ("result", "state") or other.words != f"{fact.words}{REQUIRES}":
             return False
         self._judged.exact = False
@@ -425,7 +449,7 @@ class _Calls:
         return True
 
     def _is_zero_gradient(self, fact: Fact) -> bool:
-        """A gradient that the original has not: it requires none there."""
+        """Whether a gradient that only the changed text has is zero or None."""
         return fact.aspect == "gradient" and (
             fact.words == NOTHING or self._zero(fact, self._sides.changed)
         )
@@ -465,7 +489,7 @@ class _Calls:
             self._differs(fact, words)
 
     def _allowed(self, fact: Fact, left: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """What is right, and by how much a result may be off; None if that is still to be found."""
+        """Return the right values and their tolerance; None while double precision is still needed."""
         if self._random:
             bits = torch.finfo(left.dtype).eps
             return _wide(left), _RANDOM_BITS * bits * _wide(left).abs()
@@ -489,8 +513,12 @@ class _Calls:
 def bound(
     left: torch.Tensor, exact: torch.Tensor | None, near: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """What is right, and by how much a result in place of ``left`` may be off. ``exact`` and
-    ``near`` are in double precision, None where that does not work."""
+    """Return the right values, and how far a result may deviate from them.
+
+    ``left`` is the original's result; ``exact`` and ``near`` are its double-precision values, for
+    the inputs and for slightly changed inputs, or None if the code does not run in double
+    precision.
+    """
     bits = torch.finfo(left.dtype).eps
     if exact is None or near is None or not exact.shape == near.shape == left.shape:
         return _wide(left), _LAST_BITS * bits * _wide(left).abs()
@@ -498,7 +526,7 @@ def bound(
     off = (_wide(left) - exact).abs()
     usual = off[finite].max() if bool(finite.any()) else torch.zeros(())
     moved = (near - exact).abs() * (bits / SHAKE)
-    return exact, _TIMES * torch.maximum(usual, moved) + _LAST_BITS * bits * exact.abs()
+    return exact, _TOLERANCE_FACTOR * torch.maximum(usual, moved) + _LAST_BITS * bits * exact.abs()
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
@@ -511,7 +539,7 @@ def _shown(fact: Fact) -> str:
 
 
 def equal_numbers(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether they are equal, NaN to NaN."""
+    """Whether two tensors are equal, with NaN equal to NaN."""
     same = left == right
     if left.dtype.is_floating_point or left.dtype.is_complex:
         same = same | (left.isnan() & right.isnan())
@@ -519,7 +547,7 @@ def equal_numbers(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 
 def special_alike(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether they are NaN and infinite at the same places, and of the same sign there."""
+    """Whether two tensors have NaN and infinities at the same places, with the same signs."""
     if not torch.equal(left.isfinite(), right.isfinite()):
         return False
     special = ~left.isfinite()
@@ -527,7 +555,7 @@ def special_alike(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 
 def first_difference(left: torch.Tensor, right: torch.Tensor) -> str:
-    """Where they differ first, in words."""
+    """Describe the first place where two tensors differ."""
     same = (left == right) | (left.isnan() & right.isnan())
     at = (~same).nonzero()[0].tolist()
     one, two = left[tuple(at)].item(), right[tuple(at)].item()

@@ -1,7 +1,7 @@
-"""Which lines of a file a call executes, and which sides of the conditions on some of them.
+"""Coverage of a call: lines of a file that it executes, and sides of conditions that it takes.
 
-A side is where a conditional jump leads: by its place in the text, so that code that the compiler
-has written twice, as that of ``finally`` and of a loop's condition, counts once.
+A side is the destination of a conditional jump. It is identified by its place in the text, so that
+code that the compiler duplicates counts once, such as ``finally`` blocks and loop conditions.
 """
 
 from __future__ import annotations
@@ -18,25 +18,27 @@ from typing import Any, NamedTuple
 from .. import code_objects
 
 _CONDITIONAL = "_IF_"
-_COMPILER = ("is_compiling", "is_dynamo_compiling", "is_exporting")
-"""What is false in eager code."""
-_NOT_ASKED = ("CHECK_EXC_MATCH", "WITH_EXCEPT_START", "CHECK_EG_MATCH")
-"""Before a jump that no expression of the text decides."""
+_COMPILER_CHECKS = ("is_compiling", "is_dynamo_compiling", "is_exporting")
+"""Functions that return False in eager mode."""
+_HIDDEN_CONDITIONS = ("CHECK_EXC_MATCH", "WITH_EXCEPT_START", "CHECK_EG_MATCH")
+"""Instructions before a conditional jump that no expression of the text decides."""
 
 
 class Side(NamedTuple):
-    """A condition on a line, and the place where it leads, both counted from zero."""
+    """One side of a condition: the zero-based line of the condition, and the place it jumps to."""
 
     line: int
     to_line: int
     to_column: int
     to_opcode: int
-    """What an ``assert`` that fails does, and the end of a function behind it, are at one place."""
+    """Opcode at the destination. It separates a failing ``assert`` from the end of a function after
+    it, which have the same place.
+    """
 
 
 @dataclass
 class Reached:
-    """Lines and sides, counted from zero."""
+    """Executed lines and taken sides; lines are zero-based."""
 
     lines: set[int] = field(default_factory=set)
     sides: set[Side] = field(default_factory=set)
@@ -46,36 +48,38 @@ class Reached:
         self.sides |= other.sides
 
     def adds(self, other: Reached) -> bool:
-        """Whether another one has something that this one lacks."""
+        """Whether ``other`` reached a line or a side that this one did not."""
         return not (other.lines <= self.lines and other.sides <= self.sides)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What has to be reached of a text: what is on these lines inside functions."""
+    """Lines and sides inside functions that a comparison must reach."""
 
     lines: frozenset[int] = frozenset()
     sides: frozenset[Side] = frozenset()
     of_settings: frozenset[Side] = frozenset()
-    """Sides of conditions that only settings of the object decide: no inputs lead from one to the
-    other, so they need not be reached."""
+    """Sides of conditions that depend only on settings of the object. No inputs lead from one side
+    to the other, so they need not be reached.
+    """
 
     def missing(self, reached: Reached) -> tuple[int, ...]:
-        """Lines that were not executed, or with a side that was not taken."""
+        """Return the lines that were not executed, or of which a side was not taken."""
         lines = self.lines - reached.lines
         untaken = {side.line for side in self.sides - reached.sides}
         return tuple(sorted(lines | untaken))
 
     def has_other_settings(self, reached: Reached) -> bool:
-        """Whether there are settings that lead elsewhere."""
+        """Whether a side that depends on settings was not taken."""
         return not self.of_settings <= reached.sides
 
 
 def wanted(text: str, path: str, lines: frozenset[int]) -> Wanted:
-    """The lines with code of functions among these, and the sides of their conditions.
+    """Collect the executable lines inside functions among ``lines``, and the sides of their
+    conditions.
 
     Raises:
-        SyntaxError, ValueError: the text is no Python.
+        SyntaxError, ValueError: The text is not valid Python.
     """
     found: set[int] = set()
     sides: set[Side] = set()
@@ -86,7 +90,7 @@ def wanted(text: str, path: str, lines: frozenset[int]) -> Wanted:
     lines -= only_compiled
     for code in _functions(compile(tree, path, "exec", dont_inherit=True)):
         every = {line - 1 for _, _, line in code.co_lines() if line}
-        # The line of its ``def`` counts only if the whole body is there.
+        # The line of a ``def`` counts only if the body has no other lines.
         body = (every - {code.co_firstlineno - 1}) or every
         found |= body & lines
         if body & lines:
@@ -101,7 +105,7 @@ def wanted(text: str, path: str, lines: frozenset[int]) -> Wanted:
 
 
 def _decided_by_settings(tree: ast.Module) -> frozenset[int]:
-    """Lines on which all conditions are such that only settings of an object decide them."""
+    """Return lines on which every condition depends only on settings of an object."""
     settings = _Settings(tree)
     asked: dict[int, bool] = {}
     for node in ast.walk(tree):
@@ -122,7 +126,7 @@ def _decided_by_settings(tree: ast.Module) -> frozenset[int]:
 
 
 class _Settings:
-    """Attributes of ``self`` that nothing in the file assigns but constructors."""
+    """Attributes of ``self`` that only constructors assign in this file."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._changing = {
@@ -134,8 +138,11 @@ class _Settings:
         }
 
     def decide(self, test: ast.expr) -> bool:
-        """Whether a condition asks what such an attribute is: None, a string, of some class; not
-        whether it is true, which may be the value of a tensor."""
+        """Whether a condition only asks if such an attribute is None, a given string, or of a
+        class.
+
+        Its truth value does not count, because it may be the value of a tensor.
+        """
         match test:
             case ast.UnaryOp(op=ast.Not(), operand=inner):
                 return self.decide(inner)
@@ -162,8 +169,11 @@ class _Settings:
 
 
 def _decided(tree: ast.Module) -> tuple[set[int], set[int]]:
-    """Lines of conditions that ask whether the compiler is at work, of which eager code takes one
-    side alone; and the lines that are executed only when it is."""
+    """Return lines that eager code does not execute or decide.
+
+    The first set has the lines of conditions that check whether the compiler runs: eager code takes
+    only one side. The second has lines that are executed only while compiling.
+    """
     conditions: set[int] = set()
     only_compiled: set[int] = set()
     for node in ast.walk(tree):
@@ -181,20 +191,20 @@ def _decided(tree: ast.Module) -> tuple[set[int], set[int]]:
 
 
 def _registers_fake(decorator: ast.expr) -> bool:
-    """Whether a function is a fake kernel: it is called with fake tensors alone."""
+    """Whether a decorator registers a fake kernel, which is called only with fake tensors."""
     named = decorator.func if isinstance(decorator, ast.Call) else decorator
     return isinstance(named, ast.Attribute) and named.attr == "register_fake"
 
 
 def _asks_for_compiler(test: ast.expr) -> bool:
-    """Whether it is ``torch.compiler.is_compiling()``, its opposite, or one ``and`` something."""
+    """Whether a condition is ``torch.compiler.is_compiling()``, its negation, or contains it."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             return _asks_for_compiler(inner)
         case ast.BoolOp(op=ast.And(), values=values):
             return any(_asks_for_compiler(value) for value in values)
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
-            return name in _COMPILER
+            return name in _COMPILER_CHECKS
     return False
 
 
@@ -203,8 +213,10 @@ def _has_negation(test: ast.expr) -> bool:
 
 
 def _whole_statements(tree: ast.Module, lines: frozenset[int]) -> frozenset[int]:
-    """The lines of all statements, or of the heads of compound ones, that have some of these; of a
-    function whose head has some, those of its first statement."""
+    """Extend lines to whole simple statements and to whole headers of compound statements.
+
+    For a function whose header is among the lines, the line of its first statement is added.
+    """
     found = set(lines)
     for node in ast.walk(tree):
         if not isinstance(node, ast.stmt):
@@ -229,7 +241,7 @@ def _whole_statements(tree: ast.Module, lines: frozenset[int]) -> frozenset[int]
 
 
 def constants(text: str, path: str) -> list[float]:
-    """The numbers in functions of a text, in their order."""
+    """Return the distinct numeric constants in the functions of a text, in order of appearance."""
     numbers: dict[float, None] = {}
     for code in _functions(compile(text, path, "exec", dont_inherit=True)):
         for value in code.co_consts:
@@ -239,7 +251,7 @@ def constants(text: str, path: str) -> list[float]:
 
 
 def _functions(code: types.CodeType) -> Iterator[types.CodeType]:
-    """The code of functions, lambdas and comprehensions, not of the module and classes."""
+    """Yield the code of functions, lambdas and comprehensions, not of modules and classes."""
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
             if const.co_flags & 0x2:  # CO_NEWLOCALS
@@ -248,21 +260,24 @@ def _functions(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _jumps(code: types.CodeType) -> dict[int, dict[int, Side]]:
-    """By the offset of a conditional jump, or of its prefix, and of the instruction behind it:
-    which side that is."""
+    """Map conditional jumps to their sides.
+
+    The outer key is the offset of the jump or of its EXTENDED_ARG prefix; the inner key is the
+    offset of the instruction that runs next.
+    """
     found: dict[int, dict[int, Side]] = {}
     instructions = list(dis.get_instructions(code))
     line = code.co_firstlineno
     before, begun = "", None
     for number, one in enumerate(instructions):
-        line = code_objects.line_begun(one) or line
+        line = code_objects.starting_line(one) or line
         if one.opname == "EXTENDED_ARG":
-            # The event of an instruction with a large argument may be at its prefix.
+            # With a large argument, the trace event may have the offset of the prefix.
             begun = one.offset if begun is None else begun
             continue
         conditional = _CONDITIONAL in one.opname and "EXC" not in one.opname
-        if conditional and before not in _NOT_ASKED and number + 1 < len(instructions):
-            at = code_objects.position(code, one.offset)
+        if conditional and before not in _HIDDEN_CONDITIONS and number + 1 < len(instructions):
+            at = code_objects.position_at(code, one.offset)
             row = (at.lineno if at is not None else line) - 1
             ways = {one.argval, instructions[number + 1].offset}
             found[one.offset] = {offset: _side(code, row, offset) for offset in ways}
@@ -273,7 +288,7 @@ def _jumps(code: types.CodeType) -> dict[int, dict[int, Side]]:
 
 
 def _side(code: types.CodeType, row: int, offset: int) -> Side:
-    at = code_objects.position(code, offset)
+    at = code_objects.position_at(code, offset)
     if at is not None:
         return Side(row, at.lineno - 1, at.col_offset, code.co_code[offset])
     line = next((n for start, end, n in code.co_lines() if start <= offset < end and n), 0)
@@ -281,7 +296,7 @@ def _side(code: types.CodeType, row: int, offset: int) -> Side:
 
 
 class Coverage:
-    """Notes what is executed of one file while it is ``noting``."""
+    """A tracer that records which lines and sides of one file are executed."""
 
     def __init__(self, path: str, lines: frozenset[int]) -> None:
         self._path, self._lines = path, lines
@@ -290,7 +305,7 @@ class Coverage:
 
     @contextlib.contextmanager
     def noting(self) -> Iterator[Reached]:
-        """What is reached inside, by itself; it is added to ``reached`` at the end."""
+        """Trace the block; yield its own coverage, which is added to ``reached`` at the end."""
         whole, self.reached = self.reached, Reached()
         before = sys.gettrace()
         sys.settrace(self._called)
@@ -315,7 +330,7 @@ class Coverage:
 
 
 class _Execution:
-    """One of a function's code."""
+    """Trace function of one frame."""
 
     def __init__(self, reached: Reached, jumps: dict[int, dict[int, Side]]) -> None:
         self._reached, self._jumps = reached, jumps

@@ -1,7 +1,8 @@
-"""What a call did, as facts that can be compared: a path, words that have to be equal, and numbers.
+"""Facts about a call, which can be compared: each has a path, words and possibly numbers.
 
-Values are taken apart: containers by their type and keys, objects by their attributes, tensors by
-what they are, whose memory they have, and their bytes. What cannot be taken apart is ``opaque``.
+The collector decomposes values: containers into type, keys and items, objects into attributes,
+tensors into a description, the owner of their memory, and their bytes. A value that cannot be
+decomposed is ``opaque``.
 """
 
 from __future__ import annotations
@@ -24,21 +25,28 @@ from ..protocol import Aspect
 from ..targets import tensors
 from ..targets.probes import unwrap
 
-MOST_FACTS, MOST_OF_ONE = 20_000, 500
-"""In one walk, and of one global variable."""
-_DEEPEST = 12
-_WHOLE = 4 << 20
-"""Bytes of a tensor that are kept whole; of a larger one some elements."""
+MAX_FACTS = 20_000
+"""Maximum number of facts of one collection."""
+MAX_FACTS_OF_GLOBAL = 500
+"""Maximum number of facts of one global variable."""
+_MAX_DEPTH = 12
+_MAX_WHOLE_BYTES = 4 << 20
+"""Size in bytes up to which a tensor is stored whole; larger ones are sampled."""
 _SAMPLE = 1 << 16
-_LONGEST = 2_000
+"""Approximate number of elements stored of a larger tensor."""
+_MAX_WORDS = 2_000
+"""Maximum number of characters of a fact's words."""
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 _HOOKS = re.compile(r"_(?:\w+_)?(?:hooks|hooks_\w+|pre_hooks)$")
 
 
 @dataclass(frozen=True)
 class Data:
-    """Numbers of a fact: a contiguous tensor's bytes in the file beside. ``digest`` is of all of
-    them, also where only some elements are kept (``sampled``), evenly spaced and flat."""
+    """Reference to the numbers of a fact: bytes of a contiguous tensor in the file of tensor data.
+
+    ``digest`` covers all elements, even if only evenly spaced ones are stored (``sampled``), which
+    are then flat. ``start`` and ``length`` are in bytes.
+    """
 
     dtype: str
     shape: tuple[int, ...]
@@ -50,9 +58,9 @@ class Data:
 
 @dataclass(frozen=True)
 class Fact:
-    """``words`` is what has to be equal. ``layout`` may differ: it is only told.
+    """One fact; ``words`` must be equal in both texts, ``layout`` may differ and is only reported.
 
-    ``opaque``: there is more to it than could be taken apart, which is the same where ``code`` is.
+    ``opaque``: the value has parts that could not be decomposed; they are equal if ``code`` is.
     """
 
     aspect: Aspect
@@ -62,29 +70,29 @@ class Fact:
     layout: str = ""
     opaque: bool = False
     code: str = ""
-    """Of a function that is a result: a digest of what it executes."""
+    """Digest of the code that a returned function executes; empty for other values."""
 
 
 NOTHING = f"{type(None).__name__} {None!r}"
-"""The words of None."""
+"""Words of the value None."""
 
 REQUIRES = " that requires gradients"
-"""Behind the words of a tensor."""
+"""Suffix for the words of a tensor."""
 
 _ALIASING: dict[Aspect, Aspect] = {"result": "aliasing", "state": "state-aliasing"}
-"""Whose memory something is, by what it is of."""
+"""Aspect for facts about shared memory, by the aspect of the value."""
 
 Keep = Callable[[torch.Tensor], Union[Data, None]]
-"""Writes the bytes of a tensor down."""
+"""Function that stores the bytes of a tensor."""
 
 
 def raw_bytes(tensor: torch.Tensor) -> Any:
-    """The elements of a contiguous tensor in CPU memory, without a copy."""
+    """Return a buffer of the elements of a contiguous CPU tensor, without a copy."""
     return (ctypes.c_char * tensor.nbytes).from_address(tensor.data_ptr())
 
 
 def plain_tensor(tensor: torch.Tensor) -> torch.Tensor | None:
-    """Its elements as an ordinary contiguous tensor in CPU memory; None if it has none."""
+    """Convert a tensor to a plain contiguous CPU tensor; None if it has no elements to read."""
     try:
         with torch.no_grad():
             found = tensor.detach()
@@ -100,39 +108,41 @@ def plain_tensor(tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def digest(tensor: torch.Tensor) -> str:
-    """Of the bytes of a contiguous CPU tensor."""
+    """Return a digest of the bytes of a contiguous CPU tensor."""
     return hashlib.blake2b(raw_bytes(tensor), digest_size=12).hexdigest()
 
 
 def sampled(tensor: torch.Tensor) -> tuple[torch.Tensor, bool]:
-    """What is kept of a contiguous tensor: all of it, or elements in even distances."""
-    if tensor.nbytes <= _WHOLE:
+    """Return the elements to store of a contiguous tensor, and whether they are only a sample."""
+    if tensor.nbytes <= _MAX_WHOLE_BYTES:
         return tensor, False
     return tensor.view(-1)[:: math.ceil(tensor.numel() / _SAMPLE)].contiguous(), True
 
 
 def without_addresses(text: str) -> str:
-    """A text in which objects are where they are in every process."""
+    """Replace memory addresses in a text, which differ between processes."""
     return _ADDRESS.sub("0x…", text)
 
 
 def cut(text: str) -> str:
-    """What is too long by its beginning and a digest."""
-    if len(text) <= _LONGEST:
+    """Shorten a long text to its beginning and a digest of the whole."""
+    if len(text) <= _MAX_WORDS:
         return text
     return f"{text[:200]}… {hashlib.blake2b(text.encode('utf-8', 'replace')).hexdigest()[:24]}"
 
 
 @dataclass
 class Memory:
-    """Whose memory is known by what name: storages of tensors, and objects that can change."""
+    """Owners of memory: the path at which each tensor storage and each mutable object was first
+    met.
+    """
 
     _storages: dict[int, tuple[str, int]] = field(default_factory=dict)
     _objects: dict[int, str] = field(default_factory=dict)
     _kept: list[Any] = field(default_factory=list)
 
     def of_tensor(self, tensor: torch.Tensor, path: str) -> str:
-        """How a tensor is named that has this memory, in words; empty if it is the first."""
+        """Describe with which earlier value a tensor shares its memory; empty for a new storage."""
         known = self._objects.get(id(tensor))
         if known is not None:
             return "" if known == path else f"the same tensor as {known}"
@@ -151,7 +161,7 @@ class Memory:
         return f"that of {owner}{_signed(here - at)}"
 
     def of_object(self, value: Any, path: str) -> str:
-        """The path under which an object was met before; empty if it is the first time."""
+        """Return the path at which an object was met before; empty for a new object."""
         known = self._objects.get(id(value))
         if known is not None:
             return known
@@ -165,14 +175,16 @@ def _signed(offset: int) -> str:
 
 
 class Walk:
-    """Takes values apart into facts of one aspect. ``known`` may go on from other walks, ``home``
-    is the name of the file's module."""
+    """A collector that decomposes values into facts of one aspect.
+
+    ``memory`` may be shared with other collectors. ``home`` is the module name of the user's file.
+    """
 
     def __init__(self, aspect: Aspect, keep: Keep, memory: Memory, home: str = "") -> None:
         self.aspect, self._keep, self._memory, self._home = aspect, keep, memory, home
         self.facts: list[Fact] = []
         self.tensors: list[tuple[str, torch.Tensor]] = []
-        self._most = MOST_FACTS
+        self._most = MAX_FACTS
         self._inside: set[int] = set()
 
     @property
@@ -180,17 +192,17 @@ class Walk:
         return len(self.facts) >= self._most
 
     def named(self, path: str, value: Any) -> None:
-        """A value that gets at most so many facts as there is room for beside others."""
-        self._most = min(len(self.facts) + MOST_OF_ONE, MOST_FACTS)
+        """Collect a global variable, with a limit that leaves room for the others."""
+        self._most = min(len(self.facts) + MAX_FACTS_OF_GLOBAL, MAX_FACTS)
         self.value(path, value)
-        self._most = MOST_FACTS
+        self._most = MAX_FACTS
 
     def add(self, path: str, words: str, **more: Any) -> None:
         if not self.full:
             self.facts.append(Fact(self.aspect, path, cut(without_addresses(words)), **more))
 
     def value(self, path: str, value: Any, depth: int = 0) -> None:
-        """Any value, and what is in it."""
+        """Collect a value and everything in it."""
         if self.full:
             return
         if isinstance(value, torch.Tensor):
@@ -207,13 +219,15 @@ class Walk:
             self.add(path, f"{_name(value)} {getattr(value, '__qualname__', value.__name__)}")
         elif isinstance(value, torch.Generator):
             self.add(path, f"torch.Generator {digest(value.get_state())}")
-        elif depth > _DEEPEST:
+        elif depth > _MAX_DEPTH:
             self.add(path, f"{_name(value)} …", opaque=True)
         elif not self._array(path, value):
             self._inner(path, value, depth)
 
     def number(self, path: str, value: complex) -> None:
-        """A Python float or complex: compared as what is computed."""
+        """Collect a Python float or complex number, which is compared with a tolerance as tensors
+        are.
+        """
         kind = torch.complex128 if isinstance(value, complex) else torch.float64
         self.add(path, type(value).__name__, data=self._keep(torch.tensor(value, dtype=kind)))
 
@@ -232,7 +246,7 @@ class Walk:
         layout = str(tensor.stride()) if tensor.layout is torch.strided else ""
         data = self._keep(plain) if plain is not None else None
         self.add(path, words, data=data, layout=layout, opaque=plain is None)
-        # Which gradients share memory is up to autograd.
+        # Autograd decides which gradients share memory.
         if whose and self.aspect != "gradient":
             self.facts.append(
                 Fact(
@@ -245,7 +259,7 @@ class Walk:
             self.tensor(f"{path}.grad", tensor.grad)
 
     def _array(self, path: str, value: Any) -> bool:
-        """NumPy's arrays and numbers, where it is imported."""
+        """Collect a NumPy array or number; return whether the value is one."""
         numpy = sys.modules.get("numpy")
         if numpy is None or not isinstance(value, (numpy.ndarray, numpy.generic)):
             return False
@@ -271,7 +285,7 @@ class Walk:
         self._inside.add(id(value))
         try:
             self._taken_apart(path, value, depth + 1)
-        except Exception as error:  # what its own code raises when it is asked
+        except Exception as error:  # raised by the object's own code
             self.add(path, f"{_name(value)} that raises {type(error).__name__}", opaque=True)
         finally:
             self._inside.discard(id(value))
@@ -291,7 +305,7 @@ class Walk:
         elif isinstance(value, (set, frozenset)):
             self.add(path, f"{kind} {sorted(map(_key, value))}")
         elif isinstance(value, torch.nn.Module):
-            # How an argument is compiled is no behavior.
+            # How an argument is compiled is not part of its behavior.
             self.module(path, unwrap(value) if self.aspect == "input" else value, depth)
         elif isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)):
             self.function(path, value, depth)
@@ -308,13 +322,16 @@ class Walk:
             self.add(path, f"{kind} {value!r}" if _has_repr(value) else kind, opaque=True)
 
     def attributes(self, path: str, value: Any, depth: int) -> None:
-        """Those of an object that are its own."""
+        """Collect the attributes of an object."""
         for name, item in _attributes(value):
             self.value(f"{path}.{name}", item, depth)
 
     def function(self, path: str, function: Any, depth: int) -> None:
-        """A function or method. One that is a result also by what it executes and what it has: its
-        object, default values and variables around it."""
+        """Collect a function or method.
+
+        For a result, this includes a digest of its code, its object, its default values and its
+        closure.
+        """
         words = f"function {getattr(function, '__qualname__', '')}"
         if self.aspect != "result":
             self.add(path, words, opaque=True)
@@ -331,7 +348,7 @@ class Walk:
                 self.value(f"{path}.{name}", item, depth)
 
     def module(self, path: str, module: torch.nn.Module, depth: int) -> None:
-        """Parameters, buffers, submodules and plain attributes."""
+        """Collect the parameters, buffers, submodules and plain attributes of a module."""
         self.add(path, f"a {_name(module)} with {list(vars(module).get('_modules', ()))}")
         for name, item in list(vars(module).items()):
             if name in ("_parameters", "_buffers"):
@@ -348,26 +365,29 @@ class Walk:
 
 
 _LIBRARIES = sys.stdlib_module_names - {"types", "collections", "__main__"}
-"""What objects of theirs have inside is no state of the program: a logger has all loggers."""
+"""Libraries whose objects are not decomposed: a logger would lead to all other loggers."""
 _QUIET = frozenset({"_is_full_backward_hook", "call_super_init", "_compiled_call_impl"})
 
 
 def _kept_by(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    """What a function has besides its code."""
+    """Yield what a function stores besides its code: defaults, attributes, closure variables."""
     yield "__defaults__", function.__defaults__
     yield "__kwdefaults__", function.__kwdefaults__
     yield from vars(function).items()
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
             yield f"<closure>.{name}", cell.cell_contents
-        except ValueError:  # not bound yet
+        except ValueError:  # not assigned yet
             yield f"<closure>.{name}", "not bound"
 
 
 def code_digest(function: Any, owner: Any, home: str) -> str:
-    """Of what a function executes, wherever that is written: its code, and what of the functions,
-    classes and constants of the file, the module ``home``, the code names, or the class of its
-    object has. Empty where it names something else that the file may have changed."""
+    """Return a digest of the code that a function executes, independent of its place in the file.
+
+    It covers the function's code, and the functions, classes and constants of the module ``home``
+    that this code names, or that the class of ``owner`` has. It is empty if the code names another
+    object that the file may have changed.
+    """
     if not isinstance(function, _FOREIGN):
         return ""
     executed = _Executed(home)
@@ -383,7 +403,7 @@ _FOREIGN = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionTyp
 
 
 class _Executed:
-    """What a function executes, as texts."""
+    """A collector of texts that describe the code which a function executes."""
 
     def __init__(self, home: str) -> None:
         self.parts: list[str] = []
@@ -392,7 +412,7 @@ class _Executed:
         self._seen: set[int] = set()
 
     def named(self, name: str, value: Any) -> None:
-        """What code refers to by a name."""
+        """Add a value that code refers to by a name."""
         if id(value) in self._seen:
             self.parts.append(name)
             return
@@ -435,7 +455,7 @@ class _Executed:
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
                 self._code(constant, namespace)
-            elif isinstance(constant, frozenset):  # in another order in each process
+            elif isinstance(constant, frozenset):  # its order differs between processes
                 self.parts.append(f"frozenset {sorted(map(repr, constant))}")
             else:
                 self.parts.append(f"{type(constant).__name__} {constant!r}")
@@ -453,7 +473,7 @@ def _name(value: Any) -> str:
 
 
 def _key(key: Any) -> str:
-    """A key of a dictionary or an element of a set."""
+    """Describe a dictionary key or an element of a set."""
     if isinstance(key, (str, int, float, bool, bytes, type(None), tuple)):
         return without_addresses(repr(key))
     return without_addresses(f"{_name(key)} {key!r}"[:80])
@@ -479,7 +499,7 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_closed(value: Any) -> bool:
-    """Whether an object may hold more than its attributes show: one that C code has made."""
+    """Whether an object may have hidden state: its class is written in C, without attributes."""
     return not any(
         "__dict__" in vars(kind) or "__slots__" in vars(kind) for kind in type(value).__mro__[:-1]
     )

@@ -1,6 +1,6 @@
-"""What was observed, in a file: user code may have written anything there, so it is checked.
+"""Files of observations: one text line per case, and a second file with the bytes of tensors.
 
-A line for each case, and beside it the bytes of tensors that they name.
+User code may have written anything into them, so they are checked when read.
 """
 
 from __future__ import annotations
@@ -17,25 +17,28 @@ from ..protocol.packing import packed, unpacked
 from .coverage import Side
 from .facts import Data, Fact, digest, raw_bytes, sampled
 
-MOST_BYTES = 256 << 20
-"""Of tensors, in one file."""
-_MOST_LINES = 64 << 20
+MAX_BYTES = 256 << 20
+"""Maximum number of bytes of tensors per file."""
+_MAX_LINE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
 class SeenCall:
-    """One call of a case."""
+    """Observation of one call of a case."""
 
     outcome: CaseOutcome
     facts: tuple[Fact, ...]
     own: bool = False
-    """The exception was raised by a statement of the file."""
+    """Whether a ``raise`` statement of the user's file raised the exception."""
 
 
 @dataclass(frozen=True)
 class SeenCase:
-    """What one case did; without calls: it has only begun. ``before`` are facts of the inputs and
-    the module as they were given, ``inputs`` says in notation what these are."""
+    """Observation of one case; without ``calls``, the case has only begun.
+
+    ``before`` are facts of the inputs and the module before the call; ``inputs`` describes the
+    inputs in probe notation.
+    """
 
     number: int
     inputs: str
@@ -43,11 +46,11 @@ class SeenCase:
     calls: tuple[SeenCall, ...] = ()
     lines: tuple[int, ...] = ()
     sides: tuple[tuple[int, ...], ...] = ()
-    """Lines and sides that were reached, of those that are wanted."""
+    """Sides that were reached, among those required; ``lines`` are the same for lines."""
     random: bool = False
-    """Random numbers were drawn."""
+    """Whether the call drew random numbers."""
     reason: str = ""
-    """Why there is nothing more, as part of a sentence."""
+    """Reason why the case was not observed, as part of a sentence."""
 
     def reached_sides(self) -> set[Side]:
         return {Side(*one) for one in self.sides if len(one) == 4}
@@ -62,7 +65,7 @@ def _bytes_file(folder: Path, name: str) -> Path:
 
 
 class Writer:
-    """Writes down cases as they are observed: those before a crash are there."""
+    """A writer that stores each case at once, so that cases before a crash are not lost."""
 
     def __init__(self, folder: Path, name: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -71,10 +74,10 @@ class Writer:
         self._at = 0
 
     def keep(self, tensor: torch.Tensor) -> Union[Data, None]:
-        """Write the elements of a contiguous CPU tensor down."""
+        """Write the elements of a contiguous CPU tensor; return the reference to them."""
         kept, some = sampled(tensor)
         content = bytes(raw_bytes(kept)) if kept.nbytes else b""
-        if self._at + len(content) > MOST_BYTES:
+        if self._at + len(content) > MAX_BYTES:
             content, some = b"", True
         self._bytes.write(content)
         start, self._at = self._at, self._at + len(content)
@@ -92,17 +95,17 @@ class Writer:
 
 
 class Observed:
-    """What one run has written down, as far as it is in order."""
+    """The valid observations that one run has written."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._bytes = _bytes_file(folder, name)
         self.begun: dict[int, SeenCase] = {}
-        """All cases, by their numbers."""
+        """All cases that began, by number."""
         self.cases: dict[int, SeenCase] = {}
-        """Those that came to an end."""
+        """Cases that finished, by number."""
         try:
             with _text_file(folder, name).open("rb") as file:
-                lines = file.read(_MOST_LINES).split(b"\n")
+                lines = file.read(_MAX_LINE_BYTES).split(b"\n")
         except OSError:
             return
         for line in lines:
@@ -115,7 +118,9 @@ class Observed:
                 self.cases[seen.number] = seen
 
     def tensor(self, data: Data) -> torch.Tensor | None:
-        """The elements that were kept, flat if they are only some; None if they are not there."""
+        """Return the stored elements, flat if they are sampled; None if they are missing or
+        invalid.
+        """
         dtype = getattr(torch, data.dtype, None)
         if not isinstance(dtype, torch.dtype) or data.length < 0 or data.start < 0:
             return None

@@ -1,4 +1,4 @@
-"""Executing cases and writing down what they did."""
+"""Execute cases and write down what they did."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from .state import subject_of, walk_state
 
 _RAISE = dis.opmap["RAISE_VARARGS"]
 SHAKE = 1e-7
-"""By how much inputs differ, relative to themselves, between two runs in double precision."""
+"""Relative change of the inputs between the two double-precision runs."""
 
 Alter = Union[Callable[[torch.Tensor], torch.Tensor], None]
 
 
 class Double(torch.overrides.TorchFunctionMode):
-    """Has everything computed in double precision."""
+    """A mode that converts the result of every torch function to double precision."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -47,14 +47,14 @@ class Double(torch.overrides.TorchFunctionMode):
 
 
 def widened(value: Any) -> Any:
-    """In double precision, if it has a precision."""
+    """Convert a floating-point tensor to double precision; return other values unchanged."""
     if is_floating(value):
         return value.to(torch.promote_types(value.dtype, torch.float64))
     return value
 
 
 def shaken(tensor: torch.Tensor) -> torch.Tensor:
-    """In double precision, and off by about what rounding to single precision would be."""
+    """Convert a tensor to double precision and add noise as large as single-precision rounding."""
     noise = torch.randn(
         tensor.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64
     )
@@ -64,17 +64,17 @@ def shaken(tensor: torch.Tensor) -> torch.Tensor:
 
 @dataclass
 class Calls:
-    """Makes the calls of cases of one target; only once, if it is ``shared``."""
+    """A builder of the calls of one target; with ``shared``, it builds only one."""
 
     tracee: Tracee
     shared: bool = False
     _known: Call | None = None
 
     def call(self) -> Call:
-        """The call of the probe. Runs user code, whose exceptions propagate.
+        """Return the call of the probe. Runs user code, whose exceptions propagate.
 
         Raises:
-            ProbeError: the probe does not fit.
+            ProbeError: The probe does not fit.
         """
         if self._known is not None:
             return self._known
@@ -85,7 +85,7 @@ class Calls:
 
 
 def prepared(call: Call, case: Case, alter: Alter = None) -> Prepared:
-    """The arguments of a case, and the module as it wants it."""
+    """Apply a case to the module and build the arguments of its call."""
     subject = subject_of(call.function)
     if isinstance(subject, torch.nn.Module):
         set_module(subject, case, alter)
@@ -94,16 +94,16 @@ def prepared(call: Call, case: Case, alter: Alter = None) -> Prepared:
 
 @contextlib.contextmanager
 def environment(case: Case) -> Iterator[None]:
-    """What is around the call of a case."""
+    """Apply the conditions under which a case is called, such as ``torch.no_grad()``."""
     with contextlib.nullcontext() if case.recording else torch.no_grad():
         yield
 
 
 def observe(tracee: Tracee, order: Observe, part: str, probe: int) -> None:
-    """Execute the cases that an order has for a probe and write down what they did.
+    """Execute the cases that an order has for a probe, and write down what they did.
 
     Raises:
-        OSError: nothing can be written.
+        OSError: The observations cannot be written.
     """
     folder = Path(tempfile.gettempdir(), FOLDER)
     packed = order.cases[probe] if probe < len(order.cases) else ""
@@ -113,7 +113,7 @@ def observe(tracee: Tracee, order: Observe, part: str, probe: int) -> None:
     budget = Budget(order.seconds)
     if order.only:
         only = order.only[probe] if probe < len(order.only) else ()
-        if plan.shared and not order.double:  # a case finds what those before have left
+        if plan.shared and not order.double:  # a case depends on the state that earlier cases left
             cases = cases[: max(only, default=-1) + 1]
         else:
             cases = [(number, case) for number, case in cases if number in only]
@@ -125,20 +125,20 @@ def observe(tracee: Tracee, order: Observe, part: str, probe: int) -> None:
 
 
 class Observer:
-    """Of one target. ``alter`` has it computed in double precision."""
+    """An observer of one target; ``alter`` converts its tensors to double precision."""
 
     def __init__(
         self, tracee: Tracee, asked: Wanted, plan: Plan, out: Writer, alter: Alter = None
     ) -> None:
         self._tracee, self._asked, self._plan, self._out = tracee, asked, plan, out
         self._alter = alter
-        # In double precision it is made anew: what is shared would be altered again and again.
+        # In double precision the target is built for each case, so that it is altered only once.
         self._calls = Calls(tracee, plan.shared and alter is None)
         self._coverage = Coverage(tracee.path, asked.lines)
         self._capture = Capture()
 
     def run(self, cases: Sequence[tuple[int, Case]], budget: Budget) -> None:
-        """All of them, or as many as there is time for; at least one."""
+        """Execute the cases until the time is used up; at least one."""
         for at, (number, case) in enumerate(cases):
             if at and budget.spent:
                 break
@@ -150,8 +150,10 @@ class Observer:
             with steady(self._tracee.namespace):
                 call = self._calls.call()
             inputs = prepared(call, case, self._alter).words
-        except Exception as error:  # the other text need not be so
-            return SeenCase(number, "", reason=f"it cannot be built: {texts.described(error)}")
+        except Exception as error:  # the other text may work
+            return SeenCase(
+                number, "", reason=f"it cannot be built: {texts.type_and_message(error)}"
+            )
         self._out.case(SeenCase(number, inputs))
         with self._coverage.noting() as reached:
             first, before, drawn = self._call(call, case, 0)
@@ -169,9 +171,9 @@ class Observer:
         )
 
     def _call(self, call: Call, case: Case, number: int) -> tuple[SeenCall, tuple[Fact, ...], bool]:
-        """One call, the facts of what it was given, and whether it drew random numbers."""
+        """Execute one call; return it, the facts before it, and whether it drew random numbers."""
         known = _Known()
-        # The object of a second call is as the first has left it.
+        # A second call finds the object as the first one left it.
         given = (prepare if number else prepared)(call, case, self._alter)
         before, _ = self._surroundings(known, given, Memory())
         rng.begin_again(case.seed)
@@ -195,7 +197,7 @@ class Observer:
             ends = [one for one in kept if f"{one[0]} afterwards" in changed and not one[1].is_leaf]
             words = "by what is kept, the gradient of"
             facts += self._gradients(given, ends, known, words, retain=True)
-            # As in training, the next call cannot go back through this one.
+            # As in training, the next call cannot backpropagate through this one.
             facts += self._gradients(given, walk.tensors, known, "the gradient of", retain=False)
         seen = SeenCall(
             "returned" if error is None else "raised",
@@ -218,7 +220,7 @@ class Observer:
     def _surroundings(
         self, known: _Known, given: Prepared, memory: Memory
     ) -> tuple[dict[str, Fact], list[tuple[str, torch.Tensor]]]:
-        """Facts of all that a call can change, by their paths, and tensors of the state."""
+        """Collect facts of all that a call can change, by path, and the tensors of the state."""
         inputs = Walk("input", known.keep, memory)
         for name, value in given.arguments.items():
             inputs.value(f"`{name}`", value)
@@ -235,7 +237,7 @@ class Observer:
         *,
         retain: bool,
     ) -> list[Fact]:
-        """The gradients of inputs and parameters, of a random projection of all that was made."""
+        """Collect the gradients of inputs and parameters, from a random projection of outputs."""
         ends = {path: one for path, one in made if is_floating(one) and one.requires_grad}
         wanted_of = dict(given.differentiated)
         subject = subject_of(given.function)
@@ -258,7 +260,7 @@ class Observer:
                 Fact(
                     "gradient",
                     f"{words} anything",
-                    f"raise {without_addresses(texts.described(error))}",
+                    f"raise {without_addresses(texts.type_and_message(error))}",
                 )
             ]
         walk = Walk("gradient", known.keep, Memory())
@@ -267,14 +269,14 @@ class Observer:
         return [fact for fact in walk.facts if fact.aspect == "gradient"]
 
     def _written(self, fact: Fact, known: _Known) -> Fact:
-        """A fact whose numbers are in the file."""
+        """Store the numbers of a fact in the file; return the fact with the reference."""
         if fact.data is None:
             return fact
         return replace(fact, data=self._out.keep(known.tensors[fact.data.digest]))
 
 
 class _Known:
-    """Tensors by the digests of their bytes: only those of facts that are told are written."""
+    """A store of tensors by digest; only tensors of reported facts are written to the file."""
 
     def __init__(self) -> None:
         self.tensors: dict[str, torch.Tensor] = {}
@@ -287,19 +289,21 @@ class _Known:
 
 
 def _weights(tensor: torch.Tensor, path: str) -> torch.Tensor:
-    """A random projection, always the same for what is at a place."""
+    """Return random weights that depend only on the path of a tensor."""
     generator = torch.Generator().manual_seed(zlib.crc32(path.encode()))
     made = torch.randn(tensor.shape, generator=generator, dtype=torch.float32)
     return made.to(tensor.dtype).to(tensor.device)
 
 
 def _outcome(error: BaseException | None) -> Fact:
-    words = "returns" if error is None else f"raises {without_addresses(texts.described(error))}"
+    words = (
+        "returns" if error is None else f"raises {without_addresses(texts.type_and_message(error))}"
+    )
     return Fact("outcome", "the call", cut(words))
 
 
 def _is_own(error: BaseException, path: str) -> bool:
-    """Whether a statement of the file has raised it, not what that calls."""
+    """Whether a ``raise`` statement in the file raised an exception, not a function it calls."""
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
@@ -309,7 +313,7 @@ def _is_own(error: BaseException, path: str) -> bool:
 
 
 def _changes(before: dict[str, Fact], after: dict[str, Fact]) -> list[Fact]:
-    """What is another one after a call."""
+    """Return facts that differ after a call, and those that are gone."""
     changed = [fact for path, fact in after.items() if before.get(path) != fact]
     gone = [
         Fact(fact.aspect, path, "is gone") for path, fact in before.items() if path not in after
@@ -332,7 +336,7 @@ def _random(state: rng.State) -> Fact:
 
 
 def _digest_of(state: rng.State) -> str:
-    """Of where all generators are."""
+    """Return a digest of the states of all random number generators."""
     numpy = b""
     if state.numpy is not None:
         numpy = b"".join(

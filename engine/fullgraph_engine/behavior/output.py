@@ -1,4 +1,4 @@
-"""What code prints, warns and logs, however it does so."""
+"""Capture of everything that code prints, warns and logs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .. import texts
 
 _dup, _dup2, _close, _unlink = os.dup, os.dup2, os.close, os.unlink
 _lseek, _read, _truncate = os.lseek, os.read, os.ftruncate
-_MOST = 1 << 20
+_MAX_BYTES = 1 << 20
 
 
 @dataclass
 class Output:
-    """Texts and records of one call."""
+    """Output of one call: texts, warnings and log records."""
 
     stdout: str = ""
     stderr: str = ""
@@ -36,23 +36,25 @@ class _Records(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             said = record.getMessage()
-        except Exception as error:  # the arguments do not fit
-            said = texts.described(error)
+        except Exception as error:  # the arguments do not fit the format
+            said = texts.type_and_message(error)
         self._found.append(f"{record.levelname} of {record.name}: {said}")
 
 
 class Capture:
-    """Of one process: what is printed while it is on, also by C code; records of all levels that
-    loggers let through."""
+    """A capture of a process's output.
+
+    It includes the output of C code, and log records of every level that loggers let through.
+    """
 
     def __init__(self) -> None:
         self._files = {descriptor: _unnamed() for descriptor in (1, 2)}
-        # Once: it has every logger look up its level anew.
+        # Set once: each change makes every logger look up its level again.
         logging.getLogger().setLevel(1)
 
     @contextlib.contextmanager
     def output(self) -> Iterator[Output]:
-        """What happens inside; the texts are there at the end."""
+        """Capture the output of the block; the texts are complete after it."""
         output = Output()
         root, handler = logging.getLogger(), _Records(output.logs)
         with warnings.catch_warnings(record=True) as noted:
@@ -81,9 +83,9 @@ def _unnamed() -> int:
 
 
 def _taken(descriptor: int) -> str:
-    """What was written to a file, which is empty then."""
+    """Read a file and empty it."""
     _lseek(descriptor, 0, os.SEEK_SET)
-    said = _read(descriptor, _MOST)
+    said = _read(descriptor, _MAX_BYTES)
     if said:
         _truncate(descriptor, 0)
         _lseek(descriptor, 0, os.SEEK_SET)

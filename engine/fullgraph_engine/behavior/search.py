@@ -1,7 +1,7 @@
-"""Choosing the cases to compare two texts on, by executing the original.
+"""Choose the cases on which two texts are compared, by executing the original.
 
-The probe's inputs are varied in all the ways that the target accepts. Then values are looked for
-that lead to lines and sides of conditions that no case has reached.
+The inputs of the probe are varied in all ways that the target accepts. Then the search looks for
+values that lead to lines and branch sides that no case has reached.
 """
 
 from __future__ import annotations
@@ -28,44 +28,45 @@ from .observing import Calls, environment, prepared
 from .output import Capture
 from .state import subject_of
 
-MOST = 60
-"""Cases of one comparison."""
-LEAST = 6
-_SEARCH = 0.4
-"""The part of the time in which cases are chosen."""
+MAX_CASES = 60
+"""Maximum number of cases of one comparison."""
+MIN_CASES = 6
+_SEARCH_SHARE = 0.4
+"""Share of the available time that the search for cases may use."""
 _COST = 8.0
-"""How much longer it takes to observe a case in all runs than to try it."""
+"""Ratio of the time to observe a case in all runs to the time to try it once."""
 _OVERHEAD = 0.04
-"""Seconds that every case takes, in all runs: most of it for taking apart what it did."""
-_BUILD, _SLOW = 0.05, 0.4
-"""Seconds that making a target may take if it is made for each case, and a call that is made a
-second time."""
+"""Seconds per case in all runs besides the calls, mostly for collecting facts."""
+_MAX_BUILD_SECONDS = 0.05
+"""Maximum seconds to build a target, for it to be built again for each case."""
+_MAX_TWICE_SECONDS = 0.4
+"""Maximum seconds of a call, for it to be called a second time."""
 _OF_INTEGERS: tuple[Fill, ...] = ("zero", "positive", "range", "negative")
 _ALONE: tuple[Fill, ...] = ("negative", "positive", "zero", "nan")
 _IN_OTHER_MODE: tuple[Fill, ...] = ("negative", "nan", "zero")
-_APART = 1_000_000
-"""The first seed of cases at random, where no others are wanted."""
-_LARGE = 4_000_000
-"""Elements of parameters from which on a module is not copied for other dtypes."""
-_HEAVY = 0.1
-"""Seconds of a call from which on other cases have smaller inputs, where the target takes them."""
-_SMALLER = (16, 4, 2)
-"""By what sizes are divided then."""
-_STILL = 4
-"""The least that a size becomes so."""
+_RANDOM_SEED = 1_000_000
+"""First seed of random cases that a request asks for."""
+_MAX_PARAMETERS = 4_000_000
+"""Maximum number of parameter elements of a module that is copied for other dtypes."""
+_SLOW_CALL = 0.1
+"""Seconds of a call above which other cases get smaller inputs, if the target accepts them."""
+_DIVISORS = (16, 4, 2)
+"""Divisors tried for the sizes of smaller inputs."""
+_MIN_SIZE = 4
+"""Minimum of a size after the division."""
 _ENDLESS = 2.0
-"""Seconds after which a call does not end, where that of the probe takes a tenth of them."""
-_WAITING = 3.0
-"""How much longer it may take by the clock."""
+"""Seconds after which a call counts as endless, unless the probe's call takes a tenth of them."""
+_WALL_FACTOR = 3.0
+"""Ratio of wall time to processor time that such a call may take."""
 
 
 class _NotEnded(BaseException):
-    """Raised in a call that has taken too long."""
+    """Raised inside a call that exceeds its time."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Cases, packed; or why there are none, as a sentence; or that they need real tensors."""
+    """Packed cases; or in ``reason`` a sentence that says why there are none."""
 
     packed: str = ""
     reason: str = ""
@@ -79,7 +80,7 @@ class _Tried:
 
 
 def choose(tracee: Tracee, order: Observe) -> Chosen:
-    """The cases for a target of the original."""
+    """Choose the cases for a target of the original text."""
     try:
         asked = wanted(tracee.text, tracee.path, frozenset(order.lines))
         return _Search(tracee, order, asked).run()
@@ -93,24 +94,24 @@ class _Search:
         self._calls = Calls(tracee)
         self._coverage = Coverage(tracee.path, asked.lines)
         self._chosen: dict[Case, None] = {}
-        self._budget = Budget(order.seconds * _SEARCH)
+        self._budget = Budget(order.seconds * _SEARCH_SHARE)
         self._left = order.seconds
-        """Seconds that observing the chosen cases may take."""
+        """Seconds left for observing the chosen cases."""
         self._reached = Reached()
         self._capture = Capture()
         self._at_random = order.at_random
         self._no_grad = False
-        """With gradients the target raises what it does not raise without."""
+        """Whether the target raises an exception only if inputs require gradients."""
         self._most = order.seconds
-        """Seconds after which a call is given up, of processor time."""
+        """Seconds of processor time after which a call is aborted."""
         self._endless: set[Fill] = set()
-        """Values with which a call did not end: a loop may wait for what NaN never is."""
+        """Fills with which a call did not end, such as a loop that waits for a condition on NaN."""
 
     def run(self) -> Chosen:
         began = time.process_time()
         call = self._calls.call()
-        # What takes long to make is made once.
-        shared = self._calls.shared = time.process_time() - began > _BUILD
+        # A target that takes long to build is built only once.
+        shared = self._calls.shared = time.process_time() - began > _MAX_BUILD_SECONDS
         inputs = Inputs(call.function, call.args, call.kwargs)
         vary = _Variations(call, inputs, shared=shared)
         first = Case()
@@ -121,7 +122,9 @@ class _Search:
         self._most = max(_ENDLESS, 10 * tried.seconds)
         self._make_smaller(vary, tried)
         numbers = constants(self._tracee.text, self._tracee.path)
-        for case in map(vary.smaller, islice(vary.at_random(numbers, _APART), self._at_random)):
+        for case in map(
+            vary.smaller, islice(vary.at_random(numbers, _RANDOM_SEED), self._at_random)
+        ):
             another = self._try(case)
             if another is not None:
                 self._keep(case, another)
@@ -133,17 +136,19 @@ class _Search:
             if not self._asked.missing(self._reached) or self._late():
                 break
             self._consider(vary.smaller(case), only_new=True)
-        return Chosen(packed(Plan(tuple(self._chosen), shared, tried.seconds < _SLOW)))
+        return Chosen(packed(Plan(tuple(self._chosen), shared, tried.seconds < _MAX_TWICE_SECONDS)))
 
     def _make_smaller(self, vary: _Variations, first: _Tried) -> None:
-        """Find smaller inputs for all cases but the first, where that one takes long: they have to
-        do the same as far as is seen, or they are not taken."""
+        """Find smaller inputs for all cases but the first, if the first call is slow.
+
+        Smaller inputs are used only if they reach the same lines and sides.
+        """
         seconds = first.seconds
         for group, size in vary.large() if first.raised is None else ():
-            for divisor in _SMALLER:
-                if seconds < _HEAVY or self._late():
+            for divisor in _DIVISORS:
+                if seconds < _SLOW_CALL or self._late():
                     return
-                if size // divisor < _STILL:
+                if size // divisor < _MIN_SIZE:
                     continue
                 before = vary.sizes
                 vary.sizes = {**before, **dict.fromkeys(group, size // divisor)}
@@ -158,8 +163,8 @@ class _Search:
         return self._budget.spent
 
     def _over(self) -> bool:
-        full = len(self._chosen) >= MOST or self._left <= 0
-        return len(self._chosen) >= LEAST and (full or self._late())
+        full = len(self._chosen) >= MAX_CASES or self._left <= 0
+        return len(self._chosen) >= MIN_CASES and (full or self._late())
 
     def _consider(self, case: Case, *, only_new: bool = False) -> None:
         if self._no_grad:
@@ -200,7 +205,7 @@ class _Search:
         raised: BaseException | None = None
         with self._capture.output(), environment(case), self._coverage.noting() as reached:
             try:
-                with within(_NotEnded, _WAITING * self._most, self._most):
+                with within(_NotEnded, _WALL_FACTOR * self._most, self._most):
                     tracing.call_eagerly(given.function, given.args, given.kwargs)
             except _NotEnded:
                 self._endless |= case.fills - {"given"}
@@ -213,19 +218,21 @@ class _Search:
 
 
 def _worth(case: Case, raised: BaseException) -> bool:
-    """Whether a case is worth to be compared in which the original raises: one of other dtypes or
-    strides, or with other parameters, is only where it does not."""
+    """Whether a case in which the original raises is worth comparing.
+
+    A case with another dtype, other strides or other parameters is not.
+    """
     return not (case.dtype or case.strided or case.parameters != "given")
 
 
 class _Variations:
-    """What can be another one in a call."""
+    """A generator of cases that vary the inputs of a call."""
 
     def __init__(self, call: Call, inputs: Inputs, *, shared: bool) -> None:
         self._inputs, self._call = inputs, call
         self._shared = shared
         self.sizes: dict[tuple[int, int], int] = {}
-        """Sizes that all cases have but the first, by leaf and dimension."""
+        """Sizes of all cases but the first, by leaf and dimension."""
         self._leaves = [
             (number, leaf.value)
             for number, leaf in enumerate(inputs.leaves)
@@ -238,12 +245,12 @@ class _Variations:
         self._mode = self._module.training if self._module is not None else None
 
     def large(self) -> list[tuple[tuple[tuple[int, int], ...], int]]:
-        """Dimensions of one size, and that: the largest first."""
+        """Return groups of dimensions with their common size, the largest first."""
         found = [(group, self._size(group[0])) for group in self._groups()]
         return sorted(found, key=lambda one: -one[1])
 
     def smaller(self, case: Case) -> Case:
-        """A case with the smaller sizes, as far as it has no others."""
+        """Apply the smaller sizes to a case, except where it has sizes of its own."""
         if not self.sizes:
             return case
         changes = {one.leaf: one for one in case.changes}
@@ -256,7 +263,7 @@ class _Variations:
         return replace(case, changes=tuple(changes.values()))
 
     def usual(self) -> Iterator[Case]:
-        """Those that are tried with every target, the most telling first."""
+        """Yield the cases that are tried with every target, the most informative first."""
         other = None if self._mode is None else not self._mode
         grad = bool(self._floats)
         if other is not None:
@@ -299,7 +306,7 @@ class _Variations:
         yield from self._twice()
 
     def directed(self, numbers: Sequence[float]) -> Iterator[Case]:
-        """Others, on and on: near the numbers that the code has, and at random."""
+        """Yield cases with values near the constants of the code, then random cases."""
         near = [one for number in numbers for one in (number + 1, number, number - 1, 2 * number)]
         sizes = sorted({int(one) for one in near if 0 <= one <= 64 and one == int(one)})
         for number in near:
@@ -314,7 +321,7 @@ class _Variations:
         yield from self.at_random(numbers, 100)
 
     def at_random(self, numbers: Sequence[float], first: int) -> Iterator[Case]:
-        """Others at random, near these numbers and not, with seeds from the first on."""
+        """Yield random cases, with values near these numbers and others; seeds begin at ``first``."""
         near = [one for number in numbers for one in (number + 1, number, number - 1, 2 * number)]
         chance = random.Random(first)
         fills: tuple[Fill, ...] = (
@@ -338,10 +345,10 @@ class _Variations:
     def _is_large(self) -> bool:
         if self._module is None:
             return False
-        return self._shared or sum(p.numel() for p in self._module.parameters()) > _LARGE
+        return self._shared or sum(p.numel() for p in self._module.parameters()) > _MAX_PARAMETERS
 
     def _other_values(self) -> list[Change]:
-        """Flags turned, numbers changed, optional arguments left out."""
+        """Return changes that invert flags, change numbers, and set optional arguments to None."""
         found: list[Change] = []
         for number, leaf in enumerate(self._inputs.leaves):
             value = leaf.value
@@ -364,8 +371,11 @@ class _Variations:
                 yield Case(41, "negative", (change,), grad=True)
 
     def _groups(self) -> list[tuple[tuple[int, int], ...]]:
-        """Dimensions that have to be of one size, as far as that is known: of one symbol, else of
-        the same size now; and each dimension alone."""
+        """Return groups of dimensions that probably need the same size.
+
+        These are dimensions of one symbol, dimensions that have the same size now, and each
+        dimension alone.
+        """
         leaves = {id(value): number for number, value in self._leaves}
         named: dict[str, list[tuple[int, int]]] = {}
         for one in self._call.dynamic:
@@ -394,7 +404,7 @@ class _Variations:
         return int(self._inputs.leaves[leaf].value.shape[dim])
 
     def _single(self) -> Iterator[Case]:
-        """Each tensor alone."""
+        """Yield cases that change only one tensor."""
         if len(self._leaves) < 2:
             return
         grad = bool(self._floats)
@@ -403,7 +413,7 @@ class _Variations:
                 yield Case(60 + number, "given", (Change(leaf, fill),), grad=grad)
 
     def _twice(self) -> Iterator[Case]:
-        """One tensor in place of two that are alike."""
+        """Yield cases that pass one tensor for two parameters with equal shape and dtype."""
         for (first, one), (second, two) in zip(self._leaves, self._leaves[1:], strict=False):
             if one.shape == two.shape and one.dtype == two.dtype:
                 yield Case(70, "random", (Change(second, same_as=first),), grad=is_floating(one))

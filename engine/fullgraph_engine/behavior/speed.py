@@ -1,4 +1,4 @@
-"""How long a target takes, as it is and compiled by Inductor."""
+"""Measure how long a target takes in eager mode and compiled by Inductor."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ from ..torch_internals import backends, dynamo
 from ..tracing.drive import install, real_backends
 from . import backend
 
-_WARM = 3
-"""Calls that are not counted: caches, and Inductor's second thoughts about sizes."""
-_LEAST, _MOST = 5, 200
-_SECONDS = 2.0
-"""What the counted calls may take, both ways together."""
+_WARM_UP_CALLS = 3
+"""Number of calls that are not counted, while caches fill and Inductor recompiles for sizes."""
+_MIN_TURNS, _MAX_TURNS = 5, 200
+_MAX_SECONDS = 2.0
+"""Maximum seconds for the counted calls of both ways together."""
 
 
 def measure(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Measurement:
-    """Call a target in both ways by turns, in a process that ends with it. Real tensors only."""
+    """Measure eager and compiled calls of a target by turns; needs real tensors.
+
+    The process must end afterwards.
+    """
     try:
         plain, fast = tracee.call(), tracee.call()
     except ProbeError as error:
@@ -35,7 +38,7 @@ def measure(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Meas
     def eager() -> Any:
         return tracing.call_eagerly(plain.function, plain.args, plain.kwargs)
 
-    eager_only = [_seconds(eager) for _ in range(_WARM + _LEAST)][_WARM:]
+    eager_only = [_seconds(eager) for _ in range(_WARM_UP_CALLS + _MIN_TURNS)][_WARM_UP_CALLS:]
     begun = replace(begun, eager=statistics.median(eager_only))
     refused = backend.prepare_inductor(let_start)
     if refused:
@@ -58,7 +61,7 @@ def measure(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Meas
         try:
             first = _seconds(compiled)
         except Exception as error:
-            return replace(begun, reason=f"Compiled, it raises {texts.described(error)}.")
+            return replace(begun, reason=f"Compiled, it raises {texts.type_and_message(error)}.")
         times = list(_by_turns((eager, compiled)))
     slow, quick = (statistics.median(one) for one in zip(*times, strict=True))
     return replace(
@@ -67,19 +70,19 @@ def measure(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Meas
 
 
 def _by_turns(ways: tuple[Callable[[], Any], ...]) -> Iterator[tuple[float, ...]]:
-    """Seconds of each way, turn by turn."""
-    for _ in range(_WARM):
+    """Yield the seconds of each way, turn by turn."""
+    for _ in range(_WARM_UP_CALLS):
         for way in ways:
             _seconds(way)
-    until = time.perf_counter() + _SECONDS
-    for turn in range(_MOST):
-        if turn >= _LEAST and time.perf_counter() > until:
+    until = time.perf_counter() + _MAX_SECONDS
+    for turn in range(_MAX_TURNS):
+        if turn >= _MIN_TURNS and time.perf_counter() > until:
             break
         yield tuple(_seconds(way) for way in ways)
 
 
 def _seconds(call: Callable[[], Any]) -> float:
-    """Wall time of a call."""
+    """Return the wall time of a call in seconds."""
     rng.begin_again()
     began = time.perf_counter()
     call()

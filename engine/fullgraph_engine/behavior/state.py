@@ -1,4 +1,4 @@
-"""What a call can change besides its arguments: the object that it belongs to, and its file."""
+"""State that a call can change besides its arguments: its object, and the globals of its file."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .facts import Walk
 
 
 def subject_of(function: Callable[..., Any]) -> Any:
-    """The module, or the object of a bound method; None for a function."""
+    """Return the module, or the object of a bound method; None for a plain function."""
     if isinstance(function, torch.nn.Module):
         return function
     return getattr(function, "__self__", None)
 
 
 def walk_state(walk: Walk, function: Callable[..., Any], namespace: Mapping[str, Any]) -> None:
-    """Facts of all that a call of a function may change in its object and in the file."""
+    """Collect facts of the state that a function may change, in its object and its file."""
     subject = subject_of(function)
     if subject is not None:
         walk.value("self", subject)
@@ -30,7 +30,7 @@ def walk_state(walk: Walk, function: Callable[..., Any], namespace: Mapping[str,
         if name.startswith("__") or isinstance(value, types.ModuleType):
             continue
         if callable(value):
-            value = unwrap(value)  # how it is compiled is no behavior
+            value = unwrap(value)  # how it is compiled is not part of its behavior
         own = getattr(value, "__module__", None) == home
         if isinstance(value, type):
             if own:
@@ -43,7 +43,7 @@ def walk_state(walk: Walk, function: Callable[..., Any], namespace: Mapping[str,
 
 
 def _class(walk: Walk, path: str, kind: type) -> None:
-    """The plain attributes of a class, such as counters."""
+    """Collect the plain attributes of a class, such as counters."""
     for name, value in list(vars(kind).items()):
         descriptor = hasattr(type(value), "__get__") or isinstance(value, type)
         if not name.startswith("__") and not descriptor:
@@ -51,7 +51,7 @@ def _class(walk: Walk, path: str, kind: type) -> None:
 
 
 def _function(walk: Walk, path: str, function: Any) -> None:
-    """What a function keeps between calls: default values, attributes, variables around it."""
+    """Collect what a function keeps between calls: defaults, attributes, closure variables."""
     if not isinstance(function, types.FunctionType):
         return
     for number, value in enumerate(function.__defaults__ or ()):
@@ -63,7 +63,7 @@ def _function(walk: Walk, path: str, function: Any) -> None:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
             value = cell.cell_contents
-        except ValueError:  # not bound yet
+        except ValueError:  # not assigned yet
             continue
         if not isinstance(value, (type, types.FunctionType)):
             walk.value(f"{name} of {path}", value)

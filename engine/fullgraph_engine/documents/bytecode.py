@@ -7,7 +7,7 @@ import linecache
 import types
 from collections.abc import Iterator
 
-from ..code_objects import exception_entries, label, line_begun
+from ..code_objects import exception_entries, jump_label, starting_line
 
 
 def disassembly(code: types.CodeType) -> str:
@@ -23,7 +23,7 @@ def instruction_count(code: types.CodeType) -> int:
 def _lines(code: types.CodeType) -> Iterator[str]:
     last: int | None = None
     for instruction in dis.get_instructions(code):
-        line = line_begun(instruction)
+        line = starting_line(instruction)
         if line is not None and line != last:
             last = line
             yield f"{line:>5}  {linecache.getline(code.co_filename, line).strip()}".rstrip()
@@ -40,7 +40,7 @@ def _lines(code: types.CodeType) -> Iterator[str]:
 
 
 def _instruction(instruction: dis.Instruction) -> str:
-    text = f"{label(instruction):>4} {instruction.offset:>5} {instruction.opname:<28}"
+    text = f"{jump_label(instruction):>4} {instruction.offset:>5} {instruction.opname:<28}"
     if instruction.arg is not None:
         text += f" {instruction.arg:>3}"
         if instruction.argrepr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from ..shapes import Budget, Effect, Event, OutOfTime, ReplayError, Tape, Timeline
+from ..shapes import Effect, OutOfTime, ReplayBudget, ReplayError, Tape, Timeline, TimelineEvent
 from ..shapes.explanation import explain_all
 from .places import Places
 
@@ -27,11 +27,11 @@ def timeline_text(timeline: Timeline, places: Places) -> str:
     return "\n".join(lines) + "\n"
 
 
-def explanations_text(tape: Tape, budget: Budget) -> str:
+def explanations_text(tape: Tape, budget: ReplayBudget) -> str:
     """Why sizes are constants, or equal others, at the end of the events; empty if none are, or
     if there is no time left to find out."""
     try:
-        with budget.spend():
+        with budget.spend_time():
             found = explain_all(tape)
     except (OutOfTime, ReplayError):
         return ""
@@ -49,7 +49,7 @@ def archived(tape: Tape) -> str:
             note = f"After event {missing.after} the recording lacks {missing.words}."
     except ReplayError as error:
         note = str(error)
-    return archive.write(dataclasses.replace(tape, note=f"{tape.note} {note}".strip()))
+    return archive.write_tape(dataclasses.replace(tape, note=f"{tape.note} {note}".strip()))
 
 
 def comparison_text(saved: str, tape: Tape, places: Places) -> tuple[str, bool]:
@@ -60,8 +60,8 @@ def comparison_text(saved: str, tape: Tape, places: Places) -> tuple[str, bool]:
     from ..shapes import archive, comparison
 
     try:
-        before = archive.read(saved)
-        found = comparison.first_difference(before, tape)
+        before = archive.read_tape(saved)
+        found = comparison.find_divergence(before, tape)
     except (archive.ArchiveError, ReplayError) as error:
         return f"It cannot be compared with the saved events: {error}\n", True
     notes = [f"Before: {before.note}"] if before.note else []
@@ -88,7 +88,7 @@ _DIFFERENCE = {
 }
 
 
-def _lines(events: list[Event], places: Places) -> Iterator[str]:
+def _lines(events: list[TimelineEvent], places: Places) -> Iterator[str]:
     last, operator = "", ""
     for event in events:
         frame = places.innermost(event.stack)
@@ -105,7 +105,7 @@ def _lines(events: list[Event], places: Places) -> Iterator[str]:
         yield from (f"         {words}" for words in _effects(event))
 
 
-def _effects(event: Event) -> Iterator[str]:
+def _effects(event: TimelineEvent) -> Iterator[str]:
     hints = dict(event.hints)
     for effect in event.effects:
         if effect.kind == "symbol" and effect.symbol in hints:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..protocol import Frame
 from ..protocol.documents import DocumentKind
-from ..shapes import Budget
+from ..shapes import ReplayBudget
 from ..torch_internals import frames
 from ..tracing import stacks
 from ..tracing.recording import Break, Graph, Skip, TracedFrame
@@ -50,14 +50,14 @@ class Writer:
         self._tapes: list[Any] = []
         self._played = 0
         """How many of the tapes are written down."""
-        self._explaining = Budget(EXPLAINING)
+        self._explaining = ReplayBudget(EXPLAINING)
 
     @contextlib.contextmanager
     def attempt(self, *, sizes_only: bool = False) -> Iterator[Writer | None]:
         """Write about one trace. With ``sizes_only`` graphs and bytecode are another run's."""
         self._attempts += 1
         self._graphs = self._played = 0
-        self._explaining = Budget(EXPLAINING)
+        self._explaining = ReplayBudget(EXPLAINING)
         self._codes, self._breaks, self._written = {}, {}, set()
         self._commission.begin(str(self._attempts))
         with contextlib.ExitStack() as hooks:
@@ -191,7 +191,7 @@ class Writer:
         from .. import shapes
 
         try:
-            with shapes.record() as self._tapes:
+            with shapes.record_tapes() as self._tapes:
                 yield
         finally:
             self._write_tapes()
@@ -205,7 +205,7 @@ class Writer:
             self._played += 1
             if self._commission.wants("events"):
                 with self._careful("events"):
-                    self._write_tape(tape, shapes.timeline(tape))
+                    self._write_tape(tape, shapes.build_timeline(tape))
 
     def _write_tape(self, tape: Any, timeline: Any) -> None:
         if stacks.is_torch(timeline.path):

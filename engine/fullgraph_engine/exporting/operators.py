@@ -120,7 +120,7 @@ def _wrong(several: Sequence[_Seen]) -> str:
         try:
             torch.library.opcheck(seen.operator, seen.args, seen.kwargs)
         except Exception as error:
-            return texts.message(error).strip() or type(error).__name__
+            return texts.error_message(error).strip() or type(error).__name__
     return ""
 
 

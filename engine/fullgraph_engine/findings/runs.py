@@ -350,7 +350,7 @@ class _Attempt:
         """Other ones than a comment says, where the code raises with these."""
         if not self._raises:
             return
-        with tracing.tensor_mode(self.fake) as mode, self.watch.within("inputs"):
+        with tracing.tensor_mode(self.fake) as mode, self.watch.count_as("inputs"):
             if mode is not None:
                 mode.begin()
                 mode.prefer_real = False
@@ -373,7 +373,7 @@ class _Attempt:
             if call.otherwise is not None:
                 return call.otherwise()
         except ProbeError as error:
-            words = f"{words} {texts.message(error)}"
+            words = f"{words} {texts.error_message(error)}"
         self._report_without(NoProbe(words))
         return None
 
@@ -396,7 +396,7 @@ class _Attempt:
             explanations.taping(wanted) as self._tapes,
             call.context.enter(),
         ):
-            self.watch.enter("trace")
+            self.watch.enter_phase("trace")
             recording = tracing.trace(
                 call.function,
                 call.args,
@@ -407,7 +407,7 @@ class _Attempt:
                 file=self.source.path,
                 witness=witness,
             )
-            self.watch.enter("findings")
+            self.watch.enter_phase("findings")
         self._all_frames += recording.frames
         return recording
 
@@ -434,9 +434,9 @@ class _Attempt:
                 explanations.taping() as self._tapes,
                 call.context.enter(),
             ):
-                self.watch.enter("trace")
+                self.watch.enter_phase("trace")
                 recording = tracing.trace(call.function, call.args, call.kwargs, dynamic=wishes)
-                self.watch.enter("findings")
+                self.watch.enter_phase("findings")
             self._all_frames += recording.frames
             failure = recording.failure
             if failure is not None and failure.kind == "ConstraintViolationError":
@@ -602,7 +602,7 @@ class _Attempt:
 
     def _build(self) -> Call | None:
         try:
-            with self.watch.within("inputs"):
+            with self.watch.count_as("inputs"):
                 return self.tracee.call()
         except tracing.ValueNeeded as need:
             if not self.auto:
@@ -614,7 +614,7 @@ class _Attempt:
             self._report_without(error)
             return None
         except ProbeError as error:
-            self.error = texts.message(error)
+            self.error = texts.error_message(error)
             self.ledger.add(failures.of_probe(self.error, self._place_in_probe(error.about)))
             self._raises = True
             return None
@@ -627,11 +627,11 @@ class _Attempt:
         if self.auto and isinstance(error, NotCalled):
             cut_short = error.cut_short
             if error.unbuilt or (cut_short is not None and self._could_be_real(cut_short)):
-                self.auto_failure = texts.message(error)
+                self.auto_failure = texts.error_message(error)
                 return
         self.without_probe = True
         self.uncalled |= error.uncalled
-        self.error = texts.message(error)
+        self.error = texts.error_message(error)
         self.ledger.add(missing_probe(self.target, self.tracee.text, self.error))
 
     def further(self) -> int:
@@ -740,7 +740,7 @@ class _Attempt:
     def _report_failure(self, failure: Failure, call: Call | None) -> None:
         self.error = _one_line(failure)
         could_be_real = call is None or self._could_be_real(call)
-        if self.auto and could_be_real and not devices.are_missed(failure.message):
+        if self.auto and could_be_real and not devices.is_missing_gpu_error(failure.message):
             # Whether the program or only its fake tensors failed, the real ones will tell.
             self.auto_failure = f"the fake run ended with {self.error}"
             return

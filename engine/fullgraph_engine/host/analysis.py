@@ -1215,7 +1215,7 @@ class Analysis:
         if done.needs_real and attempt.mode == "auto":
             return "real"
         asked_for = attempt.mode == self.request.mode
-        missed = devices.are_missed(done.report.error or "")
+        missed = devices.is_missing_gpu_error(done.report.error or "")
         return "fake" if attempt.mode == "real" and missed and not asked_for else None
 
     def _retract(self, before: LaunchedRun, launched: LaunchedRun) -> None:

@@ -108,7 +108,7 @@ class Run:
         else:
             self.tell(Begun("run", self.launch.seconds))
         started = _monotonic()
-        self.watch.enter("findings")
+        self.watch.enter_phase("findings")
         try:
             if self.differs:
                 done = RunDone(self.unsteady(), None)
@@ -126,7 +126,7 @@ class Run:
             if isinstance(error, MemoryError):
                 limits.lift()
             done = RunDone(self.failed(error, round(_monotonic() - started, 4)), None)
-        missing = placeholder.behind(done.report.error or done.needs_real or "")
+        missing = placeholder.find_raised_error(done.report.error or done.needs_real or "")
         if missing is not None:
             done = RunDone(replace(done.report, error=str(missing)), None)
         descriptors.flush()
@@ -134,7 +134,7 @@ class Run:
             self.tell(FilesRead.of(self.analyze.request, self.reads.untold()))
         self.tell_calls()
         if self.analyze.timings:
-            phases, mode = self.watch.phases(), done.report.mode
+            phases, mode = self.watch.phase_times(), done.report.mode
             seconds = sum(one.seconds for one in phases)
             request = self.analyze.request
             self.tell(
@@ -185,7 +185,7 @@ class Run:
             return
         if len(emitted) >= _MOST_FINDINGS and finding.identity not in emitted:
             return
-        if finding.code.startswith("trace/") and placeholder.behind(finding.message):
+        if finding.code.startswith("trace/") and placeholder.find_raised_error(finding.message):
             return  # told at the statement that failed, and in the report
         if f"({placeholder.Placeholder.__name__})" in finding.context:
             return  # the tracer looked into one
@@ -241,7 +241,7 @@ class Run:
             else:
                 asked["known"] = launch.known
         outcome = self.pipeline.run_target(self.tracee, launch.part, self.emit, self.id, **asked)
-        self.watch.enter("sending")
+        self.watch.enter_phase("sending")
         for finding in outcome.findings:
             self.emit(finding)
         self.tell_seen(outcome)
@@ -327,11 +327,11 @@ class Run:
         mode: TraceMode = "fake" if self.tracee.fake else "real"
         stack = frames.of_traceback(error.__traceback__)
         here = frames.innermost(stack, self.analyze.path)
-        said = texts.described(error)
+        said = texts.type_and_message(error)
         if here is None:
             code, where = "trace/incomplete", target.range
             reason = f"fullgraph itself failed on this target: {said}"
-            self.tell(Log(self.analyze.request, "engine", texts.trace(error)))
+            self.tell(Log(self.analyze.request, "engine", texts.format_traceback(error)))
         else:
             lines = syntax.lines_of(self.analyze.text)
             code, where = "trace/eager-error", frames.range_of(here, lines)
@@ -380,7 +380,7 @@ def settle(
     exits.ignore()
     # The same choices on every edit: findings must not come and go by chance.
     random.seed(0)
-    placeholder.touched.clear()
+    placeholder.raised_errors.clear()
 
 
 def exit_after(

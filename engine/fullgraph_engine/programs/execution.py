@@ -135,8 +135,8 @@ class Program(Attribution):
         error = ending.error
         if self.fake or error is None:
             return False
-        words = texts.message(error)
-        if devices.are_missed(words):
+        words = texts.error_message(error)
+        if devices.is_missing_gpu_error(words):
             return True
         # ``assert torch.cuda.is_available(), "This needs a GPU"``, or ``sys.exit`` behind such an
         # ``if``.

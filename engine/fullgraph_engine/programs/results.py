@@ -390,7 +390,7 @@ class _File:
         self.add(
             Finding(
                 code=code,
-                message=f"The program exits here with status {texts.shown(status)}",
+                message=f"The program exits here with status {texts.safe_repr(status)}",
                 range=where,
                 hints=(_ARGUMENTS,) if status == 2 else (),
                 identity=identity(code, where),
@@ -442,7 +442,10 @@ class _File:
         if not region.calls and not inlined:
             status, error = "failed", "never called while the program ran"
         elif region.failures and not (part.frames or part.skips or inlined or region.is_export):
-            status, error = "failed", texts.described(region.failures[0].error).split("\n")[0]
+            status, error = (
+                "failed",
+                texts.type_and_message(region.failures[0].error).split("\n")[0],
+            )
         site = next(one for one in reversed(region.site) if is_own(one.path))
         report = TargetReport(
             name=self.whole.names[region],

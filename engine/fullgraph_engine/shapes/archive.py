@@ -1,8 +1,8 @@
-"""A tape as JSON, to be replayed in another process.
+"""Tapes as JSON, so that another process can replay them.
 
-Everything is written as what it is (a source by its class and fields, an expression as a tree), and
-read back before it counts as written. An argument that this cannot be done with ends the tape
-there, and the tape says so.
+Every value is written by its kind: a source by its class and fields, an expression as a tree. The
+writer reads each expression back to check it. At the first argument that cannot be written, the
+tape ends with a note.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ from ..torch_internals.shapes import (
     symbolic_shapes,
 )
 from ..torch_internals.sympy_extensions import ValueRanges, functions, numbers
-from .tape import EventPlace, Operand, Operator, Tape
+from .tape import EventPlace, Operand, Tape, TracedOperator
 from .upstream import FakeTensorMeta, ShapeEnv, ShapeEnvEvent
 
 VERSION = 1
 
 
 class ArchiveError(Exception):
-    """A file that is not a tape, or one that this torch cannot replay; one sentence."""
+    """An error for a file that is not a tape, or that this torch cannot replay; one sentence."""
 
 
-class _Unwritable(Exception):
+class _UnwritableValue(Exception):
     pass
 
 
-def write(tape: Tape) -> str:
-    """The tape as JSON.
+def write_tape(tape: Tape) -> str:
+    """Return the tape as JSON.
 
-    Where an event has an argument that cannot be written, the tape ends before it and its note
-    says at which event and why.
+    At the first event with an argument that cannot be written, the written tape ends; its note says
+    at which event and why.
     """
-    writer = _Writer()
+    writer = _TapeWriter()
     events: list[Any] = []
     note = tape.note
     for index, event in enumerate(tape.events):
         try:
-            events.append(writer.event(event, tape.places[index]))
-        except _Unwritable as error:
+            events.append(writer.write_event(event, tape.places[index]))
+        except _UnwritableValue as error:
             why = (
-                f"Event {index} ({tape.method(index)}) and those after it are not in the file: "
-                f"{error}."
+                f"Event {index} ({tape.method_name(index)}) and those after it are not in the "
+                f"file: {error}."
             )
             note = f"{note} {why}".strip()
             break
@@ -77,8 +77,12 @@ def write(tape: Tape) -> str:
     )
 
 
-def read(text: str) -> Tape:
-    """The tape that :func:`write` wrote; it has no live ShapeEnv."""
+def read_tape(text: str) -> Tape:
+    """Read a tape that :func:`write_tape` wrote; it has no live ShapeEnv.
+
+    Raises:
+        ArchiveError: The text is not a tape of this format, or this torch cannot read it.
+    """
     try:
         raw = json.loads(text)
         version = raw["version"]
@@ -86,13 +90,13 @@ def read(text: str) -> Tape:
         raise ArchiveError("This is not a tape of ShapeEnv events.") from error
     if version != VERSION:
         raise ArchiveError(f"The tape has format {version}, and this reads format {VERSION}.")
-    reader = _Reader(raw)
+    reader = _TapeReader(raw)
     events: list[ShapeEnvEvent] = []
     places: list[EventPlace] = []
     for number, item in enumerate(raw["events"]):
         try:
-            events.append(reader.event(item))
-            places.append(reader.place(item["at"]))
+            events.append(reader.read_event(item))
+            places.append(reader.place_at(item["at"]))
         except Exception as error:
             raise ArchiveError(
                 f"Event {number} of the tape cannot be read by torch {torch.__version__} "
@@ -137,7 +141,7 @@ _SYMBOLIC = {"SymInt": torch.SymInt, "SymFloat": torch.SymFloat, "SymBool": torc
 _TYPES: dict[str, type[Any]] = {"int": int, "float": float, "bool": bool}
 
 
-class _Writer:
+class _TapeWriter:
     def __init__(self) -> None:
         self.shared: list[Any] = []
         self.places: list[Any] = []
@@ -145,21 +149,25 @@ class _Writer:
         self._numbers: dict[int, int] = {}
         self._place_numbers: dict[int, int] = {}
         self._stack_numbers: dict[Any, int] = {}
-        self._kept: list[Any] = []
+        self._keep_alive: list[Any] = []
 
-    def event(self, event: ShapeEnvEvent, place: EventPlace) -> Any:
+    def write_event(self, event: ShapeEnvEvent, place: EventPlace) -> Any:
         written: dict[str, Any] = {
             "f": event.f.__name__,
             "name": event.name,
-            "args": None if event.args is None else [self.value(value) for value in event.args],
-            "kwargs": {name: self.value(value) for name, value in (event.kwargs or {}).items()},
-            "at": self.place(place),
+            "args": None
+            if event.args is None
+            else [self.write_value(value) for value in event.args],
+            "kwargs": {
+                name: self.write_value(value) for name, value in (event.kwargs or {}).items()
+            },
+            "at": self.number_place(place),
         }
         if event.tracked_fakes is not None:
-            written["tracked"] = self.once(event.tracked_fakes, self._tracked)
+            written["tracked"] = self.number_shared(event.tracked_fakes, self._write_fakes)
         return written
 
-    def place(self, place: EventPlace) -> int:
+    def number_place(self, place: EventPlace) -> int:
         known = self._place_numbers.get(id(place))
         if known is None:
             known = self._place_numbers[id(place)] = len(self.places)
@@ -170,26 +178,32 @@ class _Writer:
                 self.stacks.append([dataclasses.asdict(frame) for frame in stack])
             op = place.operator
             self.places.append([number, None if op is None else dataclasses.asdict(op)])
-            self._kept.append(place)
+            self._keep_alive.append(place)
         return known
 
-    def once(self, value: Any, write: Callable[[Any], Any]) -> int:
-        """Contexts and snapshots are shared between events, and have to be so again."""
+    def number_shared(self, value: Any, write_tape: Callable[[Any], Any]) -> int:
+        """Write a shared object once and return its number, so that events share it again when
+        read.
+        """
         known = self._numbers.get(id(value))
         if known is None:
-            written = write(value)
+            written = write_tape(value)
             known = self._numbers[id(value)] = len(self.shared)
             self.shared.append(written)
-            self._kept.append(value)
+            self._keep_alive.append(value)
         return known
 
-    def _tracked(self, fakes: list[Any]) -> Any:
-        return [{"once": self.once(item, self._tracked_fake)} for item in fakes]
+    def _write_fakes(self, fakes: list[Any]) -> Any:
+        return [{"once": self.number_shared(item, self._write_fake)} for item in fakes]
 
-    def _tracked_fake(self, item: Any) -> Any:
-        return [self.value(item.fake), self.value(item.source), self.value(item.symbolic_context)]
+    def _write_fake(self, item: Any) -> Any:
+        return [
+            self.write_value(item.fake),
+            self.write_value(item.source),
+            self.write_value(item.symbolic_context),
+        ]
 
-    def value(self, value: Any) -> Any:
+    def write_value(self, value: Any) -> Any:
         match value:
             case None | bool() | str():
                 return value
@@ -198,76 +212,85 @@ class _Writer:
             case ShapeEnv():
                 return {"env": True}
             case torch.SymInt() | torch.SymFloat() | torch.SymBool():
-                return self._symbolic(value)
+                return self._write_symbolic(value)
             case enum.Enum() if type(value).__name__ in _ENUMS:
                 return {"enum": [type(value).__name__, value.name]}
             case int():
                 return value
             case torch.Size() | tuple():
-                return {"tuple": [self.value(item) for item in value]}
+                return {"tuple": [self.write_value(item) for item in value]}
             case list():
-                return [self.value(item) for item in value]
+                return [self.write_value(item) for item in value]
             case dict():
-                pairs = [[self.value(k), self.value(v)] for k, v in value.items()]
+                pairs = [[self.write_value(k), self.write_value(v)] for k, v in value.items()]
                 return {"dict": pairs}
             case sympy.Basic():
-                return {"expr": self.expr(value)}
+                return {"expr": self.write_expression(value)}
             case ValueRanges():
-                return {"range": [self.expr(value.lower), self.expr(value.upper)]}
+                return {
+                    "range": [
+                        self.write_expression(value.lower),
+                        self.write_expression(value.upper),
+                    ]
+                }
             case Source():
-                return {"source": self._fields(value, _source_class)}
+                return {"source": self._write_fields(value, _source_class)}
         if type(value).__name__ in _PLAIN:
-            return {"once": self.once(value, self._plain)}
-        called = str(getattr(value, "__name__", ""))
-        if callable(value) and getattr(operator, called, None) is value:
-            return {"operator": called}
-        raise _Unwritable(f"it has a {type(value).__module__}.{type(value).__qualname__}")
+            return {"once": self.number_shared(value, self._write_plain)}
+        name = str(getattr(value, "__name__", ""))
+        if callable(value) and getattr(operator, name, None) is value:
+            return {"operator": name}
+        raise _UnwritableValue(f"it has a {type(value).__module__}.{type(value).__qualname__}")
 
-    def _plain(self, value: Any) -> Any:
-        # What a context remembers of other ShapeEnvs is of no use to a new one.
-        return {"plain": self._fields(value, _PLAIN.get, {"shape_env_to_source_to_symbol_cache"})}
+    def _write_plain(self, value: Any) -> Any:
+        # The cache belongs to the recorded ShapeEnv; a replayed one must begin without it.
+        return {
+            "plain": self._write_fields(value, _PLAIN.get, {"shape_env_to_source_to_symbol_cache"})
+        }
 
-    def _fields(
-        self, value: Any, find: Callable[[str], Any], leave: set[str] | None = None
+    def _write_fields(
+        self, value: Any, find_class: Callable[[str], Any], skipped: set[str] | None = None
     ) -> list[Any]:
         name = type(value).__name__
-        if find(name) is not type(value):
-            raise _Unwritable(f"it has a {name}, which torch does not define")
-        fields = [f for f in dataclasses.fields(value) if f.init and f.name not in (leave or ())]
-        return [name, {f.name: self.value(getattr(value, f.name)) for f in fields}]
+        if find_class(name) is not type(value):
+            raise _UnwritableValue(f"it has a {name}, which torch does not define")
+        fields = [f for f in dataclasses.fields(value) if f.init and f.name not in (skipped or ())]
+        return [name, {f.name: self.write_value(getattr(value, f.name)) for f in fields}]
 
-    def _symbolic(self, value: Any) -> Any:
+    def _write_symbolic(self, value: Any) -> Any:
         node = value.node
         if not hasattr(node, "_expr"):
-            raise _Unwritable(f"it has a {type(node).__name__}, which has no expression")
+            raise _UnwritableValue(f"it has a {type(node).__name__}, which has no expression")
         return {
             "symbolic": [
                 type(value).__name__,
-                self.expr(node._expr),
+                self.write_expression(node._expr),
                 str(getattr(node.pytype, "__name__", "")),
-                self.value(getattr(node, "_hint", None)),
+                self.write_value(getattr(node, "_hint", None)),
             ]
         }
 
-    def expr(self, value: Any) -> Any:
-        written = self._tree(value)
+    def write_expression(self, value: Any) -> Any:
+        written = self._write_tree(value)
         try:
-            same = expression_of(written) == value
+            is_equal = build_expression(written) == value
         except Exception as error:
-            raise _Unwritable(f"the expression {value} cannot be read back ({error})") from error
-        if not same:
-            raise _Unwritable(f"the expression {value} would be read back as another")
+            raise _UnwritableValue(
+                f"the expression {value} cannot be read back ({error})"
+            ) from error
+        if not is_equal:
+            raise _UnwritableValue(f"the expression {value} would be read back as another")
         return written
 
-    def _tree(self, value: Any) -> Any:
+    def _write_tree(self, value: Any) -> Any:
         if isinstance(value, (bool, int, float)):
             value = sympy.sympify(value)
         for name, known in _NAMED.items():
             if value is known:
                 return {"is": name}
         if isinstance(value, sympy.Symbol):
-            assumed = getattr(value, "_assumptions_orig", None) or value.assumptions0
-            return {"symbol": value.name, "assume": dict(assumed)}
+            assumptions = getattr(value, "_assumptions_orig", None) or value.assumptions0
+            return {"symbol": value.name, "assume": dict(assumptions)}
         if isinstance(value, sympy.Integer):
             return int(value)
         if isinstance(value, sympy.Rational):
@@ -276,8 +299,8 @@ class _Writer:
             return {"number": [str(value), int(value._prec)]}
         name = type(value).__name__
         if not value.args or _function_class(name) is not type(value):
-            raise _Unwritable(f"the expression {value} has a {name}")
-        return {"call": name, "of": [self._tree(argument) for argument in value.args]}
+            raise _UnwritableValue(f"the expression {value} has a {name}")
+        return {"call": name, "of": [self._write_tree(argument) for argument in value.args]}
 
 
 def _source_class(name: str) -> Any:
@@ -292,8 +315,8 @@ def _function_class(name: str) -> Any:
     return None
 
 
-def expression_of(written: Any) -> Any:
-    """The expression that a tree stands for."""
+def build_expression(written: Any) -> Any:
+    """Build the sympy expression that a JSON tree describes."""
     if isinstance(written, int):
         return sympy.Integer(written)
     if "is" in written:
@@ -305,40 +328,42 @@ def expression_of(written: Any) -> Any:
     if "number" in written:
         digits, precision = written["number"]
         return sympy.Float(digits, precision=precision)
-    arguments = [expression_of(argument) for argument in written["of"]]
+    arguments = [build_expression(argument) for argument in written["of"]]
     function = _function_class(written["call"])
     if function is None:
         raise ValueError(f"no function {written['call']} is known")
     return function(*arguments)
 
 
-class _Reader:
+class _TapeReader:
     def __init__(self, raw: dict[str, Any]) -> None:
-        # Symbolic values need one to belong to; a replay moves them to its own.
+        # Symbolic values must belong to a ShapeEnv; a replay moves them to its own.
         self._env = ShapeEnv(should_record_events=False)
         self._shared = raw["shared"]
-        self._made: dict[int, Any] = {}
+        self._objects: dict[int, Any] = {}
         self._stacks = [tuple(Frame(**frame) for frame in stack) for stack in raw["stacks"]]
-        self._places = [self._place(item) for item in raw["places"]]
+        self._places = [self._read_place(item) for item in raw["places"]]
 
-    def place(self, number: int) -> EventPlace:
+    def place_at(self, number: int) -> EventPlace:
         return self._places[number]
 
-    def _place(self, raw: Any) -> EventPlace:
+    def _read_place(self, raw: Any) -> EventPlace:
         number, op = raw
         known = None
         if op is not None:
             operands = tuple(Operand(item["name"], tuple(item["sizes"])) for item in op["operands"])
-            known = Operator(op["name"], operands)
+            known = TracedOperator(op["name"], operands)
         return EventPlace(stack=self._stacks[number], operator=known)
 
-    def event(self, raw: dict[str, Any]) -> ShapeEnvEvent:
-        args = None if raw["args"] is None else [self.value(item) for item in raw["args"]]
-        kwargs = {name: self.value(item) for name, item in raw["kwargs"].items()}
-        tracked = self._once(raw["tracked"], self._tracked) if "tracked" in raw else None
-        return ShapeEnvEvent(self._function(raw["f"]), args, kwargs, tracked, name=raw["name"])
+    def read_event(self, raw: dict[str, Any]) -> ShapeEnvEvent:
+        args = None if raw["args"] is None else [self.read_value(item) for item in raw["args"]]
+        kwargs = {name: self.read_value(item) for name, item in raw["kwargs"].items()}
+        tracked = (
+            self._shared_object(raw["tracked"], self._read_fakes) if "tracked" in raw else None
+        )
+        return ShapeEnvEvent(self._find_method(raw["f"]), args, kwargs, tracked, name=raw["name"])
 
-    def _function(self, name: str) -> Callable[..., Any]:
+    def _find_method(self, name: str) -> Callable[..., Any]:
         if name == "ShapeEnv":
             return ShapeEnv
         found = getattr(ShapeEnv, name, None)
@@ -347,21 +372,21 @@ class _Reader:
         function: Callable[..., Any] = inspect.unwrap(found)
         return function
 
-    def _once(self, number: int, make: Callable[[Any], Any]) -> Any:
-        if number not in self._made:
-            self._made[number] = make(self._shared[number])
-        return self._made[number]
+    def _shared_object(self, number: int, make: Callable[[Any], Any]) -> Any:
+        if number not in self._objects:
+            self._objects[number] = make(self._shared[number])
+        return self._objects[number]
 
-    def _tracked(self, raw: list[Any]) -> list[Any]:
-        return [self._once(item["once"], self._tracked_fake) for item in raw]
+    def _read_fakes(self, raw: list[Any]) -> list[Any]:
+        return [self._shared_object(item["once"], self._read_fake) for item in raw]
 
-    def _tracked_fake(self, raw: list[Any]) -> Any:
-        fake, source, context = (self.value(item) for item in raw)
+    def _read_fake(self, raw: list[Any]) -> Any:
+        fake, source, context = (self.read_value(item) for item in raw)
         return symbolic_shapes.TrackedFake(fake, source, context)
 
-    def value(self, raw: Any) -> Any:
+    def read_value(self, raw: Any) -> Any:
         if isinstance(raw, list):
-            return [self.value(item) for item in raw]
+            return [self.read_value(item) for item in raw]
         if not isinstance(raw, dict):
             return raw
         ((kind, body),) = raw.items()
@@ -371,33 +396,35 @@ class _Reader:
             case "float":
                 return float(body)
             case "tuple":
-                return tuple(self.value(item) for item in body)
+                return tuple(self.read_value(item) for item in body)
             case "dict":
-                return {self.value(key): self.value(item) for key, item in body}
+                return {self.read_value(key): self.read_value(item) for key, item in body}
             case "expr":
-                return expression_of(body)
+                return build_expression(body)
             case "range":
-                return ValueRanges(*(expression_of(item) for item in body))
+                return ValueRanges(*(build_expression(item) for item in body))
             case "enum":
                 return _ENUMS[body[0]][body[1]]
             case "operator":
                 return getattr(operator, body)
             case "symbolic":
                 name, expr, pytype, hint = body
-                node = SymNode(expression_of(expr), self._env, _TYPES[pytype], self.value(hint))
+                node = SymNode(
+                    build_expression(expr), self._env, _TYPES[pytype], self.read_value(hint)
+                )
                 made: Callable[..., Any] = _SYMBOLIC[name]
                 return made(node)
             case "source":
-                return self._made_of(_source_class(body[0]), body)
+                return self._build_object(_source_class(body[0]), body)
             case "once":
-                return self._once(body, self._plain)
+                return self._shared_object(body, self._read_plain)
         raise ValueError(f"{kind} is not known")
 
-    def _plain(self, raw: Any) -> Any:
+    def _read_plain(self, raw: Any) -> Any:
         body = raw["plain"]
-        return self._made_of(_PLAIN.get(body[0]), body)
+        return self._build_object(_PLAIN.get(body[0]), body)
 
-    def _made_of(self, kind: Any, body: Any) -> Any:
+    def _build_object(self, kind: Any, body: Any) -> Any:
         if kind is None:
             raise ValueError(f"it has no {body[0]}")
-        return kind(**{name: self.value(item) for name, item in body[1].items()})
+        return kind(**{name: self.read_value(item) for name, item in body[1].items()})

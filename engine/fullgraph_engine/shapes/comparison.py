@@ -1,4 +1,4 @@
-"""Say in which fields two ShapeEnvs differ, and which event is to blame."""
+"""Compare two ShapeEnvs field by field, and find the event at which they diverge."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 from ..protocol.sources import without_addresses
 from ..torch_internals.shapes import Source, name_of_source
 from . import upstream
-from .replay import ReplayError, advance, playing
+from .replay import ReplayError, replay_until, start_replay
 from .tape import Tape
 from .upstream import NotEqualError, ShapeEnv
 
@@ -18,7 +18,7 @@ _FIELD = re.compile(r"^==> (?P<field>\w+): values don't match\.$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Difference:
-    """One field of two ShapeEnvs; of collections only what differs."""
+    """One field in which two ShapeEnvs differ; of a collection only the items that differ."""
 
     field: str
     left: str
@@ -28,39 +28,47 @@ class Difference:
         return f"{self.field}: {self.left or 'nothing'} here, {self.right or 'nothing'} there"
 
 
-def differences(left: ShapeEnv, right: ShapeEnv) -> tuple[Difference, ...]:
-    """The fields that matter for guards and differ, by torch's own comparison."""
+def find_differences(left: ShapeEnv, right: ShapeEnv) -> tuple[Difference, ...]:
+    """Return the fields that differ, according to torch's own ``ShapeEnv.check_equal``."""
     try:
         left.check_equal(right)
     except NotEqualError as error:
-        named = _FIELD.findall(str(error))
-        if not named:
+        fields = _FIELD.findall(str(error))
+        if not fields:
             return (Difference("fields", str(error).strip().replace("\n", " "), ""),)
-        return tuple(_difference(field, left, right) for field in named)
+        return tuple(_field_difference(field, left, right) for field in fields)
     return ()
 
 
-def _difference(field: str, left: ShapeEnv, right: ShapeEnv) -> Difference:
-    one, other = _plain(getattr(left, field)), _plain(getattr(right, field))
-    if isinstance(one, dict) and isinstance(other, dict):
-        keys = sorted((k for k in {*one, *other} if one.get(k) != other.get(k)), key=str)
+def _field_difference(field: str, left: ShapeEnv, right: ShapeEnv) -> Difference:
+    left_value, right_value = (
+        _comparable_value(getattr(left, field)),
+        _comparable_value(getattr(right, field)),
+    )
+    if isinstance(left_value, dict) and isinstance(right_value, dict):
+        keys = sorted(
+            (k for k in {*left_value, *right_value} if left_value.get(k) != right_value.get(k)),
+            key=str,
+        )
         return Difference(
             field,
-            ", ".join(f"{key} → {one[key]}" for key in keys if key in one),
-            ", ".join(f"{key} → {other[key]}" for key in keys if key in other),
+            ", ".join(f"{key} → {left_value[key]}" for key in keys if key in left_value),
+            ", ".join(f"{key} → {right_value[key]}" for key in keys if key in right_value),
         )
-    if isinstance(one, list) and isinstance(other, list):
+    if isinstance(left_value, list) and isinstance(right_value, list):
         return Difference(
             field,
-            ", ".join(item for item in one if item not in other) or ", ".join(one),
-            ", ".join(item for item in other if item not in one) or ", ".join(other),
+            ", ".join(item for item in left_value if item not in right_value)
+            or ", ".join(left_value),
+            ", ".join(item for item in right_value if item not in left_value)
+            or ", ".join(right_value),
         )
-    return Difference(field, str(one), str(other))
+    return Difference(field, str(left_value), str(right_value))
 
 
-def _plain(value: Any) -> Any:
+def _comparable_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _comparable_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [str(getattr(item, "expr", item)) for item in value]
     if isinstance(value, (set, frozenset)) or type(value).__name__ == "OrderedSet":
@@ -70,7 +78,7 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Divergence:
-    """Where two tapes part. ``kind`` is what the second did with that event of the first."""
+    """The event at which two tapes diverge; ``kind`` is what the second tape did with it."""
 
     index: int
     method: str
@@ -79,43 +87,45 @@ class Divergence:
     differences: tuple[Difference, ...]
 
 
-def first_difference(tape: Tape, other: Tape) -> Divergence | None:
-    """The first event by which the states of two tapes come to differ, or None.
+def find_divergence(tape: Tape, other: Tape) -> Divergence | None:
+    """Find the first event after which the states of two tapes differ; None if they never do.
 
-    Found by bisection over prefixes; among the events since the last equal prefix, the one named
-    is the first that is not the same in both.
+    The search bisects over prefixes. Among the events after the last equal prefix, it names the
+    first event that differs between the tapes.
     """
     shared = min(len(tape.events), len(other.events))
 
-    def compared(count: int) -> tuple[Difference, ...]:
-        with playing(tape) as one, playing(other) as two:
-            return differences(advance(one, count), advance(two, count))
+    def compare_prefixes(count: int) -> tuple[Difference, ...]:
+        with start_replay(tape) as first, start_replay(other) as second:
+            return find_differences(replay_until(first, count), replay_until(second, count))
 
     longest = max(len(tape.events), len(other.events))
-    found = compared(longest)
+    found = compare_prefixes(longest)
     if not found:
         return None
-    equal, unequal = 1, shared if (at_shared := compared(shared)) else longest
+    equal, unequal = 1, shared if (at_shared := compare_prefixes(shared)) else longest
     if unequal == shared:
         found = at_shared
     else:
         equal = shared
     while unequal - equal > 1:
         middle = (equal + unequal) // 2
-        between = compared(middle)
+        between = compare_prefixes(middle)
         if between:
             unequal, found = middle, between
         else:
             equal = middle
-    return _named(tape, other, unequal, found)
+    return _first_divergent_event(tape, other, unequal, found)
 
 
-def _named(tape: Tape, other: Tape, end: int, found: tuple[Difference, ...]) -> Divergence:
+def _first_divergent_event(
+    tape: Tape, other: Tape, end: int, found: tuple[Difference, ...]
+) -> Divergence:
     # An event without effect can be dropped long before the first state that differs.
-    ours = [_identity(tape, number) for number in range(len(tape.events))]
-    theirs = [_identity(other, number) for number in range(len(other.events))]
+    ours = [_describe_event(tape, number) for number in range(len(tape.events))]
+    theirs = [_describe_event(other, number) for number in range(len(other.events))]
     index = next(
-        (n for n, (one, two) in enumerate(zip(ours, theirs, strict=False)) if one != two),
+        (n for n, (first, second) in enumerate(zip(ours, theirs, strict=False)) if first != second),
         min(len(ours), len(theirs)),
     )
     kind: Literal["dropped", "added", "changed"]
@@ -125,36 +135,30 @@ def _named(tape: Tape, other: Tape, end: int, found: tuple[Difference, ...]) -> 
         kind, owner, at = "added", other, index
     else:
         kind, owner, at = "changed", tape if index < len(ours) else other, min(index, end - 1)
-    return Divergence(at, owner.method(at), kind, _identity(owner, at), found)
+    return Divergence(at, owner.method_name(at), kind, _describe_event(owner, at), found)
 
 
-def _identity(tape: Tape, index: int) -> str:
-    """An event in words that do not depend on which ShapeEnv it was recorded on."""
-    event = tape.events[index]
-    arguments = [_argument(value) for value in (event.args or [])[1:]]
-    arguments += [
-        f"{name}={_argument(value)}"
-        for name, value in (event.kwargs or {}).items()
-        if name != "symbolic_context"
-    ]
-    return f"{tape.method(index)}({', '.join(arguments)})"
+def _describe_event(tape: Tape, index: int) -> str:
+    """Describe an event independently of the ShapeEnv that recorded it."""
+    arguments = ", ".join(tape.format_arguments(index, _format_argument))
+    return f"{tape.method_name(index)}({arguments})"
 
 
-def _argument(value: Any) -> str:
+def _format_argument(value: Any) -> str:
     if isinstance(value, Source):
         return name_of_source(value)
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(_argument(item) for item in value)}]"
+        return f"[{', '.join(_format_argument(item) for item in value)}]"
     expr = upstream.expression_of(value)
     return without_addresses(str(value)) if expr is None else str(expr)
 
 
 @dataclass(frozen=True)
-class Missing:
-    """What a live ShapeEnv knows and the tape does not tell.
+class MissingEvent:
+    """A guard or runtime assert of a live ShapeEnv that replaying its tape does not produce.
 
-    It belongs behind event ``after`` and, where that can be told, before event ``before``;
-    ``code`` is the line of the program that the live ShapeEnv names for it.
+    It belongs after event ``after`` and, if that is known, before event ``before``. ``code`` is the
+    source line that the live ShapeEnv has for it.
     """
 
     after: int
@@ -164,48 +168,45 @@ class Missing:
     differences: tuple[Difference, ...]
 
 
-def find_missing(tape: Tape, live: ShapeEnv) -> Missing | None:
-    """What the tape lacks of a state that it should lead to; None if it leads there.
+def find_missing(tape: Tape, live: ShapeEnv) -> MissingEvent | None:
+    """Find what replaying a tape does not produce of its live ShapeEnv; None if nothing is missing.
 
-    The order of the guards of ``live`` says between which events the missing one belongs: the
-    prefix is sought, by bisection, that has all guards before it.
+    The order of the guards of ``live`` says between which events the missing guard belongs. A
+    bisection finds the shortest prefix that has all guards before it.
     """
-    with playing(tape) as player:
-        found = differences(advance(player), live)
+    with start_replay(tape) as player:
+        found = find_differences(replay_until(player), live)
         if not found:
             return None
         replayed = [guard.expr for guard in player.env.guards]
     wanted = [guard.expr for guard in live.guards]
-    lost = next(
+    missing = next(
         (n for n, expr in enumerate(wanted) if n >= len(replayed) or replayed[n] != expr), None
     )
-    if lost is None:
-        asserts = _lost_assert(tape, live)
-        return Missing(0, None, asserts or str(found[0]), "", found)
-    code = str(getattr(live.guards[lost].sloc, "maybe_user_loc", None) or "")
-    following = _last_before(tape, lost + 1) if len(replayed) > lost else None
-    return Missing(
-        _last_before(tape, lost) if lost else 0,
+    if missing is None:
+        asserts = _find_missing_assert(tape, live)
+        return MissingEvent(0, None, asserts or str(found[0]), "", found)
+    code = str(getattr(live.guards[missing].sloc, "maybe_user_loc", None) or "")
+    following = _find_guard_event(tape, missing + 1) if len(replayed) > missing else None
+    return MissingEvent(
+        _find_guard_event(tape, missing) if missing else 0,
         following,
-        f"the guard {wanted[lost]}",
+        f"the guard {wanted[missing]}",
         code.strip(),
         found,
     )
 
 
-def _lost_assert(tape: Tape, live: ShapeEnv) -> str:
-    with playing(tape) as player:
-        told = {str(item.expr) for item in _asserts(advance(player))}
-    lost = [str(item.expr) for item in _asserts(live) if str(item.expr) not in told]
-    return f"the runtime assert {lost[0]}" if lost else ""
+def _find_missing_assert(tape: Tape, live: ShapeEnv) -> str:
+    with start_replay(tape) as player:
+        replayed = {str(item.expr) for item in upstream.runtime_asserts(replay_until(player))}
+    expressions = [str(item.expr) for item in upstream.runtime_asserts(live)]
+    missing = [expression for expression in expressions if expression not in replayed]
+    return f"the runtime assert {missing[0]}" if missing else ""
 
 
-def _asserts(env: ShapeEnv) -> list[Any]:
-    return [item for items in env.deferred_runtime_asserts.values() for item in items]
-
-
-def _last_before(tape: Tape, guards: int) -> int:
-    """The last event of the shortest prefix that makes so many guards, by bisection."""
+def _find_guard_event(tape: Tape, guards: int) -> int:
+    """Return the last event of the shortest prefix that adds ``guards`` guards, by bisection."""
     low, high = 1, len(tape.events)
     while low < high:
         middle = (low + high) // 2
@@ -217,27 +218,28 @@ def _last_before(tape: Tape, guards: int) -> int:
 
 
 def _guard_count(tape: Tape, upto: int) -> int:
-    with playing(tape) as player:
-        return len(advance(player, upto).guards)
+    with start_replay(tape) as player:
+        return len(replay_until(player, upto).guards)
 
 
 def compare_with_live(tape: Tape) -> tuple[Difference, ...]:
-    """How the replayed end of a tape differs from the ShapeEnv that it was recorded on.
+    """Return the fields in which a replayed tape differs from the ShapeEnv that it was recorded on.
 
-    Raises :class:`ReplayError` where the tape cannot be replayed, or has no live ShapeEnv.
+    Raises:
+        ReplayError: The tape cannot be replayed or has no live ShapeEnv.
     """
     if tape.live is None:
         raise ReplayError(0, "ShapeEnv", "the tape was read from a file and has no live ShapeEnv.")
-    with playing(tape) as player:
-        return differences(tape.live, advance(player))
+    with start_replay(tape) as player:
+        return find_differences(tape.live, replay_until(player))
 
 
 __all__ = [
     "Difference",
     "Divergence",
-    "Missing",
+    "MissingEvent",
     "compare_with_live",
-    "differences",
+    "find_differences",
+    "find_divergence",
     "find_missing",
-    "first_difference",
 ]

@@ -89,7 +89,7 @@ def reported(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Reported:
     if not isinstance(error, BaseException):
         # The one being handled, if the report is in its words: a jump on data may be handling one.
         error = sys.exc_info()[1]
-        if error is not None and texts.message(error) not in str(reason):
+        if error is not None and texts.error_message(error) not in str(reason):
             error = None
     return Reported(translator, str(reason), error)
 

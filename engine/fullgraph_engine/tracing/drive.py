@@ -169,7 +169,7 @@ _TRACER_ERRORS = (TorchDynamoException, ConstraintViolationError)
 
 def _words(error: BaseException) -> str:
     """The message without the stack that Dynamo appends to it."""
-    text = texts.message(error)
+    text = texts.error_message(error)
     for marker in ("\n\nfrom user code:", "\n\nSet TORCHDYNAMO_VERBOSE"):
         text = text.partition(marker)[0]
     return text.strip()
@@ -387,7 +387,7 @@ def warm() -> None:
 
     mode = RunTensorMode()
     backend = NoBackend()
-    devices.hide()
+    devices.hide_gpus()
     _start_autograd()
     without_gpu.never_ask()
     # What sympy has worked out about symbols it knows in every fork.

@@ -133,7 +133,7 @@ def _summarized_innermost(_recorder: Recorder, summary: Any, _context: Any) -> N
 def _raised_skip(
     recorder: Recorder, _none: None, error: BaseException, *_args: Any, **_kwargs: Any
 ) -> None:
-    recorder.saw_skip(texts.message(error))
+    recorder.saw_skip(texts.error_message(error))
 
 
 def _converted(
@@ -168,7 +168,7 @@ def _compile(
     try:
         result = original(code, *args, **kwargs)
     except BaseException as error:
-        leave("failed", texts.described(error))
+        leave("failed", texts.type_and_message(error))
         raise
     reason = getattr(result, "skip_reason", None)
     compiled = getattr(result, "guarded_code", None) is not None

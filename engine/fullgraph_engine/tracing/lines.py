@@ -6,7 +6,7 @@ import dis
 import types
 from typing import Any
 
-from ..code_objects import compared_nones, entries
+from ..code_objects import implicit_none_indices, position_entries
 from ..protocol import Position, Range
 from ..torch_internals.frames import original_name
 from .instructions import Instructions
@@ -66,10 +66,10 @@ _Place = tuple[int, int, int, int]
 def places_of(code: types.CodeType) -> set[_Place]:
     """Where the instructions of a function come from, without those of functions inside of it, and
     without what only begins it, which has no columns or no width. The same in any layout."""
-    nones = compared_nones(code)
+    nones = implicit_none_indices(code)
     found = {
         _place(line, *rest)
-        for at, (line, *rest) in enumerate(entries(code))
+        for at, (line, *rest) in enumerate(position_entries(code))
         if line and at not in nones
     }
     with_columns = {line for line, _, column, _ in found if column >= 0}

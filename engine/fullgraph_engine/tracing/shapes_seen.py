@@ -304,5 +304,5 @@ def _hint(size: Any) -> str:
 
 
 def _shown(value: object) -> str:
-    text = texts.shown(value)
+    text = texts.safe_repr(value)
     return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from ..code_objects import position
+from ..code_objects import position_at
 from ..protocol import Frame
 from ..torch_internals.frames import enters_tracer, original_name
 from .recording import Stack
@@ -223,5 +223,5 @@ def _is_passage(frame: Frame) -> bool:
 
 
 def _frame(code: types.CodeType, line: int | None, lasti: int) -> Frame:
-    place = position(code, lasti)
+    place = position_at(code, lasti)
     return frame_of(code, line if place is None else place.lineno, place)
