@@ -116,8 +116,7 @@ def _engine_folder() -> str:
 
 
 def _reorder_sys_path() -> list:  # type: ignore[type-arg]
-    """Move the interpreter's own folders to the front of ``sys.path``; return the path for user
-    code.
+    """Move the interpreter's folders to the front of ``sys.path``; return the path for user code.
 
     ``site`` loads ``os`` before any script, so importing it here reads no file of the user.
     """

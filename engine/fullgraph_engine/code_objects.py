@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 HAS_COLUMNS = sys.version_info >= (3, 11)
-"""Whether instructions have column positions, so that each can be matched to its expression."""
+"""True if instructions have column positions, which lead to their expressions."""
 
 _METHOD_FLAG = sys.version_info >= (3, 12)
 _TRUTH = dis.opmap.get("TO_BOOL")
@@ -32,7 +32,7 @@ class InstructionPosition(NamedTuple):
 
 
 def instruction_positions(code: types.CodeType) -> Iterator[InstructionPosition]:
-    """Yield the source positions of the instructions that have columns."""
+    """Yield the source positions of the instructions with columns."""
     return filter(None, map(_to_position, position_entries(code)))
 
 
@@ -45,7 +45,7 @@ def position_at(code: types.CodeType, offset: int) -> InstructionPosition | None
     following = islice(position_entries(code), offset // 2, None)
     found = _to_position(next(following, None))
     if found is None and code.co_code[offset] == _TRUTH:
-        # Dynamo writes TO_BOOL without columns before a jump that has them.
+        # Dynamo writes TO_BOOL without columns before a jump with columns.
         found = next(filter(None, map(_to_position, following)), None)
     return found
 

@@ -2,7 +2,7 @@
 
 The engine executes code at every pause in typing. On a GPU, each process would take hundreds of MiB
 of memory from the user's training jobs, and a CUDA context does not survive a fork. Tracing uses
-fake tensors and needs no GPU, so every process behaves as on a machine without one.
+fake tensors, which do not need a GPU, so every process behaves as on a machine without one.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import os
 _HIDING_VARIABLES = {
     "CUDA_VISIBLE_DEVICES": "-1",
     "HIP_VISIBLE_DEVICES": "-1",
-    # Torch then reads these variables instead of querying the driver; a process that has queried
-    # the driver must not fork.
+    # Torch then reads these variables instead of querying the driver; after a driver query the
+    # process must not fork.
     "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
 }
 
@@ -25,7 +25,7 @@ _MISSING_GPU_ERRORS = (
     "CUDA error: ",
     "no CUDA-capable device is detected",
     "Cannot initialize CUDA",
-    # In a fork of a process that has queried the driver and found no GPU.
+    # Raised in a fork whose parent queried the driver without finding a GPU.
     "Cannot re-initialize CUDA in forked subprocess",
     "with arguments from the 'CUDA' backend",
     "CUDA driver initialization failed",

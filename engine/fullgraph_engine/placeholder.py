@@ -20,8 +20,7 @@ class Unavailable(ImportError):
 
 
 class Placeholder:
-    """A value that can be passed around and named in annotations; any other use raises
-    ``Unavailable``.
+    """A value that can be passed on and named in annotations; other uses raise ``Unavailable``.
 
     Missing special attributes raise AttributeError as on any plain object, because libraries look
     them up on all objects.

@@ -13,7 +13,7 @@ _wall, _cpu = time.monotonic, time.process_time
 
 
 class Stopwatch:
-    """A timer that is always in one phase and adds up the time of each.
+    """A timer that adds up the time of each phase; one phase is always active.
 
     ``began`` is the start of the first phase, if it was earlier than now, as a value of
     ``time.monotonic``, which all processes of the machine share.

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from fullgraph_engine.behavior.coverage import wanted  # noqa: E402
+from fullgraph_engine.behavior.coverage import required_coverage  # noqa: E402
 from fullgraph_engine.exporting import CheckedOperator, checked_operators  # noqa: E402
 from fullgraph_engine.protocol.evidence import OperatorCall, TensorForm  # noqa: E402
 from fullgraph_engine.targets import Call  # noqa: E402
@@ -78,4 +78,4 @@ def test_a_text_without_operators_calls_nothing() -> None:
 def test_no_run_on_real_tensors_has_to_reach_a_fake_kernel() -> None:
     text = TEXT.format(name="covered", body="return x.sum(1)", fake="x.new_empty(4)")
     every = frozenset(range(text.count("\n")))
-    assert wanted(text, "model.py", every).lines == {5, 14}
+    assert required_coverage(text, "model.py", every).lines == {5, 14}

@@ -10,7 +10,7 @@ limit at which the engine kills the process, which would lose everything observe
 """
 
 
-class Budget:
+class ProcessorBudget:
     """A time limit that begins at its creation; ``seconds`` are of processor time."""
 
     def __init__(self, seconds: float) -> None:

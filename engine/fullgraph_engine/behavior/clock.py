@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 _TICK = 2**-10
-"""Seconds between two readings: a power of two, so that differences are exact."""
+"""Step of the clock per reading, in seconds; a power of two, so that differences are exact."""
 _SECONDS = {
     "time": 1_700_000_000.0,
     "perf_counter": 1_000.0,
@@ -25,34 +25,34 @@ _SECONDS = {
 
 
 @contextlib.contextmanager
-def steady(namespace: dict[str, Any]) -> Iterator[None]:
+def use_fake_clock(namespace: dict[str, Any]) -> Iterator[None]:
     """Replace the clocks in ``time``, ``timeit`` and a namespace inside the block."""
-    asked = 0
+    readings = 0
 
-    def clock(start: float) -> Callable[[], float]:
-        def seconds() -> float:
-            nonlocal asked
-            asked += 1
-            return start + asked * _TICK
+    def make_clock(start: float) -> Callable[[], float]:
+        def read_seconds() -> float:
+            nonlocal readings
+            readings += 1
+            return start + readings * _TICK
 
-        return seconds
+        return read_seconds
 
-    def nanoseconds(of: Callable[[], float]) -> Callable[[], int]:
-        return lambda: int(of() * 1_000_000_000)
+    def make_nanosecond_clock(clock: Callable[[], float]) -> Callable[[], int]:
+        return lambda: int(clock() * 1_000_000_000)
 
     stand_ins: dict[int, Any] = {}
     for name, start in _SECONDS.items():
-        made = clock(start)
+        made = make_clock(start)
         stand_ins[id(getattr(time, name))] = made
-        stand_ins[id(getattr(time, f"{name}_ns"))] = nanoseconds(made)
+        stand_ins[id(getattr(time, f"{name}_ns"))] = make_nanosecond_clock(made)
     with contextlib.ExitStack() as stack:
         for names in (vars(time), vars(timeit), namespace):
-            stack.callback(names.update, _put(names, stand_ins))
+            stack.callback(names.update, _replace_by_id(names, stand_ins))
         yield
 
 
-def _put(names: dict[str, Any], stand_ins: Mapping[int, Any]) -> dict[str, Any]:
-    """Replace the values that have these ids; return the replaced names with their old values."""
+def _replace_by_id(names: dict[str, Any], stand_ins: Mapping[int, Any]) -> dict[str, Any]:
+    """Replace values by their ``id``; return the replaced names with their old values."""
     before = {name: value for name, value in names.items() if id(value) in stand_ins}
     names.update({name: stand_ins[id(value)] for name, value in before.items()})
     return before

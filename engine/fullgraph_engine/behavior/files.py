@@ -14,8 +14,8 @@ import torch
 
 from ..protocol.behavior import CaseOutcome
 from ..protocol.packing import packed, unpacked
-from .coverage import Side
-from .facts import Data, Fact, digest, raw_bytes, sampled
+from .coverage import BranchSide
+from .facts import CallFact, TensorData, raw_bytes, sample_elements, tensor_digest
 
 MAX_BYTES = 256 << 20
 """Maximum number of bytes of tensors per file."""
@@ -23,17 +23,17 @@ _MAX_LINE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
-class SeenCall:
+class ObservedCall:
     """Observation of one call of a case."""
 
     outcome: CaseOutcome
-    facts: tuple[Fact, ...]
+    facts: tuple[CallFact, ...]
     own: bool = False
-    """Whether a ``raise`` statement of the user's file raised the exception."""
+    """True if a ``raise`` statement of the user's file raised the exception."""
 
 
 @dataclass(frozen=True)
-class SeenCase:
+class ObservedCase:
     """Observation of one case; without ``calls``, the case has only begun.
 
     ``before`` are facts of the inputs and the module before the call; ``inputs`` describes the
@@ -42,49 +42,51 @@ class SeenCase:
 
     number: int
     inputs: str
-    before: tuple[Fact, ...] = ()
-    calls: tuple[SeenCall, ...] = ()
+    before: tuple[CallFact, ...] = ()
+    calls: tuple[ObservedCall, ...] = ()
     lines: tuple[int, ...] = ()
     sides: tuple[tuple[int, ...], ...] = ()
     """Sides that were reached, among those required; ``lines`` are the same for lines."""
     random: bool = False
-    """Whether the call drew random numbers."""
+    """True if the call drew random numbers."""
     reason: str = ""
     """Reason why the case was not observed, as part of a sentence."""
 
-    def reached_sides(self) -> set[Side]:
-        return {Side(*one) for one in self.sides if len(one) == 4}
+    def reached_sides(self) -> set[BranchSide]:
+        return {BranchSide(*side) for side in self.sides if len(side) == 4}
 
 
-def _text_file(folder: Path, name: str) -> Path:
+def _lines_path(folder: Path, name: str) -> Path:
     return folder / f"{name}.lines"
 
 
-def _bytes_file(folder: Path, name: str) -> Path:
+def _bytes_path(folder: Path, name: str) -> Path:
     return folder / f"{name}.bytes"
 
 
-class Writer:
+class CaseWriter:
     """A writer that stores each case at once, so that cases before a crash are not lost."""
 
     def __init__(self, folder: Path, name: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._lines = _text_file(folder, name).open("wb")
-        self._bytes = _bytes_file(folder, name).open("wb")
+        self._lines = _lines_path(folder, name).open("wb")
+        self._bytes = _bytes_path(folder, name).open("wb")
         self._at = 0
 
-    def keep(self, tensor: torch.Tensor) -> Union[Data, None]:
+    def store_tensor(self, tensor: torch.Tensor) -> Union[TensorData, None]:
         """Write the elements of a contiguous CPU tensor; return the reference to them."""
-        kept, some = sampled(tensor)
-        content = bytes(raw_bytes(kept)) if kept.nbytes else b""
+        stored, is_sampled = sample_elements(tensor)
+        content = bytes(raw_bytes(stored)) if stored.nbytes else b""
         if self._at + len(content) > MAX_BYTES:
-            content, some = b"", True
+            content, is_sampled = b"", True
         self._bytes.write(content)
         start, self._at = self._at, self._at + len(content)
         name = str(tensor.dtype).removeprefix("torch.")
-        return Data(name, tuple(tensor.shape), start, len(content), digest(tensor), some)
+        return TensorData(
+            name, tuple(tensor.shape), start, len(content), tensor_digest(tensor), is_sampled
+        )
 
-    def case(self, seen: SeenCase) -> None:
+    def write_case(self, seen: ObservedCase) -> None:
         self._bytes.flush()
         self._lines.write(packed(seen).encode("utf-8", "backslashreplace") + b"\n")
         self._lines.flush()
@@ -94,33 +96,31 @@ class Writer:
         self._bytes.close()
 
 
-class Observed:
+class ObservedRun:
     """The valid observations that one run has written."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        self._bytes = _bytes_file(folder, name)
-        self.begun: dict[int, SeenCase] = {}
+        self._bytes = _bytes_path(folder, name)
+        self.begun: dict[int, ObservedCase] = {}
         """All cases that began, by number."""
-        self.cases: dict[int, SeenCase] = {}
+        self.cases: dict[int, ObservedCase] = {}
         """Cases that finished, by number."""
         try:
-            with _text_file(folder, name).open("rb") as file:
+            with _lines_path(folder, name).open("rb") as file:
                 lines = file.read(_MAX_LINE_BYTES).split(b"\n")
         except OSError:
             return
         for line in lines:
             try:
-                seen: SeenCase = unpacked(SeenCase, line.decode("utf-8", "replace"))
+                seen: ObservedCase = unpacked(ObservedCase, line.decode("utf-8", "replace"))
             except (ValueError, AttributeError):
                 continue
             self.begun[seen.number] = seen
             if seen.calls:
                 self.cases[seen.number] = seen
 
-    def tensor(self, data: Data) -> torch.Tensor | None:
-        """Return the stored elements, flat if they are sampled; None if they are missing or
-        invalid.
-        """
+    def read_tensor(self, data: TensorData) -> torch.Tensor | None:
+        """Return the stored elements, flat if sampled; None if they are missing or invalid."""
         dtype = getattr(torch, data.dtype, None)
         if not isinstance(dtype, torch.dtype) or data.length < 0 or data.start < 0:
             return None

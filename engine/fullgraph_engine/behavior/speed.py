@@ -18,70 +18,75 @@ from ..tracing.drive import install, real_backends
 from . import backend
 
 _WARM_UP_CALLS = 3
-"""Number of calls that are not counted, while caches fill and Inductor recompiles for sizes."""
+"""Number of uncounted calls at the beginning, while caches fill and Inductor recompiles for sizes.
+"""
 _MIN_TURNS, _MAX_TURNS = 5, 200
 _MAX_SECONDS = 2.0
 """Maximum seconds for the counted calls of both ways together."""
 
 
-def measure(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Measurement:
+def measure_calls(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Measurement:
     """Measure eager and compiled calls of a target by turns; needs real tensors.
 
     The process must end afterwards.
     """
     try:
-        plain, fast = tracee.call(), tracee.call()
+        eager_call, compiled_call = tracee.call(), tracee.call()
     except ProbeError as error:
         return Measurement(reason=str(error))
-    begun = Measurement("cpu", torch.get_num_threads())
+    measurement = Measurement("cpu", torch.get_num_threads())
 
-    def eager() -> Any:
-        return tracing.call_eagerly(plain.function, plain.args, plain.kwargs)
+    def call_eager() -> Any:
+        return tracing.call_eagerly(eager_call.function, eager_call.args, eager_call.kwargs)
 
-    eager_only = [_seconds(eager) for _ in range(_WARM_UP_CALLS + _MIN_TURNS)][_WARM_UP_CALLS:]
-    begun = replace(begun, eager=statistics.median(eager_only))
+    eager_only = [_call_seconds(call_eager) for _ in range(_WARM_UP_CALLS + _MIN_TURNS)][
+        _WARM_UP_CALLS:
+    ]
+    measurement = replace(measurement, eager=statistics.median(eager_only))
     refused = backend.prepare_inductor(let_start)
     if refused:
-        return replace(begun, reason=refused)
+        return replace(measurement, reason=refused)
     install()
     dynamo.reset()
     graphs = 0
     inductor = backends.lookup("inductor")
 
-    def counted(graph: Any, inputs: Any) -> Any:
+    def count_graphs(graph: Any, inputs: Any) -> Any:
         nonlocal graphs
         graphs += 1
         return inductor(graph, inputs)
 
-    def compiled() -> Any:
-        return function(*fast.args, **fast.kwargs)
+    def call_compiled() -> Any:
+        return function(*compiled_call.args, **compiled_call.kwargs)
 
     with real_backends():
-        function: Any = torch.compile(fast.function, backend=counted)
+        function: Any = torch.compile(compiled_call.function, backend=count_graphs)
         try:
-            first = _seconds(compiled)
+            first = _call_seconds(call_compiled)
         except Exception as error:
-            return replace(begun, reason=f"Compiled, it raises {texts.type_and_message(error)}.")
-        times = list(_by_turns((eager, compiled)))
-    slow, quick = (statistics.median(one) for one in zip(*times, strict=True))
+            return replace(
+                measurement, reason=f"Compiled, it raises {texts.type_and_message(error)}."
+            )
+        times = list(_measure_by_turns((call_eager, call_compiled)))
+    slow, quick = (statistics.median(seconds) for seconds in zip(*times, strict=True))
     return replace(
-        begun, eager=slow, compiled=quick, compiling=max(0.0, first - quick), graphs=graphs
+        measurement, eager=slow, compiled=quick, compiling=max(0.0, first - quick), graphs=graphs
     )
 
 
-def _by_turns(ways: tuple[Callable[[], Any], ...]) -> Iterator[tuple[float, ...]]:
+def _measure_by_turns(ways: tuple[Callable[[], Any], ...]) -> Iterator[tuple[float, ...]]:
     """Yield the seconds of each way, turn by turn."""
     for _ in range(_WARM_UP_CALLS):
         for way in ways:
-            _seconds(way)
+            _call_seconds(way)
     until = time.perf_counter() + _MAX_SECONDS
     for turn in range(_MAX_TURNS):
         if turn >= _MIN_TURNS and time.perf_counter() > until:
             break
-        yield tuple(_seconds(way) for way in ways)
+        yield tuple(_call_seconds(way) for way in ways)
 
 
-def _seconds(call: Callable[[], Any]) -> float:
+def _call_seconds(call: Callable[[], Any]) -> float:
     """Return the wall time of a call in seconds."""
     rng.begin_again()
     began = time.perf_counter()

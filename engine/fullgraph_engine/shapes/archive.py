@@ -35,7 +35,7 @@ VERSION = 1
 
 
 class ArchiveError(Exception):
-    """An error for a file that is not a tape, or that this torch cannot replay; one sentence."""
+    """An error for a file without a valid tape, or for a tape that this torch cannot replay."""
 
 
 class _UnwritableValue(Exception):
@@ -78,7 +78,7 @@ def write_tape(tape: Tape) -> str:
 
 
 def read_tape(text: str) -> Tape:
-    """Read a tape that :func:`write_tape` wrote; it has no live ShapeEnv.
+    """Read a tape that :func:`write_tape` wrote, without a live ShapeEnv.
 
     Raises:
         ArchiveError: The text is not a tape of this format, or this torch cannot read it.
@@ -182,9 +182,7 @@ class _TapeWriter:
         return known
 
     def number_shared(self, value: Any, write_tape: Callable[[Any], Any]) -> int:
-        """Write a shared object once and return its number, so that events share it again when
-        read.
-        """
+        """Write a shared object once; return its number, by which events refer to it."""
         known = self._numbers.get(id(value))
         if known is None:
             written = write_tape(value)

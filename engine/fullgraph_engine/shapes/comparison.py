@@ -157,7 +157,7 @@ def _format_argument(value: Any) -> str:
 class MissingEvent:
     """A guard or runtime assert of a live ShapeEnv that replaying its tape does not produce.
 
-    It belongs after event ``after`` and, if that is known, before event ``before``. ``code`` is the
+    It belongs after event ``after`` and, if known, before event ``before``. ``code`` is the
     source line that the live ShapeEnv has for it.
     """
 
@@ -226,7 +226,7 @@ def compare_with_live(tape: Tape) -> tuple[Difference, ...]:
     """Return the fields in which a replayed tape differs from the ShapeEnv that it was recorded on.
 
     Raises:
-        ReplayError: The tape cannot be replayed or has no live ShapeEnv.
+        ReplayError: The tape cannot be replayed or lacks a live ShapeEnv.
     """
     if tape.live is None:
         raise ReplayError(0, "ShapeEnv", "the tape was read from a file and has no live ShapeEnv.")

@@ -1,7 +1,7 @@
-"""Explanations of why a symbol has its value or range, or equals another symbol.
+"""Explanations of how a symbol got its value or range, or became equal to another symbol.
 
 The history of the tape says after which event the fact first holds. The search then replays the
-tape without some of the earlier events, to find those that the fact depends on.
+tape without some of the earlier events, to find the events on which the fact depends.
 """
 
 from __future__ import annotations
@@ -48,9 +48,7 @@ because without the event that creates a symbol, its value cannot be looked up.
 
 @dataclass(frozen=True)
 class Step:
-    """One event of an explanation. ``frame`` is its place in the program, ``code`` the source
-    there.
-    """
+    """One event of an explanation; ``frame`` is its place in the program, ``code`` its source."""
 
     index: int
     words: str
@@ -118,7 +116,7 @@ def explain_symbol(
     Raises:
         ReplayError: The tape cannot be replayed.
         OutOfTime: The time ran out before any fact was known. If it runs out later, the explanation
-            says what it leaves open.
+            is incomplete and says so.
     """
     history = history or follow_tape(tape)
     env, known = history.env, history.symbols.get(symbol)
@@ -253,7 +251,7 @@ def _find_needed_events(
     """
     tested_tape = _select_events(tape, numbers)
     if not _holds_without(tested_tape, (), holds):
-        # An event without a visible effect matters, such as one that suppresses guards.
+        # An event without a visible effect matters, for example when it suppresses guards.
         numbers = list(range(numbers[-1] + 1))
         tested_tape = _select_events(tape, numbers)
     decisions = [

@@ -140,8 +140,7 @@ _PLAIN = (bool, int, float, str, type(None), sympy.Basic, Source)
 
 
 def _is_plain(event: ShapeEnvEvent) -> bool:
-    """Whether the arguments contain no object of the recorded ShapeEnv, besides the ShapeEnv
-    itself.
+    """Whether no argument except the ShapeEnv itself belongs to the recorded ShapeEnv.
 
     Such an event is called directly: torch's replay searches all arguments for the ShapeEnv, which
     takes longer than most events.

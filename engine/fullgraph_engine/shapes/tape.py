@@ -301,7 +301,7 @@ _active_recordings: list[list[Tape]] = []
 def record_tapes(
     *, limit: int = LIMIT, bottom: types.CodeType | None = drive.BOTTOM
 ) -> Iterator[list[Tape]]:
-    """Record the events of every ShapeEnv that is created inside the block, one tape each.
+    """Record the events of every ShapeEnv created inside the block, one tape each.
 
     Nothing is validated, and z3 is not needed. ``bottom`` is the code object of the function that
     starts the traced call: frames outside it do not belong to the user. A nested recording shares

@@ -46,7 +46,7 @@ class TimelineEvent:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The events of one tape; ``note`` says in one sentence what is left out, or is empty."""
+    """The events of one tape; ``note`` is empty, or one sentence about omitted events."""
 
     tape: int
     function: str

@@ -23,7 +23,7 @@ _DATA_DEPENDENT = ("GuardOnDataDependentSymNode", "PendingUnbackedSymbolNotFound
 
 @dataclass(frozen=True)
 class RuntimeCheck:
-    """A condition that is checked when the graph runs, with the source line that needs it."""
+    """A condition that the running graph checks, with the source line that needs it."""
 
     index: int
     words: str
@@ -32,9 +32,7 @@ class RuntimeCheck:
 
 @dataclass(frozen=True)
 class UnbackedSymbol:
-    """An unbacked symbol. ``name`` is the program's expression for it, or else the symbol's own
-    name.
-    """
+    """An unbacked symbol; ``name`` is the program's expression for it, if there is one."""
 
     symbol: str
     name: str
