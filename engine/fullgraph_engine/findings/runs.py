@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from .. import devices, exporting, texts, tracing
-from ..documents import Commission
-from ..documents.writer import Writer
+from ..documents import DocumentRequest
+from ..documents.writer import DocumentWriter
 from ..protocol import (
     Finding,
     FoundProbe,
@@ -117,7 +117,7 @@ def run_target(
     emit: Callable[[Finding], None],
     run: RunId | None = None,
     *,
-    documents: Commission | None = None,
+    documents: DocumentRequest | None = None,
     branch: Branch | None = None,
     forecast_recompiles: Callable[[Forecast], None] | None = None,
     forecast_rows: bool = True,
@@ -144,7 +144,7 @@ def run_target(
     if watch is not None:
         attempt.watch = watch
     if documents is not None:
-        attempt.writer = Writer(documents, tracee.path, tracee.text)
+        attempt.writer = DocumentWriter(documents, tracee.path, tracee.text)
 
     needs_real: str | None = None
     try:
@@ -276,7 +276,7 @@ class _Attempt:
         """The probe turned out to be none."""
         self.uncalled = False
         """What uses the target led to no call of it."""
-        self.writer: Writer | None = None
+        self.writer: DocumentWriter | None = None
         self.lines: TracedLines | None = None
         self.paths = TracedPaths()
         self.watch = Stopwatch("findings")
@@ -411,10 +411,12 @@ class _Attempt:
         self._all_frames += recording.frames
         return recording
 
-    def _written(self, *, sizes_only: bool = False) -> AbstractContextManager[Writer | None]:
+    def _written(
+        self, *, sizes_only: bool = False
+    ) -> AbstractContextManager[DocumentWriter | None]:
         if self.writer is None:
             return contextlib.nullcontext()
-        return self.writer.attempt(sizes_only=sizes_only)
+        return self.writer.write_attempt(sizes_only=sizes_only)
 
     def second(self) -> None:
         """The same call with its batch-like dimensions dynamic: only to see which are pinned."""
@@ -460,10 +462,10 @@ class _Attempt:
                 self.auto_failure = "torch.export tells more with values"
                 return
             with call.context.enter():
-                made = exporting.exported(call, real=not self.fake)
+                made = exporting.export_target(call, real=not self.fake)
             if made.failure is not None and self._eager_failure(call) is not None:
                 return  # it is no matter of export
-            checked = () if self.fake else exporting.checked_operators(call, self.tracee.text)
+            checked = () if self.fake else exporting.check_operators(call, self.tracee.text)
             for finding in exports.of_export(made, checked, self.source, self.target.range):
                 self.ledger.add(finding)
 

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from .. import placeholder, texts
-from ..documents import Commission
+from ..documents import DocumentRequest
 from ..protocol import (
     Analyze,
     DocumentsWritten,
@@ -201,11 +201,11 @@ class Run:
         if self.launch.part != "forecast":  # told in one, so that it replaces an earlier one in one
             self.tell(FindingFound(self.analyze.request, finding))
 
-    def commission(self) -> Commission:
+    def commission(self) -> DocumentRequest:
         """What the run is to write down."""
         asked = self.analyze
         saved = {one.number: one.archive for one in asked.compare_events if one.run == self.id}
-        return Commission(asked.documents, self.written, asked.save_events, saved)
+        return DocumentRequest(asked.documents, self.written, asked.save_events, saved)
 
     def written(self, attempt: str, part: DocumentPart) -> None:
         number, target = self.analyze.request, self.tracee.target.name
@@ -264,9 +264,13 @@ class Run:
         if outcome.values:
             self.tell(ValuesSeen.of(number, target, outcome.values))
         if outcome.shapes:
-            self.tell(ShapesFound.of(number, target, outcome.shapes, outcome.shapes_note, probe))
+            self.tell(
+                ShapesFound.of(number, target, outcome.shapes, outcome.shapes_note, probe)
+            )
         if outcome.guards:
-            self.tell(GuardsFound.of(number, target, outcome.guards, outcome.guards_note, probe))
+            self.tell(
+                GuardsFound.of(number, target, outcome.guards, outcome.guards_note, probe)
+            )
         if outcome.steps:
             steps = tuple(outcome.steps[:MOST_STEPS])
             left_out = len(outcome.steps) - len(steps)

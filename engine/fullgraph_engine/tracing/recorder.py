@@ -126,7 +126,7 @@ class Recorder:
         self._open.append(self._frames - 1)
         if self.witness is not None:
             with undisturbed(self):
-                self.witness.entered(self.frame, code)
+                self.witness.on_frame_entered(self.frame, code)
         return self._frames - 1
 
     def number_of(self, code: types.CodeType) -> int:
@@ -144,7 +144,7 @@ class Recorder:
             self.shapes.leave(frame.id, self.frame, frame.outcome)
         if self.witness is not None:
             with undisturbed(self):
-                self.witness.left(frame)
+                self.witness.on_frame_left(frame)
 
     def saw_unsupported(self, error: BaseException) -> None:
         self._last_unlogged = error
@@ -175,7 +175,7 @@ class Recorder:
         )
         self.recording.breaks.append(record)
         if self.witness is not None:
-            self.witness.broke(record)
+            self.witness.on_graph_break(record)
         if self.on_break is not None:
             self.on_break(record)
 
@@ -240,7 +240,7 @@ class Recorder:
         )
         self.recording.skips.append(skip)
         if self.witness is not None:
-            self.witness.skipped(skip)
+            self.witness.on_frame_skipped(skip)
 
     def captured(self, output: Any, module: Any) -> None:
         """A graph on its way to the backend."""
@@ -250,7 +250,7 @@ class Recorder:
         self.shapes.captured(len(self.recording.graphs))
         if self.witness is not None:
             with undisturbed(self):
-                self.witness.captured(graph, module)
+                self.witness.on_graph_captured(graph, module)
         self._limits(shape_env)
         for item in deferred_asserts(shape_env):
             words = str(item.expr)
