@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from typing import TypeVar
 
-from .protocol import cut
+from .protocol import cut_text
 
 _MAX_TEXT, _MAX_TRACEBACK = 2_000, 32_000
 """Maximum number of characters of one text, and of a traceback."""
@@ -18,7 +18,7 @@ _Frame = TypeVar("_Frame")
 def error_message(error: BaseException | None) -> str:
     """Return the message of an exception; empty for None, or if its ``__str__`` raises."""
     try:
-        return cut(str(error), _MAX_TEXT) if error is not None else ""
+        return cut_text(str(error), _MAX_TEXT) if error is not None else ""
     except Exception:  # a user's __str__ may raise anything
         return ""
 
@@ -32,7 +32,7 @@ def type_and_message(error: BaseException) -> str:
 def safe_repr(value: object) -> str:
     """Return the ``repr`` of a value; if that raises, its type in angle brackets."""
     try:
-        return cut(repr(value), _MAX_TEXT)
+        return cut_text(repr(value), _MAX_TEXT)
     except Exception:  # a user's __repr__ may raise anything
         return f"<{type(value).__name__}>"
 

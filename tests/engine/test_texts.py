@@ -67,11 +67,11 @@ def test_a_message_of_ordinary_length_is_as_it_was() -> None:
 def test_what_is_packed_is_never_cut() -> None:
     places = [Range(Position(line, 0), Position(line, 1)) for line in range(9999)]
     values = [SeenValue(place, "other", f"{place.start.line}") for place in places]
-    told = ValuesSeen.of(1, "f", values)
+    told = ValuesSeen.from_values(1, "f", values)
     assert len(told.packed) > 200_000
     back = protocol.decode(protocol.encode(told))
     assert isinstance(back, ValuesSeen)
-    assert len(back.values()) == len(values)
+    assert len(back.unpack_values()) == len(values)
 
 
 def test_output_is_cut_by_whoever_reads_it() -> None:

@@ -63,7 +63,7 @@ def guards(line: int, source: str, number: int = 0) -> GuardsFound:
     guard = FoundGuard("TENSOR_MATCH", source, (f"{source} == 1",), cause=0)
     last = Range(Position(2, 0), Position(2, 1))
     frame = GuardedFrame("forward", "", 0, last, "0/0", 1, (cause,), (guard,))
-    return GuardsFound.of(0, "Net", (frame,), probe_number=number)
+    return GuardsFound.from_frames(0, "Net", (frame,), probe_number=number)
 
 
 def test_parts_come_in_order_and_a_later_attempt_replaces_an_earlier() -> None:

@@ -15,7 +15,7 @@ from typing import Any, Union
 import torch
 
 from ..protocol import Fill
-from ..protocol.packing import unpacked
+from ..protocol.packing import unpack
 from ..targets import Call, notation, tensors
 from ..tracing.variations import Inputs, can_be_resized, resized
 from .iterables import rebuild_iterators
@@ -108,7 +108,7 @@ class CasePlan:
     def unpack(cls, text: str) -> CasePlan:
         """Unpack a plan; an invalid text gives a plan without cases."""
         try:
-            plan: CasePlan = unpacked(cls, text)
+            plan: CasePlan = unpack(cls, text)
         except ValueError:
             return cls()
         return plan

@@ -399,7 +399,9 @@ class _CallComparison:
         return f"{fact.path} of a second call" if self._call else fact.path
 
     def _compare_values(self, fact: CallFact, other: CallFact) -> None:
-        """Compare facts with the same words."""
+        """Compare the layouts and numbers of facts with equal words; add differences to the
+        verdict.
+        """
         if fact.layout != other.layout:
             note = f"{fact.path} has the strides {other.layout} in place of {fact.layout}"
             self._verdict.notes.append(note)

@@ -54,7 +54,7 @@ class ReachedCode:
 
 @dataclass(frozen=True)
 class RequiredCoverage:
-    """Lines and sides inside functions that a comparison must reach."""
+    """Lines and branch sides of functions that the cases of a comparison must reach."""
 
     lines: frozenset[int] = frozenset()
     sides: frozenset[BranchSide] = frozenset()

@@ -13,7 +13,7 @@ from typing import Union
 import torch
 
 from ..protocol.behavior import CaseOutcome
-from ..protocol.packing import packed, unpacked
+from ..protocol.packing import pack, unpack
 from .coverage import BranchSide
 from .facts import CallFact, TensorData, raw_bytes, sample_elements, tensor_digest
 
@@ -46,7 +46,7 @@ class ObservedCase:
     calls: tuple[ObservedCall, ...] = ()
     lines: tuple[int, ...] = ()
     sides: tuple[tuple[int, ...], ...] = ()
-    """Sides that were reached, among those required; ``lines`` are the same for lines."""
+    """Fields of each :class:`BranchSide` that was reached and is required; ``lines`` likewise."""
     random: bool = False
     """True if the call drew random numbers."""
     reason: str = ""
@@ -88,7 +88,7 @@ class CaseWriter:
 
     def write_case(self, seen: ObservedCase) -> None:
         self._bytes.flush()
-        self._lines.write(packed(seen).encode("utf-8", "backslashreplace") + b"\n")
+        self._lines.write(pack(seen).encode("utf-8", "backslashreplace") + b"\n")
         self._lines.flush()
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ class ObservedRun:
             return
         for line in lines:
             try:
-                seen: ObservedCase = unpacked(ObservedCase, line.decode("utf-8", "replace"))
+                seen: ObservedCase = unpack(ObservedCase, line.decode("utf-8", "replace"))
             except (ValueError, AttributeError):
                 continue
             self.begun[seen.number] = seen

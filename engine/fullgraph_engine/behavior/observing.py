@@ -301,7 +301,7 @@ class CaseObserver:
         return [fact for fact in collector.facts if fact.aspect == "gradient"]
 
     def _store_fact(self, fact: CallFact, store: _TensorStore) -> CallFact:
-        """Store the numbers of a fact in the file; return the fact with the reference."""
+        """Write the numbers of a fact to the file; return the fact with their position in it."""
         if fact.data is None:
             return fact
         return replace(fact, data=self._out.store_tensor(store.tensors[fact.data.digest]))

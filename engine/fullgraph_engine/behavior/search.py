@@ -17,7 +17,7 @@ import torch
 
 from .. import tracing
 from ..protocol import Fill, Observe
-from ..protocol.packing import packed
+from ..protocol.packing import pack
 from ..targets import Call, ProbeError, Tracee, rng
 from ..targets.deadline import within
 from ..tracing.variations import Inputs, can_be_resized
@@ -137,7 +137,7 @@ class _CaseSearch:
                 break
             self._consider_case(vary.shrink_case(case), only_new=True)
         return ChosenCases(
-            packed(CasePlan(tuple(self._chosen), shared, tried.seconds < _MAX_TWICE_SECONDS))
+            pack(CasePlan(tuple(self._chosen), shared, tried.seconds < _MAX_TWICE_SECONDS))
         )
 
     def _find_smaller_sizes(self, vary: _CaseVariations, first: _TriedCase) -> None:

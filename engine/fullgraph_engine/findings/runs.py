@@ -835,7 +835,7 @@ class _Attempt:
     def _coverage(self) -> Coverage | None:
         if self.lines is None:
             return None
-        return Coverage.of(self.lines.traced, self.lines.entered)
+        return Coverage.from_ranges(self.lines.traced, self.lines.entered)
 
 
 def _nothing() -> None:

@@ -42,8 +42,8 @@ from ..protocol import (
     TracePath,
     TraceStepsFound,
     ValuesSeen,
+    hide_unseen_counts,
     place_words,
-    visible,
 )
 from ..protocol.files import FilesRead
 from ..protocol.paths import PathStatus
@@ -1444,7 +1444,9 @@ class Analysis:
 
     def _report(self, report: TargetReport) -> None:
         self._reported.add((report.name, report.range))
-        self._host.send(TargetDone(self.request.request, visible(report, self._host.degraded)))
+        self._host.send(
+            TargetDone(self.request.request, hide_unseen_counts(report, self._host.degraded))
+        )
 
     def _range(self, frame: Frame | None) -> Range | None:
         return None if frame is None else frames.range_of(frame, self._text())

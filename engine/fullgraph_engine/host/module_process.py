@@ -656,7 +656,7 @@ class _Module:
 
     def tell_reads(self) -> None:
         if self.reads is not None and self.analyze.files:
-            self.tell(FilesRead.of(self.analyze.request, self.reads.untold()))
+            self.tell(FilesRead.from_files(self.analyze.request, self.reads.untold()))
 
     def before_runs(self) -> None:
         limits.reset_signals(self.interrupted)

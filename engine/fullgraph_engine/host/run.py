@@ -131,7 +131,7 @@ class Run:
             done = RunDone(replace(done.report, error=str(missing)), None)
         descriptors.flush()
         if self.reads is not None:
-            self.tell(FilesRead.of(self.analyze.request, self.reads.untold()))
+            self.tell(FilesRead.from_files(self.analyze.request, self.reads.untold()))
         self.tell_calls()
         if self.analyze.timings:
             phases, mode = self.watch.phase_times(), done.report.mode
@@ -262,14 +262,14 @@ class Run:
         number, target = self.analyze.request, self.tracee.target.name
         probe = self.launch.probe
         if outcome.values:
-            self.tell(ValuesSeen.of(number, target, outcome.values))
+            self.tell(ValuesSeen.from_values(number, target, outcome.values))
         if outcome.shapes:
             self.tell(
-                ShapesFound.of(number, target, outcome.shapes, outcome.shapes_note, probe)
+                ShapesFound.from_places(number, target, outcome.shapes, outcome.shapes_note, probe)
             )
         if outcome.guards:
             self.tell(
-                GuardsFound.of(number, target, outcome.guards, outcome.guards_note, probe)
+                GuardsFound.from_frames(number, target, outcome.guards, outcome.guards_note, probe)
             )
         if outcome.steps:
             steps = tuple(outcome.steps[:MOST_STEPS])

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..protocol.operators import INDEX_FORMAT, IndexUnreadable, checked_index
+from ..protocol.operators import INDEX_FORMAT, IndexUnreadable, verify_index
 
 _MOST_KEPT = 8
 _SUFFIX = ".index"
@@ -127,7 +127,7 @@ class Cache:
         """The whole and complete index of this key, if there is one."""
         try:
             path = self.path
-            header, _ = checked_index(path.read_bytes())
+            header, _ = verify_index(path.read_bytes())
         except (OSError, RuntimeError, IndexUnreadable):
             return None
         if not header.complete:

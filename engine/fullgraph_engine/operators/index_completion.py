@@ -19,7 +19,7 @@ from ..protocol.operators import (
     encode_index,
     entry_of_raw,
 )
-from ..protocol.plain import from_plain, sparse
+from ..protocol.plain import as_sparse_plain, from_plain
 from . import dispatcher, documentation, tree, uses
 from .notes import attempt
 from .signatures_from_errors import corrected
@@ -73,7 +73,7 @@ def _read(static: Path | None, notes: list[str]) -> tuple[dict[str, _Raw], dict[
         return names, operators
     notes += header.notes
     for entry in entries:
-        (operators if entry.kind == "operator" else names)[entry.key] = entry.raw()
+        (operators if entry.kind == "operator" else names)[entry.key] = entry.decode_raw()
     return names, operators
 
 
@@ -125,7 +125,7 @@ def _spoken(raw: _Raw, function: Any) -> _Raw:
         return {}
     receiver = (torch.empty(0),) if raw["kind"] == "method" else ()
     name: Name = corrected(from_plain(Name, raw), function, *receiver)
-    return {"signatures": sparse(name.signatures)}
+    return {"signatures": as_sparse_plain(name.signatures)}
 
 
 def _follow(names: Mapping[str, _Raw], live: Mapping[str, tree.Live]) -> None:
@@ -150,7 +150,7 @@ def _follow(names: Mapping[str, _Raw], live: Mapping[str, tree.Live]) -> None:
             if (values := documentation.choices(doc, parameter))
         )
         if choices:
-            raw["choices"] = sparse(choices)
+            raw["choices"] = as_sparse_plain(choices)
 
 
 def _taking_strings(raw: _Raw, live: tree.Live) -> tuple[str, ...]:
@@ -187,9 +187,9 @@ def _overload(
 ) -> _Raw:
     qualified = dispatcher.qualified(operator, name)
     if qualified not in facts.registered:
-        script: _Raw = sparse(Overload(name, str(schema), "torchscript"))
+        script: _Raw = as_sparse_plain(Overload(name, str(schema), "torchscript"))
         return {"name": name, **script}
-    live: _Raw = sparse(dispatcher.overload(qualified, schema, facts))
+    live: _Raw = as_sparse_plain(dispatcher.overload(qualified, schema, facts))
     if told is None:
         return {"name": name, **live}
     # Kernels that this build has not registered exist all the same: those for CUDA, in a wheel

@@ -498,7 +498,7 @@ class _File:
         lines = self.program.recording.lines
         traced = [one for one in lines.traced if _contains(body, one.start.line)]
         entered = [one for one in lines.entered if _contains(body, one.start.line)]
-        return Coverage.of(traced, entered) if entered else None
+        return Coverage.from_ranges(traced, entered) if entered else None
 
     def body_at(self, place: Range) -> Range:
         """The definition whose name is at a place."""

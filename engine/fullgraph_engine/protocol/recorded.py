@@ -1,7 +1,7 @@
-"""The file that ``fullgraph record`` writes: what modules of a workspace were called with.
+"""The file that ``fullgraph record`` writes: calls of the modules in a workspace.
 
-``docs/recorded-probes.md`` describes it. Arguments are in probe notation, which only the engine
-reads.
+``docs/recorded-probes.md`` describes its format. Arguments are in probe notation, which only the
+engine parses.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _CONFLICT = ("<<<<<<< ", ">>>>>>> ")
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """One way in which a class was constructed and called.
+    """One way to construct and call a class.
 
-    ``parameters`` says what dtype and device the module was moved to, ``bf16@cuda``; it is empty
-    for those that a new one has.
+    ``parameters`` is the dtype and device that the module was moved to, such as ``bf16@cuda``;
+    empty if it was not moved.
     """
 
     init: str
@@ -37,8 +37,8 @@ class RecordedCall:
 class RecordedClass:
     """A module class of one file, by its name there.
 
-    ``init_signature`` and ``forward_signature`` are what tells whether the class was changed since.
-    ``left_out`` says in sentences which calls could not be written down.
+    ``init_signature`` and ``forward_signature`` show whether the class has changed since the
+    recording. ``left_out`` says in sentences which calls could not be written.
     """
 
     name: str
@@ -49,18 +49,18 @@ class RecordedClass:
 
 
 Recorded = dict[str, tuple[RecordedClass, ...]]
-"""Classes by file, a path with ``/`` relative to the folder of the recording."""
+"""Recorded classes by file: a path with ``/``, relative to the folder of the recording."""
 
 
 class Unreadable(ValueError):
-    """A recording that cannot be used: why, and the next step, without its name."""
+    """An error for an unusable recording: the reason and the next step, without the file's name."""
 
 
 def parse(text: str) -> Recorded:
-    """The classes of a recording.
+    """Parse the classes of a recording.
 
     Raises:
-        Unreadable: it is none, or of another version.
+        Unreadable: The text is not a recording, or has another version.
     """
     try:
         raw = json.loads(text)
@@ -87,7 +87,7 @@ def parse(text: str) -> Recorded:
 
 
 def written(recorded: Recorded) -> str:
-    """The text of a recording: sorted, and a line for each call, so that changes are readable."""
+    """Write a recording as text: sorted, with one line per call, so that diffs are readable."""
     lines = ["{", f'  "version": {VERSION},', '  "files": {']
     files = sorted(recorded.items())
     for path, classes in files:

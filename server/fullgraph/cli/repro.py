@@ -285,7 +285,7 @@ class _Search:
         if not there:
             return None
         first, *others = ranked(there)
-        return _Found(first.finding.wanted(), first, tuple(others))
+        return _Found(first.finding.to_wanted(), first, tuple(others))
 
     def _may_be(self, item: FileFinding) -> bool:
         # Whoever names a code is taken by their word.

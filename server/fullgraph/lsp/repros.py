@@ -229,7 +229,7 @@ def meant(unit: Unit, argument: Mapping[str, Any]) -> tuple[Wanted, FileFinding 
             f"There is no such finding on line {line + 1} any more; choose it again."
         )
     item = ranked(there)[0]
-    return item.finding.wanted(), item
+    return item.finding.to_wanted(), item
 
 
 def _target(unit: Unit, argument: Mapping[str, Any]) -> Wanted:

@@ -284,7 +284,9 @@ def _expected(text: str, index: OperatorIndex, call: ActiveCall) -> Iterator[Par
             continue
         parameter = signature.parameters[match.active]
         if not parameter.choices and name is not None:
-            parameter = dataclasses.replace(parameter, choices=name.documented(parameter.name))
+            parameter = dataclasses.replace(
+                parameter, choices=name.documented_choices(parameter.name)
+            )
         if (key := (parameter.type, parameter.choices)) not in found:
             found.add(key)
             yield parameter

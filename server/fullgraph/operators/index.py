@@ -120,7 +120,7 @@ class OperatorIndex:
 
 def _decoded(entries: Mapping[str, Entry], key: str) -> Name | Operator | None:
     entry = entries.get(key)
-    return None if entry is None else entry.load()
+    return None if entry is None else entry.decode()
 
 
 def _parent(key: str) -> str:

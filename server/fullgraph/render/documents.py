@@ -217,7 +217,7 @@ class Draft:
 
         for number, found in enumerate(self._guards, 1):
             label = [f"With probe {number}:", ""] if len(self._guards) > 1 else []
-            text = guards_text(found.frames(), found.note, line_of)
+            text = guards_text(found.unpack_frames(), found.note, line_of)
             yield label, DocumentPart("guards", "", _capped(text))
 
     def _part(self, part: DocumentPart) -> list[str]:

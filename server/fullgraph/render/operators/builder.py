@@ -201,7 +201,7 @@ def _parameter(page: OperatorPage, subject: Subject) -> OperatorPage | None:
     shown = _shown(page.path)
     remarks = [f"A parameter of `{shown}`{_where(current, found)}."]
     remarks += dict.fromkeys(words for _, p in found for words in _rules(p))
-    documented = name.documented(wanted) if name is not None else ()
+    documented = name.documented_choices(wanted) if name is not None else ()
     if documented and not any(parameter.choices for _, parameter in found):
         remarks.append(f"Documented values: {listing(f'`{value}`' for value in documented)}.")
     having = tuple(_signature(signature, shown) for signature, _ in found)
