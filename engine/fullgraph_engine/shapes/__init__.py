@@ -16,7 +16,7 @@ from .replay import (
     time_limit,
 )
 from .symbol_history import SymbolHistory, follow_tape
-from .tape import EventPlace, FailedCall, Operand, Tape, TracedOperator, record_tapes
+from .tape import EventPlace, FailedEvent, Operand, Tape, TracedOperator, record_tapes
 from .timeline import Effect, Timeline, TimelineEvent, build_timeline, stream_events
 from .unbacked import (
     DataDependentCondition,
@@ -32,7 +32,7 @@ __all__ = [
     "Effect",
     "EventPlace",
     "Explanation",
-    "FailedCall",
+    "FailedEvent",
     "GuardCondition",
     "GuardState",
     "Operand",

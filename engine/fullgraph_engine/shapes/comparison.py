@@ -17,7 +17,7 @@ _FIELD = re.compile(r"^==> (?P<field>\w+): values don't match\.$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Difference:
+class FieldDifference:
     """One field in which two ShapeEnvs differ; of a collection only the items that differ."""
 
     field: str
@@ -28,19 +28,19 @@ class Difference:
         return f"{self.field}: {self.left or 'nothing'} here, {self.right or 'nothing'} there"
 
 
-def find_differences(left: ShapeEnv, right: ShapeEnv) -> tuple[Difference, ...]:
+def find_differences(left: ShapeEnv, right: ShapeEnv) -> tuple[FieldDifference, ...]:
     """Return the fields that differ, according to torch's own ``ShapeEnv.check_equal``."""
     try:
         left.check_equal(right)
     except NotEqualError as error:
         fields = _FIELD.findall(str(error))
         if not fields:
-            return (Difference("fields", str(error).strip().replace("\n", " "), ""),)
+            return (FieldDifference("fields", str(error).strip().replace("\n", " "), ""),)
         return tuple(_field_difference(field, left, right) for field in fields)
     return ()
 
 
-def _field_difference(field: str, left: ShapeEnv, right: ShapeEnv) -> Difference:
+def _field_difference(field: str, left: ShapeEnv, right: ShapeEnv) -> FieldDifference:
     left_value, right_value = (
         _comparable_value(getattr(left, field)),
         _comparable_value(getattr(right, field)),
@@ -50,20 +50,20 @@ def _field_difference(field: str, left: ShapeEnv, right: ShapeEnv) -> Difference
             (k for k in {*left_value, *right_value} if left_value.get(k) != right_value.get(k)),
             key=str,
         )
-        return Difference(
+        return FieldDifference(
             field,
             ", ".join(f"{key} → {left_value[key]}" for key in keys if key in left_value),
             ", ".join(f"{key} → {right_value[key]}" for key in keys if key in right_value),
         )
     if isinstance(left_value, list) and isinstance(right_value, list):
-        return Difference(
+        return FieldDifference(
             field,
             ", ".join(item for item in left_value if item not in right_value)
             or ", ".join(left_value),
             ", ".join(item for item in right_value if item not in left_value)
             or ", ".join(right_value),
         )
-    return Difference(field, str(left_value), str(right_value))
+    return FieldDifference(field, str(left_value), str(right_value))
 
 
 def _comparable_value(value: Any) -> Any:
@@ -84,7 +84,7 @@ class Divergence:
     method: str
     kind: Literal["dropped", "added", "changed"]
     words: str
-    differences: tuple[Difference, ...]
+    differences: tuple[FieldDifference, ...]
 
 
 def find_divergence(tape: Tape, other: Tape) -> Divergence | None:
@@ -95,7 +95,7 @@ def find_divergence(tape: Tape, other: Tape) -> Divergence | None:
     """
     shared = min(len(tape.events), len(other.events))
 
-    def compare_prefixes(count: int) -> tuple[Difference, ...]:
+    def compare_prefixes(count: int) -> tuple[FieldDifference, ...]:
         with start_replay(tape) as first, start_replay(other) as second:
             return find_differences(replay_until(first, count), replay_until(second, count))
 
@@ -119,7 +119,7 @@ def find_divergence(tape: Tape, other: Tape) -> Divergence | None:
 
 
 def _first_divergent_event(
-    tape: Tape, other: Tape, end: int, found: tuple[Difference, ...]
+    tape: Tape, other: Tape, end: int, found: tuple[FieldDifference, ...]
 ) -> Divergence:
     # An event without effect can be dropped long before the first state that differs.
     ours = [_describe_event(tape, number) for number in range(len(tape.events))]
@@ -165,7 +165,7 @@ class MissingEvent:
     before: int | None
     words: str
     code: str
-    differences: tuple[Difference, ...]
+    differences: tuple[FieldDifference, ...]
 
 
 def find_missing(tape: Tape, live: ShapeEnv) -> MissingEvent | None:
@@ -222,7 +222,7 @@ def _guard_count(tape: Tape, upto: int) -> int:
         return len(replay_until(player, upto).guards)
 
 
-def compare_with_live(tape: Tape) -> tuple[Difference, ...]:
+def compare_with_live(tape: Tape) -> tuple[FieldDifference, ...]:
     """Return the fields in which a replayed tape differs from the ShapeEnv that it was recorded on.
 
     Raises:
@@ -235,8 +235,8 @@ def compare_with_live(tape: Tape) -> tuple[Difference, ...]:
 
 
 __all__ = [
-    "Difference",
     "Divergence",
+    "FieldDifference",
     "MissingEvent",
     "compare_with_live",
     "find_differences",

@@ -83,7 +83,7 @@ class EventPlace:
 
 
 @dataclass(frozen=True)
-class FailedCall:
+class FailedEvent:
     """A ShapeEnv call that raised an exception after ``after`` events."""
 
     after: int
@@ -104,7 +104,7 @@ class Tape:
     index: int
     events: list[ShapeEnvEvent] = field(default_factory=list)
     places: list[EventPlace] = field(default_factory=list)
-    failed_calls: list[FailedCall] = field(default_factory=list)
+    failed_events: list[FailedEvent] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
     live: ShapeEnv | None = None
     note: str = ""
@@ -177,8 +177,8 @@ class _EventList(list[ShapeEnvEvent]):
         place = self._tape.places.pop()
         error = sys.exc_info()[1]
         argument = (event.args or [None])[1:2]
-        self._tape.failed_calls.append(
-            FailedCall(
+        self._tape.failed_events.append(
+            FailedEvent(
                 len(self),
                 str(event.name or event.f.__name__),
                 argument[0] if argument and hasattr(argument[0], "free_symbols") else None,

@@ -11,7 +11,7 @@ from ..protocol import Frame
 from ..torch_internals.shapes import hints_of
 from . import upstream, words
 from .replay import replay_until, start_replay
-from .tape import EventPlace, FailedCall, Tape
+from .tape import EventPlace, FailedEvent, Tape
 
 _SCALAR_OPERATORS = frozenset(
     {"item", "_local_scalar_dense", "tolist", "__int__", "__index__", "__float__"}
@@ -96,22 +96,22 @@ def find_unbacked(tape: Tape) -> tuple[UnbackedSymbol, ...]:
 
 def find_data_dependent(tape: Tape) -> tuple[DataDependentCondition, ...]:
     """Return the data-dependent conditions that ended a trace, with the checks that decide them."""
-    failed_calls = [
-        r for r in tape.failed_calls if r.error in _DATA_DEPENDENT and r.expression is not None
+    failed_events = [
+        r for r in tape.failed_events if r.error in _DATA_DEPENDENT and r.expression is not None
     ]
-    if not failed_calls:
+    if not failed_events:
         return ()
     known = {item.symbol: item for item in find_unbacked(tape)}
     with start_replay(tape) as player:
         names = words.input_names(replay_until(player))
     names.update({item.symbol: item.name for item in known.values()})
-    return tuple(_describe_condition(failed_call, known, names) for failed_call in failed_calls)
+    return tuple(_describe_condition(failed_event, known, names) for failed_event in failed_events)
 
 
 def _describe_condition(
-    failed_call: FailedCall, known: dict[str, UnbackedSymbol], names: dict[str, str]
+    failed_event: FailedEvent, known: dict[str, UnbackedSymbol], names: dict[str, str]
 ) -> DataDependentCondition:
-    expr = failed_call.expression
+    expr = failed_event.expression
     shown = words.format_expression(expr, names)
     if expr.is_Boolean or expr.is_Relational:
         torch_checks = (
@@ -121,7 +121,7 @@ def _describe_condition(
     else:
         torch_checks = (f"torch._check({shown} == …)", f"torch._check({shown} >= …)")
     about = tuple(known[s] for s in sorted(str(s) for s in expr.free_symbols) if s in known)
-    frame = failed_call.place.frame
+    frame = failed_event.place.frame
     code = words.source_text(frame)
     line = f" at line {frame.line + 1}" if frame is not None else ""
     origin = "; ".join(
