@@ -13,7 +13,7 @@ from fullgraph_engine import devices
 os.environ["OMP_NUM_THREADS"] = "1"
 
 # No GPU: in forks, which the tests trace in, CUDA does not work once its driver was asked.
-devices.hide()
+devices.hide_gpus()
 
 # No engine outlives a test, but where that is what is tested.
 os.environ["FULLGRAPH_ENGINE_KEEP"] = "0"

@@ -1,5 +1,5 @@
-"""The half of fullgraph that runs beside the user's torch.
+"""The part of fullgraph that runs in the user's interpreter, next to the user's torch.
 
-Nothing here may import anything but the standard library and torch, and nothing but
-``protocol`` may be imported from outside: the server speaks to this package through a pipe.
+Modules here import only the standard library and torch. Code outside this package may import only
+``protocol``: the server communicates with the engine through a pipe.
 """

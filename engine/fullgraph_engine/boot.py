@@ -1,15 +1,15 @@
-"""Starts the engine in the user's interpreter: ``python boot.py --read FD --write FD``.
+"""Start the engine in the user's interpreter: ``python boot.py --read FD --write FD``.
 
-``--index no`` is for those who have no use for the operator index: none is made or announced.
-``--processes`` says how the engine starts others: ``fork``, ``spawn`` or ``auto``. One that it
-spawns is started with ``--spare`` and what ``host`` gives it. ``--allowed`` is what user code may
-do beyond what every run may: an ``Allowed`` of the protocol as JSON. ``--without`` names layers of
-the sandbox, with commas between them, that are left out: to measure what each is good for.
+``--index no`` skips the operator index: it is neither built nor announced. ``--processes`` selects
+how the engine starts its child processes: ``fork``, ``spawn`` or ``auto``. A spawned child gets
+``--spare`` with an argument that ``host`` provides. ``--allowed`` is a protocol ``Allowed`` as
+JSON: the permissions that user code has beyond the default ones. ``--without`` lists sandbox layers
+to leave out, separated by commas, to measure what each layer contributes.
 
-It runs before anything is known about the interpreter, so it must load on Pythons that the rest
-does not support, to be able to say so. Nothing of the user's project may shadow what it imports:
-this folder leaves ``sys.path`` at once, and the folders of ``PYTHONPATH`` go behind the others
-until user code runs.
+This script runs before anything is known about the interpreter. It must load on Pythons that the
+rest of the engine does not support, so that it can report them. No file of the user's project may
+shadow a module that it imports: the script removes its own folder from ``sys.path`` at once, and
+moves the folders of ``PYTHONPATH`` to the end until user code runs.
 """
 # Written for any Python 3, and loading next to nothing:
 # ruff: noqa: PTH100, PTH110, PTH112, PTH118, PTH120, PTH123, UP031, UP036
@@ -21,7 +21,7 @@ _ENGINE = "fullgraph_engine"
 
 
 def main(arguments: list) -> int:  # type: ignore[type-arg]
-    """Serve on the two descriptors until the first of them ends."""
+    """Serve requests on the read descriptor until it is closed; return the exit status."""
     options = {
         "--read": "0",
         "--write": "1",
@@ -39,7 +39,7 @@ def main(arguments: list) -> int:  # type: ignore[type-arg]
             return 2
         options[name] = value
     read, write = int(options["--read"]), int(options["--write"])
-    user_path = _own_path()
+    user_path = _reorder_sys_path()
     from importlib import import_module
 
     if options["--spare"]:
@@ -51,11 +51,11 @@ def main(arguments: list) -> int:  # type: ignore[type-arg]
     import os
     import platform
 
-    def say(kind: str, **fields: object) -> None:
+    def send_event(kind: str, **fields: object) -> None:
         line = json.dumps(dict(fields, type=kind)) + "\n"
         os.write(write, line.encode())
 
-    say(
+    send_event(
         "Starting",
         version=_protocol_version(),
         pid=os.getpid(),
@@ -63,7 +63,7 @@ def main(arguments: list) -> int:  # type: ignore[type-arg]
         executable=sys.executable or "",
     )
     if sys.version_info < (3, 10):
-        say(
+        send_event(
             "Unusable",
             reason="Python %s (%s) is older than 3.10, which fullgraph needs."
             % (platform.python_version(), sys.executable),
@@ -71,27 +71,27 @@ def main(arguments: list) -> int:  # type: ignore[type-arg]
         )
         return 1
     _load_engine()
-    wanted = options["--index"] == "yes"
-    indexed = not wanted
+    wants_index = options["--index"] == "yes"
+    indexed = not wants_index
     try:
-        if wanted and not options["--pipeline"]:
-            # Before the rest is loaded, which takes longer than to find this.
+        if wants_index and not options["--pipeline"]:
+            # Reuse a complete index before loading the rest of the engine, which takes longer.
             installed = import_module(_ENGINE + ".operators.stages").InstalledOperators
-            found = installed.find_installed(options["--yaml"])
-            kept = found.cached_index() if found is not None else None
-            if kept is not None:
-                say("IndexWritten", path=str(kept), complete=True)
+            found = installed.found(options["--yaml"])
+            index_file = found.kept() if found is not None else None
+            if index_file is not None:
+                send_event("IndexWritten", path=str(index_file), complete=True)
                 indexed = True
     except Exception:
-        indexed = False  # the index is made anew; what is wrong is told then
+        indexed = False  # The index is built again later, and errors are reported then.
     try:
         serve = import_module(_ENGINE + ".host").serve
     except Exception as error:
-        say(
+        send_event(
             "Unusable",
             reason="The engine does not load in %s: %s: %s."
             % (sys.executable, type(error).__name__, error),
-            next_step="Reinstall fullgraph; its engine is in %s." % _here(),
+            next_step="Reinstall fullgraph; its engine is in %s." % _engine_folder(),
         )
         return 1
     return int(
@@ -109,39 +109,46 @@ def main(arguments: list) -> int:  # type: ignore[type-arg]
     )
 
 
-def _here() -> str:
+def _engine_folder() -> str:
     import os
 
     return os.path.dirname(os.path.abspath(__file__))
 
 
-def _own_path() -> list:  # type: ignore[type-arg]
-    """Put the interpreter's own folders first; returns ``sys.path`` as user code shall see it.
+def _reorder_sys_path() -> list:  # type: ignore[type-arg]
+    """Move the interpreter's folders to the front of ``sys.path``; return the path for user code.
 
-    ``os`` is loaded by ``site`` before any script, so importing it here reads no user file.
+    ``site`` loads ``os`` before any script, so importing it here reads no file of the user.
     """
     import os
 
-    ours = {os.path.realpath(_here()), ""}
-    user_path = [entry for entry in sys.path if entry and os.path.realpath(entry) not in ours]
+    own_folders = {os.path.realpath(_engine_folder()), ""}
+    user_path = [
+        entry for entry in sys.path if entry and os.path.realpath(entry) not in own_folders
+    ]
     listed = "" if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "")
-    moved = {os.path.abspath(entry) for entry in listed.split(os.pathsep)} if listed else set()
+    from_pythonpath = (
+        {os.path.abspath(entry) for entry in listed.split(os.pathsep)} if listed else set()
+    )
 
-    def brings_torch(entry: str) -> bool:
-        # A torch that the user keeps on PYTHONPATH is the torch to use; a file torch.py is not.
+    def contains_torch(entry: str) -> bool:
+        # A torch that the user keeps on PYTHONPATH is the torch to use; a file named torch.py is
+        # not.
         return os.path.exists(os.path.join(entry, "torch", "version.py"))
 
-    behind = [e for e in user_path if os.path.abspath(e) in moved and not brings_torch(e)]
-    sys.path[:] = [e for e in user_path if e not in behind] + behind
+    moved = [
+        e for e in user_path if os.path.abspath(e) in from_pythonpath and not contains_torch(e)
+    ]
+    sys.path[:] = [e for e in user_path if e not in moved] + moved
     return user_path
 
 
 def _protocol_version() -> int:
-    """Read from the text of ``protocol``, which an old Python could not import."""
+    """Read ``VERSION`` from the text of ``protocol``, because an old Python cannot import it."""
     import os
     import re
 
-    with open(os.path.join(_here(), "protocol", "__init__.py")) as source:
+    with open(os.path.join(_engine_folder(), "protocol", "__init__.py")) as source:
         found = re.search(r"^VERSION = (\d+)", source.read(), re.MULTILINE)
     return int(found.group(1)) if found else _UNSET
 
@@ -149,8 +156,8 @@ def _protocol_version() -> int:
 def _load_engine() -> None:
     """Import the package from its own folder without adding anything to ``sys.path``.
 
-    Its modules get a private copy of the builtins: user code may replace ``builtins.open`` or
-    ``print``, and the engine goes on working in the same process.
+    Its modules get a private copy of the builtins, so the engine still works after user code in the
+    same process replaces ``builtins.open`` or ``print``.
     """
     import builtins
     import os
@@ -168,7 +175,7 @@ def _load_engine() -> None:
         def find_spec(name, path=None, target=None):  # type: ignore[no-untyped-def]
             if name != _ENGINE and not name.startswith(_ENGINE + "."):
                 return None
-            base = os.path.join(_here(), *name.split(".")[1:])
+            base = os.path.join(_engine_folder(), *name.split(".")[1:])
             package = os.path.isdir(base)
             file = os.path.join(base, "__init__.py") if package else base + ".py"
             if not os.path.exists(file):

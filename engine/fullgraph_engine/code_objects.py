@@ -1,8 +1,8 @@
-"""What code objects and their instructions tell, as far as that differs between Pythons.
+"""Access to code objects and instructions that hides the differences between Python versions.
 
-Since 3.11 instructions have columns, exceptions a table, and code its qualified name. Since 3.12
-``LOAD_ATTR`` loads methods as well. Since 3.13 an instruction of its own asks for a truth, jumps go
-to labels, and ``dis`` has the number of a line elsewhere.
+Since 3.11, instructions have columns, exceptions have a table, and code objects have a qualified
+name. Since 3.12, ``LOAD_ATTR`` also loads methods. Since 3.13, ``TO_BOOL`` is an instruction, jumps
+go to labels, and ``dis`` stores line numbers in another attribute.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 HAS_COLUMNS = sys.version_info >= (3, 11)
-"""Whether it is known which expression an instruction comes from."""
+"""True if instructions have column positions, which lead to their expressions."""
 
 _METHOD_FLAG = sys.version_info >= (3, 12)
 _TRUTH = dis.opmap.get("TO_BOOL")
 _NONE_JUMPS = {number for name, number in dis.opmap.items() if name.endswith("_NONE")}
 
 
-class Position(NamedTuple):
-    """Lines are counted from one, columns in bytes."""
+class InstructionPosition(NamedTuple):
+    """Source range of an instruction: one-based lines, column offsets in bytes."""
 
     lineno: int
     end_lineno: int
@@ -31,66 +31,73 @@ class Position(NamedTuple):
     end_col_offset: int
 
 
-def positions(code: types.CodeType) -> Iterator[Position]:
-    """Where its instructions come from, those with columns."""
-    return filter(None, map(_position, entries(code)))
+def instruction_positions(code: types.CodeType) -> Iterator[InstructionPosition]:
+    """Yield the source positions of the instructions with columns."""
+    return filter(None, map(_to_position, position_entries(code)))
 
 
-def position(code: types.CodeType, offset: int) -> Position | None:
-    """Where the instruction at an offset comes from; None without columns."""
+def position_at(code: types.CodeType, offset: int) -> InstructionPosition | None:
+    """Return the source position of the instruction at a byte offset; None without columns."""
     if offset < 0:
         return None
     if not HAS_COLUMNS:
         return None
-    behind = islice(entries(code), offset // 2, None)
-    place = _position(next(behind, None))
-    if place is None and code.co_code[offset] == _TRUTH:
-        # Dynamo writes it without columns, in front of the jump that has them.
-        place = next(filter(None, map(_position, behind)), None)
-    return place
+    following = islice(position_entries(code), offset // 2, None)
+    found = _to_position(next(following, None))
+    if found is None and code.co_code[offset] == _TRUTH:
+        # Dynamo writes TO_BOOL without columns before a jump with columns.
+        found = next(filter(None, map(_to_position, following)), None)
+    return found
 
 
-_Entry = tuple[int | None, int | None, int | None, int | None]
+_PositionEntry = tuple[int | None, int | None, int | None, int | None]
 
 
-def entries(code: types.CodeType) -> Iterator[_Entry]:
-    """Lines and columns of its instructions: the first and the last line, the first column and the
-    one behind the last."""
+def position_entries(code: types.CodeType) -> Iterator[_PositionEntry]:
+    """Return line and column entries of all instructions: first line, last line, first column, and
+    the column after the last one. Columns are None before Python 3.11.
+    """
     if sys.version_info >= (3, 11):
         return code.co_positions()
     return ((line, line, None, None) for _, _, line in code.co_lines())
 
 
-def compared_nones(code: types.CodeType) -> set[int]:
-    """Which of its entries stand for the ``None`` of a comparison that a jump makes by itself. They
-    are there only if it has a line of its own."""
+def implicit_none_indices(code: types.CodeType) -> set[int]:
+    """Return indices of instructions that stand for the ``None`` of an ``is None`` comparison.
+
+    The compiler merges this comparison into the jump. It leaves a NOP for the ``None`` only if the
+    ``None`` is on a line of its own.
+    """
     if not HAS_COLUMNS:
         return set()
     units = code.co_code[::2]
-    found = set()
-    for at, unit in enumerate(units):
+    indices = set()
+    for index, unit in enumerate(units):
         if unit in _NONE_JUMPS:
-            before = at - 1
+            before = index - 1
             while units[before] == dis.EXTENDED_ARG:
                 before -= 1
             if units[before] == dis.opmap["NOP"]:
-                found.add(before)
-    return found
+                indices.add(before)
+    return indices
 
 
-def _position(entry: _Entry | None) -> Position | None:
+def _to_position(entry: _PositionEntry | None) -> InstructionPosition | None:
     line, end_line, column, end_column = entry or (None,) * 4
     if line is None or end_line is None or column is None or end_column is None:
         return None
-    return Position(line, end_line, column, end_column)
+    return InstructionPosition(line, end_line, column, end_column)
 
 
 def qualified_name(frame: types.FrameType) -> str:
-    """``Net.forward`` of a frame; before 3.11 by the object that the method belongs to."""
+    """Return the qualified name of a frame's function, such as ``Net.forward``.
+
+    Before Python 3.11 it is looked up on the class of the first argument.
+    """
     code = frame.f_code
-    known: str | None = getattr(code, "co_qualname", None)
-    if known is not None:
-        return known
+    name: str | None = getattr(code, "co_qualname", None)
+    if name is not None:
+        return name
     first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
     method = getattr(type(first), code.co_name, None) if first is not None else None
     if getattr(method, "__code__", None) is not code:
@@ -99,20 +106,20 @@ def qualified_name(frame: types.FrameType) -> str:
 
 
 def loads_method(instruction: Any) -> bool:
-    """Whether what a ``LOAD_ATTR`` loads is a method and its object, for a call."""
+    """Whether a ``LOAD_ATTR`` instruction loads a method together with its object, for a call."""
     return _METHOD_FLAG and instruction.opname == "LOAD_ATTR" and bool(instruction.arg & 1)
 
 
-def line_begun(instruction: dis.Instruction) -> int | None:
-    """The line of which an instruction is the first one."""
-    begun: Any = instruction.starts_line
-    if isinstance(begun, bool):  # it only says whether
-        return getattr(instruction, "line_number", None) if begun else None
-    return begun  # type: ignore[no-any-return]
+def starting_line(instruction: dis.Instruction) -> int | None:
+    """Return the source line that begins at this instruction, or None."""
+    starts: Any = instruction.starts_line
+    if isinstance(starts, bool):  # Since Python 3.13 it is a flag.
+        return getattr(instruction, "line_number", None) if starts else None
+    return starts  # type: ignore[no-any-return]
 
 
-def label(instruction: dis.Instruction) -> str:
-    """What marks an instruction that others jump to; empty for the rest."""
+def jump_label(instruction: dis.Instruction) -> str:
+    """Return the marker of a jump target (``L3`` or ``>>``); empty for other instructions."""
     number = getattr(instruction, "label", None)
     if number is not None:
         return f"L{number}"
@@ -120,5 +127,5 @@ def label(instruction: dis.Instruction) -> str:
 
 
 def exception_entries(code: types.CodeType) -> list[Any]:
-    """Which instructions lead where when they raise."""
+    """Return the exception table: instruction ranges with the handler that each jumps to."""
     return list(getattr(dis.Bytecode(code), "exception_entries", ()))

@@ -1,22 +1,23 @@
-"""GPUs, which no process of the engine uses.
+"""GPUs are hidden from all engine processes.
 
-Code is executed at every pause in typing: on a GPU each process would take hundreds of MiB of its
-memory from what the user trains there, and a CUDA context survives no fork. What is traced is fake
-and needs none; so all processes are told that there are none, as on a machine without.
+The engine executes code at every pause in typing. On a GPU, each process would take hundreds of MiB
+of memory from the user's training jobs, and a CUDA context does not survive a fork. Tracing uses
+fake tensors, which do not need a GPU, so every process behaves as on a machine without one.
 """
 
 from __future__ import annotations
 
 import os
 
-_NONE = {
+_HIDING_VARIABLES = {
     "CUDA_VISIBLE_DEVICES": "-1",
     "HIP_VISIBLE_DEVICES": "-1",
-    # torch then reads these variables instead of asking the driver, after which no fork may.
+    # Torch then reads these variables instead of querying the driver; after a driver query the
+    # process must not fork.
     "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
 }
 
-_MISSED = (
+_MISSING_GPU_ERRORS = (
     "Torch not compiled with CUDA enabled",
     "PyTorch is not linked with support for cuda",
     "Found no NVIDIA driver",
@@ -24,7 +25,7 @@ _MISSED = (
     "CUDA error: ",
     "no CUDA-capable device is detected",
     "Cannot initialize CUDA",
-    # In a fork of a process that has asked the driver, and got none.
+    # Raised in a fork whose parent queried the driver without finding a GPU.
     "Cannot re-initialize CUDA in forked subprocess",
     "with arguments from the 'CUDA' backend",
     "CUDA driver initialization failed",
@@ -33,17 +34,19 @@ _MISSED = (
     "from cudaGetDeviceCount()",
     "torch.cuda.Stream requires CUDA support",
     "Tried to instantiate dummy base class",
-    # Triton's launcher.
+    # From Triton's launcher.
     "0 active drivers",
 )
-"""Parts of what torch and Triton say where there is none, or where they were built for none."""
+"""Fragments of the errors that torch and Triton raise without a GPU, or when built without GPU
+support.
+"""
 
 
-def hide() -> None:
-    """Have this process, and those that it starts, find no GPU. Before torch looks for one."""
-    os.environ.update(_NONE)
+def hide_gpus() -> None:
+    """Hide all GPUs from this process and its children; call it before torch looks for one."""
+    os.environ.update(_HIDING_VARIABLES)
 
 
-def are_missed(message: str) -> bool:
-    """Whether an exception that says this was raised for want of a GPU."""
-    return any(part in message for part in _MISSED)
+def is_missing_gpu_error(message: str) -> bool:
+    """Whether this exception message is about a missing GPU."""
+    return any(part in message for part in _MISSING_GPU_ERRORS)

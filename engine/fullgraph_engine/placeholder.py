@@ -1,4 +1,4 @@
-"""Stand-ins for names that a failed top-level statement would have bound."""
+"""Placeholders for names that a failed top-level statement would have assigned."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ from typing import Any, NoReturn
 
 
 class Unavailable(ImportError):
-    """A name was used that the module could not bind. ``line`` is zero-based."""
+    """An error for the use of a name that the module could not assign.
+
+    ``line`` is the zero-based line of the statement that failed, ``reason`` its error.
+    """
 
     def __init__(self, name: str, line: int, reason: str) -> None:
-        self.beginning = f"`{name}` is not available: line {line + 1} failed"
-        super().__init__(f"{self.beginning} ({reason})")
+        self.message_start = f"`{name}` is not available: line {line + 1} failed"
+        super().__init__(f"{self.message_start} ({reason})")
         self.missing = name
         self.line = line
         self.reason = reason
 
 
 class Placeholder:
-    """Can be passed around and named in an annotation; every other use raises ``Unavailable``.
+    """A value that can be passed on and named in annotations; other uses raise ``Unavailable``.
 
-    Special methods and attributes are answered with AttributeError as for any plain object:
-    libraries look for them on whatever they meet.
+    Missing special attributes raise AttributeError as on any plain object, because libraries look
+    them up on all objects.
     """
 
     __slots__ = ("_unavailable",)
@@ -31,32 +34,32 @@ class Placeholder:
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
-        raise unavailable(self)
+        raise recorded_error(self)
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
-        raise unavailable(self)
+        raise recorded_error(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise unavailable(self)
+        raise recorded_error(self)
 
     def __getitem__(self, key: Any) -> NoReturn:
-        raise unavailable(self)
+        raise recorded_error(self)
 
     def __iter__(self) -> NoReturn:
-        raise unavailable(self)
+        raise recorded_error(self)
 
     def __exit__(self, *args: object) -> None:
-        raise unavailable(self)
+        raise recorded_error(self)
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> NoReturn:
-        raise unavailable(self)
+        raise recorded_error(self)
 
     def __repr__(self) -> str:
         return f"<{self._unavailable[0]}: not available>"
 
 
-def _refuse(self: Placeholder, *args: Any) -> NoReturn:
-    raise unavailable(self)
+def _raise_unavailable(self: Placeholder, *args: Any) -> NoReturn:
+    raise recorded_error(self)
 
 
 _OPERATIONS = """
@@ -65,34 +68,36 @@ lt matmul mod mul neg next or pos pow radd rand rdivmod rfloordiv rlshift rmatmu
 round rpow rrshift rshift rsub rtruediv rxor setitem sub truediv xor
 """
 for _name in _OPERATIONS.split():
-    setattr(Placeholder, f"__{_name}__", _refuse)  # identity answers == and !=
+    setattr(Placeholder, f"__{_name}__", _raise_unavailable)  # == and != compare by identity
 
 
-def describe(placeholder: Placeholder) -> Unavailable:
-    """The exception that using this one raises."""
+def error_of_use(placeholder: Placeholder) -> Unavailable:
+    """Return the exception that the use of this placeholder raises, without recording it."""
     name, line, reason = object.__getattribute__(placeholder, "_unavailable")
     return Unavailable(name, line, reason)
 
 
-touched: list[Unavailable] = []
-"""What was raised in this process."""
+raised_errors: list[Unavailable] = []
+"""Exceptions that placeholders raised in this process."""
 
 
-def behind(message: str) -> Unavailable | None:
-    """The missing name that an error message comes from, perhaps a longer one, or one whose end
-    was cut off."""
-    return next((error for error in touched if error.beginning in message), None)
+def find_raised_error(message: str) -> Unavailable | None:
+    """Return the recorded exception whose message begins an error message, or None.
+
+    The error message may continue after it or be cut off.
+    """
+    return next((error for error in raised_errors if error.message_start in message), None)
 
 
-def unavailable(placeholder: Placeholder) -> Unavailable:
-    """The exception for a use of this placeholder, recorded in ``touched``."""
-    error = describe(placeholder)
-    touched.append(error)
+def recorded_error(placeholder: Placeholder) -> Unavailable:
+    """Return the exception for a use of this placeholder, and record it in ``raised_errors``."""
+    error = error_of_use(placeholder)
+    raised_errors.append(error)
     return error
 
 
-def origin(error: BaseException | None) -> Unavailable | None:
-    """The missing name behind an exception, if that is what it comes from."""
+def find_unavailable(error: BaseException | None) -> Unavailable | None:
+    """Return the ``Unavailable`` error among an exception's causes and contexts, or None."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         if isinstance(error, Unavailable):

@@ -1,4 +1,4 @@
-"""How long the phases of something take."""
+"""Measurement of how long the phases of a job take."""
 
 from __future__ import annotations
 
@@ -8,44 +8,47 @@ from collections.abc import Iterator
 
 from .protocol.timings import Phase, PhaseTime
 
-# Bound now: user code may replace them later in the same process.
+# Bound at import: user code may replace them later in the same process.
 _wall, _cpu = time.monotonic, time.process_time
 
 
 class Stopwatch:
-    """Is always in one phase; adds up what each takes. ``began`` is when the first one did, if that
-    is earlier, as ``time.monotonic`` has it in any process of the machine."""
+    """A timer that adds up the time of each phase; one phase is always active.
+
+    ``began`` is the start of the first phase, if it was earlier than now, as a value of
+    ``time.monotonic``, which all processes of the machine share.
+    """
 
     def __init__(self, phase: Phase, began: float = 0.0) -> None:
         self._phase, self._wall, self._cpu = phase, began or _wall(), _cpu()
-        self._taken: dict[Phase, tuple[float, float]] = {}
+        self._times: dict[Phase, tuple[float, float]] = {}
 
-    def enter(self, phase: Phase) -> Phase:
-        """End the phase; returns it."""
+    def enter_phase(self, phase: Phase) -> Phase:
+        """End the current phase and begin another; return the phase that ended."""
         wall, cpu = _wall(), _cpu()
-        before = self._taken.get(self._phase, (0.0, 0.0))
-        took = (before[0] + wall - self._wall, before[1] + max(cpu - self._cpu, 0.0))
-        self._taken[self._phase] = took
+        before = self._times.get(self._phase, (0.0, 0.0))
+        total = (before[0] + wall - self._wall, before[1] + max(cpu - self._cpu, 0.0))
+        self._times[self._phase] = total
         ended, self._phase, self._wall, self._cpu = self._phase, phase, wall, cpu
         return ended
 
-    def forked(self) -> None:
-        """Processor time is counted anew in a child."""
+    def restart_cpu_time(self) -> None:
+        """Restart the processor time in a forked child, where its counter begins at zero."""
         self._cpu = _cpu()
 
     @contextlib.contextmanager
-    def within(self, phase: Phase) -> Iterator[None]:
-        """What is inside belongs to another phase."""
-        outer = self.enter(phase)
+    def count_as(self, phase: Phase) -> Iterator[None]:
+        """Count the time of the block for another phase."""
+        outer = self.enter_phase(phase)
         try:
             yield
         finally:
-            self.enter(outer)
+            self.enter_phase(outer)
 
-    def phases(self) -> tuple[PhaseTime, ...]:
-        """Those so far, in the order in which they began."""
-        self.enter(self._phase)
+    def phase_times(self) -> tuple[PhaseTime, ...]:
+        """Return the wall and processor seconds of each phase, in the order in which they began."""
+        self.enter_phase(self._phase)
         return tuple(
             PhaseTime(phase, round(wall, 6), round(cpu, 6))
-            for phase, (wall, cpu) in self._taken.items()
+            for phase, (wall, cpu) in self._times.items()
         )

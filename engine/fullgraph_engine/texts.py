@@ -1,4 +1,4 @@
-"""Texts of the user's objects: they may be of any length, and asking for them may raise."""
+"""Safe conversion of the user's objects to text: ``repr`` may raise, or return a huge text."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import re
 import traceback
 from typing import TypeVar
 
-from .protocol import cut
+from .protocol import cut_text
 
-_MOST, _MOST_TRACE = 2_000, 32_000
-"""Characters."""
+_MAX_TEXT, _MAX_TRACEBACK = 2_000, 32_000
+"""Maximum number of characters of one text, and of a traceback."""
 
-_MOST_FRAMES = 40
+_MAX_FRAMES = 40
 
 _OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "CUDA out of memory")
 
 _Frame = TypeVar("_Frame")
-
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 """Escape sequences of terminals: colors, cursor movements, links and titles."""
@@ -27,17 +26,18 @@ def plain(words: str) -> str:
     return _ESCAPES.sub("", words) if "\x1b" in words else words
 
 
-def message(error: BaseException | None) -> str:
-    """What an exception says, as plain text; empty without one, or if its ``__str__`` raises."""
+def error_message(error: BaseException | None) -> str:
+    """Return the message of an exception as plain text; empty for None, or if its ``__str__``
+    raises."""
     try:
-        return cut(plain(str(error)), _MOST) if error is not None else ""
-    except Exception:  # a user's __str__ may do anything
+        return cut_text(plain(str(error)), _MAX_TEXT) if error is not None else ""
+    except Exception:  # a user's __str__ may raise anything
         return ""
 
 
-def described(error: BaseException) -> str:
-    """The type of an exception and what it says, as Python ends a traceback."""
-    text = message(error)
+def type_and_message(error: BaseException) -> str:
+    """Return the type and message of an exception, as in the last line of a traceback."""
+    text = error_message(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
@@ -45,26 +45,26 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether Python or an allocator of torch raised an exception for lack of memory."""
     if isinstance(error, MemoryError):
         return True
-    words = message(error)
+    words = error_message(error)
     return isinstance(error, RuntimeError) and any(part in words for part in _OUT_OF_MEMORY)
 
 
-def shown(value: object) -> str:
-    """The ``repr`` of a value; its type if that raises."""
+def safe_repr(value: object) -> str:
+    """Return the ``repr`` of a value; if that raises, its type in angle brackets."""
     try:
-        return cut(repr(value), _MOST)
-    except Exception:  # a user's __repr__ may do anything
+        return cut_text(repr(value), _MAX_TEXT)
+    except Exception:  # a user's __repr__ may raise anything
         return f"<{type(value).__name__}>"
 
 
-def shortened(frames: tuple[_Frame, ...]) -> tuple[_Frame, ...]:
-    """The outermost and the innermost of very many frames: a recursion has a thousand."""
-    if len(frames) <= _MOST_FRAMES:
+def shorten_stack(frames: tuple[_Frame, ...]) -> tuple[_Frame, ...]:
+    """Keep the outermost and the innermost frames of a deep stack, such as one of a recursion."""
+    if len(frames) <= _MAX_FRAMES:
         return frames
-    return frames[: _MOST_FRAMES // 4] + frames[-(_MOST_FRAMES - _MOST_FRAMES // 4) :]
+    return frames[: _MAX_FRAMES // 4] + frames[-(_MAX_FRAMES - _MAX_FRAMES // 4) :]
 
 
-def trace(error: BaseException) -> str:
-    """The traceback of an exception, the end of a long one."""
+def format_traceback(error: BaseException) -> str:
+    """Return the formatted traceback of an exception; of a long one, only the end."""
     lines = "".join(traceback.format_exception(error))
-    return lines if len(lines) <= _MOST_TRACE else f"…{lines[-_MOST_TRACE:]}"
+    return lines if len(lines) <= _MAX_TRACEBACK else f"…{lines[-_MAX_TRACEBACK:]}"

@@ -105,9 +105,9 @@ class Subject:
             found = runs.run_target(self.tracee, "first", emit)
         name = self.tracee.target.name
         for event in (
-            protocol.ValuesSeen.of(1, name, found.values),
-            protocol.ShapesFound.of(1, name, found.shapes, found.shapes_note),
-            protocol.GuardsFound.of(1, name, found.guards, found.guards_note),
+            protocol.ValuesSeen.from_values(1, name, found.values),
+            protocol.ShapesFound.from_places(1, name, found.shapes, found.shapes_note),
+            protocol.GuardsFound.from_frames(1, name, found.guards, found.guards_note),
         ):
             lines.append(protocol.encode(event))
 

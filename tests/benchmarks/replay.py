@@ -64,7 +64,7 @@ def examine(path: str, every: bool) -> dict[str, Any]:
         torch._dynamo.reset()
         with tracing.tensor_mode(True):
             call = probe.build(module.__dict__)
-            with shapes.record() as tapes:
+            with shapes.record_tapes() as tapes:
                 recording = tracing.trace(
                     call.function, call.args, call.kwargs, dynamic=wanted(call, every)
                 )
@@ -85,10 +85,10 @@ def check(tape: Any, count: Counter[str], failures: list[str], texts: list[str])
             failures.append(f"not equal to the live state: {'; '.join(map(str, different))}")
         ends = range(1, len(tape.events))
         for end in random.Random(0).sample(ends, min(PREFIXES, len(ends))):
-            shapes.replay(tape, end)
+            shapes.replay_tape(tape, end)
             count["prefixes"] += 1
         shapes.guards_at(tape)
-        shapes.timeline(tape)
+        shapes.build_timeline(tape)
         for found in explanation.explain_all(tape):
             count["explained"] += 1
             texts.append(found.text)
@@ -142,7 +142,7 @@ def cost(paths: list[str], repetitions: int) -> None:
                     call = probe.build(module.__dict__)
                     started = time.process_time()
                     if on:
-                        with shapes.record():
+                        with shapes.record_tapes():
                             tracing.trace(
                                 call.function, call.args, call.kwargs, dynamic=wanted(call, False)
                             )

@@ -96,7 +96,7 @@ class Host:
 
     def reproduce(self, path: Path, finding: Finding, seconds: float = 30.0) -> Reproduction:
         """A script for a finding."""
-        wanted = finding.wanted()
+        wanted = finding.to_wanted()
         analyze = self._analysis(path, (finding.target,))
         last: ReproFound | None = None
         log: list[str] = []

@@ -10,36 +10,47 @@ from typing import Any
 import pytest
 import torch
 
-from fullgraph_engine.behavior.coverage import Coverage, Reached, Wanted, wanted
-from fullgraph_engine.behavior.facts import Data, Fact, Memory, Walk, digest
-from fullgraph_engine.behavior.iterables import made_anew, taken_apart
+from fullgraph_engine.behavior.coverage import (
+    CoverageTracer,
+    ReachedCode,
+    RequiredCoverage,
+    required_coverage,
+)
+from fullgraph_engine.behavior.facts import (
+    CallFact,
+    FactCollector,
+    MemoryOwners,
+    TensorData,
+    tensor_digest,
+)
+from fullgraph_engine.behavior.iterables import rebuild_iterators, replace_iterators
 from fullgraph_engine.host.comparison import differing
 from fullgraph_engine.targets import Call
 
 PATH = "/nowhere/model.py"
 
 
-def keep(tensor: torch.Tensor) -> Data:
-    return Data(str(tensor.dtype), tuple(tensor.shape), 0, 0, digest(tensor))
+def keep(tensor: torch.Tensor) -> TensorData:
+    return TensorData(str(tensor.dtype), tuple(tensor.shape), 0, 0, tensor_digest(tensor))
 
 
 def words_of(value: Any) -> dict[str, str]:
-    walk = Walk("result", keep, Memory())
-    walk.value("r", value)
+    walk = FactCollector("result", keep, MemoryOwners())
+    walk.collect("r", value)
     return {fact.path: fact.words for fact in walk.facts}
 
 
 def missing(text: str, lines: set[int], *calls: Any) -> tuple[int, ...]:
     """Lines of ``f`` that calls with these arguments leave unreached, or on one side only."""
     text = textwrap.dedent(text)
-    asked: Wanted = wanted(text, PATH, frozenset(lines))
+    asked: RequiredCoverage = required_coverage(text, PATH, frozenset(lines))
     namespace: dict[str, Any] = {}
     exec(compile(text, PATH, "exec"), namespace)
-    coverage = Coverage(PATH, asked.lines)
+    coverage = CoverageTracer(PATH, asked.lines)
     for argument in calls:
-        with coverage.noting():
+        with coverage.trace():
             namespace["f"](argument)
-    return asked.missing(coverage.reached)
+    return asked.missing_lines(coverage.reached)
 
 
 def test_lines_that_two_texts_do_not_have_in_common() -> None:
@@ -102,10 +113,10 @@ class C:
 )
 def test_no_inputs_lead_to_other_settings(statement: str, settled: bool) -> None:
     """Nothing in the file changes them, and a tensor is none of what they are asked for."""
-    asked = wanted(SETTINGS.format(statement), PATH, frozenset({6}))
+    asked = required_coverage(SETTINGS.format(statement), PATH, frozenset({6}))
     assert bool(asked.of_settings) == settled and bool(asked.sides) == (not settled)
-    assert asked.has_other_settings(Reached({6})) == settled
-    assert not asked.has_other_settings(Reached({6}, set(asked.of_settings)))
+    assert asked.has_other_settings(ReachedCode({6})) == settled
+    assert not asked.has_other_settings(ReachedCode({6}, set(asked.of_settings)))
 
 
 def test_an_assertion_that_never_fails_has_one_side() -> None:
@@ -145,8 +156,8 @@ def test_a_changed_statement_has_all_its_lines_and_a_decorator_its_function() ->
     text = (
         "def d(g):\n    return g\n@d\ndef f(x):\n    return sum([\n        x,\n        1,\n    ])\n"
     )
-    assert wanted(text, PATH, frozenset({6})).lines == {4, 5, 6}
-    assert wanted(text, PATH, frozenset({2})).lines == {4}
+    assert required_coverage(text, PATH, frozenset({6})).lines == {4, 5, 6}
+    assert required_coverage(text, PATH, frozenset({2})).lines == {4}
 
 
 def test_values_are_taken_apart() -> None:
@@ -209,7 +220,7 @@ def members():
 """
 
 
-def function_facts(expression: str, *changes: tuple[str, str]) -> list[Fact]:
+def function_facts(expression: str, *changes: tuple[str, str]) -> list[CallFact]:
     """Of a function that an expression makes in a changed text."""
     text = FUNCTIONS
     for was, by in changes:
@@ -217,8 +228,8 @@ def function_facts(expression: str, *changes: tuple[str, str]) -> list[Fact]:
         text = text.replace(was, by)
     namespace: dict[str, Any] = {"__name__": "model"}
     exec(compile(text, PATH, "exec"), namespace)
-    walk = Walk("result", keep, Memory(), "model")
-    walk.value("r", eval(expression, namespace))
+    walk = FactCollector("result", keep, MemoryOwners(), "model")
+    walk.collect("r", eval(expression, namespace))
     return walk.facts
 
 
@@ -292,17 +303,17 @@ def test_an_iterator_is_made_anew_for_each_call(make: Callable[[], Any]) -> None
 
     given, expected = make(), list(make())
     for _ in range(2):
-        call = taken_apart(Call(function, (1, given), {}))
+        call = replace_iterators(Call(function, (1, given), {}))
         assert call.args == (1, tuple(expected))
-        args, kwargs = made_anew(call, call.args, call.kwargs)
+        args, kwargs = rebuild_iterators(call, call.args, call.kwargs)
         assert (type(args[1]), list(args[1]), kwargs) == (type(given), expected, {})
 
 
 def test_what_is_no_iterator_is_left_alone() -> None:
     call = Call(lambda *values, **named: 0, ([1], (2,), {3: 4}, {5}), {"a": range(3)})
-    assert taken_apart(call) is call
+    assert replace_iterators(call) is call
     endless = Call(lambda values: 0, (itertools.count(),), {})
-    assert taken_apart(endless) is endless
+    assert replace_iterators(endless) is endless
 
 
 class Evil:
@@ -323,9 +334,9 @@ def test_objects_whose_code_raises() -> None:
     assert fact.opaque
 
 
-def _facts(value: Any) -> list[Fact]:
-    walk = Walk("result", keep, Memory())
-    walk.value("r", value)
+def _facts(value: Any) -> list[CallFact]:
+    walk = FactCollector("result", keep, MemoryOwners())
+    walk.collect("r", value)
     return walk.facts
 
 

@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from fullgraph_engine.behavior.coverage import wanted  # noqa: E402
-from fullgraph_engine.exporting import CheckedOperator, checked_operators  # noqa: E402
+from fullgraph_engine.behavior.coverage import required_coverage  # noqa: E402
+from fullgraph_engine.exporting import CheckedOperator, check_operators  # noqa: E402
 from fullgraph_engine.protocol.evidence import OperatorCall, TensorForm  # noqa: E402
 from fullgraph_engine.targets import Call  # noqa: E402
 
@@ -38,7 +38,7 @@ def checked(name: str, body: str, fake: str) -> CheckedOperator:
     namespace: dict[str, Any] = {"__name__": "model"}
     exec(compile(text, "model.py", "exec", dont_inherit=True), namespace)
     function: Callable[..., Any] = namespace["f"]
-    (found,) = checked_operators(Call(function, (torch.ones(4, 3),), {}), text)
+    (found,) = check_operators(Call(function, (torch.ones(4, 3),), {}), text)
     assert (found.operator, found.line) == (f"fxchecked.{name}.default", 3)
     return found
 
@@ -72,10 +72,10 @@ def test_a_text_without_operators_calls_nothing() -> None:
     def f(x: Any) -> Any:
         raise AssertionError
 
-    assert checked_operators(Call(f, (torch.ones(4),), {}), "a = 'x'\n") == ()
+    assert check_operators(Call(f, (torch.ones(4),), {}), "a = 'x'\n") == ()
 
 
 def test_no_run_on_real_tensors_has_to_reach_a_fake_kernel() -> None:
     text = TEXT.format(name="covered", body="return x.sum(1)", fake="x.new_empty(4)")
     every = frozenset(range(text.count("\n")))
-    assert wanted(text, "model.py", every).lines == {5, 14}
+    assert required_coverage(text, "model.py", every).lines == {5, 14}

@@ -9,15 +9,15 @@ import pytest
 
 from fullgraph_engine.code_objects import (
     HAS_COLUMNS,
-    Position,
-    compared_nones,
-    entries,
+    InstructionPosition,
     exception_entries,
-    label,
-    line_begun,
+    implicit_none_indices,
+    instruction_positions,
+    jump_label,
     loads_method,
-    position,
-    positions,
+    position_at,
+    position_entries,
+    starting_line,
 )
 
 LOOP = """\
@@ -46,45 +46,46 @@ def test_an_instruction_has_the_position_of_its_expression() -> None:
     code = code_of(LOOP)
     call = at(code, "CALL", "CALL_METHOD")
     if HAS_COLUMNS:
-        expected = Position(5, 7, 21, 13)
-        assert position(code, call.offset) == expected and expected in positions(code)
+        expected = InstructionPosition(5, 7, 21, 13)
+        assert position_at(code, call.offset) == expected
+        assert expected in instruction_positions(code)
     else:
-        assert position(code, call.offset) is None and list(positions(code)) == []
+        assert position_at(code, call.offset) is None and list(instruction_positions(code)) == []
 
 
 @pytest.mark.parametrize("body", ["    pass", "    x.y(1)\n" * 300])
 def test_the_none_of_a_comparison_is_known_where_it_has_its_own_line(body: str) -> None:
     split = "def f(x):\n  if (\n    x\n    is not None\n  ):\n" + body
     code = code_of(split)
-    own = {at for at, entry in enumerate(entries(code)) if entry == (4, 4, 11, 15)}
-    assert compared_nones(code) == own
+    own = {at for at, entry in enumerate(position_entries(code)) if entry == (4, 4, 11, 15)}
+    assert implicit_none_indices(code) == own
     assert bool(own) == HAS_COLUMNS
     joined = code_of("def f(x):\n  if x is not None:\n" + body)
-    assert compared_nones(joined) == set()
+    assert implicit_none_indices(joined) == set()
 
 
 def test_code_that_has_not_begun_is_nowhere() -> None:
-    assert position(code_of(LOOP), -1) is None
+    assert position_at(code_of(LOOP), -1) is None
 
 
 @pytest.mark.skipif(not HAS_COLUMNS, reason="there are none to be taken away")
 def test_code_without_columns_has_no_positions() -> None:
     code = code_of(LOOP)
     bare = code.replace(co_linetable=b"")
-    assert not list(positions(bare))
-    assert position(bare, at(bare, "CALL").offset) is None
+    assert not list(instruction_positions(bare))
+    assert position_at(bare, at(bare, "CALL").offset) is None
 
 
 def test_every_line_of_the_code_begins_once_or_more() -> None:
     code = code_of(LOOP)
-    begun = {line_begun(step) for step in dis.get_instructions(code)}
+    begun = {starting_line(step) for step in dis.get_instructions(code)}
     assert begun - {None} == {line for _, line in dis.findlinestarts(code)}
 
 
 def test_what_is_jumped_to_is_marked() -> None:
     steps = list(dis.get_instructions(code_of(LOOP)))
     assert any(step.is_jump_target for step in steps)
-    assert all(bool(label(step)) == step.is_jump_target for step in steps)
+    assert all(bool(jump_label(step)) == step.is_jump_target for step in steps)
 
 
 def test_a_method_that_is_called_is_no_value() -> None:

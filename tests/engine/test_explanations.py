@@ -80,8 +80,8 @@ def test_nothing_waits_for_what_explains_a_finding(
         told.append(("explaining", False))
         return explain(*arguments)
 
-    explain = shapes.explain
-    monkeypatch.setattr(shapes, "explain", why)
+    explain = shapes.explain_symbol
+    monkeypatch.setattr(shapes, "explain_symbol", why)
     run(TWO, path, emit)
     first, second, *rest = told
     assert {first, second} == {
@@ -105,13 +105,13 @@ def failing(*_: object) -> None:
     [
         ("EVENTS", 2, "too much happened to sizes"),
         ("SECONDS", 0.0, "it would take too long"),
-        ("explain", failing, "no way."),
+        ("explain_symbol", failing, "no way."),
     ],
 )
 def test_without_them_the_finding_has_its_reason_and_a_note(
     path: str, name: str, value: Any, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shapes if name == "explain" else explanations, name, value)
+    monkeypatch.setattr(shapes if name == "explain_symbol" else explanations, name, value)
     finding = finding_of(TEXT, path)
     assert PLAIN in finding.explanation
     assert finding.related == ()
@@ -122,7 +122,7 @@ def test_without_them_the_finding_has_its_reason_and_a_note(
 def test_nothing_is_recorded_where_torch_lacks_something(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shapes, "missing", lambda: ("This torch has no recording.",))
+    monkeypatch.setattr(shapes, "missing_names", lambda: ("This torch has no recording.",))
     finding = finding_of(TEXT, path)
     assert PLAIN in finding.explanation
     assert finding.notes == ()
@@ -130,10 +130,10 @@ def test_nothing_is_recorded_where_torch_lacks_something(
 
 def test_two_may_record_at_once() -> None:
     x = torch.ones(6, 4)
-    with tracing.tensor_mode(False), shapes.record() as outer:
+    with tracing.tensor_mode(False), shapes.record_tapes() as outer:
         tracing.trace(torch.cos, (x,), {}, dynamic=[(x, 0)])
         torch._dynamo.reset()
-        with shapes.record() as inner:
+        with shapes.record_tapes() as inner:
             tracing.trace(torch.sin, (x,), {}, dynamic=[(x, 0)])
     assert len(outer) == 2
     assert inner == outer[1:]
@@ -147,10 +147,10 @@ def test_time_that_ran_out_in_the_search_leaves_the_last_step(
         return (x + y).reshape(6, 2, 8)
 
     x, y = torch.ones(6, 16), torch.ones(6, 16)
-    with tracing.tensor_mode(False), shapes.record() as tapes:
+    with tracing.tensor_mode(False), shapes.record_tapes() as tapes:
         recording = tracing.trace(paired, (x, y), {}, dynamic=[(x, 0), (y, 0)])
     (symbol,) = {s.name for s in recording.symbols if s.source == "L['x'].size()[0]"}
-    full = shapes.explain(tapes[-1], symbol)
+    full = shapes.explain_symbol(tapes[-1], symbol)
     assert full is not None
     assert len(full.steps) == 2
     assert full.unexplained == ""
@@ -158,8 +158,8 @@ def test_time_that_ran_out_in_the_search_leaves_the_last_step(
     def late(*_: object) -> None:
         raise shapes.OutOfTime
 
-    monkeypatch.setattr("fullgraph_engine.shapes.explanation._leads_to", late)
-    short = shapes.explain(tapes[-1], symbol)
+    monkeypatch.setattr("fullgraph_engine.shapes.explanation._holds_without", late)
+    short = shapes.explain_symbol(tapes[-1], symbol)
     assert short is not None
     assert short.steps == full.steps[-1:]
     assert short.unexplained

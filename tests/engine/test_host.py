@@ -141,7 +141,7 @@ def test_what_was_seen_is_told_once_by_the_last_attempt(engine: Engine) -> None:
 
     def seen(result: Result) -> list[str]:
         told = [event for event in result.events if isinstance(event, ValuesSeen)]
-        return [value.name for event in told for value in event.values()]
+        return [value.name for event in told for value in event.unpack_values()]
 
     assert seen(engine.analyze(text)) == ["in_real_mode"]
     # An attempt that dies tells nothing, so what the one before it saw stands.

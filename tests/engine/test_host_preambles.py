@@ -155,7 +155,7 @@ def test_what_imports_and_runs_have_read_is_told(engine: Engine, slow: Path) -> 
     for number in range(2):
         result = engine.analyze(text.format(number), path=str(slow), files=True)
         told = [event for event in result.events if isinstance(event, FilesRead)]
-        read = {Path(file.path).name for event in told for file in event.files()}
+        read = {Path(file.path).name for event in told for file in event.unpack_files()}
         assert {"slow.py", "later.py"} <= read
 
 
@@ -174,7 +174,7 @@ def test_what_failed_on_import_was_read(engine: Engine, tmp_path: Path, opened: 
         path = str(tmp_path / "model.py")
         result = engine.analyze(text.format(name), path=path, files=True, open_files=files)
         told = [event for event in result.events if isinstance(event, FilesRead)]
-        states = {Path(file.path).name: file for event in told for file in event.files()}
+        states = {Path(file.path).name: file for event in told for file in event.unpack_files()}
         assert (states["broken.py"].modified == OPEN) is opened
 
 

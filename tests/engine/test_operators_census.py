@@ -16,7 +16,7 @@ Complete = tuple[IndexHeader, dict[str, Entry]]
 
 
 def operator(index: Complete, name: str) -> Operator:
-    found = index[1][name].load()
+    found = index[1][name].decode()
     assert isinstance(found, Operator)
     return found
 
@@ -27,7 +27,7 @@ def overload(index: Complete, name: str) -> Overload:
 
 
 def name(index: Complete, path: str) -> Name:
-    found = index[1][path].load()
+    found = index[1][path].decode()
     assert isinstance(found, Name)
     return found
 
@@ -39,7 +39,7 @@ def test_the_header_counts(complete_index: Complete) -> None:
     assert header.torch == torch.__version__
     assert header.operators == len(operators)
     assert header.names == len(entries) - len(operators)
-    assert header.overloads == sum(len(entry.raw()["overloads"]) for entry in operators)
+    assert header.overloads == sum(len(entry.decode_raw()["overloads"]) for entry in operators)
     assert not header.notes
 
 
@@ -53,7 +53,8 @@ def test_every_overload_of_the_dispatcher_is_there(complete_index: Complete) -> 
             compared += 1
             own, _, which = registered.partition(".")
             entry = complete_index[1].get(own)
-            if entry is None or which not in [o.get("name", "") for o in entry.raw()["overloads"]]:
+            overloads = entry.decode_raw()["overloads"] if entry is not None else []
+            if which not in [overload.get("name", "") for overload in overloads]:
                 missing.append(registered)
     print(f"{compared} overloads under aten compared with the index")
     assert compared > 2500
@@ -64,7 +65,7 @@ def test_overloads_stand_in_the_order_of_resolution(complete_index: Complete) ->
     compared = 0
     for key, entry in complete_index[1].items():
         if entry.kind == "operator" and key.startswith("aten::"):
-            ours = [o.get("name", "") or "default" for o in entry.raw()["overloads"]]
+            ours = [o.get("name", "") or "default" for o in entry.decode_raw()["overloads"]]
             packet = getattr(torch.ops.aten, key.partition("::")[2])
             assert ours == packet.overloads(), key
             compared += 1
@@ -90,7 +91,7 @@ def test_how_fake_tensors_get_through(complete_index: Complete) -> None:
     others = {}
     for key, entry in complete_index[1].items():
         if entry.kind == "operator" and key.startswith("aten::"):
-            for raw in entry.raw()["overloads"]:
+            for raw in entry.decode_raw()["overloads"]:
                 if raw["origin"] != "torchscript":
                     own = f"{key}.{raw['name']}" if raw.get("name") else key
                     if raw.get("fake", "unknown") != fake_support(own):
@@ -193,7 +194,7 @@ def test_operators_know_who_calls_them(complete_index: Complete) -> None:
     assert {"torch.max", "torch.Tensor.max"} <= set(operator(complete_index, "aten::max").names)
     for entry in complete_index[1].values():
         if entry.kind == "operator":
-            assert all(path in complete_index[1] for path in entry.raw().get("names", ()))
+            assert all(path in complete_index[1] for path in entry.decode_raw().get("names", ()))
 
 
 def test_without_what_the_files_say() -> None:
@@ -205,13 +206,13 @@ def test_without_what_the_files_say() -> None:
     kept = {entry.key: entry for entry in entries}
     assert header.complete
     assert header.notes
-    assert "dim" in [o.get("name") for o in kept["aten::max"].raw()["overloads"]]
-    assert kept["torch.max"].raw()["summary"].startswith("Returns the maximum value")
+    assert "dim" in [o.get("name") for o in kept["aten::max"].decode_raw()["overloads"]]
+    assert kept["torch.max"].decode_raw()["summary"].startswith("Returns the maximum value")
 
 
 def test_strings_that_the_documentation_enumerates(complete_index: Complete) -> None:
     def documented(path: str, parameter: str) -> tuple[str, ...]:
-        return name(complete_index, path).documented(parameter)
+        return name(complete_index, path).documented_choices(parameter)
 
     assert documented("torch.nn.functional.gelu", "approximate") == ("none", "tanh")
     assert documented("torch.nn.functional.mse_loss", "reduction") == ("none", "mean", "sum")

@@ -48,7 +48,7 @@ def _build(out: Path, *options: str, python: tuple[str, ...] = ()) -> tuple[Inde
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     header, entries = decode_index(out.read_bytes())
-    return header, {entry.key: entry.load() for entry in entries}
+    return header, {entry.key: entry.decode() for entry in entries}
 
 
 # -- words ----------------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
     out = tmp_path_factory.mktemp("index") / "static.index"
     subprocess.run([sys.executable, str(BUILD), "--out", str(out)], check=True, timeout=60)
     header, entries = decode_index(out.read_bytes())
-    items = [entry.load() for entry in entries]
+    items = [entry.decode() for entry in entries]
     return Index(
         header,
         {item.path: item for item in items if isinstance(item, Name)},

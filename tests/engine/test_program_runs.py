@@ -540,10 +540,11 @@ def test_what_a_program_has_read_holds_after_it_has_written(
 ) -> None:
     written = "open('log.txt', 'w').write('x')\nimport os\nlist(os.scandir('.'))\n"
     result = run(engine, program(f"{written}{CALL}"))
-    files = [file for one in result.events if isinstance(one, FilesRead) for file in one.files()]
+    events = [event for event in result.events if isinstance(event, FilesRead)]
+    files = [file for event in events for file in event.unpack_files()]
     assert {file.path for file in files} >= {str(tmp_path)}
     assert "/tmp" not in {file.path for file in files}
-    assert [file.path for file in files if not file.holds()] == []
+    assert [file.path for file in files if not file.is_unchanged()] == []
     assert not (tmp_path / "log.txt").exists()
 
 

@@ -83,5 +83,5 @@ def test_evidence_of_an_unknown_kind_is_refused() -> None:
 
 def test_a_place_was_traced_once_or_not_at_all() -> None:
     first, second = (Range(Position(0, at), Position(0, at + 1)) for at in range(2))
-    covered = Coverage.of((first, first), (first, second, second))
-    assert covered.places() == ((first,), (second,))
+    covered = Coverage.from_ranges((first, first), (first, second, second))
+    assert covered.unpack_ranges() == ((first,), (second,))

@@ -43,16 +43,16 @@ def record(path: Path) -> list[shapes.Tape]:
     with tracing.tensor_mode(False):
         call = probe.build(module.__dict__)
         dynamic = [(wish.tensor, wish.dim) for wish in call.dynamic]
-        with shapes.record() as tapes:
+        with shapes.record_tapes() as tapes:
             tracing.trace(call.function, call.args, call.kwargs, dynamic=dynamic)
     return tapes
 
 
 def told(tape: shapes.Tape) -> set[tuple[str, int, str]]:
     found: set[tuple[str, int, str]] = set()
-    names = sorted({name for event in shapes.timeline(tape).events for name in event.symbols})
+    names = sorted({name for event in shapes.build_timeline(tape).events for name in event.symbols})
     for name in names:
-        explanation = shapes.explain(tape, name)
+        explanation = shapes.explain_symbol(tape, name)
         if explanation is None:
             continue
         *earlier, last = explanation.steps
@@ -60,7 +60,7 @@ def told(tape: shapes.Tape) -> set[tuple[str, int, str]]:
         found.add((KINDS[explanation.kind], line(last), said))
         found.add(("creates", line(explanation.created), explanation.source))
         found |= {("needs", line(step), explanation.source) for step in earlier}
-    for violation in shapes.violations(tape):
+    for violation in shapes.find_violations(tape):
         step = violation.explanation.steps[-1]
         found.add(("violates", line(step), violation.source))
     return found

@@ -38,7 +38,7 @@ class Net(torch.nn.Module):
 def record_net(**options: Any) -> tuple[shapes.Tape, tracing.Recording]:
     x, y = torch.randn(4, 16), torch.randn(4, 16)
     dynamic = [(tensor, dim) for tensor in (x, y) for dim in (0, 1)]
-    with tracing.tensor_mode(False), shapes.record(**options) as tapes:
+    with tracing.tensor_mode(False), shapes.record_tapes(**options) as tapes:
         recording = tracing.trace(Net(), (x, y), {}, dynamic=dynamic)
     (tape,) = tapes
     return tape, recording
@@ -60,12 +60,12 @@ def without(tape: shapes.Tape, index: int) -> shapes.Tape:
 
 
 def event_of(tape: shapes.Tape, words: str) -> int:
-    (found,) = [e.index for e in shapes.timeline(tape).events if e.words.startswith(words)]
+    (found,) = [e.index for e in shapes.build_timeline(tape).events if e.words.startswith(words)]
     return found
 
 
 def symbol_of(tape: shapes.Tape, source: str) -> str:
-    env = shapes.replay(tape)
+    env = shapes.replay_tape(tape)
     return str(env.source_to_var[source])
 
 
@@ -92,36 +92,36 @@ def test_looking_at_a_size_does_not_change_what_it_is_about(tape: shapes.Tape) -
     assert a.node.expr == 10
     assert env.replacements != before, "then the test above shows nothing"
 
-    shapes.timeline(tape)
+    shapes.build_timeline(tape)
     explanation.explain_all(tape)
-    summary = comparison.summarize(tape, shapes.replay(tape))
+    summary = comparison.summarize(tape, shapes.replay_tape(tape))
     comparison.first_difference(summary, summary)
     assert comparison.compare_with_live(tape) == ()
 
 
 def test_every_prefix_replays_and_grows_towards_the_end(tape: shapes.Tape) -> None:
-    guards = [len(shapes.replay(tape, end).guards) for end in range(1, len(tape.events) + 1)]
+    guards = [len(shapes.replay_tape(tape, end).guards) for end in range(1, len(tape.events) + 1)]
     assert guards == sorted(guards)
     assert guards[0] == 0
     assert guards[-1] == len(tape.live.guards) > 2  # type: ignore[union-attr]
 
 
 def test_a_prefix_leaves_no_guards_suppressed(tape: shapes.Tape) -> None:
-    enters = [n for n in range(len(tape.events)) if tape.method(n) == "_suppress_guards_enter"]
+    enters = [n for n in range(len(tape.events)) if tape.method_name(n) == "_suppress_guards_enter"]
     assert enters
-    shapes.replay(tape, enters[0] + 1)
+    shapes.replay_tape(tape, enters[0] + 1)
     assert not ShapeEnv._suppress_guards_tls()
     assert not getattr(symbolic_shapes.TLS, "suppress_guards_stack", [])
 
 
 def summary_of(tape: shapes.Tape) -> comparison.Summary:
     """The summary of a tape in another process: it was saved and loaded."""
-    summary = comparison.summarize(tape, shapes.replay(tape))
+    summary = comparison.summarize(tape, shapes.replay_tape(tape))
     return comparison.load(comparison.save(summary))
 
 
 def test_every_event_that_did_something_is_missed_and_named(tape: shapes.Tape) -> None:
-    events = shapes.timeline(tape).events
+    events = shapes.build_timeline(tape).events
     marked = [e for e in events[1:] if any(effect.kind != "symbol" for effect in e.effects)]
     assert len(marked) >= 3
     whole = summary_of(tape)
@@ -140,7 +140,7 @@ def test_every_event_that_did_something_is_missed_and_named(tape: shapes.Tape) -
 def test_the_fields_that_differ_are_named_with_what_differs_in_them(tape: shapes.Tape) -> None:
     dropped = next(
         event.index
-        for event in shapes.timeline(tape).events
+        for event in shapes.build_timeline(tape).events
         if any(effect.kind == "guard" and "5" in effect.words for effect in event.effects)
     )
     found = comparison.first_difference(summary_of(tape), summary_of(without(tape, dropped)))
@@ -191,9 +191,8 @@ def test_guards_at_a_point_are_those_known_by_then(tape: shapes.Tape) -> None:
     end = shapes.guards_at(tape)
     assert "x.shape[1] == 16" in {c.words for c in end.conditions}
     assert any("<= 5" in check for check in end.checks)
-    first = next(
-        e.index for e in shapes.timeline(tape).events if any(f.kind == "guard" for f in e.effects)
-    )
+    events = shapes.build_timeline(tape).events
+    first = next(e.index for e in events if any(f.kind == "guard" for f in e.effects))
     assert shapes.guards_at(tape, first).conditions == ()
     assert len(shapes.guards_at(tape, first + 1).conditions) == 1
 
@@ -201,18 +200,18 @@ def test_guards_at_a_point_are_those_known_by_then(tape: shapes.Tape) -> None:
 def test_a_replay_that_fails_says_where_and_why(tape: shapes.Tape) -> None:
     broken = without(tape, 1)  # nobody made the sizes of the first input
     with pytest.raises(shapes.ReplayError) as caught:
-        shapes.replay(broken)
+        shapes.replay_tape(broken)
     assert caught.value.index > 0
-    assert caught.value.method == broken.method(caught.value.index)
+    assert caught.value.method == broken.method_name(caught.value.index)
     assert str(caught.value).endswith(".")
     assert str(caught.value).startswith(f"Event {caught.value.index} (")
-    line = shapes.timeline(broken)
+    line = shapes.build_timeline(broken)
     assert f"Event {caught.value.index} (" in line.note
     assert len(line.events) == caught.value.index
 
 
 def test_a_timeline_is_plain_and_has_lines(tape: shapes.Tape) -> None:
-    events = shapes.timeline(tape).events
+    events = shapes.build_timeline(tape).events
     assert [event.index for event in events] == list(range(len(tape.events)))
     pinned = next(e for e in events if any("-> 16" in effect.words for effect in e.effects))
     assert pinned.words.startswith("evaluate_expr Eq(")
@@ -221,8 +220,8 @@ def test_a_timeline_is_plain_and_has_lines(tape: shapes.Tape) -> None:
     assert pinned.operator.name == "matmul"
     assert pinned.stack[-1].path == __file__
     assert ("16" in dict(pinned.hints).values()) and pinned.symbols
-    assert len(shapes.timeline(tape, limit=5).events) == 5
-    assert "Only the first 5 of" in shapes.timeline(tape, limit=5).note
+    assert len(shapes.build_timeline(tape, limit=5).events) == 5
+    assert "Only the first 5 of" in shapes.build_timeline(tape, limit=5).note
 
 
 def test_a_tape_that_is_too_long_is_cut_and_says_so() -> None:
@@ -231,7 +230,7 @@ def test_a_tape_that_is_too_long_is_cut_and_says_so() -> None:
     assert len(tape.events) == len(tape.places) == 10
     assert tape.note == "Only the first 10 events of this ShapeEnv were kept."
     assert comparison.compare_with_live(tape)
-    assert shapes.timeline(tape).note == tape.note
+    assert shapes.build_timeline(tape).note == tape.note
 
 
 def test_recording_changes_nothing_and_keeps_no_tensor() -> None:
@@ -246,7 +245,7 @@ def test_recording_changes_nothing_and_keeps_no_tensor() -> None:
         weakref.ref(model.w),
         weakref.ref(model),
     ]
-    with tracing.tensor_mode(False), shapes.record() as tapes:
+    with tracing.tensor_mode(False), shapes.record_tapes() as tapes:
         recording = tracing.trace(model, (x, y), {}, dynamic=[(x, 0), (y, 0), (x, 1), (y, 1)])
     del x, y, model
     torch._dynamo.reset()
@@ -298,7 +297,7 @@ def test_an_unbacked_size_has_its_line_its_checks_and_what_would_settle_it(
         torch._dynamo.config.patch(capture_scalar_outputs=True),
         caplog.at_level(logging.ERROR, "torch.fx.experimental.recording"),
         tracing.tensor_mode(False),
-        shapes.record() as tapes,
+        shapes.record_tapes() as tapes,
     ):
         recording = tracing.trace(takes_some, (x,), {})
     assert recording.breaks
@@ -309,8 +308,8 @@ def test_an_unbacked_size_has_its_line_its_checks_and_what_would_settle_it(
         (found,) = [n for n, text in enumerate(lines) if text.endswith(words)]
         return found
 
-    tape = next(tape for tape in tapes if shapes.data_dependent(tape))
-    (size,) = shapes.unbacked(tape)
+    tape = next(tape for tape in tapes if shapes.find_data_dependent(tape))
+    (size,) = shapes.find_unbacked(tape)
     assert size.name == "n"
     assert size.frame is not None
     assert size.frame.line == line("# made")
@@ -318,10 +317,10 @@ def test_an_unbacked_size_has_its_line_its_checks_and_what_would_settle_it(
     assert checked.words == "n >= 3"
     assert checked.frame is not None
     assert checked.frame.line == line("# checked")
-    question = shapes.data_dependent(tape)[0]
+    question = shapes.find_data_dependent(tape)[0]
     assert question.frame is not None
     assert question.frame.line == line("# asked")
-    assert question.settles == ("torch._check(n == 7)", "torch._check(n != 7)")
+    assert question.torch_checks == ("torch._check(n == 7)", "torch._check(n != 7)")
     assert question.text.startswith("Whether `n == 7` holds is asked at line")
     assert "`n` comes from" in question.text
 
@@ -337,11 +336,11 @@ def test_a_size_that_an_operator_gives_is_called_after_its_result() -> None:
     with (
         torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True),
         tracing.tensor_mode(False),
-        shapes.record() as tapes,
+        shapes.record_tapes() as tapes,
     ):
         tracing.trace(keeps_positive, (torch.randn(7),), {})
-    tape = next(tape for tape in tapes if shapes.data_dependent(tape))
-    (question,) = shapes.data_dependent(tape)
+    tape = next(tape for tape in tapes if shapes.find_data_dependent(tape))
+    (question,) = shapes.find_data_dependent(tape)
     assert question.words == "y.shape[0] > 3"
     columns = sys.version_info >= (3, 11)
     assert question.symbols[0].code == ("x[x > 0]" if columns else "y = x[x > 0]")

@@ -434,11 +434,11 @@ def test_packing() -> None:
         PlaceShapes(where, "assigned", (value, other), "é", "Net.forward"),
         PlaceShapes(where, "expression", (value,), "", "Net.forward", left_out=7),
     )
-    event = ShapesFound.of(3, "Net", places, "cut")
+    event = ShapesFound.from_places(3, "Net", places, "cut")
     again = decode(encode(event))
     assert again == event
     assert isinstance(again, ShapesFound)
-    assert tuple(again.places()) == places
+    assert tuple(again.unpack_places()) == places
     assert places[0].count == 3
 
 
@@ -446,4 +446,4 @@ def test_packing() -> None:
     "packed", ["", "{}", '[[],[[[1,2,1,3],"assigned","","",0,[[0,1,"",1]]]]]', "[1]"]
 )
 def test_what_is_not_of_that_form_is_nothing(packed: str) -> None:
-    assert list(ShapesFound(1, "f", packed).places()) == []
+    assert list(ShapesFound(1, "f", packed).unpack_places()) == []

@@ -23,7 +23,7 @@ def narrows(x: torch.Tensor) -> torch.Tensor:
 def trace() -> Recording:
     torch._dynamo.reset()
     x = torch.randn(4, 3)
-    with tracing.tensor_mode(False), shapes.record() as tapes:
+    with tracing.tensor_mode(False), shapes.record_tapes() as tapes:
         recording = tracing.trace(narrows, (x,), {}, dynamic=[(x, 0)])
     assert tapes
     return recording

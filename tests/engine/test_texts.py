@@ -27,21 +27,21 @@ class Odd:
 
 
 def test_what_an_exception_says_is_cut_and_never_raises() -> None:
-    assert texts.message(ValueError("short")) == "short"
-    assert texts.message(None) == ""
-    assert texts.message(Silent()) == ""
-    long = texts.message(ValueError("m" * 30_000_000))
+    assert texts.error_message(ValueError("short")) == "short"
+    assert texts.error_message(None) == ""
+    assert texts.error_message(Silent()) == ""
+    long = texts.error_message(ValueError("m" * 30_000_000))
     assert long.startswith("mmm") and long.endswith("(29,998,000 more characters)")
 
 
 def test_an_exception_is_described_as_python_does() -> None:
-    assert texts.described(ValueError("no")) == "ValueError: no"
-    assert texts.described(Silent()) == "Silent"
+    assert texts.type_and_message(ValueError("no")) == "ValueError: no"
+    assert texts.type_and_message(Silent()) == "Silent"
 
 
 def test_a_value_is_shown_by_its_type_where_its_repr_raises() -> None:
-    assert texts.shown([1]) == "[1]"
-    assert texts.shown(Odd()) == "<Odd>"
+    assert texts.safe_repr([1]) == "[1]"
+    assert texts.safe_repr(Odd()) == "<Odd>"
 
 
 def finding(**fields: object) -> FindingFound:
@@ -67,11 +67,11 @@ def test_a_message_of_ordinary_length_is_as_it_was() -> None:
 def test_what_is_packed_is_never_cut() -> None:
     places = [Range(Position(line, 0), Position(line, 1)) for line in range(9999)]
     values = [SeenValue(place, "other", f"{place.start.line}") for place in places]
-    told = ValuesSeen.of(1, "f", values)
+    told = ValuesSeen.from_values(1, "f", values)
     assert len(told.packed) > 200_000
     back = protocol.decode(protocol.encode(told))
     assert isinstance(back, ValuesSeen)
-    assert len(back.values()) == len(values)
+    assert len(back.unpack_values()) == len(values)
 
 
 def test_output_is_cut_by_whoever_reads_it() -> None:
@@ -82,4 +82,4 @@ def test_output_is_cut_by_whoever_reads_it() -> None:
 def test_escape_sequences_of_terminals_are_removed() -> None:
     link = "\x1b]8;;https://pytorch.org\x1b\\a link\x1b]8;;\x07"
     assert texts.plain(f"\x1b[1;31mred\x1b[0m, {link}, [31m\x1b[K") == "red, a link, [31m"
-    assert texts.message(ValueError("\x1b[93mwarning\x1b[0m")) == "warning"
+    assert texts.error_message(ValueError("\x1b[93mwarning\x1b[0m")) == "warning"

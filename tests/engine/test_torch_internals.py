@@ -176,10 +176,10 @@ def test_the_newest_spelling_that_exists_is_taken() -> None:
 
 
 def test_a_fact_hides_the_findings_that_rest_on_it() -> None:
-    assert Degraded("breaks", "").hides("graph-break/GB0059")
-    assert not Degraded("breaks", "").hides("recompile/value")
-    assert Degraded("graphs", "").hides("recompile/value")
-    assert not Degraded("speed", "").hides("graph-break/GB0059")
+    assert Degraded("breaks", "").hides_code("graph-break/GB0059")
+    assert not Degraded("breaks", "").hides_code("recompile/value")
+    assert Degraded("graphs", "").hides_code("recompile/value")
+    assert not Degraded("speed", "").hides_code("graph-break/GB0059")
     assert "speed" not in CODES
 
 

@@ -311,11 +311,11 @@ def test_arguments_that_are_not_used_are_not_guarded() -> None:
 def test_packing() -> None:
     module = Module(MODEL)
     seen = module.seen(module.trace("Net()", torch.ones(3)))
-    event = ValuesSeen.of(3, "Net", seen)
+    event = ValuesSeen.from_values(3, "Net", seen)
     again = decode(encode(event))
     assert again == event
     assert isinstance(again, ValuesSeen)
-    assert tuple(again.values()) == seen
+    assert tuple(again.unpack_values()) == seen
 
 
 VALUE = '[["module","what"],[[[[1,2],[1,3]],%s]]]'
@@ -325,9 +325,9 @@ VALUE = '[["module","what"],[[[[1,2],[1,3]],%s]]]'
     "packed", ["", "[]", "{}", '[[],[["tensor"]]]', VALUE % 1, VALUE % 7, VALUE % -1, VALUE % "0,9"]
 )
 def test_what_is_not_of_that_form_is_nothing(packed: str) -> None:
-    (value,) = ValuesSeen(1, "Net", VALUE % 0).values()
+    (value,) = ValuesSeen(1, "Net", VALUE % 0).unpack_values()
     assert value.kind == "module"
-    assert ValuesSeen(1, "Net", packed).values() == ()
+    assert ValuesSeen(1, "Net", packed).unpack_values() == ()
 
 
 PROBED = """\
@@ -362,7 +362,7 @@ def test_every_run_that_lives_tells_once_behind_its_findings(mode: Mode, tmp_pat
     told = [event for event in events if isinstance(event, ValuesSeen)]
     assert {event.target for event in told} == {"f", "raises"}
     (f,) = (event for event in told if event.target == "f")
-    kinds = {(value.function, value.name): value.kind for value in f.values() if value.name}
+    kinds = {(value.function, value.name): value.kind for value in f.unpack_values() if value.name}
     assert kinds == {("f", "x"): "tensor", ("f", "y"): "tensor"}
     order = [
         event

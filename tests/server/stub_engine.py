@@ -54,7 +54,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
 from stub_repros import reproduce
 
 from fullgraph_engine import protocol as p
-from fullgraph_engine.protocol.files import OPEN, FileState, state
+from fullgraph_engine.protocol.files import OPEN, FileState, file_state
 from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame
 from fullgraph_engine.protocol.operators import Operator, Overload
 from fullgraph_engine.protocol.sandbox import AllowanceKind, SandboxLayer
@@ -200,11 +200,11 @@ class Stub:
         read = re.search(r"# stub: files(-late)?(.*)", request.text) if request.files else None
         files = tuple(self.files_read(request, read[2].split())) if read else ()
         if read and not read[1]:
-            self.say(p.FilesRead.of(number, files))
+            self.say(p.FilesRead.from_files(number, files))
         ends = [row for row, _ in targets[1:]] + [len(lines)] * bool(targets)
         self.scan(request, lines, 0, targets[0][0] if targets else len(lines), "")
         if read and read[1]:
-            self.say(p.FilesRead.of(number, files))
+            self.say(p.FilesRead.from_files(number, files))
         for info, (row, match), end in zip(names, targets, ends, strict=True):
             others = request.only and info.name not in request.only
             if others or info.name in request.without:
@@ -215,9 +215,9 @@ class Stub:
             places = [place for at in where for place in self.seen(at, lines[at])]
             if places and number not in self.cancelled:
                 note = "Not all." if any("# stub: too-many" in lines[at] for at in where) else ""
-                self.say(ShapesFound.of(number, info.name, places, note))
+                self.say(ShapesFound.from_places(number, info.name, places, note))
             if (asked := list(self.guards(lines, row, end))) and number not in self.cancelled:
-                self.say(p.GuardsFound.of(number, info.name, asked))
+                self.say(p.GuardsFound.from_frames(number, info.name, asked))
             if number in self.cancelled:
                 self.say(p.Analyzed(number, request.generation, 0.0, cancelled=True))
                 return
@@ -341,7 +341,7 @@ class Stub:
             [p.Range(p.Position(line, 0), p.Position(line, 1)) for line in some]
             for some in (set(lines) - set(never), never)
         ]
-        return p.Coverage.of(*places)
+        return p.Coverage.from_ranges(*places)
 
     def guards(self, lines: list[str], first: int, last: int) -> Iterator[GuardedFrame]:
         """``guarded: L['x']`` in a comment is a guard that the line asks for."""
@@ -358,7 +358,7 @@ class Stub:
         edited = {file.path for file in request.open_files}
         for name in names:
             path = str(Path(request.path).with_name(name))
-            yield FileState(path, OPEN, OPEN) if path in edited else state(path)
+            yield FileState(path, OPEN, OPEN) if path in edited else file_state(path)
 
     def scan(self, request: p.Analyze, lines: list[str], first: int, last: int, name: str) -> int:
         number = request.request

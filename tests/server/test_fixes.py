@@ -68,7 +68,7 @@ def break_at(
 
 def report(*untraced: int, status: str = "traced", target: str = "f") -> TargetReport:
     places = [Range(Position(line, 0), Position(line, 1)) for line in untraced]
-    covered = Coverage.of((), places)
+    covered = Coverage.from_ranges((), places)
     return TargetReport(target, "function", ORIGIN, status, coverage=covered)  # type: ignore[arg-type]
 
 

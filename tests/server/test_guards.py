@@ -67,19 +67,19 @@ FRAME = GuardedFrame(
     (range_(4, 12, 25), range_(5, 11, 24), range_(6, 20, 28)),
     (GLOBAL_STATE, X, TRAINING, KEY, HEADS, LIBRARY),
 )
-EVENT = GuardsFound.of(1, "Net", [FRAME], "Not all.")
+EVENT = GuardsFound.from_frames(1, "Net", [FRAME], "Not all.")
 
 
 def test_packing() -> None:
     again = decode(encode(EVENT))
     assert isinstance(again, GuardsFound)
-    assert again.frames() == (FRAME,)
+    assert again.unpack_frames() == (FRAME,)
     assert again.note == "Not all."
 
 
 @pytest.mark.parametrize("packed", ["", "[]", "{}", "[[], [[1]]]", "[[], [[]]]", "7"])
 def test_what_cannot_be_unpacked_is_nothing(packed: str) -> None:
-    assert GuardsFound(1, "Net", packed).frames() == ()
+    assert GuardsFound(1, "Net", packed).unpack_frames() == ()
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_moves_with_the_text(unpacked: bool) -> None:
     assert frame.guards == FRAME.guards
     assert guards.note == "Not all."
     (told,) = guards.told
-    assert told.frames() == guards.frames
+    assert told.unpack_frames() == guards.frames
     assert dataclasses.replace(told, packed=EVENT.packed) == EVENT
 
 

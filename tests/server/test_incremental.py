@@ -28,7 +28,7 @@ from fullgraph.incremental import (
 from fullgraph.incremental.moves import LineLost
 from fullgraph.incremental.relocation import Relocation
 from fullgraph.incremental.tokens import Token, tokens_of
-from fullgraph_engine.code_objects import entries
+from fullgraph_engine.code_objects import position_entries
 from fullgraph_engine.protocol import (
     BreakCause,
     Finding,
@@ -585,7 +585,7 @@ def instructions(text: str) -> list[Range]:
     found, left = [], [compile(text, "x", "exec")]
     while left:
         code = left.pop()
-        for line, end_line, column, end_column in entries(code):
+        for line, end_line, column, end_column in position_entries(code):
             if line and end_line and column is not None and end_column:
                 start = Position(line - 1, column)
                 found.append(Range(start, Position(end_line - 1, end_column)))

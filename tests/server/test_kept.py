@@ -55,7 +55,7 @@ def state(path: Path) -> FileState:
 def told(*files: FileState, status: Status = "traced") -> list[Event]:
     return [
         TargetsFound(7, (TargetInfo("Net", "module", PLACE),)),
-        FilesRead.of(7, files),
+        FilesRead.from_files(7, files),
         FindingFound(7, Finding("graph-break/GB0059", "名前 breaks here.", PLACE, target="Net")),
         TargetDone(7, TargetReport("Net", "module", PLACE, status)),
         Analyzed(7, "g", 0.5),
@@ -212,7 +212,7 @@ def test_what_changes_while_it_is_read_is_not_relied_on(tmp_path: Path) -> None:
         recorder.hear(event)
     assert recorder.results(STATUS) is None
     one, other = FileState("/p/a.py", 1, 1), FileState("/p/a.py", 2, 1)
-    assert results(FilesRead.of(7, [one]), *told(other)) is None
+    assert results(FilesRead.from_files(7, [one]), *told(other)) is None
 
 
 def test_an_engine_is_another_one_with_other_packages_or_variables(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from fullgraph.render import documents
 from fullgraph.render.documents import DocumentDraft
-from fullgraph_engine.documents import Commission
+from fullgraph_engine.documents import DocumentRequest
 from fullgraph_engine.protocol import (
     Analyzed,
     DocumentsWritten,
@@ -63,7 +63,7 @@ def guards(line: int, source: str, number: int = 0) -> GuardsFound:
     guard = FoundGuard("TENSOR_MATCH", source, (f"{source} == 1",), cause=0)
     last = Range(Position(2, 0), Position(2, 1))
     frame = GuardedFrame("forward", "", 0, last, "0/0", 1, (cause,), (guard,))
-    return GuardsFound.of(0, "Net", (frame,), probe_number=number)
+    return GuardsFound.from_frames(0, "Net", (frame,), probe_number=number)
 
 
 def test_parts_come_in_order_and_a_later_attempt_replaces_an_earlier() -> None:
@@ -165,14 +165,14 @@ def test_too_many_parts_are_cut_visibly(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_run_writes_up_to_a_limit_and_says_so() -> None:
     told: list[tuple[str, DocumentPart]] = []
-    commission = Commission(("graph",), lambda *one: told.append(one), most=30)
-    commission.begin("1")
-    commission.write("bytecode", "not wanted", "x")
+    commission = DocumentRequest(("graph",), lambda *one: told.append(one), most=30)
+    commission.begin_attempt("1")
+    commission.write_part("bytecode", "not wanted", "x")
     for _ in range(4):
-        commission.write("graph", "title", "line = 1\nline = 2\n")
+        commission.write_part("graph", "title", "line = 1\nline = 2\n")
     assert [attempt for attempt, _ in told] == ["1", "1"]
     assert told[0][1].text == "line = 1\nline = 2\n"
     assert told[1][1].text == "line = 1\n\n# Only the first 30 characters are shown.\n"
-    assert not commission.wants("graph")
-    commission.begin("2")
-    assert commission.wants("graph")
+    assert not commission.wants_kind("graph")
+    commission.begin_attempt("2")
+    assert commission.wants_kind("graph")

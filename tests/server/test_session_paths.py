@@ -85,7 +85,7 @@ def covered(traced: Iterable[int], untraced: Iterable[int]) -> Coverage:
         [Range(Position(line, 0), Position(line, 4)) for line in lines]
         for lines in (traced, untraced)
     ]
-    return Coverage.of(*places)
+    return Coverage.from_ranges(*places)
 
 
 def test_a_later_report_of_a_probe_replaces_the_earlier_one() -> None:

@@ -80,7 +80,7 @@ class Edited:
         self.results.apply(TargetsFound(1, infos))
 
     def tell(self, target: str, *values: SeenValue) -> None:
-        self.results.apply(ValuesSeen.of(1, target, values))
+        self.results.apply(ValuesSeen.from_values(1, target, values))
 
     def done(self, target: str, status: Status = "traced") -> None:
         report = TargetReport(target, "function", self.range("def f"), status)

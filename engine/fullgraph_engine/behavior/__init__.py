@@ -1,5 +1,7 @@
-"""Whether a changed text behaves as the original: the same calls of both, observed and compared.
+"""Behavior comparison of an original and a changed text: both run the same calls, which are
+observed.
 
-``search`` chooses cases by executing the original, ``observing`` executes them and writes down what
-they did, each text in a process of its own, and ``comparing`` decides in one without user code.
+``search`` chooses cases by executing the original. ``observing`` executes them, each text in its
+own process, and writes down what they did. ``comparing`` decides in a third process, without user
+code.
 """

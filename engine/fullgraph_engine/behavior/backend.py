@@ -1,4 +1,4 @@
-"""Whether Inductor compiles a changed target, and to what gives the same results."""
+"""Check that Inductor compiles a changed target, and that compiled code gives the same results."""
 
 from __future__ import annotations
 
@@ -20,127 +20,166 @@ from ..targets import Call, Tracee, rng
 from ..torch_internals import backends, dynamo
 from ..torch_internals.trees import pytree
 from ..tracing.drive import install_hooks, use_real_backends
-from .cases import Case, Plan, Prepared, is_floating
-from .comparing import bound, equal_numbers, first_difference, special_alike
-from .observing import Alter, Calls, Double, environment, prepared, shaken, widened
+from .cases import Case, CasePlan, PreparedCall, is_floating
+from .comparing import allowed_deviation, describe_difference, equal_numbers, same_special_values
+from .observing import (
+    CallBuilder,
+    DoublePrecisionMode,
+    TensorTransform,
+    add_rounding_noise,
+    case_context,
+    prepare_case,
+    to_double,
+)
 
-MOST = 3
-"""Cases that are compiled for."""
+MAX_CASES = 3
+"""Maximum number of cases that the compiled target is called on."""
 
 
 @dataclass(frozen=True)
-class Compiled:
-    """What came of it; ``reason`` is a sentence, empty for "same"."""
+class InductorResult:
+    """Outcome of the check; ``reason`` is a sentence, empty for the outcome "same"."""
 
     outcome: BehaviorOutcome = "same"
     reason: str = ""
 
 
-def _no_trials(*_: Any) -> NoReturn:
+def _refuse_trials(*_: Any) -> NoReturn:
     raise NotImplementedError("this process compiles by itself")
 
 
-class _Refused(Exception):
-    """What the compiled target does otherwise."""
+class _CompiledDifference(Exception):
+    """Raised with a description of the first difference that the compiled target shows."""
 
 
-def check(
+def check_compiled(
     tracee: Tracee, order: Observe, probe: int, let_start: Callable[[frozenset[str]], bool]
-) -> Compiled:
-    """Compile the target and call it on the first cases, in a process that ends with it."""
+) -> InductorResult:
+    """Compile the target and compare its calls with eager calls, on the first cases of a probe.
+
+    The process must end afterwards. ``let_start`` permits the programs that Inductor starts.
+    """
     packed = order.cases[probe] if probe < len(order.cases) else ""
-    cases = Plan.unpacked(packed).cases[:MOST]
-    refused = prepare_inductor(let_start)
-    if refused:
-        return Compiled("unverified", refused)
-    # Random numbers are the same only if torch itself draws them.
+    cases = CasePlan.unpack(packed).cases[:MAX_CASES]
+    obstacle = prepare_inductor(let_start)
+    if obstacle:
+        return InductorResult("unverified", obstacle)
+    # Random numbers agree only if torch itself draws them.
     backends.inductor_config().fallback_random = True
     install_hooks()
     dynamo.reset()
     try:
         with use_real_backends():
-            _check(tracee, cases)
-    except _Refused as difference:
-        return Compiled("differs", str(difference))
-    return Compiled()
+            _compare_cases(tracee, cases)
+    except _CompiledDifference as difference:
+        return InductorResult("differs", str(difference))
+    return InductorResult()
 
 
 def prepare_inductor(let_start: Callable[[frozenset[str]], bool]) -> str:
-    """Make this process one that compiles with Inductor; why that is not possible, if so."""
+    """Prepare this process to compile with Inductor; return the reason if it cannot, else ""."""
     scratch = os.path.join(tempfile.gettempdir(), "compiled")  # noqa: PTH118
     os.makedirs(scratch, exist_ok=True)  # noqa: PTH103
-    around = Surroundings(_no_trials, lambda _: None, scratch, let_start)
-    return prepare(Backend("inductor", "inductor", False), around)
+    surroundings = Surroundings(_refuse_trials, lambda _: None, scratch, let_start)
+    return prepare(Backend("inductor", "inductor", False), surroundings)
 
 
-def _check(tracee: Tracee, cases: tuple[Case, ...]) -> None:
-    plain, fast = Calls(tracee, shared=True), Calls(tracee, shared=True)
-    compiled: Any = torch.compile(fast.call().function, backend="inductor")
+def _compare_cases(tracee: Tracee, cases: tuple[Case, ...]) -> None:
+    eager_calls, compiled_calls = CallBuilder(tracee, shared=True), CallBuilder(tracee, shared=True)
+    compiled: Any = torch.compile(compiled_calls.build_call().function, backend="inductor")
     for case in cases:
-        words, left = _results(plain.call(), case, tracing.call_eagerly)
+        words, left = _call_case(eager_calls.build_call(), case, tracing.call_eagerly)
         if isinstance(left, Exception):
             continue
-        exact, near = (_in_double(tracee, case, alter) for alter in (widened, shaken))
-        _, right = _results(fast.call(), case, lambda _, args, kwargs: compiled(*args, **kwargs))
+        exact, near = (
+            _call_in_double(tracee, case, alter) for alter in (to_double, add_rounding_noise)
+        )
+        _, right = _call_case(
+            compiled_calls.build_call(), case, lambda _, args, kwargs: compiled(*args, **kwargs)
+        )
         beginning = f"With {words}, Inductor's code for the changed code"
         if isinstance(right, Exception):
-            raise _Refused(f"{beginning} raises {texts.described(right)}.")
+            raise _CompiledDifference(f"{beginning} raises {texts.type_and_message(right)}.")
         if len(left) != len(right):
-            raise _Refused(f"{beginning} gives {len(right)} tensors in place of {len(left)}.")
-        for number, (one, two) in enumerate(zip(left, right, strict=True)):
-            said = _difference(one, two, exact[number:], near[number:])
-            if said:
-                raise _Refused(f"{beginning} gives other results than without it: {said}.")
+            raise _CompiledDifference(
+                f"{beginning} gives {len(right)} tensors in place of {len(left)}."
+            )
+        for number, (eager_value, compiled_value) in enumerate(zip(left, right, strict=True)):
+            difference = _describe_difference(
+                eager_value, compiled_value, exact[number:], near[number:]
+            )
+            if difference:
+                raise _CompiledDifference(
+                    f"{beginning} gives other results than without it: {difference}."
+                )
 
 
-def _in_double(tracee: Tracee, case: Case, alter: Alter) -> list[Any]:
+def _call_in_double(tracee: Tracee, case: Case, alter: TensorTransform) -> list[Any]:
     with contextlib.suppress(Exception):
-        _, found = _results(Calls(tracee).call(), case, tracing.call_eagerly, alter)
+        _, found = _call_case(CallBuilder(tracee).build_call(), case, tracing.call_eagerly, alter)
         if isinstance(found, list):
             return found
     return []
 
 
-def _results(
-    call: Call, case: Case, made: Callable[..., Any], alter: Alter = None
+def _call_case(
+    call: Call, case: Case, run: Callable[..., Any], alter: TensorTransform = None
 ) -> tuple[str, list[Any] | Exception]:
-    """The inputs in words; the tensors that a call returns, its inputs afterwards and gradients, or
-    what it raises."""
-    given = prepared(call, case, alter)
+    """Call a case, in eager mode or compiled by ``run``.
+
+    Returns the inputs in words, and the tensors of the call: results, inputs afterwards and
+    gradients. If the call raises, its exception takes the place of the tensors.
+    """
+    prepared_call = prepare_case(call, case, alter)
     rng.begin_again(case.seed)
-    double = Double() if alter is not None else contextlib.nullcontext()
+    double = DoublePrecisionMode() if alter is not None else contextlib.nullcontext()
     try:
-        with environment(case), double:
-            returned = made(given.function, given.args, given.kwargs)
-        leaves = [*pytree.tree_leaves(returned), *pytree.tree_leaves((given.args, given.kwargs))]
-        leaves += _gradients(given, pytree.tree_leaves(returned))
+        with case_context(case), double:
+            returned = run(prepared_call.function, prepared_call.args, prepared_call.kwargs)
+        leaves = [
+            *pytree.tree_leaves(returned),
+            *pytree.tree_leaves((prepared_call.args, prepared_call.kwargs)),
+        ]
+        leaves += _input_gradients(prepared_call, pytree.tree_leaves(returned))
     except Exception as error:
-        return given.words, error
-    return given.words, leaves
+        return prepared_call.words, error
+    return prepared_call.words, leaves
 
 
-def _gradients(given: Prepared, leaves: list[Any]) -> list[Any]:
-    ends = [one for one in leaves if is_floating(one) and one.requires_grad]
-    starts = list(given.differentiated.values())
+def _input_gradients(prepared_call: PreparedCall, leaves: list[Any]) -> list[Any]:
+    ends = [tensor for tensor in leaves if is_floating(tensor) and tensor.requires_grad]
+    starts = list(prepared_call.differentiated.values())
     if not ends or not starts:
         return []
-    total = [torch.ones_like(one) for one in ends]
+    total = [torch.ones_like(tensor) for tensor in ends]
     return list(torch.autograd.grad(ends, starts, total, allow_unused=True))
 
 
-def _difference(left: Any, right: Any, exact: list[Any], near: list[Any]) -> str:
-    """In words; empty if there is none."""
+def _describe_difference(left: Any, right: Any, exact: list[Any], near: list[Any]) -> str:
+    """Describe the difference between two values; empty if they agree within rounding."""
     if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
-        return "" if type(left) is type(right) else f"{texts.shown(right)}, not {texts.shown(left)}"
+        return (
+            ""
+            if type(left) is type(right)
+            else f"{texts.safe_repr(right)}, not {texts.safe_repr(left)}"
+        )
     left, right = left.detach(), right.detach()
     if (left.dtype, left.shape) != (right.dtype, right.shape):
         return f"{right.dtype} {tuple(right.shape)}, not {left.dtype} {tuple(left.shape)}"
     if equal_numbers(left, right):
         return ""
     floating = left.dtype.is_floating_point or left.dtype.is_complex
-    if not floating or not special_alike(left, right):
-        return first_difference(left, right)
-    precise = [one[0].detach() for one in (exact, near) if one and is_floating(one[0])]
-    center, off = bound(left, *precise) if len(precise) == 2 else bound(left, None, None)
-    inside = ((widened(right) - center).abs() <= off)[left.isfinite()]
-    return "" if bool(inside.all()) else first_difference(left, right)
+    if not floating or not same_special_values(left, right):
+        return describe_difference(left, right)
+    precise = [
+        reference[0].detach()
+        for reference in (exact, near)
+        if reference and is_floating(reference[0])
+    ]
+    center, tolerance = (
+        allowed_deviation(left, *precise)
+        if len(precise) == 2
+        else allowed_deviation(left, None, None)
+    )
+    inside = ((to_double(right) - center).abs() <= tolerance)[left.isfinite()]
+    return "" if bool(inside.all()) else describe_difference(left, right)

@@ -1,16 +1,17 @@
-"""How long a process may go on: in processor time, so that a busy machine tries no less."""
+"""Time limit of a process in processor time, so that a busy machine tries as many cases."""
 
 from __future__ import annotations
 
 import time
 
 _WALL = 2.5
-"""How much longer it may take by the clock: code may wait for something. It is less than the time
-after which such a process is ended, which takes with it all that it has seen."""
+"""Maximum ratio of wall time to processor time, as code may wait for something. It is below the
+limit at which the engine kills the process, which would lose everything observed.
+"""
 
 
-class Budget:
-    """Begins when it is made. ``seconds`` are of processor time."""
+class ProcessorBudget:
+    """A time limit that begins at its creation; ``seconds`` are of processor time."""
 
     def __init__(self, seconds: float) -> None:
         self._processor = time.process_time() + seconds

@@ -1,7 +1,7 @@
-"""One call to compare two texts on: how it differs from the call of the probe.
+"""Cases: single calls on which two texts are compared.
 
-A case is data. Both texts build the call of the probe by themselves, with the same random numbers,
-and then change it in the same way.
+A case describes how its call differs from the call of the probe. It is plain data: both texts build
+the call of the probe themselves, with the same random numbers, and then apply the same changes.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from typing import Any, Union
 import torch
 
 from ..protocol import Fill
-from ..protocol.packing import unpacked
+from ..protocol.packing import unpack
 from ..targets import Call, notation, tensors
 from ..tracing.variations import Inputs, can_be_resized, resize_tensor
-from .iterables import made_anew
+from .iterables import rebuild_iterators
 
-NUMBER_SEED = 7919
-"""Apart from the seed that targets are built with."""
+SEED_FACTOR = 7919
+"""Factor for the seeds of inputs, so that they differ from the seed that targets are built with."""
 
 
 @dataclass(frozen=True)
-class Change:
-    """Another value of one leaf of the arguments.
+class LeafChange:
+    """A different value for one leaf of the arguments.
 
-    ``sizes`` are pairs of a dimension and its size. ``number`` is that of the fill "constant".
-    ``other`` is a value in notation, for what is no tensor. ``same_as`` is a leaf whose tensor is
-    passed here as well.
+    ``sizes`` are pairs of a dimension and its new size. ``number`` belongs to the fill "constant".
+    ``other`` is a value in probe notation, for leaves other than tensors. ``same_as`` is the
+    index of another leaf whose tensor is passed here too.
     """
 
     leaf: int
@@ -43,16 +43,18 @@ class Change:
 
 @dataclass(frozen=True)
 class Case:
-    """``training`` is the mode of the module, None to leave it; ``parameters`` are what its
-    floating-point parameters get. ``dtype`` is of all floating-point inputs and the module.
+    """One call to compare, as the differences from the call of the probe.
 
-    ``grad``: floating-point inputs require gradients. ``strided``: tensors with two dimensions and
-    more are not contiguous. ``recording``: gradients are recorded, as they are by default.
+    ``training`` is the mode of the module, None to keep it. ``parameters`` says how its
+    floating-point parameters are filled. ``dtype`` applies to all floating-point inputs and the
+    module. ``grad``: floating-point inputs require gradients. ``strided``: tensors of two and more
+    dimensions are not contiguous. ``recording``: autograd records the call; False runs it inside
+    ``torch.no_grad()``.
     """
 
     seed: int = 0
     fill: Fill = "given"
-    changes: tuple[Change, ...] = ()
+    changes: tuple[LeafChange, ...] = ()
     training: Union[bool, None] = None
     parameters: Fill = "given"
     dtype: str = ""
@@ -62,52 +64,63 @@ class Case:
 
     @property
     def fills(self) -> set[Fill]:
-        """What its inputs are filled with."""
+        """Fills of all inputs of the case."""
         return {self.fill, *(change.fill for change in self.changes)}
 
     @property
     def is_finite(self) -> bool:
-        """Whether no input is made NaN or infinite. Gradients are compared only then: a side that
-        is not taken has NaN where an input has, as has every function that is not linear."""
+        """Whether no input contains NaN or infinity.
+
+        Gradients are compared only then: the branch that ``torch.where`` does not select passes NaN
+        from the input to the gradient, and so does every nonlinear function.
+        """
         return not self.fills & {"nan", "infinite"}
 
     @property
     def conditions(self) -> str:
-        """What is special about it besides values, for people."""
+        """Special conditions of the case other than its values, for people to read."""
         words = [
             f"dtype {self.dtype}" if self.dtype else "",
             "inputs require gradients" if self.grad else "",
             "not contiguous" if self.strided else "",
             "inside torch.no_grad()" if not self.recording else "",
             f"parameters {self.parameters}" if self.parameters != "given" else "",
-            "one tensor twice" if any(one.same_as is not None for one in self.changes) else "",
+            "one tensor twice"
+            if any(change.same_as is not None for change in self.changes)
+            else "",
         ]
         return ", ".join(filter(None, words))
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What all runs do alike. ``shared``: the target is made only once, and goes on from case to
-    case as the calls leave it. ``twice``: each case is called a second time."""
+class CasePlan:
+    """The cases of a probe, and how every run executes them.
+
+    ``shared``: the target is built only once, and each call continues from the state that the
+    previous one left. ``twice``: each case is called a second time.
+    """
 
     cases: tuple[Case, ...] = ()
     shared: bool = False
     twice: bool = True
 
     @classmethod
-    def unpacked(cls, text: str) -> Plan:
-        """What was packed; one without cases if it is not of this form."""
+    def unpack(cls, text: str) -> CasePlan:
+        """Unpack a plan; an invalid text gives a plan without cases."""
         try:
-            plan: Plan = unpacked(cls, text)
+            plan: CasePlan = unpack(cls, text)
         except ValueError:
             return cls()
         return plan
 
 
 @dataclass
-class Prepared:
-    """The call of a case. ``arguments`` are its arguments by the names of the parameters, and
-    ``differentiated`` the tensors that gradients are wanted of, by theirs."""
+class PreparedCall:
+    """The call of a case.
+
+    ``arguments`` maps parameter names to arguments; ``differentiated`` maps names of inputs to the
+    tensors whose gradients are compared.
+    """
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -115,11 +128,11 @@ class Prepared:
     arguments: dict[str, Any]
     differentiated: dict[str, torch.Tensor]
     words: str
-    """The inputs in notation, with their names."""
+    """Names and values of the inputs, in probe notation."""
 
 
 def is_floating(value: Any) -> bool:
-    """Whether it is a tensor that can have gradients and other values."""
+    """Whether a value is a tensor that can have gradients and other values."""
     return (
         isinstance(value, torch.Tensor)
         and can_be_resized(value)
@@ -127,23 +140,24 @@ def is_floating(value: Any) -> bool:
     )
 
 
-def prepare(
+def prepare_call(
     call: Call, case: Case, alter: Callable[[torch.Tensor], torch.Tensor] | None
-) -> Prepared:
-    """Make the arguments of a case, fresh ones each time. ``alter`` is applied to floating-point
-    tensors at last.
+) -> PreparedCall:
+    """Build the arguments of a case, new ones each time.
+
+    ``alter`` is applied last, to floating-point tensors.
 
     Raises:
-        ProbeError, ValueError, RuntimeError: the case does not fit this call.
+        ProbeError, ValueError, RuntimeError: The case does not fit this call.
     """
     inputs = Inputs(call.function, call.args, call.kwargs)
     values: dict[int, Any] = {}
-    changes = {one.leaf: one for one in case.changes}
+    changes = {change.leaf: change for change in case.changes}
     differentiated: dict[str, torch.Tensor] = {}
     dtype = tensors.dtype_of(case.dtype) if case.dtype else None
-    done: dict[tuple[int, tuple[tuple[int, int], ...]], torch.Tensor] = {}
+    built: dict[tuple[int, tuple[tuple[int, int], ...]], torch.Tensor] = {}
     for number, leaf in enumerate(inputs.leaves):
-        change = changes.get(number, Change(number, case.fill))
+        change = changes.get(number, LeafChange(number, case.fill))
         value = leaf.value
         if change.same_as is not None:
             continue
@@ -153,41 +167,42 @@ def prepare(
         if not isinstance(value, torch.Tensor) or not can_be_resized(value):
             continue
         key = id(value), change.sizes
-        if key in done and change == Change(number, case.fill, sizes=change.sizes):
-            values[number] = done[key]  # one tensor, passed twice
+        if key in built and change == LeafChange(number, case.fill, sizes=change.sizes):
+            values[number] = built[key]  # one tensor, passed twice
             continue
-        made = _filled(value, change, _seeded(case.seed, number))
+        made = _fill_like(value, change, _seeded_generator(case.seed, number))
         if is_floating(value):
             made = made.to(dtype) if dtype is not None and not made.is_complex() else made
             made = alter(made) if alter is not None else made
         if case.strided and made.dim() > 1:
             order = tuple(reversed(range(made.dim())))
             made = made.permute(order).contiguous().permute(order)
-        wants = value.requires_grad or case.grad
-        if wants and is_floating(made):
+        requires_grad = value.requires_grad or case.grad
+        if requires_grad and is_floating(made):
             leaf_tensor = made.requires_grad_(True)
             differentiated[leaf.name] = leaf_tensor
-            # No leaf, so that it may be written to.
+            # Not a leaf of autograd, so that the code may write to it.
             made = leaf_tensor.clone() if case.grad else leaf_tensor
-        values[number] = done[key] = made
+        values[number] = built[key] = made
     for change in case.changes:
         if change.same_as is not None:
             values[change.leaf] = values[change.same_as]
-    args, kwargs = _with(inputs, values)
-    named = {
+    args, kwargs = _replace_leaves(inputs, values)
+    named_values = {
         leaf.name: values.get(number, leaf.value)
         for number, leaf in enumerate(inputs.leaves)
         if leaf.given or number in values
     }
     words = ", ".join(
-        f"`{name}` = {tensors.describe((value,), {})}" for name, value in list(named.items())[:6]
+        f"`{name}` = {tensors.describe((value,), {})}"
+        for name, value in list(named_values.items())[:6]
     )
-    arguments = _arguments(call.function, args, kwargs)
-    args, kwargs = made_anew(call, args, kwargs)
-    return Prepared(call.function, args, kwargs, arguments, differentiated, words)
+    arguments = _bind_arguments(call.function, args, kwargs)
+    args, kwargs = rebuild_iterators(call, args, kwargs)
+    return PreparedCall(call.function, args, kwargs, arguments, differentiated, words)
 
 
-def _arguments(
+def _bind_arguments(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
     called = function.forward if isinstance(function, torch.nn.Module) else function
@@ -197,35 +212,39 @@ def _arguments(
         return {"args": args, "kwargs": kwargs}
 
 
-def _with(inputs: Inputs, values: dict[int, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with these values themselves, where the leaves of others are copied."""
+def _replace_leaves(
+    inputs: Inputs, values: dict[int, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Replace leaves of the arguments by these values; copy the other leaves."""
     stand_ins = {
-        number: _StandIn(value) if isinstance(value, torch.Tensor) else value
+        number: _UncopiedTensor(value) if isinstance(value, torch.Tensor) else value
         for number, value in values.items()
     }
     args, kwargs, _ = inputs.make_arguments(values=stand_ins)
-    return _unpacked(args), _unpacked(kwargs)
+    return _unwrap_stand_ins(args), _unwrap_stand_ins(kwargs)
 
 
-class _StandIn:
-    """For a tensor that is not to be copied."""
+class _UncopiedTensor:
+    """A wrapper that keeps a tensor from being copied."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor
 
 
-def _unpacked(tree: Any) -> Any:
+def _unwrap_stand_ins(tree: Any) -> Any:
     from ..torch_internals.trees import pytree
 
-    return pytree.tree_map(lambda one: one.tensor if isinstance(one, _StandIn) else one, tree)
+    return pytree.tree_map(
+        lambda leaf: leaf.tensor if isinstance(leaf, _UncopiedTensor) else leaf, tree
+    )
 
 
-def _seeded(seed: int, leaf: int) -> torch.Generator:
-    return torch.Generator().manual_seed(NUMBER_SEED * (seed + 1) + leaf)
+def _seeded_generator(seed: int, leaf: int) -> torch.Generator:
+    return torch.Generator().manual_seed(SEED_FACTOR * (seed + 1) + leaf)
 
 
-def _filled(value: torch.Tensor, change: Change, generator: torch.Generator) -> torch.Tensor:
-    """A tensor like a leaf with the sizes and values of its change."""
+def _fill_like(value: torch.Tensor, change: LeafChange, generator: torch.Generator) -> torch.Tensor:
+    """Create a tensor like a leaf, with the sizes and values that a change asks for."""
     sizes = dict(change.sizes)
     shape = tuple(sizes.get(dim, size) for dim, size in enumerate(value.shape))
     if change.fill == "given":
@@ -234,17 +253,19 @@ def _filled(value: torch.Tensor, change: Change, generator: torch.Generator) -> 
         return resize_tensor(value.detach(), sizes)
     dtype = value.dtype
     if dtype == torch.bool:
-        return _truths(shape, change.fill, generator)
+        return _fill_bools(shape, change.fill, generator)
     if not dtype.is_floating_point and not dtype.is_complex:
-        return _integers(value, shape, change, generator).to(dtype)
+        return _fill_integers(value, shape, change, generator).to(dtype)
     made = torch.randn(shape, generator=generator, dtype=torch.float32)
     if dtype.is_complex:
         made = torch.complex(made, torch.randn(shape, generator=generator))
         return made.to(dtype)
-    return _floats(made, change, generator).to(dtype)
+    return _fill_floats(made, change, generator).to(dtype)
 
 
-def _floats(made: torch.Tensor, change: Change, generator: torch.Generator) -> torch.Tensor:
+def _fill_floats(
+    made: torch.Tensor, change: LeafChange, generator: torch.Generator
+) -> torch.Tensor:
     fill = change.fill
     if fill == "positive":
         return made.abs() + 0.1
@@ -270,7 +291,7 @@ def _floats(made: torch.Tensor, change: Change, generator: torch.Generator) -> t
     return made
 
 
-def _truths(shape: tuple[int, ...], fill: Fill, generator: torch.Generator) -> torch.Tensor:
+def _fill_bools(shape: tuple[int, ...], fill: Fill, generator: torch.Generator) -> torch.Tensor:
     if fill in ("zero", "negative"):
         return torch.zeros(shape, dtype=torch.bool)
     if fill in ("equal", "positive"):
@@ -278,11 +299,11 @@ def _truths(shape: tuple[int, ...], fill: Fill, generator: torch.Generator) -> t
     return torch.randint(0, 2, shape, generator=generator).to(torch.bool)
 
 
-def _integers(
-    value: torch.Tensor, shape: tuple[int, ...], change: Change, generator: torch.Generator
+def _fill_integers(
+    value: torch.Tensor, shape: tuple[int, ...], change: LeafChange, generator: torch.Generator
 ) -> torch.Tensor:
     fill = change.fill
-    most = max(int(value.to(torch.int64).max()) if value.numel() else 1, 1)
+    largest = max(int(value.to(torch.int64).max()) if value.numel() else 1, 1)
     if fill in ("zero", "equal"):
         return torch.full(shape, int(fill == "equal"))
     if fill == "constant":
@@ -290,16 +311,16 @@ def _integers(
     if fill == "negative":
         return torch.randint(-3, 0, shape, generator=generator)
     if fill == "positive":
-        return torch.full(shape, most)
+        return torch.full(shape, largest)
     if fill in ("range", "large"):
         return torch.randint(0, 8 if fill == "range" else 100, shape, generator=generator)
-    return torch.randint(0, most + 1, shape, generator=generator)
+    return torch.randint(0, largest + 1, shape, generator=generator)
 
 
-def set_module(
+def apply_to_module(
     module: torch.nn.Module, case: Case, alter: Callable[[torch.Tensor], torch.Tensor] | None
 ) -> None:
-    """Give a module the mode, the dtype and the parameters of a case."""
+    """Apply the mode, the dtype and the parameters of a case to a module."""
     if case.training is not None:
         module.train(case.training)
     if case.dtype:
@@ -311,11 +332,13 @@ def set_module(
             if case.parameters == "negative":
                 parameter.neg_()
             else:
-                filled = _filled(
-                    parameter, Change(0, case.parameters), _seeded(case.seed, -1 - number)
+                filled = _fill_like(
+                    parameter,
+                    LeafChange(0, case.parameters),
+                    _seeded_generator(case.seed, -1 - number),
                 )
                 parameter.copy_(filled)
         if alter is not None:
-            for one in (*module.parameters(), *module.buffers()):
-                if is_floating(one):
-                    one.data = alter(one.data)
+            for tensor in (*module.parameters(), *module.buffers()):
+                if is_floating(tensor):
+                    tensor.data = alter(tensor.data)

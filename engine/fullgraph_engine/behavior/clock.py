@@ -1,7 +1,7 @@
-"""A clock that shows the same times in every run, a little later each time it is asked.
+"""A fake clock that shows the same times in every run, and advances at each reading.
 
-Code that prints or keeps a time could not be compared otherwise. What asks less often sees other
-times, so that it does not pass for the same.
+Without it, code that prints or stores a time could not be compared. Code that reads the clock less
+often sees different times, so that the change is noticed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 _TICK = 2**-10
-"""Seconds between two questions: a power of two, so that differences are exact."""
+"""Step of the clock per reading, in seconds; a power of two, so that differences are exact."""
 _SECONDS = {
     "time": 1_700_000_000.0,
     "perf_counter": 1_000.0,
@@ -21,38 +21,38 @@ _SECONDS = {
     "process_time": 10.0,
     "thread_time": 20.0,
 }
-"""What each clock of ``time`` shows at first."""
+"""First reading of each clock in ``time``, in seconds."""
 
 
 @contextlib.contextmanager
-def steady(namespace: dict[str, Any]) -> Iterator[None]:
-    """Have ``time`` show such times, and what a file has imported from it."""
-    asked = 0
+def use_fake_clock(namespace: dict[str, Any]) -> Iterator[None]:
+    """Replace the clocks in ``time``, ``timeit`` and a namespace inside the block."""
+    readings = 0
 
-    def clock(start: float) -> Callable[[], float]:
-        def seconds() -> float:
-            nonlocal asked
-            asked += 1
-            return start + asked * _TICK
+    def make_clock(start: float) -> Callable[[], float]:
+        def read_seconds() -> float:
+            nonlocal readings
+            readings += 1
+            return start + readings * _TICK
 
-        return seconds
+        return read_seconds
 
-    def nanoseconds(of: Callable[[], float]) -> Callable[[], int]:
-        return lambda: int(of() * 1_000_000_000)
+    def make_nanosecond_clock(clock: Callable[[], float]) -> Callable[[], int]:
+        return lambda: int(clock() * 1_000_000_000)
 
     stand_ins: dict[int, Any] = {}
     for name, start in _SECONDS.items():
-        made = clock(start)
+        made = make_clock(start)
         stand_ins[id(getattr(time, name))] = made
-        stand_ins[id(getattr(time, f"{name}_ns"))] = nanoseconds(made)
+        stand_ins[id(getattr(time, f"{name}_ns"))] = make_nanosecond_clock(made)
     with contextlib.ExitStack() as stack:
         for names in (vars(time), vars(timeit), namespace):
-            stack.callback(names.update, _put(names, stand_ins))
+            stack.callback(names.update, _replace_by_id(names, stand_ins))
         yield
 
 
-def _put(names: dict[str, Any], stand_ins: Mapping[int, Any]) -> dict[str, Any]:
-    """Put them in the place of what has these identities; what was there."""
+def _replace_by_id(names: dict[str, Any], stand_ins: Mapping[int, Any]) -> dict[str, Any]:
+    """Replace values by their ``id``; return the replaced names with their old values."""
     before = {name: value for name, value in names.items() if id(value) in stand_ins}
     names.update({name: stand_ins[id(value)] for name, value in before.items()})
     return before

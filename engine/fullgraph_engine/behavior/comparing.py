@@ -1,8 +1,8 @@
-"""Whether what was observed of two texts is the same.
+"""Decide whether the observations of an original and a changed text agree.
 
-Everything has to be equal bit by bit but for numbers in floating point. Where these are not, both
-texts are compared with a run of the original in double precision: those of the changed one may be
-off by three times as much as those of the original, or by what becomes of the inputs' last bits.
+Everything must be equal bit by bit, except for floating-point numbers. Where those differ, both
+texts are compared with a double-precision run of the original. The changed text may deviate from it
+three times as much as the original, or as much as a change in the last bits of the inputs causes.
 """
 
 from __future__ import annotations
@@ -15,33 +15,38 @@ import torch
 
 from ..protocol import Aspect, Compared, ComparedCase
 from ..protocol.behavior import Judged
-from .cases import Case, Plan
-from .coverage import Reached, Wanted, wanted
-from .facts import NOTHING, REQUIRES, Data, Fact
-from .files import Observed, SeenCall, SeenCase
+from .cases import Case, CasePlan
+from .coverage import ReachedCode, RequiredCoverage, required_coverage
+from .facts import NONE_WORDS, REQUIRES_GRAD, CallFact, TensorData
+from .files import ObservedCall, ObservedCase, ObservedRun
 from .observing import SHAKE
 
-_TIMES = 3
+_TOLERANCE_FACTOR = 3
+"""Ratio of the allowed deviation to the original's own deviation from double precision."""
 _LAST_BITS = 8
-"""So many times the relative error of a dtype may a result be off in any case."""
+"""Relative deviation allowed in any case, in units of the dtype's epsilon."""
 _RANDOM_BITS = 64
-"""The same where double precision draws other random numbers."""
-_LIST = 4
+"""Relative deviation allowed for random results, in units of the dtype's epsilon.
+
+Double precision draws different random numbers, so it is not a reference for them.
+"""
+_MAX_LISTED = 4
+"""Maximum number of lines or notes listed in a message."""
 
 
 @dataclass
-class _Difference:
+class _CaseDifference:
     aspect: Aspect
     words: str
 
 
 @dataclass
-class _Judged:
-    """What came of one case. ``words`` say of the first difference what the two texts do."""
+class _CaseVerdict:
+    """The result of one case; the first of ``differences`` becomes the reason in the report."""
 
-    differences: list[_Difference] = field(default_factory=list)
+    differences: list[_CaseDifference] = field(default_factory=list)
     doubtful: str = ""
-    """Why it says nothing."""
+    """Reason why the case proves nothing; empty if it does."""
     exact: bool = True
     needs_again: bool = False
     needs_double: bool = False
@@ -49,62 +54,66 @@ class _Judged:
 
 
 @dataclass(frozen=True)
-class Probed:
-    """What was observed with one probe, of the original and of the changed text.
+class ProbeObservations:
+    """The observations of both texts with one probe.
 
-    ``again``: of the original a second time, where the two differ. ``exact`` and ``near`` are of it
-    in double precision.
+    ``again`` is a second run of the original, made only where the texts differ. ``exact`` and
+    ``near`` are double-precision runs of the original, with the inputs and with slightly changed
+    inputs.
     """
 
     cases: tuple[Case, ...]
-    original: Observed
-    again: Observed
-    changed: Observed
-    exact: Observed
-    near: Observed
+    original: ObservedRun
+    again: ObservedRun
+    changed: ObservedRun
+    exact: ObservedRun
+    near: ObservedRun
 
     @classmethod
-    def read(cls, number: int, cases: tuple[Case, ...], original: Path, changed: Path) -> Probed:
-        """From the folders that the runs of both texts have left."""
+    def read(
+        cls, number: int, cases: tuple[Case, ...], original: Path, changed: Path
+    ) -> ProbeObservations:
+        """Read the observations from the folders that the runs of both texts wrote."""
         return cls(
             cases,
-            Observed(original, f"behavior-{number}"),
-            Observed(original, f"behavior-again-{number}"),
-            Observed(changed, f"behavior-{number}"),
-            Observed(original, f"exact-{number}"),
-            Observed(original, f"near-{number}"),
+            ObservedRun(original, f"behavior-{number}"),
+            ObservedRun(original, f"behavior-again-{number}"),
+            ObservedRun(changed, f"behavior-{number}"),
+            ObservedRun(original, f"exact-{number}"),
+            ObservedRun(original, f"near-{number}"),
         )
 
-    def judged(self) -> dict[int, _Judged]:
-        """The cases that both texts have come to the end of, up to the first that one has not."""
-        found: dict[int, _Judged] = {}
+    def compare_cases(self) -> dict[int, _CaseVerdict]:
+        """Compare the cases that both texts finished, up to the first that only one finished."""
+        found: dict[int, _CaseVerdict] = {}
         for number in sorted(self.original.cases):
-            one = _case(self, number) if number < len(self.cases) else None
-            if one is None:
+            verdict = _compare_case(self, number) if number < len(self.cases) else None
+            if verdict is None:
                 break
-            found[number] = one
+            found[number] = verdict
         return found
 
-    def lost(self, judged: Mapping[int, _Judged], ended: str) -> str:
-        """That the changed text did not come to the end of a case, and how it ended."""
+    def describe_lost_case(self, verdicts: Mapping[int, _CaseVerdict], ended: str) -> str:
+        """Describe the first case that only the original finished, and how the other one ended."""
         for number in sorted(self.changed.begun):
             if (
                 number not in self.changed.cases
                 and number in self.original.cases
-                and number not in judged
+                and number not in verdicts
             ):
                 seen = self.original.cases[number]
                 how = "returns" if seen.calls[0].outcome == "returned" else "raises"
                 why = ended or "its process ended"
                 return (
-                    f"{_with(seen.inputs)}the original {how} and the changed code does not: {why}."
+                    f"{_inputs_prefix(seen.inputs)}the original {how} and the changed code does "
+                    f"not: {why}."
                 )
         return ""
 
-    def reached(self, judged: Mapping[int, _Judged], *, changed: bool) -> Reached:
-        """Lines and sides that these cases reach."""
-        found = Reached()
-        for number in judged:
+    def reached_code(self, verdicts: Mapping[int, _CaseVerdict], *, changed: bool) -> ReachedCode:
+        """Collect the lines and branch sides that these cases reach."""
+        found = ReachedCode()
+        for number in verdicts:
             seen = (self.changed if changed else self.original).cases.get(number)
             if seen is not None:
                 found.lines |= set(seen.lines)
@@ -119,89 +128,108 @@ def compare_folders(
     cases: tuple[str, ...],
     ended: str,
 ) -> Judged:
-    """As :func:`compare`, of what runs have left in folders; of each pair the first is of the
-    original, and ``lines`` are those that the other text does not have."""
+    """Compare the observations in the folders of two runs, as :func:`compare_observations` does.
+
+    The first item of each pair belongs to the original. ``lines`` are the lines that the other text
+    does not have. ``cases`` are packed, one text per probe. ``ended`` says how the changed text's
+    process ended early.
+    """
     probes = [
-        Probed.read(number, Plan.unpacked(one).cases, Path(folders[0]), Path(folders[1]))
-        for number, one in enumerate(cases)
+        ProbeObservations.read(
+            number, CasePlan.unpack(packed_plan).cases, Path(folders[0]), Path(folders[1])
+        )
+        for number, packed_plan in enumerate(cases)
     ]
-    asked = [_wanted(text, these) for text, these in zip(texts, lines, strict=True)]
-    return compare(probes, asked[0], asked[1], ended)
+    required = [
+        _required_coverage(text, changed_lines)
+        for text, changed_lines in zip(texts, lines, strict=True)
+    ]
+    return compare_observations(probes, required[0], required[1], ended)
 
 
-def _wanted(text: str, lines: tuple[int, ...]) -> Wanted:
+def _required_coverage(text: str, lines: tuple[int, ...]) -> RequiredCoverage:
     try:
-        return wanted(text, "<text>", frozenset(lines))
+        return required_coverage(text, "<text>", frozenset(lines))
     except (SyntaxError, ValueError, RecursionError):
-        return Wanted()  # nothing was observed of it
+        return RequiredCoverage()  # such a text was not observed
 
 
-def compare(
-    probes: Sequence[Probed], of_original: Wanted, of_changed: Wanted, ended: str
+def compare_observations(
+    probes: Sequence[ProbeObservations],
+    required_of_original: RequiredCoverage,
+    required_of_changed: RequiredCoverage,
+    ended: str,
 ) -> Judged:
-    """What follows from the observations with each probe. ``ended``: why the changed text did not
-    come to the end of a case, if there is one."""
-    pairs = [(one, one.judged()) for one in probes]
-    of_cases = [
-        (one.original.cases[number], one.cases[number], judged)
-        for one, several in pairs
-        for number, judged in several.items()
+    """Compare the observations of all probes and decide on an outcome.
+
+    ``ended`` says why the changed text did not finish a case; empty if it finished all.
+    """
+    pairs = [(probe, probe.compare_cases()) for probe in probes]
+    case_results = [
+        (probe.original.cases[number], probe.cases[number], verdict)
+        for probe, verdicts in pairs
+        for number, verdict in verdicts.items()
     ]
-    reached, in_changed = Reached(), Reached()
-    for one, several in pairs:
-        reached.update(one.reached(several, changed=False))
-        in_changed.update(one.reached(several, changed=True))
-    unreached = of_original.missing(reached)
-    results = [judged for _, _, judged in of_cases]
-    made = Compared(
+    reached, reached_in_changed = ReachedCode(), ReachedCode()
+    for probe, verdicts in pairs:
+        reached.update(probe.reached_code(verdicts, changed=False))
+        reached_in_changed.update(probe.reached_code(verdicts, changed=True))
+    unreached_lines = required_of_original.missing_lines(reached)
+    all_verdicts = [verdict for _, _, verdict in case_results]
+    aspects = [item.aspect for verdict in all_verdicts for item in verdict.differences]
+    notes = [note for verdict in all_verdicts for note in verdict.notes]
+    compared = Compared(
         0,
         "same",
-        all(one.exact for one in results),
-        tuple(_compared(case, seen, judged) for seen, case, judged in of_cases),
-        aspects=tuple(dict.fromkeys(d.aspect for one in results for d in one.differences)),
-        reached=tuple(sorted((of_original.lines & reached.lines) - set(unreached))),
-        unreached=unreached,
-        other_settings=of_original.has_other_settings(reached)
-        or of_changed.has_other_settings(in_changed),
-        notes=tuple(dict.fromkeys(note for one in results for note in one.notes))[:_LIST],
+        all(verdict.exact for verdict in all_verdicts),
+        tuple(_compared_case(case, seen, verdict) for seen, case, verdict in case_results),
+        aspects=tuple(dict.fromkeys(aspects)),
+        reached=tuple(sorted((required_of_original.lines & reached.lines) - set(unreached_lines))),
+        unreached=unreached_lines,
+        other_settings=required_of_original.has_other_settings(reached)
+        or required_of_changed.has_other_settings(reached_in_changed),
+        notes=tuple(dict.fromkeys(notes))[:_MAX_LISTED],
     )
-    for seen, _, judged in of_cases:
-        if judged.differences:
-            reason = _with(seen.inputs) + judged.differences[0].words
-            return _with_needs(replace(made, outcome="differs", exact=False, reason=reason), pairs)
-    reason = next(filter(None, (one.lost(several, ended) for one, several in pairs)), "")
+    for seen, _, verdict in case_results:
+        if verdict.differences:
+            reason = _inputs_prefix(seen.inputs) + verdict.differences[0].words
+            return _with_needs(
+                replace(compared, outcome="differs", exact=False, reason=reason), pairs
+            )
+    lost_cases = (probe.describe_lost_case(verdicts, ended) for probe, verdicts in pairs)
+    reason = next(filter(None, lost_cases), "")
     if reason:
-        aspects: tuple[Aspect, ...] = ("outcome",)
-        return Judged(replace(made, outcome="differs", exact=False, reason=reason, aspects=aspects))
-    for seen, _, judged in of_cases:
-        if judged.doubtful:
-            reason = reason or _with(seen.inputs) + judged.doubtful
-    if not of_cases:
-        reason = _nothing(probes, ended)
-    missing = of_changed.missing(in_changed)
-    if not reason and unreached:
-        reason = _not_reached(unreached, "the original")
+        compared = replace(compared, aspects=("outcome",))
+        return Judged(replace(compared, outcome="differs", exact=False, reason=reason))
+    for seen, _, verdict in case_results:
+        if verdict.doubtful:
+            reason = reason or _inputs_prefix(seen.inputs) + verdict.doubtful
+    if not case_results:
+        reason = _explain_no_cases(probes, ended)
+    missing = required_of_changed.missing_lines(reached_in_changed)
+    if not reason and unreached_lines:
+        reason = _describe_unreached(unreached_lines, "the original")
     if not reason and missing:
-        reason = _not_reached(missing, "the changed code")
+        reason = _describe_unreached(missing, "the changed code")
     if reason:
-        made = replace(made, outcome="unverified", exact=False, reason=reason)
-    return _with_needs(made, pairs)
+        compared = replace(compared, outcome="unverified", exact=False, reason=reason)
+    return _with_needs(compared, pairs)
 
 
 def _with_needs(
-    compared: Compared, pairs: Sequence[tuple[Probed, Mapping[int, _Judged]]]
+    compared: Compared, pairs: Sequence[tuple[ProbeObservations, Mapping[int, _CaseVerdict]]]
 ) -> Judged:
-    several = [one.items() for _, one in pairs]
+    probes = [verdicts.items() for _, verdicts in pairs]
     return Judged(
         compared,
-        tuple(tuple(number for number, one in each if one.needs_again) for each in several),
-        tuple(tuple(number for number, one in each if one.needs_double) for each in several),
+        tuple(tuple(n for n, verdict in probe if verdict.needs_again) for probe in probes),
+        tuple(tuple(n for n, verdict in probe if verdict.needs_double) for probe in probes),
     )
 
 
-def _nothing(probes: Sequence[Probed], ended: str) -> str:
-    for one in probes:
-        for begun in one.original.begun.values():
+def _explain_no_cases(probes: Sequence[ProbeObservations], ended: str) -> str:
+    for observations in probes:
+        for begun in observations.original.begun.values():
             if begun.reason:
                 return f"The original was not observed: {begun.reason}."
     if ended:
@@ -209,184 +237,204 @@ def _nothing(probes: Sequence[Probed], ended: str) -> str:
     return "No case was observed to its end within the time; give it more seconds."
 
 
-def _not_reached(lines: Sequence[int], where: str) -> str:
-    shown = ", ".join(str(line + 1) for line in lines[:_LIST])
-    more = f" and {len(lines) - _LIST} more" if len(lines) > _LIST else ""
-    several = (
-        f"Lines {shown}{more} of {where} were" if len(lines) > 1 else f"Line {shown} of {where} was"
+def _describe_unreached(lines: Sequence[int], text_name: str) -> str:
+    shown = ", ".join(str(line + 1) for line in lines[:_MAX_LISTED])
+    more = f" and {len(lines) - _MAX_LISTED} more" if len(lines) > _MAX_LISTED else ""
+    subject = (
+        f"Lines {shown}{more} of {text_name} were"
+        if len(lines) > 1
+        else f"Line {shown} of {text_name} was"
     )
     return (
-        f"{several} not reached, or not on both sides of a condition, with any inputs that were "
+        f"{subject} not reached, or not on both sides of a condition, with any inputs that were "
         "tried; give the target a probe that leads there."
     )
 
 
-def _with(inputs: str) -> str:
+def _inputs_prefix(inputs: str) -> str:
     return f"With {inputs}, " if inputs else "Without inputs, "
 
 
-def _compared(case: Case, seen: SeenCase, judged: _Judged) -> ComparedCase:
+def _compared_case(case: Case, seen: ObservedCase, verdict: _CaseVerdict) -> ComparedCase:
     return ComparedCase(
         seen.inputs.replace("`", "").replace(" = ", "="),
         case.fill,
         case.training,
         seen.calls[0].outcome,
-        not judged.differences and not judged.doubtful,
-        judged.exact,
+        not verdict.differences and not verdict.doubtful,
+        verdict.exact,
         case.conditions,
-        tuple(dict.fromkeys(one.aspect for one in judged.differences)),
+        tuple(dict.fromkeys(difference.aspect for difference in verdict.differences)),
     )
 
 
 # -- one case ---------------------------------------------------------------------------------
 
 
-def _case(sides: Probed, number: int) -> _Judged | None:
-    """None where the changed text has not come to the end of it."""
+def _compare_case(sides: ProbeObservations, number: int) -> _CaseVerdict | None:
+    """Compare one case; None if the changed text did not finish it."""
     original = sides.original.cases[number]
     changed, again = sides.changed.cases.get(number), sides.again.cases.get(number)
-    judged = _Judged()
+    verdict = _CaseVerdict()
     if changed is None:
         begun = sides.changed.begun.get(number)
         if begun is not None and begun.reason:
-            judged.doubtful = f"the call of the changed code is another one: {begun.reason}."
-            return judged
+            verdict.doubtful = f"the call of the changed code is another one: {begun.reason}."
+            return verdict
         return None
-    _given(original, changed, judged)
-    if judged.doubtful or judged.differences:
-        return judged
-    # What the changed code does bit by bit as well, the original does each time.
-    judged.needs_again = again is None and bool(_unsteady(original, changed))
-    if judged.needs_again and sides.again.begun:
-        return None  # there was no time for it
-    unsteady = _unsteady(original, again) if again is not None else ""
+    _compare_inputs(original, changed, verdict)
+    if verdict.doubtful or verdict.differences:
+        return verdict
+    # The original needs a second run only if the changed text is not equal bit by bit.
+    verdict.needs_again = again is None and bool(_find_unsteady_fact(original, changed))
+    if verdict.needs_again and sides.again.begun:
+        return None  # the time did not suffice for it
+    unsteady = _find_unsteady_fact(original, again) if again is not None else ""
     if unsteady:
-        judged.doubtful = (
+        verdict.doubtful = (
             f"two runs of the original differ in {unsteady}, although they are given the same "
             "random numbers, so that nothing can be compared."
         )
-        return judged
-    for call, (one, two) in enumerate(zip(original.calls, changed.calls, strict=False)):
-        _Calls(sides, number, call, original.random, judged).compare(one, two)
-        if judged.differences:
+        return verdict
+    for call, (original_call, changed_call) in enumerate(
+        zip(original.calls, changed.calls, strict=False)
+    ):
+        _CallComparison(sides, number, call, original.random, verdict).compare(
+            original_call, changed_call
+        )
+        if verdict.differences:
             break
-    return judged
+    return verdict
 
 
-def _given(original: SeenCase, changed: SeenCase, judged: _Judged) -> None:
-    """Whether both were given the same."""
+def _compare_inputs(original: ObservedCase, changed: ObservedCase, verdict: _CaseVerdict) -> None:
+    """Check that both texts got the same inputs and initial state; add differences to a verdict."""
     before = {fact.path: fact for fact in original.before}
     after = {fact.path: fact for fact in changed.before}
     for path, fact in before.items():
         other = after.get(path)
-        if other is not None and _equal(fact, other):
+        if other is not None and _equal_facts(fact, other):
             continue
         if fact.aspect == "input":
-            judged.doubtful = "the changed code is given other inputs by its probe."
+            verdict.doubtful = "the changed code is given other inputs by its probe."
             return
         if not path.startswith(("self", "memory of self")):
-            continue  # a global that the changed text does not have; what changes is compared
-        there = f"{other.words}" if other is not None else "not there"
-        what = f"{path} is {fact.words} in the original and {there} in the changed code"
+            continue  # a global that only the original has; changes of the state are compared later
+        other_words = f"{other.words}" if other is not None else "not there"
+        words = f"{path} is {fact.words} in the original and {other_words} in the changed code"
         if other is not None and other.words == fact.words:
-            what = f"{path} has other values in the changed code"
-        judged.differences.append(_Difference("state", f"{what} before the call."))
+            words = f"{path} has other values in the changed code"
+        verdict.differences.append(_CaseDifference("state", f"{words} before the call."))
         return
     for path, fact in after.items():
         is_tensor = fact.data is not None and fact.words not in ("float", "complex")
         if path not in before and path.startswith("self") and is_tensor:
             words = f"{path}, {fact.words}, is only in the changed code."
-            judged.differences.append(_Difference("state", words))
+            verdict.differences.append(_CaseDifference("state", words))
             return
 
 
-def _equal(one: Fact, two: Fact) -> bool:
-    if one.words != two.words or (one.data is None) != (two.data is None):
+def _equal_facts(left: CallFact, right: CallFact) -> bool:
+    if left.words != right.words or (left.data is None) != (right.data is None):
         return False
-    return one.data is None or two.data is None or one.data.digest == two.data.digest
+    return left.data is None or right.data is None or left.data.digest == right.data.digest
 
 
-def _unsteady(one: SeenCase, two: SeenCase) -> str:
-    """In what two runs of the same text have not come to the same, bit by bit; empty if they
-    have."""
-    pairs = [(one.before, two.before)]
-    pairs += [(first.facts, second.facts) for first, second in zip(one.calls, two.calls)]  # noqa: B905
+def _find_unsteady_fact(first_run: ObservedCase, second_run: ObservedCase) -> str:
+    """Return the path of the first fact in which two runs of one text differ, or ""."""
+    pairs = [(first_run.before, second_run.before)]
+    pairs += [
+        (first.facts, second.facts)
+        for first, second in zip(first_run.calls, second_run.calls, strict=False)
+    ]
     for first, second in pairs:
         left = {fact.path: fact for fact in first}
         right = {fact.path: fact for fact in second}
         for path in (*left, *right):
-            if path not in left or path not in right or not _equal(left[path], right[path]):
+            if path not in left or path not in right or not _equal_facts(left[path], right[path]):
                 return path
     return ""
 
 
-class _Calls:
-    """The same call of both texts."""
+class _CallComparison:
+    """Comparison of the same call in both texts."""
 
     def __init__(
-        self, sides: Probed, number: int, call: int, random: bool, judged: _Judged
+        self, sides: ProbeObservations, number: int, call: int, random: bool, verdict: _CaseVerdict
     ) -> None:
         self._sides, self._number, self._call = sides, number, call
-        self._random, self._judged = random, judged
-        self._double: tuple[dict[str, Fact], dict[str, Fact]] | None = None
+        self._random, self._verdict = random, verdict
+        self._double_facts: tuple[dict[str, CallFact], dict[str, CallFact]] | None = None
 
-    def compare(self, original: SeenCall, changed: SeenCall) -> None:
+    def compare(self, original: ObservedCall, changed: ObservedCall) -> None:
         left = {(fact.aspect, fact.path): fact for fact in original.facts}
         right = {(fact.aspect, fact.path): fact for fact in changed.facts}
         if original.outcome != changed.outcome:
-            # What else differs follows from that.
+            # All other differences follow from the outcome.
             left, right = (
-                {key: one[key] for key in one if key[0] == "outcome"} for one in (left, right)
+                {key: facts[key] for key in facts if key[0] == "outcome"} for facts in (left, right)
             )
         for key, fact in left.items():
             other = right.get(key)
             if other is None:
-                words = f"{self._what(fact)}, {_shown(fact)}, is only in the original"
-                self._differs(fact, words)
+                words = f"{self._fact_name(fact)}, {_short_words(fact)}, is only in the original"
+                self._add_difference(fact, words)
             elif fact.words != other.words:
                 if not (
                     self._both_raise(original, fact, other)
-                    or self._zero_for_none(fact, other)
+                    or self._is_zero_for_none(fact, other)
                     or self._requires_more(fact, other)
                 ):
-                    self._words(fact, other)
+                    self._add_words_difference(fact, other)
             else:
-                self._alike(fact, other)
+                self._compare_values(fact, other)
         for key, fact in right.items():
             if key not in left and not self._is_zero_gradient(fact):
-                words = f"{self._what(fact)}, {_shown(fact)}, is only in the changed code"
-                self._differs(fact, words)
+                words = (
+                    f"{self._fact_name(fact)}, {_short_words(fact)}, is only in the changed code"
+                )
+                self._add_difference(fact, words)
 
-    def _what(self, fact: Fact) -> str:
+    def _fact_name(self, fact: CallFact) -> str:
         return f"{fact.path} of a second call" if self._call else fact.path
 
-    def _alike(self, fact: Fact, other: Fact) -> None:
-        """Facts with the same words."""
+    def _compare_values(self, fact: CallFact, other: CallFact) -> None:
+        """Compare the layouts and numbers of facts with equal words; add differences to the
+        verdict.
+        """
         if fact.layout != other.layout:
             note = f"{fact.path} has the strides {other.layout} in place of {fact.layout}"
-            self._judged.notes.append(note)
+            self._verdict.notes.append(note)
         alike = fact.code and fact.code == other.code
         if fact.opaque and fact.aspect == "result" and not alike:
-            words = f"{self._what(fact)} is {fact.words}, which cannot be compared."
-            self._judged.doubtful = words
+            words = f"{self._fact_name(fact)} is {fact.words}, which cannot be compared."
+            self._verdict.doubtful = words
         if fact.data is None or other.data is None:
             return
         try:
-            self._numbers(fact, fact.data, other.data)
-        except (RuntimeError, NotImplementedError, TypeError) as error:  # of a rare dtype
-            self._judged.doubtful = f"{self._what(fact)} cannot be compared: {error}."
+            self._compare_numbers(fact, fact.data, other.data)
+        except (
+            RuntimeError,
+            NotImplementedError,
+            TypeError,
+        ) as error:  # the dtype lacks this operation
+            self._verdict.doubtful = f"{self._fact_name(fact)} cannot be compared: {error}."
 
-    def _both_raise(self, original: SeenCall, fact: Fact, other: Fact) -> bool:
-        """An error of an operator may have other words, one that the file raises may not."""
+    def _both_raise(self, original: ObservedCall, fact: CallFact, other: CallFact) -> bool:
+        """Whether both texts raise the same type of exception in torch.
+
+        An error of an operator may have another message; an error that the user's file raises may
+        not.
+        """
         if fact.aspect != "outcome" or original.own:
             return False
-        kinds = [one.words.partition(":")[0] for one in (fact, other)]
+        kinds = [item.words.partition(":")[0] for item in (fact, other)]
         if kinds[0] != kinds[1] or not kinds[0].startswith("raises "):
             return False
-        self._judged.notes.append(f"an error has other words: {other.words[7:107]}")
+        self._verdict.notes.append(f"an error has other words: {other.words[7:107]}")
         return True
 
-    def _words(self, fact: Fact, other: Fact) -> None:
+    def _add_words_difference(self, fact: CallFact, other: CallFact) -> None:
         if fact.aspect == "outcome":
             words = f"the original {fact.words} and the changed code {other.words}"
             words += " when called a second time" if self._call else ""
@@ -394,142 +442,165 @@ class _Calls:
             words = "the random numbers that follow are others in the changed code"
         else:
             words = (
-                f"{self._what(fact)} is {_shown(fact)} in the original and {_shown(other)} in the "
-                "changed code"
+                f"{self._fact_name(fact)} is {_short_words(fact)} in the original and "
+                f"{_short_words(other)} in the changed code"
             )
-        self._differs(fact, words)
+        self._add_difference(fact, words)
 
-    def _differs(self, fact: Fact, words: str) -> None:
-        self._judged.differences.append(_Difference(fact.aspect, f"{words}."))
+    def _add_difference(self, fact: CallFact, words: str) -> None:
+        self._verdict.differences.append(_CaseDifference(fact.aspect, f"{words}."))
 
-    def _zero_for_none(self, fact: Fact, other: Fact) -> bool:
-        """No gradient and one that is zero: an optimizer may tell them apart, the numbers not."""
+    def _is_zero_for_none(self, fact: CallFact, other: CallFact) -> bool:
+        """Whether one text lacks a gradient where the other has a zero gradient.
+
+        An optimizer may treat them differently, but the numbers are equal.
+        """
         if fact.aspect != "gradient" or (fact.data is None) == (other.data is None):
             return False
-        if not self._zero(fact, self._sides.original) and not self._zero(
+        if not self._is_zero(fact, self._sides.original) and not self._is_zero(
             other, self._sides.changed
         ):
             return False
-        self._judged.exact = False
-        self._judged.notes.append(f"{fact.path} is zero in one and none in the other")
+        self._verdict.exact = False
+        self._verdict.notes.append(f"{fact.path} is zero in one and none in the other")
         return True
 
-    def _requires_more(self, fact: Fact, other: Fact) -> bool:
-        """What requires gradients where the original's does not: they are to be zero, which is
-        seen of results and of what is kept."""
-        if fact.aspect not in ("result", "state") or other.words != f"{fact.words}{REQUIRES}":
+    def _requires_more(self, fact: CallFact, other: CallFact) -> bool:
+        """Whether a value requires gradients only in the changed text.
+
+        These gradients must be zero, which the gradients of results and state show.
+        """
+        if fact.aspect not in ("result", "state") or other.words != f"{fact.words}{REQUIRES_GRAD}":
             return False
-        self._judged.exact = False
-        self._judged.notes.append(f"{fact.path} requires gradients only in the changed code")
-        self._alike(fact, other)
+        self._verdict.exact = False
+        self._verdict.notes.append(f"{fact.path} requires gradients only in the changed code")
+        self._compare_values(fact, other)
         return True
 
-    def _is_zero_gradient(self, fact: Fact) -> bool:
-        """A gradient that the original has not: it requires none there."""
+    def _is_zero_gradient(self, fact: CallFact) -> bool:
+        """Whether a gradient that only the changed text has is zero or None."""
         return fact.aspect == "gradient" and (
-            fact.words == NOTHING or self._zero(fact, self._sides.changed)
+            fact.words == NONE_WORDS or self._is_zero(fact, self._sides.changed)
         )
 
     @staticmethod
-    def _zero(fact: Fact, observed: Observed) -> bool:
+    def _is_zero(fact: CallFact, observed: ObservedRun) -> bool:
         data = fact.data
-        numbers = observed.tensor(data) if data is not None and not data.sampled else None
+        numbers = observed.read_tensor(data) if data is not None and not data.sampled else None
         return numbers is not None and not bool(numbers.ne(0).any())
 
-    def _numbers(self, fact: Fact, one: Data, two: Data) -> None:
-        if one.digest == two.digest:
+    def _compare_numbers(
+        self, fact: CallFact, left_data: TensorData, right_data: TensorData
+    ) -> None:
+        if left_data.digest == right_data.digest:
             return
-        left, right = self._sides.original.tensor(one), self._sides.changed.tensor(two)
+        left, right = (
+            self._sides.original.read_tensor(left_data),
+            self._sides.changed.read_tensor(right_data),
+        )
         if left is None or right is None or left.shape != right.shape or left.dtype != right.dtype:
-            self._judged.doubtful = f"{self._what(fact)} was too large to be kept, and differs."
+            self._verdict.doubtful = (
+                f"{self._fact_name(fact)} was too large to be kept, and differs."
+            )
             return
-        what = self._what(fact)
+        what = self._fact_name(fact)
         if equal_numbers(left, right):
-            self._judged.exact = self._judged.exact and one.sampled
-            if one.sampled:
-                self._judged.doubtful = f"{what} differs where it was too large to be kept."
+            self._verdict.exact = self._verdict.exact and left_data.sampled
+            if left_data.sampled:
+                self._verdict.doubtful = f"{what} differs where it was too large to be kept."
             return
         if not (left.dtype.is_floating_point or left.dtype.is_complex):
-            self._differs(fact, f"{what}, {fact.words}, {first_difference(left, right)}")
+            self._add_difference(fact, f"{what}, {fact.words}, {describe_difference(left, right)}")
             return
-        self._judged.exact = False
-        if not special_alike(left, right):
-            self._differs(fact, f"{what}, {fact.words}, {first_difference(left, right)}")
+        self._verdict.exact = False
+        if not same_special_values(left, right):
+            self._add_difference(fact, f"{what}, {fact.words}, {describe_difference(left, right)}")
             return
-        allowed = self._allowed(fact, left)
+        allowed = self._tolerance(fact, left)
         if allowed is None:
             return
-        if not bool(((_wide(right) - allowed[0]).abs() <= allowed[1])[left.isfinite()].all()):
-            where = first_difference(left, right)
+        if not bool(((_to_double(right) - allowed[0]).abs() <= allowed[1])[left.isfinite()].all()):
+            where = describe_difference(left, right)
             words = f"{what}, {fact.words}, {where}, more than rounding explains"
-            self._differs(fact, words)
+            self._add_difference(fact, words)
 
-    def _allowed(self, fact: Fact, left: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """What is right, and by how much a result may be off; None if that is still to be found."""
+    def _tolerance(
+        self, fact: CallFact, left: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Return the right values and their tolerance; None if double precision must run first."""
         if self._random:
             bits = torch.finfo(left.dtype).eps
-            return _wide(left), _RANDOM_BITS * bits * _wide(left).abs()
+            return _to_double(left), _RANDOM_BITS * bits * _to_double(left).abs()
         if self._number not in self._sides.exact.begun:
-            self._judged.needs_double = True
+            self._verdict.needs_double = True
             return None
-        exact = self._in_double(self._sides.exact, fact)
-        near = self._in_double(self._sides.near, fact)
-        return bound(left, exact, near)
+        exact = self._double_value(self._sides.exact, fact)
+        near = self._double_value(self._sides.near, fact)
+        return allowed_deviation(left, exact, near)
 
-    def _in_double(self, observed: Observed, fact: Fact) -> torch.Tensor | None:
+    def _double_value(self, observed: ObservedRun, fact: CallFact) -> torch.Tensor | None:
         seen = observed.cases.get(self._number)
         if seen is None or self._call >= len(seen.calls):
             return None
-        for one in seen.calls[self._call].facts:
-            if (one.aspect, one.path) == (fact.aspect, fact.path) and one.data is not None:
-                return observed.tensor(one.data)
+        for candidate in seen.calls[self._call].facts:
+            if (candidate.aspect, candidate.path) == (
+                fact.aspect,
+                fact.path,
+            ) and candidate.data is not None:
+                return observed.read_tensor(candidate.data)
         return None
 
 
-def bound(
+def allowed_deviation(
     left: torch.Tensor, exact: torch.Tensor | None, near: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """What is right, and by how much a result in place of ``left`` may be off. ``exact`` and
-    ``near`` are in double precision, None where that does not work."""
+    """Return the right values, and how far a result may deviate from them.
+
+    ``left`` is the original's result; ``exact`` and ``near`` are its double-precision values, for
+    the inputs and for slightly changed inputs, or None if the code does not run in double
+    precision.
+    """
     bits = torch.finfo(left.dtype).eps
     if exact is None or near is None or not exact.shape == near.shape == left.shape:
-        return _wide(left), _LAST_BITS * bits * _wide(left).abs()
+        return _to_double(left), _LAST_BITS * bits * _to_double(left).abs()
     finite = left.isfinite() & exact.isfinite()
-    off = (_wide(left) - exact).abs()
-    usual = off[finite].max() if bool(finite.any()) else torch.zeros(())
-    moved = (near - exact).abs() * (bits / SHAKE)
-    return exact, _TIMES * torch.maximum(usual, moved) + _LAST_BITS * bits * exact.abs()
+    deviation = (_to_double(left) - exact).abs()
+    largest = deviation[finite].max() if bool(finite.any()) else torch.zeros(())
+    input_deviation = (near - exact).abs() * (bits / SHAKE)
+    return exact, _TOLERANCE_FACTOR * torch.maximum(
+        largest, input_deviation
+    ) + _LAST_BITS * bits * exact.abs()
 
 
-def _wide(tensor: torch.Tensor) -> torch.Tensor:
+def _to_double(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.promote_types(tensor.dtype, torch.float64))
 
 
-def _shown(fact: Fact) -> str:
+def _short_words(fact: CallFact) -> str:
     words = fact.words if len(fact.words) <= 120 else fact.words[:119] + "…"
     return repr(words) if fact.aspect in ("stdout", "stderr", "warning", "log") else words
 
 
 def equal_numbers(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether they are equal, NaN to NaN."""
+    """Whether two tensors are equal, with NaN equal to NaN."""
     same = left == right
     if left.dtype.is_floating_point or left.dtype.is_complex:
         same = same | (left.isnan() & right.isnan())
     return bool(same.all())
 
 
-def special_alike(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether they are NaN and infinite at the same places, and of the same sign there."""
+def same_special_values(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether two tensors have NaN and infinities at the same places, with the same signs."""
     if not torch.equal(left.isfinite(), right.isfinite()):
         return False
     special = ~left.isfinite()
     return equal_numbers(left[special], right[special])
 
 
-def first_difference(left: torch.Tensor, right: torch.Tensor) -> str:
-    """Where they differ first, in words."""
+def describe_difference(left: torch.Tensor, right: torch.Tensor) -> str:
+    """Describe the first place where two tensors differ."""
     same = (left == right) | (left.isnan() & right.isnan())
-    at = (~same).nonzero()[0].tolist()
-    one, two = left[tuple(at)].item(), right[tuple(at)].item()
-    where = f" at {at}" if at else ""
-    return f"is {one!r} in the original and {two!r} in the changed code{where}"
+    index = (~same).nonzero()[0].tolist()
+    left_value, right_value = left[tuple(index)].item(), right[tuple(index)].item()
+    where = f" at {index}" if index else ""
+    return f"is {left_value!r} in the original and {right_value!r} in the changed code{where}"

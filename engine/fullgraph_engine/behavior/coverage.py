@@ -1,7 +1,7 @@
-"""Which lines of a file a call executes, and which sides of the conditions on some of them.
+"""Coverage of a call: lines of a file that it executes, and sides of conditions that it takes.
 
-A side is where a conditional jump leads: by its place in the text, so that code that the compiler
-has written twice, as that of ``finally`` and of a loop's condition, counts once.
+A side is the destination of a conditional jump. It is identified by its place in the text, so that
+code that the compiler duplicates counts once, such as ``finally`` blocks and loop conditions.
 """
 
 from __future__ import annotations
@@ -18,92 +18,95 @@ from typing import Any, NamedTuple
 from .. import code_objects
 
 _CONDITIONAL = "_IF_"
-_COMPILER = ("is_compiling", "is_dynamo_compiling", "is_exporting")
-"""What is false in eager code."""
-_NOT_ASKED = ("CHECK_EXC_MATCH", "WITH_EXCEPT_START", "CHECK_EG_MATCH")
-"""Before a jump that no expression of the text decides."""
+_COMPILER_CHECKS = ("is_compiling", "is_dynamo_compiling", "is_exporting")
+"""Functions that return False in eager mode."""
+_HIDDEN_CONDITIONS = ("CHECK_EXC_MATCH", "WITH_EXCEPT_START", "CHECK_EG_MATCH")
+"""Instructions before a conditional jump that no expression of the text decides."""
 
 
-class Side(NamedTuple):
-    """A condition on a line, and the place where it leads, both counted from zero."""
+class BranchSide(NamedTuple):
+    """One side of a condition: the zero-based line of the condition, and the place it jumps to."""
 
     line: int
     to_line: int
     to_column: int
     to_opcode: int
-    """What an ``assert`` that fails does, and the end of a function behind it, are at one place."""
+    """Opcode at the destination. It separates a failing ``assert`` from the end of a function after
+    it, which have the same place.
+    """
 
 
 @dataclass
-class Reached:
-    """Lines and sides, counted from zero."""
+class ReachedCode:
+    """Executed lines and taken sides; lines are zero-based."""
 
     lines: set[int] = field(default_factory=set)
-    sides: set[Side] = field(default_factory=set)
+    sides: set[BranchSide] = field(default_factory=set)
 
-    def update(self, other: Reached) -> None:
+    def update(self, other: ReachedCode) -> None:
         self.lines |= other.lines
         self.sides |= other.sides
 
-    def adds(self, other: Reached) -> bool:
-        """Whether another one has something that this one lacks."""
+    def lacks(self, other: ReachedCode) -> bool:
+        """Whether ``other`` reached a line or a side that this one did not."""
         return not (other.lines <= self.lines and other.sides <= self.sides)
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What has to be reached of a text: what is on these lines inside functions."""
+class RequiredCoverage:
+    """Lines and branch sides of functions that the cases of a comparison must reach."""
 
     lines: frozenset[int] = frozenset()
-    sides: frozenset[Side] = frozenset()
-    of_settings: frozenset[Side] = frozenset()
-    """Sides of conditions that only settings of the object decide: no inputs lead from one to the
-    other, so they need not be reached."""
+    sides: frozenset[BranchSide] = frozenset()
+    of_settings: frozenset[BranchSide] = frozenset()
+    """Sides of conditions that depend only on settings of the object. No inputs lead from one side
+    to the other, so they need not be reached.
+    """
 
-    def missing(self, reached: Reached) -> tuple[int, ...]:
-        """Lines that were not executed, or with a side that was not taken."""
+    def missing_lines(self, reached: ReachedCode) -> tuple[int, ...]:
+        """Return the lines that were not executed, or whose condition did not take each side."""
         lines = self.lines - reached.lines
         untaken = {side.line for side in self.sides - reached.sides}
         return tuple(sorted(lines | untaken))
 
-    def has_other_settings(self, reached: Reached) -> bool:
-        """Whether there are settings that lead elsewhere."""
+    def has_other_settings(self, reached: ReachedCode) -> bool:
+        """Whether a side that depends on settings was not taken."""
         return not self.of_settings <= reached.sides
 
 
-def wanted(text: str, path: str, lines: frozenset[int]) -> Wanted:
-    """The lines with code of functions among these, and the sides of their conditions.
+def required_coverage(text: str, path: str, lines: frozenset[int]) -> RequiredCoverage:
+    """Collect the lines of functions among ``lines``, and the sides of their conditions.
 
     Raises:
-        SyntaxError, ValueError: the text is no Python.
+        SyntaxError, ValueError: The text is not valid Python.
     """
     found: set[int] = set()
-    sides: set[Side] = set()
+    sides: set[BranchSide] = set()
     tree = ast.parse(text, path)
-    of_settings = _decided_by_settings(tree)
-    lines = _whole_statements(tree, lines)
-    decided, only_compiled = _decided(tree)
+    of_settings = _lines_decided_by_settings(tree)
+    lines = _extend_to_statements(tree, lines)
+    compiler_conditions, only_compiled = _compiler_lines(tree)
     lines -= only_compiled
-    for code in _functions(compile(tree, path, "exec", dont_inherit=True)):
-        every = {line - 1 for _, _, line in code.co_lines() if line}
-        # The line of its ``def`` counts only if the whole body is there.
-        body = (every - {code.co_firstlineno - 1}) or every
+    for code in _function_codes(compile(tree, path, "exec", dont_inherit=True)):
+        code_lines = {line - 1 for _, _, line in code.co_lines() if line}
+        # The line of a ``def`` counts only if the body is on the same line.
+        body = (code_lines - {code.co_firstlineno - 1}) or code_lines
         found |= body & lines
         if body & lines:
             sides |= {
                 side
-                for ways in _jumps(code).values()
-                for side in ways.values()
-                if side.line in lines - decided
+                for destinations in _branch_sides(code).values()
+                for side in destinations.values()
+                if side.line in lines - compiler_conditions
             }
-    given = frozenset(side for side in sides if side.line in of_settings)
-    return Wanted(frozenset(found), frozenset(sides) - given, given)
+    settings_sides = frozenset(side for side in sides if side.line in of_settings)
+    return RequiredCoverage(frozenset(found), frozenset(sides) - settings_sides, settings_sides)
 
 
-def _decided_by_settings(tree: ast.Module) -> frozenset[int]:
-    """Lines on which all conditions are such that only settings of an object decide them."""
-    settings = _Settings(tree)
-    asked: dict[int, bool] = {}
+def _lines_decided_by_settings(tree: ast.Module) -> frozenset[int]:
+    """Return lines on which every condition depends only on settings of an object."""
+    settings = _SettingsAttributes(tree)
+    decided_by_settings: dict[int, bool] = {}
     for node in ast.walk(tree):
         tests: list[ast.expr] = []
         if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert)):
@@ -113,16 +116,16 @@ def _decided_by_settings(tree: ast.Module) -> frozenset[int]:
         elif isinstance(node, ast.BoolOp) or (isinstance(node, ast.Compare) and node.ops[1:]):
             tests = [node]
         elif isinstance(node, ast.Match):
-            tests = [node.subject, *(one.guard for one in node.cases if one.guard is not None)]
+            tests = [node.subject, *(case.guard for case in node.cases if case.guard is not None)]
         for test in tests:
-            settled = settings.decide(test)
+            is_settled = settings.decides(test)
             for line in range(test.lineno - 1, test.end_lineno or test.lineno):
-                asked[line] = asked.get(line, True) and settled
-    return frozenset(line for line, settled in asked.items() if settled)
+                decided_by_settings[line] = decided_by_settings.get(line, True) and is_settled
+    return frozenset(line for line, is_settled in decided_by_settings.items() if is_settled)
 
 
-class _Settings:
-    """Attributes of ``self`` that nothing in the file assigns but constructors."""
+class _SettingsAttributes:
+    """Attributes of ``self`` that only constructors assign in this file."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._changing = {
@@ -133,27 +136,29 @@ class _Settings:
             if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
         }
 
-    def decide(self, test: ast.expr) -> bool:
-        """Whether a condition asks what such an attribute is: None, a string, of some class; not
-        whether it is true, which may be the value of a tensor."""
+    def decides(self, test: ast.expr) -> bool:
+        """Whether a condition only tests if a setting is None, a given string, or of a class.
+
+        A test of the setting's truth does not count, because the setting may be a tensor.
+        """
         match test:
             case ast.UnaryOp(op=ast.Not(), operand=inner):
-                return self.decide(inner)
+                return self.decides(inner)
             case ast.BoolOp(values=values):
-                return all(map(self.decide, values))
+                return all(map(self.decides, values))
             case ast.Compare(
-                left=of, ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]
+                left=value, ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]
             ):
-                return self._has(of)
+                return self._is_setting(value)
             case ast.Compare(
-                left=of, ops=[ast.Eq() | ast.NotEq()], comparators=[ast.Constant(value=str())]
+                left=value, ops=[ast.Eq() | ast.NotEq()], comparators=[ast.Constant(value=str())]
             ):
-                return self._has(of)
-            case ast.Call(func=ast.Name(id="isinstance"), args=[of, _]):
-                return self._has(of)
+                return self._is_setting(value)
+            case ast.Call(func=ast.Name(id="isinstance"), args=[value, _]):
+                return self._is_setting(value)
         return False
 
-    def _has(self, node: ast.expr) -> bool:
+    def _is_setting(self, node: ast.expr) -> bool:
         while isinstance(node, ast.Attribute) and node.attr not in self._changing:
             node = node.value
             if isinstance(node, ast.Name):
@@ -161,9 +166,12 @@ class _Settings:
         return False
 
 
-def _decided(tree: ast.Module) -> tuple[set[int], set[int]]:
-    """Lines of conditions that ask whether the compiler is at work, of which eager code takes one
-    side alone; and the lines that are executed only when it is."""
+def _compiler_lines(tree: ast.Module) -> tuple[set[int], set[int]]:
+    """Return lines that eager code does not execute or decide.
+
+    The first set has the lines of conditions that check whether the compiler runs: eager code takes
+    only one side. The second has lines that run only while compiling.
+    """
     conditions: set[int] = set()
     only_compiled: set[int] = set()
     for node in ast.walk(tree):
@@ -181,20 +189,20 @@ def _decided(tree: ast.Module) -> tuple[set[int], set[int]]:
 
 
 def _registers_fake(decorator: ast.expr) -> bool:
-    """Whether a function is a fake kernel: it is called with fake tensors alone."""
+    """Whether a decorator registers a fake kernel, which is called only with fake tensors."""
     named = decorator.func if isinstance(decorator, ast.Call) else decorator
     return isinstance(named, ast.Attribute) and named.attr == "register_fake"
 
 
 def _asks_for_compiler(test: ast.expr) -> bool:
-    """Whether it is ``torch.compiler.is_compiling()``, its opposite, or one ``and`` something."""
+    """Whether a condition is ``torch.compiler.is_compiling()``, its negation, or contains it."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             return _asks_for_compiler(inner)
         case ast.BoolOp(op=ast.And(), values=values):
             return any(_asks_for_compiler(value) for value in values)
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
-            return name in _COMPILER
+            return name in _COMPILER_CHECKS
     return False
 
 
@@ -202,9 +210,11 @@ def _has_negation(test: ast.expr) -> bool:
     return any(isinstance(node, ast.Not) for node in ast.walk(test))
 
 
-def _whole_statements(tree: ast.Module, lines: frozenset[int]) -> frozenset[int]:
-    """The lines of all statements, or of the heads of compound ones, that have some of these; of a
-    function whose head has some, those of its first statement."""
+def _extend_to_statements(tree: ast.Module, lines: frozenset[int]) -> frozenset[int]:
+    """Extend lines to whole simple statements and to whole headers of compound statements.
+
+    For a function whose header is among the lines, the line of its first statement is added.
+    """
     found = set(lines)
     for node in ast.walk(tree):
         if not isinstance(node, ast.stmt):
@@ -213,7 +223,7 @@ def _whole_statements(tree: ast.Module, lines: frozenset[int]) -> frozenset[int]
         first, last = node.lineno, node.end_lineno or node.lineno
         if body:
             decorators = getattr(node, "decorator_list", [])
-            first = min([first, *(one.lineno for one in decorators)])
+            first = min([first, *(statement.lineno for statement in decorators)])
             last = max(body[0].lineno - 1, node.lineno)
         own = set(range(first - 1, last))
         if not own & lines:
@@ -222,112 +232,115 @@ def _whole_statements(tree: ast.Module, lines: frozenset[int]) -> frozenset[int]
             begins = (
                 node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
             )
-            found.update(one.lineno - 1 for one in begins[:1])
+            found.update(statement.lineno - 1 for statement in begins[:1])
         elif not isinstance(node, ast.ClassDef):
             found |= own
     return frozenset(found)
 
 
-def constants(text: str, path: str) -> list[float]:
-    """The numbers in functions of a text, in their order."""
+def numeric_constants(text: str, path: str) -> list[float]:
+    """Return the distinct numeric constants in the functions of a text, in order of appearance."""
     numbers: dict[float, None] = {}
-    for code in _functions(compile(text, path, "exec", dont_inherit=True)):
+    for code in _function_codes(compile(text, path, "exec", dont_inherit=True)):
         for value in code.co_consts:
             if type(value) in (int, float):
                 numbers[float(value)] = None
     return list(numbers)
 
 
-def _functions(code: types.CodeType) -> Iterator[types.CodeType]:
-    """The code of functions, lambdas and comprehensions, not of the module and classes."""
+def _function_codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Yield the code of functions, lambdas and comprehensions, not of modules and classes."""
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
             if const.co_flags & 0x2:  # CO_NEWLOCALS
                 yield const
-            yield from _functions(const)
+            yield from _function_codes(const)
 
 
-def _jumps(code: types.CodeType) -> dict[int, dict[int, Side]]:
-    """By the offset of a conditional jump, or of its prefix, and of the instruction behind it:
-    which side that is."""
-    found: dict[int, dict[int, Side]] = {}
+def _branch_sides(code: types.CodeType) -> dict[int, dict[int, BranchSide]]:
+    """Map conditional jumps to their sides.
+
+    The outer key is the offset of the jump or of its EXTENDED_ARG prefix; the inner key is the
+    offset of the instruction that runs next.
+    """
+    found: dict[int, dict[int, BranchSide]] = {}
     instructions = list(dis.get_instructions(code))
     line = code.co_firstlineno
-    before, begun = "", None
-    for number, one in enumerate(instructions):
-        line = code_objects.line_begun(one) or line
-        if one.opname == "EXTENDED_ARG":
-            # The event of an instruction with a large argument may be at its prefix.
-            begun = one.offset if begun is None else begun
+    before, prefix = "", None
+    for number, instruction in enumerate(instructions):
+        line = code_objects.starting_line(instruction) or line
+        if instruction.opname == "EXTENDED_ARG":
+            # With a large argument, the trace event may have the offset of the prefix.
+            prefix = instruction.offset if prefix is None else prefix
             continue
-        conditional = _CONDITIONAL in one.opname and "EXC" not in one.opname
-        if conditional and before not in _NOT_ASKED and number + 1 < len(instructions):
-            at = code_objects.position(code, one.offset)
-            row = (at.lineno if at is not None else line) - 1
-            ways = {one.argval, instructions[number + 1].offset}
-            found[one.offset] = {offset: _side(code, row, offset) for offset in ways}
-            if begun is not None:
-                found[begun] = found[one.offset]
-        before, begun = one.opname, None
+        conditional = _CONDITIONAL in instruction.opname and "EXC" not in instruction.opname
+        if conditional and before not in _HIDDEN_CONDITIONS and number + 1 < len(instructions):
+            position = code_objects.position_at(code, instruction.offset)
+            row = (position.lineno if position is not None else line) - 1
+            ways = {instruction.argval, instructions[number + 1].offset}
+            found[instruction.offset] = {offset: _side_at(code, row, offset) for offset in ways}
+            if prefix is not None:
+                found[prefix] = found[instruction.offset]
+        before, prefix = instruction.opname, None
     return found
 
 
-def _side(code: types.CodeType, row: int, offset: int) -> Side:
-    at = code_objects.position(code, offset)
-    if at is not None:
-        return Side(row, at.lineno - 1, at.col_offset, code.co_code[offset])
+def _side_at(code: types.CodeType, row: int, offset: int) -> BranchSide:
+    position = code_objects.position_at(code, offset)
+    if position is not None:
+        return BranchSide(row, position.lineno - 1, position.col_offset, code.co_code[offset])
     line = next((n for start, end, n in code.co_lines() if start <= offset < end and n), 0)
-    return Side(row, line - 1, -1, code.co_code[offset])
+    return BranchSide(row, line - 1, -1, code.co_code[offset])
 
 
-class Coverage:
-    """Notes what is executed of one file while it is ``noting``."""
+class CoverageTracer:
+    """A tracer that records which lines and sides of one file are executed."""
 
     def __init__(self, path: str, lines: frozenset[int]) -> None:
         self._path, self._lines = path, lines
-        self._codes: dict[types.CodeType, dict[int, dict[int, Side]]] = {}
-        self.reached = Reached()
+        self._codes: dict[types.CodeType, dict[int, dict[int, BranchSide]]] = {}
+        self.reached = ReachedCode()
 
     @contextlib.contextmanager
-    def noting(self) -> Iterator[Reached]:
-        """What is reached inside, by itself; it is added to ``reached`` at the end."""
-        whole, self.reached = self.reached, Reached()
+    def trace(self) -> Iterator[ReachedCode]:
+        """Trace the block; yield its own coverage, which is added to ``reached`` at the end."""
+        total, self.reached = self.reached, ReachedCode()
         before = sys.gettrace()
-        sys.settrace(self._called)
+        sys.settrace(self._trace_call)
         try:
             yield self.reached
         finally:
             sys.settrace(before)
-            whole.update(self.reached)
-            self.reached = whole
+            total.update(self.reached)
+            self.reached = total
 
-    def _called(self, frame: types.FrameType, event: str, argument: Any) -> Any:
+    def _trace_call(self, frame: types.FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
         if code.co_filename != self._path:
             return None
         if code not in self._codes:
             near = {line - 1 for _, _, line in code.co_lines() if line} & self._lines
-            self._codes[code] = _jumps(code) if near else {}
+            self._codes[code] = _branch_sides(code) if near else {}
         jumps = self._codes[code]
         if jumps:
             frame.f_trace_opcodes = True
-        return _Execution(self.reached, jumps).happened
+        return _FrameTracer(self.reached, jumps).trace_event
 
 
-class _Execution:
-    """One of a function's code."""
+class _FrameTracer:
+    """Trace function of one frame."""
 
-    def __init__(self, reached: Reached, jumps: dict[int, dict[int, Side]]) -> None:
-        self._reached, self._jumps = reached, jumps
-        self._ways: dict[int, Side] | None = None
+    def __init__(self, reached: ReachedCode, jumps: dict[int, dict[int, BranchSide]]) -> None:
+        self._reached, self._branch_sides = reached, jumps
+        self._destinations: dict[int, BranchSide] | None = None
 
-    def happened(self, frame: types.FrameType, event: str, argument: Any) -> Any:
+    def trace_event(self, frame: types.FrameType, event: str, argument: Any) -> Any:
         if event == "line":
             self._reached.lines.add(frame.f_lineno - 1)
         elif event == "opcode":
-            if self._ways is not None:
-                side = self._ways.get(frame.f_lasti)
+            if self._destinations is not None:
+                side = self._destinations.get(frame.f_lasti)
                 if side is not None:
                     self._reached.sides.add(side)
-            self._ways = self._jumps.get(frame.f_lasti)
-        return self.happened
+            self._destinations = self._branch_sides.get(frame.f_lasti)
+        return self.trace_event

@@ -1,7 +1,8 @@
-"""What a call did, as facts that can be compared: a path, words that have to be equal, and numbers.
+"""Facts about a call, which can be compared: each has a path, words and possibly numbers.
 
-Values are taken apart: containers by their type and keys, objects by their attributes, tensors by
-what they are, whose memory they have, and their bytes. What cannot be taken apart is ``opaque``.
+The collector decomposes values: containers into type, keys and items, objects into attributes,
+tensors into a description, the owner of their memory, and their bytes. A value that cannot be
+decomposed is ``opaque``.
 """
 
 from __future__ import annotations
@@ -24,21 +25,28 @@ from ..protocol import Aspect
 from ..targets import tensors
 from ..targets.probes import unwrap
 
-MOST_FACTS, MOST_OF_ONE = 20_000, 500
-"""In one walk, and of one global variable."""
-_DEEPEST = 12
-_WHOLE = 4 << 20
-"""Bytes of a tensor that are kept whole; of a larger one some elements."""
+MAX_FACTS = 20_000
+"""Maximum number of facts of one collection."""
+MAX_FACTS_OF_GLOBAL = 500
+"""Maximum number of facts of one global variable."""
+_MAX_DEPTH = 12
+_MAX_WHOLE_BYTES = 4 << 20
+"""Size in bytes up to which a tensor is stored whole; larger ones are sampled."""
 _SAMPLE = 1 << 16
-_LONGEST = 2_000
+"""Approximate number of elements stored of a larger tensor."""
+_MAX_WORDS = 2_000
+"""Maximum number of characters of a fact's words."""
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 _HOOKS = re.compile(r"_(?:\w+_)?(?:hooks|hooks_\w+|pre_hooks)$")
 
 
 @dataclass(frozen=True)
-class Data:
-    """Numbers of a fact: a contiguous tensor's bytes in the file beside. ``digest`` is of all of
-    them, also where only some elements are kept (``sampled``), evenly spaced and flat."""
+class TensorData:
+    """Reference to the numbers of a fact: bytes of a contiguous tensor in the file of tensor data.
+
+    ``digest`` covers all elements, even if only evenly spaced ones are stored (``sampled``), which
+    are then flat. ``start`` and ``length`` are in bytes.
+    """
 
     dtype: str
     shape: tuple[int, ...]
@@ -49,90 +57,90 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Fact:
-    """``words`` is what has to be equal. ``layout`` may differ: it is only told.
+class CallFact:
+    """One fact; ``words`` must be equal in both texts, ``layout`` may differ and is only reported.
 
-    ``opaque``: there is more to it than could be taken apart, which is the same where ``code`` is.
+    ``opaque``: the value has parts that could not be decomposed; they are equal if ``code`` is.
     """
 
     aspect: Aspect
     path: str
     words: str
-    data: Union[Data, None] = None
+    data: Union[TensorData, None] = None
     layout: str = ""
     opaque: bool = False
     code: str = ""
-    """Of a function that is a result: a digest of what it executes."""
+    """Digest of the code that a returned function executes; empty for other values."""
 
 
-NOTHING = f"{type(None).__name__} {None!r}"
-"""The words of None."""
+NONE_WORDS = f"{type(None).__name__} {None!r}"
+"""Words of the value None."""
 
-REQUIRES = " that requires gradients"
-"""Behind the words of a tensor."""
+REQUIRES_GRAD = " that requires gradients"
+"""Suffix for the words of a tensor."""
 
 _ALIASING: dict[Aspect, Aspect] = {"result": "aliasing", "state": "state-aliasing"}
-"""Whose memory something is, by what it is of."""
+"""Aspect for facts about shared memory, by the aspect of the value."""
 
-Keep = Callable[[torch.Tensor], Union[Data, None]]
-"""Writes the bytes of a tensor down."""
+StoreTensor = Callable[[torch.Tensor], Union[TensorData, None]]
+"""Function that stores the bytes of a tensor."""
 
 
 def raw_bytes(tensor: torch.Tensor) -> Any:
-    """The elements of a contiguous tensor in CPU memory, without a copy."""
+    """Return a buffer of the elements of a contiguous CPU tensor, without a copy."""
     return (ctypes.c_char * tensor.nbytes).from_address(tensor.data_ptr())
 
 
 def plain_tensor(tensor: torch.Tensor) -> torch.Tensor | None:
-    """Its elements as an ordinary contiguous tensor in CPU memory; None if it has none."""
+    """Convert a tensor to a plain contiguous CPU tensor; None if its elements cannot be read."""
     try:
         with torch.no_grad():
-            found = tensor.detach()
-            if found.is_meta:
+            plain = tensor.detach()
+            if plain.is_meta:
                 return None
-            if found.layout is not torch.strided:
-                found = found.to_dense()
-            if found.is_quantized:
-                found = found.dequantize()
-            return found.cpu().resolve_conj().resolve_neg().contiguous()
+            if plain.layout is not torch.strided:
+                plain = plain.to_dense()
+            if plain.is_quantized:
+                plain = plain.dequantize()
+            return plain.cpu().resolve_conj().resolve_neg().contiguous()
     except (RuntimeError, NotImplementedError, TypeError, AttributeError):
         return None
 
 
-def digest(tensor: torch.Tensor) -> str:
-    """Of the bytes of a contiguous CPU tensor."""
+def tensor_digest(tensor: torch.Tensor) -> str:
+    """Return a digest of the bytes of a contiguous CPU tensor."""
     return hashlib.blake2b(raw_bytes(tensor), digest_size=12).hexdigest()
 
 
-def sampled(tensor: torch.Tensor) -> tuple[torch.Tensor, bool]:
-    """What is kept of a contiguous tensor: all of it, or elements in even distances."""
-    if tensor.nbytes <= _WHOLE:
+def sample_elements(tensor: torch.Tensor) -> tuple[torch.Tensor, bool]:
+    """Return the elements to store of a contiguous tensor, and whether they are only a sample."""
+    if tensor.nbytes <= _MAX_WHOLE_BYTES:
         return tensor, False
     return tensor.view(-1)[:: math.ceil(tensor.numel() / _SAMPLE)].contiguous(), True
 
 
 def without_addresses(text: str) -> str:
-    """A text in which objects are where they are in every process."""
+    """Replace memory addresses in a text, which differ between processes."""
     return _ADDRESS.sub("0x…", text)
 
 
-def cut(text: str) -> str:
-    """What is too long by its beginning and a digest."""
-    if len(text) <= _LONGEST:
+def shorten_words(text: str) -> str:
+    """Shorten a long text to its beginning and a digest of the whole."""
+    if len(text) <= _MAX_WORDS:
         return text
     return f"{text[:200]}… {hashlib.blake2b(text.encode('utf-8', 'replace')).hexdigest()[:24]}"
 
 
 @dataclass
-class Memory:
-    """Whose memory is known by what name: storages of tensors, and objects that can change."""
+class MemoryOwners:
+    """Owners of memory: the path at which each storage and mutable object was first met."""
 
     _storages: dict[int, tuple[str, int]] = field(default_factory=dict)
     _objects: dict[int, str] = field(default_factory=dict)
     _kept: list[Any] = field(default_factory=list)
 
-    def of_tensor(self, tensor: torch.Tensor, path: str) -> str:
-        """How a tensor is named that has this memory, in words; empty if it is the first."""
+    def describe_sharing(self, tensor: torch.Tensor, path: str) -> str:
+        """Describe with which earlier value a tensor shares its memory; empty for a new storage."""
         known = self._objects.get(id(tensor))
         if known is not None:
             return "" if known == path else f"the same tensor as {known}"
@@ -148,10 +156,10 @@ class Memory:
             self._storages[start] = (path, here)
             return ""
         owner, at = self._storages[start]
-        return f"that of {owner}{_signed(here - at)}"
+        return f"that of {owner}{_signed_offset(here - at)}"
 
-    def of_object(self, value: Any, path: str) -> str:
-        """The path under which an object was met before; empty if it is the first time."""
+    def earlier_path(self, value: Any, path: str) -> str:
+        """Return the path at which an object was met before; empty for a new object."""
         known = self._objects.get(id(value))
         if known is not None:
             return known
@@ -160,230 +168,248 @@ class Memory:
         return ""
 
 
-def _signed(offset: int) -> str:
+def _signed_offset(offset: int) -> str:
     return f" {'+' if offset > 0 else '-'} {abs(offset)} bytes" if offset else ""
 
 
-class Walk:
-    """Takes values apart into facts of one aspect. ``known`` may go on from other walks, ``home``
-    is the name of the file's module."""
+class FactCollector:
+    """A collector that decomposes values into facts of one aspect.
 
-    def __init__(self, aspect: Aspect, keep: Keep, memory: Memory, home: str = "") -> None:
+    ``memory`` may be shared with other collectors. ``home`` is the module name of the user's file.
+    """
+
+    def __init__(
+        self, aspect: Aspect, keep: StoreTensor, memory: MemoryOwners, home: str = ""
+    ) -> None:
         self.aspect, self._keep, self._memory, self._home = aspect, keep, memory, home
-        self.facts: list[Fact] = []
+        self.facts: list[CallFact] = []
         self.tensors: list[tuple[str, torch.Tensor]] = []
-        self._most = MOST_FACTS
+        self._most = MAX_FACTS
         self._inside: set[int] = set()
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         return len(self.facts) >= self._most
 
-    def named(self, path: str, value: Any) -> None:
-        """A value that gets at most so many facts as there is room for beside others."""
-        self._most = min(len(self.facts) + MOST_OF_ONE, MOST_FACTS)
-        self.value(path, value)
-        self._most = MOST_FACTS
+    def collect_global(self, path: str, value: Any) -> None:
+        """Collect a global variable, with a limit that leaves room for the others."""
+        self._most = min(len(self.facts) + MAX_FACTS_OF_GLOBAL, MAX_FACTS)
+        self.collect(path, value)
+        self._most = MAX_FACTS
 
-    def add(self, path: str, words: str, **more: Any) -> None:
-        if not self.full:
-            self.facts.append(Fact(self.aspect, path, cut(without_addresses(words)), **more))
+    def add_fact(self, path: str, words: str, **more: Any) -> None:
+        if not self.is_full:
+            self.facts.append(
+                CallFact(self.aspect, path, shorten_words(without_addresses(words)), **more)
+            )
 
-    def value(self, path: str, value: Any, depth: int = 0) -> None:
-        """Any value, and what is in it."""
-        if self.full:
+    def collect(self, path: str, value: Any, depth: int = 0) -> None:
+        """Collect a value and everything in it."""
+        if self.is_full:
             return
         if isinstance(value, torch.Tensor):
-            self.tensor(path, value)
+            self.collect_tensor(path, value)
         elif value is None or type(value) in (bool, int, str, bytes, type(...)):
-            self.add(path, f"{type(value).__name__} {value!r}")
+            self.add_fact(path, f"{type(value).__name__} {value!r}")
         elif type(value) in (float, complex):
-            self.number(path, value)
+            self.collect_number(path, value)
         elif isinstance(
             value, (torch.dtype, torch.device, torch.layout, torch.memory_format, range, slice)
         ):
-            self.add(path, f"{_name(value)} {value!r}")
+            self.add_fact(path, f"{_type_name(value)} {value!r}")
         elif isinstance(value, (type, types.ModuleType)):
-            self.add(path, f"{_name(value)} {getattr(value, '__qualname__', value.__name__)}")
+            self.add_fact(
+                path, f"{_type_name(value)} {getattr(value, '__qualname__', value.__name__)}"
+            )
         elif isinstance(value, torch.Generator):
-            self.add(path, f"torch.Generator {digest(value.get_state())}")
-        elif depth > _DEEPEST:
-            self.add(path, f"{_name(value)} …", opaque=True)
-        elif not self._array(path, value):
-            self._inner(path, value, depth)
+            self.add_fact(path, f"torch.Generator {tensor_digest(value.get_state())}")
+        elif depth > _MAX_DEPTH:
+            self.add_fact(path, f"{_type_name(value)} …", opaque=True)
+        elif not self._collect_array(path, value):
+            self._collect_object(path, value, depth)
 
-    def number(self, path: str, value: complex) -> None:
-        """A Python float or complex: compared as what is computed."""
+    def collect_number(self, path: str, value: complex) -> None:
+        """Collect a Python float or complex number, which is compared like a tensor."""
         kind = torch.complex128 if isinstance(value, complex) else torch.float64
-        self.add(path, type(value).__name__, data=self._keep(torch.tensor(value, dtype=kind)))
+        self.add_fact(path, type(value).__name__, data=self._keep(torch.tensor(value, dtype=kind)))
 
-    def tensor(self, path: str, tensor: torch.Tensor) -> None:
+    def collect_tensor(self, path: str, tensor: torch.Tensor) -> None:
         self.tensors.append((path, tensor))
         kind = type(tensor)
         words = tensors.describe((tensor,), {})
         if kind is not torch.Tensor:
-            words = f"{_name(tensor)} {words}"
+            words = f"{_type_name(tensor)} {words}"
         if tensor.requires_grad:
-            words += REQUIRES
+            words += REQUIRES_GRAD
         if tensor.layout is not torch.strided:
             words += f", {tensor.layout}"
-        whose = self._memory.of_tensor(tensor, path)
+        sharing = self._memory.describe_sharing(tensor, path)
         plain = plain_tensor(tensor)
         layout = str(tensor.stride()) if tensor.layout is torch.strided else ""
         data = self._keep(plain) if plain is not None else None
-        self.add(path, words, data=data, layout=layout, opaque=plain is None)
-        # Which gradients share memory is up to autograd.
-        if whose and self.aspect != "gradient":
+        self.add_fact(path, words, data=data, layout=layout, opaque=plain is None)
+        # Autograd decides which gradients share memory.
+        if sharing and self.aspect != "gradient":
             self.facts.append(
-                Fact(
+                CallFact(
                     _ALIASING.get(self.aspect, self.aspect),
                     f"memory of {path}",
-                    whose,
+                    sharing,
                 )
             )
         if tensor.is_leaf and tensor.grad is not None:
-            self.tensor(f"{path}.grad", tensor.grad)
+            self.collect_tensor(f"{path}.grad", tensor.grad)
 
-    def _array(self, path: str, value: Any) -> bool:
-        """NumPy's arrays and numbers, where it is imported."""
+    def _collect_array(self, path: str, value: Any) -> bool:
+        """Collect a NumPy array or number; return whether the value is one."""
         numpy = sys.modules.get("numpy")
         if numpy is None or not isinstance(value, (numpy.ndarray, numpy.generic)):
             return False
-        words = f"{_name(value)} {value.dtype} {value.shape}"
+        words = f"{_type_name(value)} {value.dtype} {value.shape}"
         try:
             made = torch.from_numpy(numpy.array(value))
             data = self._keep(made.contiguous())
         except TypeError:
-            self.add(path, f"{words} {value!r}")
+            self.add_fact(path, f"{words} {value!r}")
             return True
-        self.add(path, words, data=data)
+        self.add_fact(path, words, data=data)
         return True
 
-    def _inner(self, path: str, value: Any, depth: int) -> None:
+    def _collect_object(self, path: str, value: Any, depth: int) -> None:
         immutable = type(value) in (tuple, frozenset, torch.Size)
         if not immutable:
-            before = self._memory.of_object(value, path)
+            before = self._memory.earlier_path(value, path)
             if before and before != path:
-                self.add(path, f"the same {_name(value)} as {before}")
+                self.add_fact(path, f"the same {_type_name(value)} as {before}")
                 return
         if id(value) in self._inside:
             return
         self._inside.add(id(value))
         try:
-            self._taken_apart(path, value, depth + 1)
-        except Exception as error:  # what its own code raises when it is asked
-            self.add(path, f"{_name(value)} that raises {type(error).__name__}", opaque=True)
+            self._decompose(path, value, depth + 1)
+        except Exception as error:  # raised by the object's own code
+            self.add_fact(
+                path, f"{_type_name(value)} that raises {type(error).__name__}", opaque=True
+            )
         finally:
             self._inside.discard(id(value))
 
-    def _taken_apart(self, path: str, value: Any, depth: int) -> None:
-        kind = _name(value)
+    def _decompose(self, path: str, value: Any, depth: int) -> None:
+        kind = _type_name(value)
         if isinstance(value, Mapping):
-            self.add(path, f"{kind} with {[_key(key) for key in value]}")
+            self.add_fact(path, f"{kind} with {[_describe_key(key) for key in value]}")
             for key, item in list(value.items()):
-                self.value(f"{path}[{_key(key)}]", item, depth)
+                self.collect(f"{path}[{_describe_key(key)}]", item, depth)
             if type(value) is not dict and isinstance(value, dict):
-                self.attributes(path, value, depth)
+                self.collect_attributes(path, value, depth)
         elif isinstance(value, (list, tuple)) or kind.startswith("torch.return_types."):
-            self.add(path, f"{kind} of {len(value)}")
+            self.add_fact(path, f"{kind} of {len(value)}")
             for number, item in enumerate(list(value)):
-                self.value(f"{path}[{number}]", item, depth)
+                self.collect(f"{path}[{number}]", item, depth)
         elif isinstance(value, (set, frozenset)):
-            self.add(path, f"{kind} {sorted(map(_key, value))}")
+            self.add_fact(path, f"{kind} {sorted(map(_describe_key, value))}")
         elif isinstance(value, torch.nn.Module):
-            # How an argument is compiled is no behavior.
-            self.module(path, unwrap(value) if self.aspect == "input" else value, depth)
+            # How an argument is compiled is not part of its behavior.
+            self.collect_module(path, unwrap(value) if self.aspect == "input" else value, depth)
         elif isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)):
-            self.function(path, value, depth)
+            self.collect_function(path, value, depth)
         elif type(value) is functools.partial and self.aspect == "result":
-            self.add(path, kind)
+            self.add_fact(path, kind)
             for name, item in (("func", value.func), ("args", value.args), ("kw", value.keywords)):
-                self.value(f"{path}.{name}", item, depth)
+                self.collect(f"{path}.{name}", item, depth)
         elif type(value).__module__.partition(".")[0] in _LIBRARIES:
-            self.add(path, kind, opaque=True)
-        elif dataclasses.is_dataclass(value) or hasattr(value, "__dict__") or _slots(value):
-            self.add(path, f"a {kind}", opaque=_is_closed(value))
-            self.attributes(path, value, depth)
+            self.add_fact(path, kind, opaque=True)
+        elif dataclasses.is_dataclass(value) or hasattr(value, "__dict__") or _slot_names(value):
+            self.add_fact(path, f"a {kind}", opaque=_is_closed(value))
+            self.collect_attributes(path, value, depth)
         else:
-            self.add(path, f"{kind} {value!r}" if _has_repr(value) else kind, opaque=True)
+            self.add_fact(path, f"{kind} {value!r}" if _has_repr(value) else kind, opaque=True)
 
-    def attributes(self, path: str, value: Any, depth: int) -> None:
-        """Those of an object that are its own."""
-        for name, item in _attributes(value):
-            self.value(f"{path}.{name}", item, depth)
+    def collect_attributes(self, path: str, value: Any, depth: int) -> None:
+        """Collect the attributes of an object."""
+        for name, item in _iterate_attributes(value):
+            self.collect(f"{path}.{name}", item, depth)
 
-    def function(self, path: str, function: Any, depth: int) -> None:
-        """A function or method. One that is a result also by what it executes and what it has: its
-        object, default values and variables around it."""
+    def collect_function(self, path: str, function: Any, depth: int) -> None:
+        """Collect a function or method.
+
+        For a result, this includes a digest of its code, its object, its default values and its
+        closure.
+        """
         words = f"function {getattr(function, '__qualname__', '')}"
         if self.aspect != "result":
-            self.add(path, words, opaque=True)
+            self.add_fact(path, words, opaque=True)
             return
         plain = getattr(function, "__func__", function)
         owner = getattr(function, "__self__", None)
         if isinstance(owner, types.ModuleType):
             owner = None
-        self.add(path, words, opaque=True, code=code_digest(plain, owner, self._home))
+        self.add_fact(path, words, opaque=True, code=code_digest(plain, owner, self._home))
         if owner is not None:
-            self.value(f"{path}.__self__", owner, depth)
+            self.collect(f"{path}.__self__", owner, depth)
         if isinstance(plain, types.FunctionType):
-            for name, item in _kept_by(plain):
-                self.value(f"{path}.{name}", item, depth)
+            for name, item in _function_state(plain):
+                self.collect(f"{path}.{name}", item, depth)
 
-    def module(self, path: str, module: torch.nn.Module, depth: int) -> None:
-        """Parameters, buffers, submodules and plain attributes."""
-        self.add(path, f"a {_name(module)} with {list(vars(module).get('_modules', ()))}")
+    def collect_module(self, path: str, module: torch.nn.Module, depth: int) -> None:
+        """Collect the parameters, buffers, submodules and plain attributes of a module."""
+        self.add_fact(path, f"a {_type_name(module)} with {list(vars(module).get('_modules', ()))}")
         for name, item in list(vars(module).items()):
             if name in ("_parameters", "_buffers"):
                 for inner, tensor in item.items():
-                    self.value(f"{path}.{inner}", tensor, depth)
+                    self.collect(f"{path}.{inner}", tensor, depth)
             elif name == "_modules":
                 for inner, sub in item.items():
-                    self.value(f"{path}.{inner}", sub, 1)
+                    self.collect(f"{path}.{inner}", sub, 1)
             elif _HOOKS.match(name):
                 if item:
-                    self.add(f"{path}.{name}", f"{len(item)} hooks")
-            elif name not in _QUIET:
-                self.value(f"{path}.{name}", item, depth)
+                    self.add_fact(f"{path}.{name}", f"{len(item)} hooks")
+            elif name not in _SKIPPED_ATTRIBUTES:
+                self.collect(f"{path}.{name}", item, depth)
 
 
 _LIBRARIES = sys.stdlib_module_names - {"types", "collections", "__main__"}
-"""What objects of theirs have inside is no state of the program: a logger has all loggers."""
-_QUIET = frozenset({"_is_full_backward_hook", "call_super_init", "_compiled_call_impl"})
+"""Libraries whose objects are not decomposed: a logger would lead to all other loggers."""
+_SKIPPED_ATTRIBUTES = frozenset(
+    {"_is_full_backward_hook", "call_super_init", "_compiled_call_impl"}
+)
 
 
-def _kept_by(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    """What a function has besides its code."""
+def _function_state(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """Yield the state of a function: defaults, attributes, closure variables."""
     yield "__defaults__", function.__defaults__
     yield "__kwdefaults__", function.__kwdefaults__
     yield from vars(function).items()
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
             yield f"<closure>.{name}", cell.cell_contents
-        except ValueError:  # not bound yet
+        except ValueError:  # not assigned yet
             yield f"<closure>.{name}", "not bound"
 
 
 def code_digest(function: Any, owner: Any, home: str) -> str:
-    """Of what a function executes, wherever that is written: its code, and what of the functions,
-    classes and constants of the file, the module ``home``, the code names, or the class of its
-    object has. Empty where it names something else that the file may have changed."""
-    if not isinstance(function, _FOREIGN):
+    """Return a digest of the code that a function executes, independent of its place in the file.
+
+    It covers the function's code, and the functions, classes and constants of the module ``home``
+    that this code names, or that the class of ``owner`` has. It is empty if the code names another
+    object that the file may have changed.
+    """
+    if not isinstance(function, _CODE_TYPES):
         return ""
-    executed = _Executed(home)
-    executed.named("", function)
-    executed.named("", type(owner))
+    executed = _CodeDescription(home)
+    executed.add_value("", function)
+    executed.add_value("", type(owner))
     if executed.unknown:
         return ""
     text = "\n".join(executed.parts)
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
-_FOREIGN = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
+_CODE_TYPES = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
 
 
-class _Executed:
-    """What a function executes, as texts."""
+class _CodeDescription:
+    """A collector of texts that describe the code which a function executes."""
 
     def __init__(self, home: str) -> None:
         self.parts: list[str] = []
@@ -391,8 +417,8 @@ class _Executed:
         self._home = home
         self._seen: set[int] = set()
 
-    def named(self, name: str, value: Any) -> None:
-        """What code refers to by a name."""
+    def add_value(self, name: str, value: Any) -> None:
+        """Add a value that code refers to by a name."""
         if id(value) in self._seen:
             self.parts.append(name)
             return
@@ -400,51 +426,51 @@ class _Executed:
         if isinstance(value, types.FunctionType) and home == self._home:
             self._seen.add(id(value))
             self.parts.append(f"{name} {value.__qualname__}")
-            self._code(value.__code__, value.__globals__)
+            self._add_code(value.__code__, value.__globals__)
         elif isinstance(value, type) and home == self._home:
             self._seen.add(id(value))
             self.parts.append(f"{name} {value.__qualname__}")
             for kind in value.__mro__[:-1]:
-                self._class(kind)
-        elif isinstance(value, _FOREIGN):
+                self._add_class(kind)
+        elif isinstance(value, _CODE_TYPES):
             line = getattr(getattr(value, "__code__", None), "co_firstlineno", "")
             path = f"{home}.{getattr(value, '__qualname__', value.__name__)}"
-            self.parts.append(f"{name} {_name(value)} {path} {line}")
+            self.parts.append(f"{name} {_type_name(value)} {path} {line}")
         elif value is None or type(value) in (bool, int, float, complex, str, bytes):
             self.parts.append(f"{name} {type(value).__name__} {value!r}")
         else:
             self.unknown = True
 
-    def _class(self, kind: type) -> None:
+    def _add_class(self, kind: type) -> None:
         if kind.__module__ != self._home:
             self.parts.append(f"{kind.__module__}.{kind.__qualname__}")
             return
         for name, item in vars(kind).items():
             if isinstance(item, property):
                 for part in (item.fget, item.fset, item.fdel):
-                    self.named(name, part)
+                    self.add_value(name, part)
             elif isinstance(item, (staticmethod, classmethod)):
-                self.named(f"{name} {type(item).__name__}", item.__func__)
+                self.add_value(f"{name} {type(item).__name__}", item.__func__)
             elif isinstance(item, types.FunctionType) or not name.startswith("__"):
-                self.named(name, item)
+                self.add_value(name, item)
 
-    def _code(self, code: types.CodeType, namespace: Mapping[str, Any]) -> None:
+    def _add_code(self, code: types.CodeType, namespace: Mapping[str, Any]) -> None:
         counts = (code.co_flags, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
         names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
         self.parts.append(f"{counts} {names} {code.co_code.hex()}")
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
-                self._code(constant, namespace)
-            elif isinstance(constant, frozenset):  # in another order in each process
+                self._add_code(constant, namespace)
+            elif isinstance(constant, frozenset):  # its order differs between processes
                 self.parts.append(f"frozenset {sorted(map(repr, constant))}")
             else:
                 self.parts.append(f"{type(constant).__name__} {constant!r}")
         for name in code.co_names:
             if name in namespace:
-                self.named(name, namespace[name])
+                self.add_value(name, namespace[name])
 
 
-def _name(value: Any) -> str:
+def _type_name(value: Any) -> str:
     kind = type(value)
     module = kind.__module__
     return (
@@ -452,14 +478,14 @@ def _name(value: Any) -> str:
     )
 
 
-def _key(key: Any) -> str:
-    """A key of a dictionary or an element of a set."""
+def _describe_key(key: Any) -> str:
+    """Describe a dictionary key or an element of a set."""
     if isinstance(key, (str, int, float, bool, bytes, type(None), tuple)):
         return without_addresses(repr(key))
-    return without_addresses(f"{_name(key)} {key!r}"[:80])
+    return without_addresses(f"{_type_name(key)} {key!r}"[:80])
 
 
-def _slots(value: Any) -> list[str]:
+def _slot_names(value: Any) -> list[str]:
     return [
         name
         for kind in type(value).__mro__
@@ -469,17 +495,17 @@ def _slots(value: Any) -> list[str]:
     ]
 
 
-def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+def _iterate_attributes(value: Any) -> Iterator[tuple[str, Any]]:
     own = getattr(value, "__dict__", None)
     if isinstance(own, dict):
         yield from list(own.items())
-    for name in _slots(value):
+    for name in _slot_names(value):
         if name not in ("__dict__", "__weakref__") and hasattr(value, name):
             yield name, getattr(value, name)
 
 
 def _is_closed(value: Any) -> bool:
-    """Whether an object may hold more than its attributes show: one that C code has made."""
+    """Whether an object may have hidden state: its class is written in C, without attributes."""
     return not any(
         "__dict__" in vars(kind) or "__slots__" in vars(kind) for kind in type(value).__mro__[:-1]
     )

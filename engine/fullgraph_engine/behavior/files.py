@@ -1,6 +1,6 @@
-"""What was observed, in a file: user code may have written anything there, so it is checked.
+"""Files of observations: one text line per case, and a second file with the bytes of tensors.
 
-A line for each case, and beside it the bytes of tensors that they name.
+User code may have written anything into them, so they are checked when read.
 """
 
 from __future__ import annotations
@@ -13,77 +13,82 @@ from typing import Union
 import torch
 
 from ..protocol.behavior import CaseOutcome
-from ..protocol.packing import packed, unpacked
-from .coverage import Side
-from .facts import Data, Fact, digest, raw_bytes, sampled
+from ..protocol.packing import pack, unpack
+from .coverage import BranchSide
+from .facts import CallFact, TensorData, raw_bytes, sample_elements, tensor_digest
 
-MOST_BYTES = 256 << 20
-"""Of tensors, in one file."""
-_MOST_LINES = 64 << 20
+MAX_BYTES = 256 << 20
+"""Maximum number of bytes of tensors per file."""
+_MAX_LINE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
-class SeenCall:
-    """One call of a case."""
+class ObservedCall:
+    """Observation of one call of a case."""
 
     outcome: CaseOutcome
-    facts: tuple[Fact, ...]
+    facts: tuple[CallFact, ...]
     own: bool = False
-    """The exception was raised by a statement of the file."""
+    """True if a ``raise`` statement of the user's file raised the exception."""
 
 
 @dataclass(frozen=True)
-class SeenCase:
-    """What one case did; without calls: it has only begun. ``before`` are facts of the inputs and
-    the module as they were given, ``inputs`` says in notation what these are."""
+class ObservedCase:
+    """Observation of one case; without ``calls``, the case has only begun.
+
+    ``before`` are facts of the inputs and the module before the call; ``inputs`` describes the
+    inputs in probe notation.
+    """
 
     number: int
     inputs: str
-    before: tuple[Fact, ...] = ()
-    calls: tuple[SeenCall, ...] = ()
+    before: tuple[CallFact, ...] = ()
+    calls: tuple[ObservedCall, ...] = ()
     lines: tuple[int, ...] = ()
     sides: tuple[tuple[int, ...], ...] = ()
-    """Lines and sides that were reached, of those that are wanted."""
+    """Fields of each :class:`BranchSide` that was reached and is required; ``lines`` likewise."""
     random: bool = False
-    """Random numbers were drawn."""
+    """True if the call drew random numbers."""
     reason: str = ""
-    """Why there is nothing more, as part of a sentence."""
+    """Reason why the case was not observed, as part of a sentence."""
 
-    def reached_sides(self) -> set[Side]:
-        return {Side(*one) for one in self.sides if len(one) == 4}
+    def reached_sides(self) -> set[BranchSide]:
+        return {BranchSide(*side) for side in self.sides if len(side) == 4}
 
 
-def _text_file(folder: Path, name: str) -> Path:
+def _lines_path(folder: Path, name: str) -> Path:
     return folder / f"{name}.lines"
 
 
-def _bytes_file(folder: Path, name: str) -> Path:
+def _bytes_path(folder: Path, name: str) -> Path:
     return folder / f"{name}.bytes"
 
 
-class Writer:
-    """Writes down cases as they are observed: those before a crash are there."""
+class CaseWriter:
+    """A writer that stores each case at once, so that cases before a crash are not lost."""
 
     def __init__(self, folder: Path, name: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._lines = _text_file(folder, name).open("wb")
-        self._bytes = _bytes_file(folder, name).open("wb")
+        self._lines = _lines_path(folder, name).open("wb")
+        self._bytes = _bytes_path(folder, name).open("wb")
         self._at = 0
 
-    def keep(self, tensor: torch.Tensor) -> Union[Data, None]:
-        """Write the elements of a contiguous CPU tensor down."""
-        kept, some = sampled(tensor)
-        content = bytes(raw_bytes(kept)) if kept.nbytes else b""
-        if self._at + len(content) > MOST_BYTES:
-            content, some = b"", True
+    def store_tensor(self, tensor: torch.Tensor) -> Union[TensorData, None]:
+        """Write the elements of a contiguous CPU tensor; return the reference to them."""
+        stored, is_sampled = sample_elements(tensor)
+        content = bytes(raw_bytes(stored)) if stored.nbytes else b""
+        if self._at + len(content) > MAX_BYTES:
+            content, is_sampled = b"", True
         self._bytes.write(content)
         start, self._at = self._at, self._at + len(content)
         name = str(tensor.dtype).removeprefix("torch.")
-        return Data(name, tuple(tensor.shape), start, len(content), digest(tensor), some)
+        return TensorData(
+            name, tuple(tensor.shape), start, len(content), tensor_digest(tensor), is_sampled
+        )
 
-    def case(self, seen: SeenCase) -> None:
+    def write_case(self, seen: ObservedCase) -> None:
         self._bytes.flush()
-        self._lines.write(packed(seen).encode("utf-8", "backslashreplace") + b"\n")
+        self._lines.write(pack(seen).encode("utf-8", "backslashreplace") + b"\n")
         self._lines.flush()
 
     def close(self) -> None:
@@ -91,31 +96,31 @@ class Writer:
         self._bytes.close()
 
 
-class Observed:
-    """What one run has written down, as far as it is in order."""
+class ObservedRun:
+    """The valid observations that one run has written."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        self._bytes = _bytes_file(folder, name)
-        self.begun: dict[int, SeenCase] = {}
-        """All cases, by their numbers."""
-        self.cases: dict[int, SeenCase] = {}
-        """Those that came to an end."""
+        self._bytes = _bytes_path(folder, name)
+        self.begun: dict[int, ObservedCase] = {}
+        """All cases that began, by number."""
+        self.cases: dict[int, ObservedCase] = {}
+        """Cases that finished, by number."""
         try:
-            with _text_file(folder, name).open("rb") as file:
-                lines = file.read(_MOST_LINES).split(b"\n")
+            with _lines_path(folder, name).open("rb") as file:
+                lines = file.read(_MAX_LINE_BYTES).split(b"\n")
         except OSError:
             return
         for line in lines:
             try:
-                seen: SeenCase = unpacked(SeenCase, line.decode("utf-8", "replace"))
+                seen: ObservedCase = unpack(ObservedCase, line.decode("utf-8", "replace"))
             except (ValueError, AttributeError):
                 continue
             self.begun[seen.number] = seen
             if seen.calls:
                 self.cases[seen.number] = seen
 
-    def tensor(self, data: Data) -> torch.Tensor | None:
-        """The elements that were kept, flat if they are only some; None if they are not there."""
+    def read_tensor(self, data: TensorData) -> torch.Tensor | None:
+        """Return the stored elements, flat if sampled; None if they are missing or invalid."""
         dtype = getattr(torch, data.dtype, None)
         if not isinstance(dtype, torch.dtype) or data.length < 0 or data.start < 0:
             return None

@@ -1,7 +1,8 @@
-"""Arguments that can be iterated over only once, or are views of a dictionary.
+"""Iterators and dictionary views as arguments of a call.
 
-Each case needs its own, with tensors of its own in it. So they are taken apart into tuples, as they
-may be written in the other text, and made anew for the call.
+An iterator can be consumed only once, and each case needs an own iterator with its own tensors. So
+such arguments are converted to tuples, which the other text may get as well, and converted back for
+each call.
 """
 
 from __future__ import annotations
@@ -17,53 +18,53 @@ import torch
 
 from ..targets import Call
 
-_MOST = 1_000
-"""Elements; of more, an iterator is left as it is."""
+_MAX_ELEMENTS = 1_000
+"""Maximum number of elements; an iterator with more stays unchanged."""
 
-_taken: dict[int, tuple[Any, tuple[Any, ...]]] = {}
-"""Iterators by their ids, with what was in them: the probe gives the same one again."""
+_consumed: dict[int, tuple[Any, tuple[Any, ...]]] = {}
+"""Consumed iterators by id, with their elements: the probe passes the same iterator again."""
 
 
-def _same(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
-def _all(_: Any) -> bool:
+def _accept(_: Any) -> bool:
     return True
 
 
-def _generated(values: tuple[Any, ...]) -> Iterator[Any]:
+def _generate(values: tuple[Any, ...]) -> Iterator[Any]:
     yield from values
 
 
-def _numbered(values: tuple[Any, ...]) -> Any:
+def _enumerate_again(values: tuple[Any, ...]) -> Any:
     return enumerate((one for _, one in values), values[0][0] if values else 0)
 
 
-_MADE: dict[type, Callable[[tuple[Any, ...]], Any]] = {
+_BUILDERS: dict[type, Callable[[tuple[Any, ...]], Any]] = {
     type({}.items()): lambda values: dict(values).items(),
     type({}.values()): lambda values: dict(enumerate(values)).values(),
     zip: lambda values: zip(*zip(*values)),  # noqa: B905
-    map: lambda values: map(_same, values),
-    filter: lambda values: filter(_all, values),
-    enumerate: _numbered,
-    types.GeneratorType: _generated,
+    map: lambda values: map(_identity, values),
+    filter: lambda values: filter(_accept, values),
+    enumerate: _enumerate_again,
+    types.GeneratorType: _generate,
     type(iter([])): lambda values: iter(list(values)),
     type(reversed([])): lambda values: reversed(list(values[::-1])),
     itertools.chain: lambda values: itertools.chain(values),
     itertools.islice: lambda values: itertools.islice(values, len(values)),
 }
-"""How an object of a type is made of its elements."""
+"""Function that builds an object of a type from its elements."""
 
 
-def taken_apart(call: Call) -> Call:
-    """A call with tuples in place of such arguments."""
-    bound = _bound(call.function, call.args, call.kwargs)
+def replace_iterators(call: Call) -> Call:
+    """Replace iterators and views among the arguments of a call by tuples."""
+    bound = _bind_arguments(call.function, call.args, call.kwargs)
     if bound is None:
         return call
     kinds: dict[str, type] = {}
     for name, value in list(bound.arguments.items()):
-        elements = _elements(value)
+        elements = _read_elements(value)
         if elements is not None:
             bound.arguments[name] = elements
             kinds[name] = type(value)
@@ -72,19 +73,19 @@ def taken_apart(call: Call) -> Call:
     return replace(call, args=bound.args, kwargs=bound.kwargs, iterated=kinds)
 
 
-def made_anew(
+def rebuild_iterators(
     call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments for the function of such a call, with iterators and views again."""
-    bound = _bound(call.function, args, kwargs) if call.iterated else None
+    """Convert tuples back to the iterators and views that :class:`Call` recorded."""
+    bound = _bind_arguments(call.function, args, kwargs) if call.iterated else None
     if bound is None:
         return args, kwargs
     for name, kind in call.iterated.items():
-        bound.arguments[name] = _MADE[kind](bound.arguments[name])
+        bound.arguments[name] = _BUILDERS[kind](bound.arguments[name])
     return bound.args, bound.kwargs
 
 
-def _bound(
+def _bind_arguments(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> inspect.BoundArguments | None:
     called = function.forward if isinstance(function, torch.nn.Module) else function
@@ -94,15 +95,18 @@ def _bound(
         return None
 
 
-def _elements(value: Any) -> tuple[Any, ...] | None:
-    """What is in an iterator or view; None for anything else, and for too many or an error."""
-    if type(value) not in _MADE:
+def _read_elements(value: Any) -> tuple[Any, ...] | None:
+    """Return the elements of an iterator or view.
+
+    None for other values, for more than ``_MAX_ELEMENTS`` elements, and if iterating raises.
+    """
+    if type(value) not in _BUILDERS:
         return None
-    if id(value) not in _taken:
+    if id(value) not in _consumed:
         try:
-            found = tuple(itertools.islice(value, _MOST + 1))
-        except Exception:  # of the user's code in it
+            found = tuple(itertools.islice(value, _MAX_ELEMENTS + 1))
+        except Exception:  # raised by the user's generator
             return None
-        _taken[id(value)] = (value, found)
-    found = _taken[id(value)][1]
-    return found if len(found) <= _MOST else None
+        _consumed[id(value)] = (value, found)
+    found = _consumed[id(value)][1]
+    return found if len(found) <= _MAX_ELEMENTS else None

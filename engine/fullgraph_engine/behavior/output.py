@@ -1,4 +1,4 @@
-"""What code prints, warns and logs, however it does so."""
+"""Capture of everything that code prints, warns and logs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .. import texts
 
 _dup, _dup2, _close, _unlink = os.dup, os.dup2, os.close, os.unlink
 _lseek, _read, _truncate = os.lseek, os.read, os.ftruncate
-_MOST = 1 << 20
+_MAX_BYTES = 1 << 20
 
 
 @dataclass
-class Output:
-    """Texts and records of one call."""
+class CapturedOutput:
+    """Output of one call: texts, warnings and log records."""
 
     stdout: str = ""
     stderr: str = ""
@@ -28,36 +28,38 @@ class Output:
     logs: list[str] = field(default_factory=list)
 
 
-class _Records(logging.Handler):
+class _RecordHandler(logging.Handler):
     def __init__(self, found: list[str]) -> None:
         super().__init__(1)
         self._found = found
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            said = record.getMessage()
-        except Exception as error:  # the arguments do not fit
-            said = texts.described(error)
-        self._found.append(f"{record.levelname} of {record.name}: {said}")
+            message = record.getMessage()
+        except Exception as error:  # the arguments do not fit the format
+            message = texts.type_and_message(error)
+        self._found.append(f"{record.levelname} of {record.name}: {message}")
 
 
-class Capture:
-    """Of one process: what is printed while it is on, also by C code; records of all levels that
-    loggers let through."""
+class OutputCapture:
+    """A capture of a process's output.
+
+    It includes the output of C code, and log records of every level that loggers let through.
+    """
 
     def __init__(self) -> None:
-        self._files = {descriptor: _unnamed() for descriptor in (1, 2)}
-        # Once: it has every logger look up its level anew.
+        self._files = {descriptor: _open_unnamed_file() for descriptor in (1, 2)}
+        # Set once: each change makes every logger look up its level again.
         logging.getLogger().setLevel(1)
 
     @contextlib.contextmanager
-    def output(self) -> Iterator[Output]:
-        """What happens inside; the texts are there at the end."""
-        output = Output()
-        root, handler = logging.getLogger(), _Records(output.logs)
-        with warnings.catch_warnings(record=True) as noted:
+    def capture(self) -> Iterator[CapturedOutput]:
+        """Capture the output of the block; the texts are complete after it."""
+        output = CapturedOutput()
+        root, handler = logging.getLogger(), _RecordHandler(output.logs)
+        with warnings.catch_warnings(record=True) as recorded:
             warnings.simplefilter("always")
-            _flush()
+            _flush_streams()
             before = {descriptor: _dup(descriptor) for descriptor in self._files}
             root.addHandler(handler)
             try:
@@ -66,31 +68,33 @@ class Capture:
                 yield output
             finally:
                 root.removeHandler(handler)
-                _flush()
-                for descriptor, kept in before.items():
-                    _dup2(kept, descriptor)
-                    _close(kept)
-        output.stdout, output.stderr = (_taken(self._files[one]) for one in (1, 2))
-        output.warnings += [f"{one.category.__name__}: {one.message}" for one in noted]
+                _flush_streams()
+                for descriptor, saved in before.items():
+                    _dup2(saved, descriptor)
+                    _close(saved)
+        output.stdout, output.stderr = (_read_and_empty(self._files[warning]) for warning in (1, 2))
+        output.warnings += [
+            f"{warning.category.__name__}: {warning.message}" for warning in recorded
+        ]
 
 
-def _unnamed() -> int:
+def _open_unnamed_file() -> int:
     descriptor, name = tempfile.mkstemp()
     _unlink(name)
     return descriptor
 
 
-def _taken(descriptor: int) -> str:
-    """What was written to a file, which is empty then."""
+def _read_and_empty(descriptor: int) -> str:
+    """Read a file and empty it."""
     _lseek(descriptor, 0, os.SEEK_SET)
-    said = _read(descriptor, _MOST)
-    if said:
+    content = _read(descriptor, _MAX_BYTES)
+    if content:
         _truncate(descriptor, 0)
         _lseek(descriptor, 0, os.SEEK_SET)
-    return said.decode("utf-8", "replace")
+    return content.decode("utf-8", "replace")
 
 
-def _flush() -> None:
+def _flush_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()

@@ -1,7 +1,7 @@
-"""Choosing the cases to compare two texts on, by executing the original.
+"""Choose the cases on which two texts are compared, by executing the original.
 
-The probe's inputs are varied in all the ways that the target accepts. Then values are looked for
-that lead to lines and sides of conditions that no case has reached.
+The inputs of the probe are varied in all ways that the target accepts. Then the search looks for
+values that lead to lines and branch sides that no case has reached.
 """
 
 from __future__ import annotations
@@ -17,215 +17,228 @@ import torch
 
 from .. import tracing
 from ..protocol import Fill, Observe
-from ..protocol.packing import packed
+from ..protocol.packing import pack
 from ..targets import Call, ProbeError, Tracee, rng
 from ..targets.deadline import within
 from ..tracing.variations import Inputs, can_be_resized
-from .budget import Budget
-from .cases import Case, Change, Plan, is_floating
-from .coverage import Coverage, Reached, constants, wanted
-from .observing import Calls, environment, prepared
-from .output import Capture
+from .budget import ProcessorBudget
+from .cases import Case, CasePlan, LeafChange, is_floating
+from .coverage import CoverageTracer, ReachedCode, numeric_constants, required_coverage
+from .observing import CallBuilder, case_context, prepare_case
+from .output import OutputCapture
 from .state import subject_of
 
-MOST = 60
-"""Cases of one comparison."""
-LEAST = 6
-_SEARCH = 0.4
-"""The part of the time in which cases are chosen."""
+MAX_CASES = 60
+"""Maximum number of cases of one comparison."""
+MIN_CASES = 6
+_SEARCH_SHARE = 0.4
+"""Share of the available time that the search for cases may use."""
 _COST = 8.0
-"""How much longer it takes to observe a case in all runs than to try it."""
+"""Ratio of the time to observe a case in all runs to the time to try it once."""
 _OVERHEAD = 0.04
-"""Seconds that every case takes, in all runs: most of it for taking apart what it did."""
-_BUILD, _SLOW = 0.05, 0.4
-"""Seconds that making a target may take if it is made for each case, and a call that is made a
-second time."""
+"""Seconds per case in all runs, without the calls; mostly for collecting facts."""
+_MAX_BUILD_SECONDS = 0.05
+"""Maximum seconds to build a target, for it to be built again for each case."""
+_MAX_TWICE_SECONDS = 0.4
+"""Maximum seconds of a call, for it to be called a second time."""
 _OF_INTEGERS: tuple[Fill, ...] = ("zero", "positive", "range", "negative")
 _ALONE: tuple[Fill, ...] = ("negative", "positive", "zero", "nan")
 _IN_OTHER_MODE: tuple[Fill, ...] = ("negative", "nan", "zero")
-_APART = 1_000_000
-"""The first seed of cases at random, where no others are wanted."""
-_LARGE = 4_000_000
-"""Elements of parameters from which on a module is not copied for other dtypes."""
-_HEAVY = 0.1
-"""Seconds of a call from which on other cases have smaller inputs, where the target takes them."""
-_SMALLER = (16, 4, 2)
-"""By what sizes are divided then."""
-_STILL = 4
-"""The least that a size becomes so."""
+_RANDOM_SEED = 1_000_000
+"""First seed of random cases that a request asks for."""
+_MAX_PARAMETERS = 4_000_000
+"""Maximum number of parameter elements of a module, for it to be copied for other dtypes."""
+_SLOW_CALL = 0.1
+"""Seconds of a call above which other cases get smaller inputs, if the target accepts them."""
+_DIVISORS = (16, 4, 2)
+"""Divisors tried for the sizes of smaller inputs."""
+_MIN_SIZE = 4
+"""Minimum of a size after the division."""
 _ENDLESS = 2.0
-"""Seconds after which a call does not end, where that of the probe takes a tenth of them."""
-_WAITING = 3.0
-"""How much longer it may take by the clock."""
+"""Seconds after which a call counts as endless, unless the probe's call takes a tenth of them."""
+_WALL_FACTOR = 3.0
+"""Ratio of wall time to processor time that such a call may take."""
 
 
-class _NotEnded(BaseException):
-    """Raised in a call that has taken too long."""
+class _CallTimeout(BaseException):
+    """Raised inside a call that exceeds its time."""
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """Cases, packed; or why there are none, as a sentence; or that they need real tensors."""
+class ChosenCases:
+    """Packed cases; or in ``reason`` a sentence that says why there are none."""
 
     packed: str = ""
     reason: str = ""
 
 
 @dataclass(frozen=True)
-class _Tried:
+class _TriedCase:
     raised: BaseException | None
-    reached: Reached
+    reached: ReachedCode
     seconds: float
 
 
-def choose(tracee: Tracee, order: Observe) -> Chosen:
-    """The cases for a target of the original."""
+def choose_cases(tracee: Tracee, order: Observe) -> ChosenCases:
+    """Choose the cases for a target of the original text."""
     try:
-        asked = wanted(tracee.text, tracee.path, frozenset(order.lines))
-        return _Search(tracee, order, asked).run()
+        required = required_coverage(tracee.text, tracee.path, frozenset(order.lines))
+        return _CaseSearch(tracee, order, required).run_search()
     except ProbeError as error:
-        return Chosen(reason=str(error))
+        return ChosenCases(reason=str(error))
 
 
-class _Search:
-    def __init__(self, tracee: Tracee, order: Observe, asked: Any) -> None:
-        self._tracee, self._asked = tracee, asked
-        self._calls = Calls(tracee)
-        self._coverage = Coverage(tracee.path, asked.lines)
+class _CaseSearch:
+    def __init__(self, tracee: Tracee, order: Observe, required: Any) -> None:
+        self._tracee, self._required = tracee, required
+        self._calls = CallBuilder(tracee)
+        self._coverage = CoverageTracer(tracee.path, required.lines)
         self._chosen: dict[Case, None] = {}
-        self._budget = Budget(order.seconds * _SEARCH)
-        self._left = order.seconds
-        """Seconds that observing the chosen cases may take."""
-        self._reached = Reached()
-        self._capture = Capture()
+        self._budget = ProcessorBudget(order.seconds * _SEARCH_SHARE)
+        self._seconds_left = order.seconds
+        """Seconds left for observing the chosen cases."""
+        self._reached = ReachedCode()
+        self._capture = OutputCapture()
         self._at_random = order.at_random
         self._no_grad = False
-        """With gradients the target raises what it does not raise without."""
-        self._most = order.seconds
-        """Seconds after which a call is given up, of processor time."""
+        """True if the target raises an exception only when inputs require gradients."""
+        self._call_seconds = order.seconds
+        """Seconds of processor time after which a call is aborted."""
         self._endless: set[Fill] = set()
-        """Values with which a call did not end: a loop may wait for what NaN never is."""
+        """Fills with which a call did not end, such as a loop that waits for a condition on NaN."""
 
-    def run(self) -> Chosen:
+    def run_search(self) -> ChosenCases:
         began = time.process_time()
-        call = self._calls.call()
-        # What takes long to make is made once.
-        shared = self._calls.shared = time.process_time() - began > _BUILD
+        call = self._calls.build_call()
+        # A target that takes long to build is built only once.
+        shared = self._calls.shared = time.process_time() - began > _MAX_BUILD_SECONDS
         inputs = Inputs(call.function, call.args, call.kwargs)
-        vary = _Variations(call, inputs, shared=shared)
+        vary = _CaseVariations(call, inputs, shared=shared)
         first = Case()
-        tried = self._try(first)
+        tried = self._try_case(first)
         if tried is None:
-            return Chosen(reason="The inputs of the probe cannot be made a second time.")
-        self._keep(first, tried)
-        self._most = max(_ENDLESS, 10 * tried.seconds)
-        self._make_smaller(vary, tried)
-        numbers = constants(self._tracee.text, self._tracee.path)
-        for case in map(vary.smaller, islice(vary.at_random(numbers, _APART), self._at_random)):
-            another = self._try(case)
-            if another is not None:
-                self._keep(case, another)
-        for case in vary.usual() if not self._at_random else ():
-            if self._over():
+            return ChosenCases(reason="The inputs of the probe cannot be made a second time.")
+        self._add_case(first, tried)
+        self._call_seconds = max(_ENDLESS, 10 * tried.seconds)
+        self._find_smaller_sizes(vary, tried)
+        numbers = numeric_constants(self._tracee.text, self._tracee.path)
+        for case in map(
+            vary.shrink_case, islice(vary.random_cases(numbers, _RANDOM_SEED), self._at_random)
+        ):
+            tried_case = self._try_case(case)
+            if tried_case is not None:
+                self._add_case(case, tried_case)
+        for case in vary.usual_cases() if not self._at_random else ():
+            if self._has_enough():
                 break
-            self._consider(vary.smaller(case))
-        for case in vary.directed(numbers) if not self._at_random else ():
-            if not self._asked.missing(self._reached) or self._late():
+            self._consider_case(vary.shrink_case(case))
+        for case in vary.directed_cases(numbers) if not self._at_random else ():
+            if not self._required.missing_lines(self._reached) or self._is_time_up():
                 break
-            self._consider(vary.smaller(case), only_new=True)
-        return Chosen(packed(Plan(tuple(self._chosen), shared, tried.seconds < _SLOW)))
+            self._consider_case(vary.shrink_case(case), only_new=True)
+        return ChosenCases(
+            pack(CasePlan(tuple(self._chosen), shared, tried.seconds < _MAX_TWICE_SECONDS))
+        )
 
-    def _make_smaller(self, vary: _Variations, first: _Tried) -> None:
-        """Find smaller inputs for all cases but the first, where that one takes long: they have to
-        do the same as far as is seen, or they are not taken."""
+    def _find_smaller_sizes(self, vary: _CaseVariations, first: _TriedCase) -> None:
+        """Find smaller inputs for all cases but the first, if the first call is slow.
+
+        Smaller inputs are used only if they reach the same lines and sides.
+        """
         seconds = first.seconds
-        for group, size in vary.large() if first.raised is None else ():
-            for divisor in _SMALLER:
-                if seconds < _HEAVY or self._late():
+        for group, size in vary.large_groups() if first.raised is None else ():
+            for divisor in _DIVISORS:
+                if seconds < _SLOW_CALL or self._is_time_up():
                     return
-                if size // divisor < _STILL:
+                if size // divisor < _MIN_SIZE:
                     continue
                 before = vary.sizes
                 vary.sizes = {**before, **dict.fromkeys(group, size // divisor)}
-                tried = self._try(vary.smaller(Case()))
-                alike = tried is not None and tried.raised is None
-                if tried is not None and alike and tried.reached == first.reached:
+                tried = self._try_case(vary.shrink_case(Case()))
+                succeeded = tried is not None and tried.raised is None
+                if tried is not None and succeeded and tried.reached == first.reached:
                     seconds = tried.seconds
                     break
                 vary.sizes = before
 
-    def _late(self) -> bool:
+    def _is_time_up(self) -> bool:
         return self._budget.spent
 
-    def _over(self) -> bool:
-        full = len(self._chosen) >= MOST or self._left <= 0
-        return len(self._chosen) >= LEAST and (full or self._late())
+    def _has_enough(self) -> bool:
+        full = len(self._chosen) >= MAX_CASES or self._seconds_left <= 0
+        return len(self._chosen) >= MIN_CASES and (full or self._is_time_up())
 
-    def _consider(self, case: Case, *, only_new: bool = False) -> None:
+    def _consider_case(self, case: Case, *, only_new: bool = False) -> None:
         if self._no_grad:
             case = replace(case, grad=False)
         if case in self._chosen:
             return
-        tried = self._try(case)
+        tried = self._try_case(case)
         if tried is not None and tried.raised is not None and case.grad:
-            without = self._try(replace(case, grad=False))
+            without = self._try_case(replace(case, grad=False))
             if without is not None and without.raised is None:
                 self._no_grad = True
                 case, tried = replace(case, grad=False), without
         if tried is None:
             return
-        new = self._reached.adds(tried.reached)
+        new = self._reached.lacks(tried.reached)
         if only_new and not new:
             return
-        if tried.raised is not None and not new and not _worth(case, tried.raised):
+        if tried.raised is not None and not new and not _is_worth_comparing(case, tried.raised):
             return
-        self._keep(case, tried)
+        self._add_case(case, tried)
 
-    def _keep(self, case: Case, tried: _Tried) -> None:
+    def _add_case(self, case: Case, tried: _TriedCase) -> None:
         self._chosen[case] = None
-        self._left -= _OVERHEAD + _COST * tried.seconds
-        self._reached.lines |= tried.reached.lines & self._asked.lines
-        self._reached.sides |= tried.reached.sides & self._asked.sides
+        self._seconds_left -= _OVERHEAD + _COST * tried.seconds
+        self._reached.lines |= tried.reached.lines & self._required.lines
+        self._reached.sides |= tried.reached.sides & self._required.sides
 
-    def _try(self, case: Case) -> _Tried | None:
+    def _try_case(self, case: Case) -> _TriedCase | None:
         """Execute a case; None if it does not fit the target, or does not end."""
         if case.fills & self._endless:
             return None
         began = time.process_time()
         try:
-            given = prepared(self._calls.call(), case)
+            prepared_call = prepare_case(self._calls.build_call(), case)
         except Exception:
             return None
         rng.begin_again(case.seed)
         raised: BaseException | None = None
-        with self._capture.output(), environment(case), self._coverage.noting() as reached:
+        with self._capture.capture(), case_context(case), self._coverage.trace() as reached:
             try:
-                with within(_NotEnded, _WAITING * self._most, self._most):
-                    tracing.call_eagerly(given.function, given.args, given.kwargs)
-            except _NotEnded:
+                with within(_CallTimeout, _WALL_FACTOR * self._call_seconds, self._call_seconds):
+                    tracing.call_eagerly(
+                        prepared_call.function, prepared_call.args, prepared_call.kwargs
+                    )
+            except _CallTimeout:
                 self._endless |= case.fills - {"given"}
                 return None
             except BaseException as error:
                 raised = error
         took = time.process_time() - began
-        here = Reached(reached.lines & self._asked.lines, reached.sides & self._asked.sides)
-        return _Tried(raised, here, took)
+        reached_here = ReachedCode(
+            reached.lines & self._required.lines, reached.sides & self._required.sides
+        )
+        return _TriedCase(raised, reached_here, took)
 
 
-def _worth(case: Case, raised: BaseException) -> bool:
-    """Whether a case is worth to be compared in which the original raises: one of other dtypes or
-    strides, or with other parameters, is only where it does not."""
+def _is_worth_comparing(case: Case, raised: BaseException) -> bool:
+    """Whether a case in which the original raises is worth comparing.
+
+    A case with another dtype, other strides or other parameters is not.
+    """
     return not (case.dtype or case.strided or case.parameters != "given")
 
 
-class _Variations:
-    """What can be another one in a call."""
+class _CaseVariations:
+    """A generator of cases that vary the inputs of a call."""
 
     def __init__(self, call: Call, inputs: Inputs, *, shared: bool) -> None:
         self._inputs, self._call = inputs, call
         self._shared = shared
         self.sizes: dict[tuple[int, int], int] = {}
-        """Sizes that all cases have but the first, by leaf and dimension."""
+        """Sizes of all cases but the first, by leaf and dimension."""
         self._leaves = [
             (number, leaf.value)
             for number, leaf in enumerate(inputs.leaves)
@@ -237,26 +250,26 @@ class _Variations:
         self._module = subject if isinstance(subject, torch.nn.Module) else None
         self._mode = self._module.training if self._module is not None else None
 
-    def large(self) -> list[tuple[tuple[tuple[int, int], ...], int]]:
-        """Dimensions of one size, and that: the largest first."""
-        found = [(group, self._size(group[0])) for group in self._groups()]
-        return sorted(found, key=lambda one: -one[1])
+    def large_groups(self) -> list[tuple[tuple[tuple[int, int], ...], int]]:
+        """Return groups of dimensions with their common size, the largest first."""
+        found = [(group, self._size_of(group[0])) for group in self._size_groups()]
+        return sorted(found, key=lambda item: -item[1])
 
-    def smaller(self, case: Case) -> Case:
-        """A case with the smaller sizes, as far as it has no others."""
+    def shrink_case(self, case: Case) -> Case:
+        """Apply the smaller sizes to a case, except where it has sizes of its own."""
         if not self.sizes:
             return case
-        changes = {one.leaf: one for one in case.changes}
+        changes = {change.leaf: change for change in case.changes}
         for leaf, _ in self._leaves:
-            change = changes.get(leaf, Change(leaf, case.fill))
-            own = dict(change.sizes)
+            change = changes.get(leaf, LeafChange(leaf, case.fill))
+            own_sizes = dict(change.sizes)
             sizes = {dim: size for (at, dim), size in self.sizes.items() if at == leaf}
             if sizes and change.same_as is None and not change.other:
-                changes[leaf] = replace(change, sizes=tuple({**sizes, **own}.items()))
+                changes[leaf] = replace(change, sizes=tuple({**sizes, **own_sizes}.items()))
         return replace(case, changes=tuple(changes.values()))
 
-    def usual(self) -> Iterator[Case]:
-        """Those that are tried with every target, the most telling first."""
+    def usual_cases(self) -> Iterator[Case]:
+        """Yield the cases to try with every target, the most informative first."""
         other = None if self._mode is None else not self._mode
         grad = bool(self._floats)
         if other is not None:
@@ -268,11 +281,11 @@ class _Variations:
             yield Case(3, "positive", grad=True)
             yield Case(4, "zero", grad=True)
             yield Case(5, "nan", grad=True)
-        yield from self._flags()
-        yield from self._sizes(grad=grad)
+        yield from self._flag_cases()
+        yield from self._size_cases(grad=grad)
         if self._others:
             for number, fill in enumerate(_OF_INTEGERS):
-                yield Case(20 + number, "given", tuple(Change(n, fill) for n in self._others))
+                yield Case(20 + number, "given", tuple(LeafChange(n, fill) for n in self._others))
         if other is not None and self._leaves:
             yield Case(6, "random", grad=grad, training=other)
         if self._floats:
@@ -280,7 +293,7 @@ class _Variations:
             yield Case(8, "infinite", grad=True)
             yield Case(9, "large", grad=True)
             yield Case(10, "small", grad=True)
-        yield from self._single()
+        yield from self._single_tensor_cases()
         if self._floats:
             yield Case(11, "random", strided=True)
         if self._floats and not self._is_large():
@@ -296,26 +309,26 @@ class _Variations:
             yield Case(18, "random", parameters="random", grad=grad)
         if self._leaves:
             yield Case(19, "random", recording=False)
-        yield from self._twice()
+        yield from self._shared_tensor_cases()
 
-    def directed(self, numbers: Sequence[float]) -> Iterator[Case]:
-        """Others, on and on: near the numbers that the code has, and at random."""
-        near = [one for number in numbers for one in (number + 1, number, number - 1, 2 * number)]
-        sizes = sorted({int(one) for one in near if 0 <= one <= 64 and one == int(one)})
-        for number in near:
-            everything = tuple(Change(leaf, "constant", number) for leaf, _ in self._leaves)
+    def directed_cases(self, numbers: Sequence[float]) -> Iterator[Case]:
+        """Yield cases with values near the constants of the code, then random cases."""
+        near_numbers = _near_numbers(numbers)
+        sizes = sorted({int(n) for n in near_numbers if 0 <= n <= 64 and n == int(n)})
+        for number in near_numbers:
+            everything = tuple(LeafChange(leaf, "constant", number) for leaf, _ in self._leaves)
             if everything:
                 yield Case(30, "constant", everything)
             for change in everything if len(everything) > 1 else ():
                 yield Case(30, "constant", (change,))
-        for group in self._groups():
+        for group in self._size_groups():
             for size in sizes:
-                yield Case(31, "random", _resized(group, size, "random"))
-        yield from self.at_random(numbers, 100)
+                yield Case(31, "random", _resize_group(group, size, "random"))
+        yield from self.random_cases(numbers, 100)
 
-    def at_random(self, numbers: Sequence[float], first: int) -> Iterator[Case]:
-        """Others at random, near these numbers and not, with seeds from the first on."""
-        near = [one for number in numbers for one in (number + 1, number, number - 1, 2 * number)]
+    def random_cases(self, numbers: Sequence[float], first: int) -> Iterator[Case]:
+        """Yield random cases, some with values near these numbers; seeds begin at ``first``."""
+        near_numbers = _near_numbers(numbers)
         chance = random.Random(first)
         fills: tuple[Fill, ...] = (
             *("random", "positive", "negative", "zero", "nan", "infinite", "large", "small"),
@@ -323,11 +336,11 @@ class _Variations:
         )
         for seed in range(first, first + 100_000):
             changes = tuple(
-                Change(leaf, chance.choice(fills), _number(near, chance))
+                LeafChange(leaf, chance.choice(fills), _random_number(near_numbers, chance))
                 for leaf, _ in self._leaves
             )
             other = chance.choice((True, False)) if self._mode is not None else None
-            flags = tuple(one for one in self._other_values() if chance.random() < 0.3)
+            flags = tuple(change for change in self._value_changes() if chance.random() < 0.3)
             parameters: Fill = "given"
             if self._module is not None and not self._shared:
                 parameters = chance.choice(("given", "given", "negative", "random", "zero"))
@@ -338,85 +351,113 @@ class _Variations:
     def _is_large(self) -> bool:
         if self._module is None:
             return False
-        return self._shared or sum(p.numel() for p in self._module.parameters()) > _LARGE
+        return self._shared or sum(p.numel() for p in self._module.parameters()) > _MAX_PARAMETERS
 
-    def _other_values(self) -> list[Change]:
-        """Flags turned, numbers changed, optional arguments left out."""
-        found: list[Change] = []
+    def _value_changes(self) -> list[LeafChange]:
+        """Return changes that invert flags, change numbers, and set optional arguments to None."""
+        found: list[LeafChange] = []
         for number, leaf in enumerate(self._inputs.leaves):
             value = leaf.value
             if leaf.optional and value is not None:
-                found.append(Change(number, other="None"))
+                found.append(LeafChange(number, other="None"))
             if isinstance(value, bool):
-                found.append(Change(number, other=repr(not value)))
+                found.append(LeafChange(number, other=repr(not value)))
             elif type(value) is int:
-                found += [Change(number, other=repr(one)) for one in (0, value + 1, -value or -1)]
+                found += [
+                    LeafChange(number, other=repr(one)) for one in (0, value + 1, -value or -1)
+                ]
             elif type(value) is float:
                 found += [
-                    Change(number, other=repr(one)) for one in (0.0, -value or -1.0, value / 3)
+                    LeafChange(number, other=repr(one)) for one in (0.0, -value or -1.0, value / 3)
                 ]
         return found
 
-    def _flags(self) -> Iterator[Case]:
-        for change in self._other_values():
+    def _flag_cases(self) -> Iterator[Case]:
+        for change in self._value_changes():
             yield Case(40, "given", (change,))
             if self._floats:
                 yield Case(41, "negative", (change,), grad=True)
 
-    def _groups(self) -> list[tuple[tuple[int, int], ...]]:
-        """Dimensions that have to be of one size, as far as that is known: of one symbol, else of
-        the same size now; and each dimension alone."""
+    def _size_groups(self) -> list[tuple[tuple[int, int], ...]]:
+        """Return groups of dimensions that probably need the same size.
+
+        These are dimensions of one symbol, dimensions of equal current size, and each
+        dimension alone.
+        """
         leaves = {id(value): number for number, value in self._leaves}
         named: dict[str, list[tuple[int, int]]] = {}
-        for one in self._call.dynamic:
-            if id(one.tensor) in leaves:
-                named.setdefault(one.symbol, []).append((leaves[id(one.tensor)], one.dim))
+        for dimension in self._call.dynamic:
+            if id(dimension.tensor) in leaves:
+                named.setdefault(dimension.symbol, []).append(
+                    (leaves[id(dimension.tensor)], dimension.dim)
+                )
         sized: dict[int, list[tuple[int, int]]] = {}
         for number, value in self._leaves:
             for dim, size in enumerate(value.shape):
                 sized.setdefault(size, []).append((number, dim))
         first = {(number, 0) for number, value in self._leaves if value.dim()}
-        alone = [(at,) for several in sized.values() for at in several]
-        groups = [tuple(one) for one in (*named.values(), sorted(first), *sized.values(), *alone)]
+        alone = [(at,) for group in sized.values() for at in group]
+        groups = [
+            tuple(dimension)
+            for dimension in (*named.values(), sorted(first), *sized.values(), *alone)
+        ]
         return list(dict.fromkeys(group for group in groups if group))
 
-    def _sizes(self, *, grad: bool) -> Iterator[Case]:
-        for group in self._groups()[:6]:
-            now = self._size(group[0])
-            for size in (0, 1, now + 1):
-                if size != now:
-                    yield Case(50 + size, "random", _resized(group, size, "random"), grad=grad)
+    def _size_cases(self, *, grad: bool) -> Iterator[Case]:
+        for group in self._size_groups()[:6]:
+            size_now = self._size_of(group[0])
+            for size in (0, 1, size_now + 1):
+                if size != size_now:
+                    yield Case(50 + size, "random", _resize_group(group, size, "random"), grad=grad)
 
-    def _size(self, at: tuple[int, int]) -> int:
+    def _size_of(self, at: tuple[int, int]) -> int:
         leaf, dim = at
         if at in self.sizes:
             return self.sizes[at]
         return int(self._inputs.leaves[leaf].value.shape[dim])
 
-    def _single(self) -> Iterator[Case]:
-        """Each tensor alone."""
+    def _single_tensor_cases(self) -> Iterator[Case]:
+        """Yield cases that change only one tensor."""
         if len(self._leaves) < 2:
             return
         grad = bool(self._floats)
         for leaf, value in islice(self._leaves, 4):
             for number, fill in enumerate(_ALONE if is_floating(value) else _OF_INTEGERS):
-                yield Case(60 + number, "given", (Change(leaf, fill),), grad=grad)
+                yield Case(60 + number, "given", (LeafChange(leaf, fill),), grad=grad)
 
-    def _twice(self) -> Iterator[Case]:
-        """One tensor in place of two that are alike."""
-        for (first, one), (second, two) in zip(self._leaves, self._leaves[1:], strict=False):
-            if one.shape == two.shape and one.dtype == two.dtype:
-                yield Case(70, "random", (Change(second, same_as=first),), grad=is_floating(one))
+    def _shared_tensor_cases(self) -> Iterator[Case]:
+        """Yield cases that pass one tensor for two parameters with equal shape and dtype."""
+        for (first, first_tensor), (second, second_tensor) in zip(
+            self._leaves, self._leaves[1:], strict=False
+        ):
+            if (
+                first_tensor.shape == second_tensor.shape
+                and first_tensor.dtype == second_tensor.dtype
+            ):
+                yield Case(
+                    70,
+                    "random",
+                    (LeafChange(second, same_as=first),),
+                    grad=is_floating(first_tensor),
+                )
 
 
-def _resized(group: Sequence[tuple[int, int]], size: int, fill: Fill) -> tuple[Change, ...]:
+def _resize_group(
+    group: Sequence[tuple[int, int]], size: int, fill: Fill
+) -> tuple[LeafChange, ...]:
     sizes: dict[int, list[tuple[int, int]]] = {}
     for leaf, dim in group:
         sizes.setdefault(leaf, []).append((dim, size))
-    return tuple(Change(leaf, fill, sizes=tuple(several)) for leaf, several in sizes.items())
+    return tuple(
+        LeafChange(leaf, fill, sizes=tuple(leaf_sizes)) for leaf, leaf_sizes in sizes.items()
+    )
 
 
-def _number(near: Sequence[float], chance: random.Random) -> float:
+def _near_numbers(numbers: Sequence[float]) -> list[float]:
+    return [near for n in numbers for near in (n + 1, n, n - 1, 2 * n)]
+
+
+def _random_number(near: Sequence[float], chance: random.Random) -> float:
     if near and chance.random() < 0.5:
         return chance.choice(near)
     return chance.gauss(0, 1) * chance.choice((0.01, 0.1, 1.0, 10.0, 100.0, 1000.0))

@@ -1,4 +1,4 @@
-"""How long a target takes, as it is and compiled by Inductor."""
+"""Measure how long a target takes in eager mode and compiled by Inductor."""
 
 from __future__ import annotations
 
@@ -17,69 +17,77 @@ from ..torch_internals import backends, dynamo
 from ..tracing.drive import install_hooks, use_real_backends
 from . import backend
 
-_WARM = 3
-"""Calls that are not counted: caches, and Inductor's second thoughts about sizes."""
-_LEAST, _MOST = 5, 200
-_SECONDS = 2.0
-"""What the counted calls may take, both ways together."""
+_WARM_UP_CALLS = 3
+"""Number of uncounted calls at the beginning, while caches fill and Inductor recompiles for sizes.
+"""
+_MIN_TURNS, _MAX_TURNS = 5, 200
+_MAX_SECONDS = 2.0
+"""Maximum seconds for the counted calls of both ways together."""
 
 
-def measure(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Measurement:
-    """Call a target in both ways by turns, in a process that ends with it. Real tensors only."""
+def measure_calls(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Measurement:
+    """Measure eager and compiled calls of a target by turns; needs real tensors.
+
+    The process must end afterwards.
+    """
     try:
-        plain, fast = tracee.call(), tracee.call()
+        eager_call, compiled_call = tracee.call(), tracee.call()
     except ProbeError as error:
         return Measurement(reason=str(error))
-    begun = Measurement("cpu", torch.get_num_threads())
+    measurement = Measurement("cpu", torch.get_num_threads())
 
-    def eager() -> Any:
-        return tracing.call_eagerly(plain.function, plain.args, plain.kwargs)
+    def call_eager() -> Any:
+        return tracing.call_eagerly(eager_call.function, eager_call.args, eager_call.kwargs)
 
-    eager_only = [_seconds(eager) for _ in range(_WARM + _LEAST)][_WARM:]
-    begun = replace(begun, eager=statistics.median(eager_only))
+    eager_only = [_call_seconds(call_eager) for _ in range(_WARM_UP_CALLS + _MIN_TURNS)][
+        _WARM_UP_CALLS:
+    ]
+    measurement = replace(measurement, eager=statistics.median(eager_only))
     refused = backend.prepare_inductor(let_start)
     if refused:
-        return replace(begun, reason=refused)
+        return replace(measurement, reason=refused)
     install_hooks()
     dynamo.reset()
     graphs = 0
     inductor = backends.find_backend("inductor")
 
-    def counted(graph: Any, inputs: Any) -> Any:
+    def count_graphs(graph: Any, inputs: Any) -> Any:
         nonlocal graphs
         graphs += 1
         return inductor(graph, inputs)
 
-    def compiled() -> Any:
-        return function(*fast.args, **fast.kwargs)
+    def call_compiled() -> Any:
+        return function(*compiled_call.args, **compiled_call.kwargs)
 
     with use_real_backends():
-        function: Any = torch.compile(fast.function, backend=counted)
+        function: Any = torch.compile(compiled_call.function, backend=count_graphs)
         try:
-            first = _seconds(compiled)
+            first = _call_seconds(call_compiled)
         except Exception as error:
-            return replace(begun, reason=f"Compiled, it raises {texts.described(error)}.")
-        times = list(_by_turns((eager, compiled)))
-    slow, quick = (statistics.median(one) for one in zip(*times, strict=True))
+            return replace(
+                measurement, reason=f"Compiled, it raises {texts.type_and_message(error)}."
+            )
+        times = list(_measure_by_turns((call_eager, call_compiled)))
+    slow, quick = (statistics.median(seconds) for seconds in zip(*times, strict=True))
     return replace(
-        begun, eager=slow, compiled=quick, compiling=max(0.0, first - quick), graphs=graphs
+        measurement, eager=slow, compiled=quick, compiling=max(0.0, first - quick), graphs=graphs
     )
 
 
-def _by_turns(ways: tuple[Callable[[], Any], ...]) -> Iterator[tuple[float, ...]]:
-    """Seconds of each way, turn by turn."""
-    for _ in range(_WARM):
+def _measure_by_turns(ways: tuple[Callable[[], Any], ...]) -> Iterator[tuple[float, ...]]:
+    """Yield the seconds of each way, turn by turn."""
+    for _ in range(_WARM_UP_CALLS):
         for way in ways:
-            _seconds(way)
-    until = time.perf_counter() + _SECONDS
-    for turn in range(_MOST):
-        if turn >= _LEAST and time.perf_counter() > until:
+            _call_seconds(way)
+    until = time.perf_counter() + _MAX_SECONDS
+    for turn in range(_MAX_TURNS):
+        if turn >= _MIN_TURNS and time.perf_counter() > until:
             break
-        yield tuple(_seconds(way) for way in ways)
+        yield tuple(_call_seconds(way) for way in ways)
 
 
-def _seconds(call: Callable[[], Any]) -> float:
-    """Wall time of a call."""
+def _call_seconds(call: Callable[[], Any]) -> float:
+    """Return the wall time of a call in seconds."""
     rng.begin_again()
     began = time.perf_counter()
     call()

@@ -1,5 +1,5 @@
-"""What a run did, written for people to read: graphs, bytecode, events of sizes."""
+"""Documents for people about a run: graphs, bytecode, ShapeEnv events."""
 
-from .sink import Commission
+from .sink import DocumentRequest
 
-__all__ = ["Commission"]
+__all__ = ["DocumentRequest"]

@@ -1,4 +1,4 @@
-"""Bytecode with the source lines it belongs to."""
+"""Disassembly of bytecode with its source lines."""
 
 from __future__ import annotations
 
@@ -7,40 +7,40 @@ import linecache
 import types
 from collections.abc import Iterator
 
-from ..code_objects import exception_entries, label, line_begun
+from ..code_objects import exception_entries, jump_label, starting_line
 
 
-def disassembly(code: types.CodeType) -> str:
-    """What ``dis`` prints, with each source line before its instructions."""
-    return "\n".join(_lines(code)) + "\n"
+def disassemble(code: types.CodeType) -> str:
+    """Return the output of ``dis``, with each source line before its instructions."""
+    return "\n".join(_disassembly_lines(code)) + "\n"
 
 
 def instruction_count(code: types.CodeType) -> int:
-    """The number of instructions of a code object, without inline caches and nested functions."""
+    """Count the instructions of a code object, without inline caches and nested functions."""
     return sum(1 for _ in dis.get_instructions(code))
 
 
-def _lines(code: types.CodeType) -> Iterator[str]:
+def _disassembly_lines(code: types.CodeType) -> Iterator[str]:
     last: int | None = None
     for instruction in dis.get_instructions(code):
-        line = line_begun(instruction)
+        line = starting_line(instruction)
         if line is not None and line != last:
             last = line
             yield f"{line:>5}  {linecache.getline(code.co_filename, line).strip()}".rstrip()
-        yield f"         {_instruction(instruction)}".rstrip()
+        yield f"         {_format_instruction(instruction)}".rstrip()
     entries = exception_entries(code)
     if entries:
         yield "       exceptions"
     for entry in entries:
         lasti = " lasti" if entry.lasti else ""
-        # The end of an entry is the last instruction in it.
+        # The end of an entry is its last instruction.
         yield (
             f"         {entry.start} to {entry.end} -> {entry.target} [depth {entry.depth}]{lasti}"
         )
 
 
-def _instruction(instruction: dis.Instruction) -> str:
-    text = f"{label(instruction):>4} {instruction.offset:>5} {instruction.opname:<28}"
+def _format_instruction(instruction: dis.Instruction) -> str:
+    text = f"{jump_label(instruction):>4} {instruction.offset:>5} {instruction.opname:<28}"
     if instruction.arg is not None:
         text += f" {instruction.arg:>3}"
         if instruction.argrepr:

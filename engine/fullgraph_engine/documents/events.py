@@ -1,41 +1,49 @@
-"""What a ShapeEnv learned, line by line of the program, and how that differs from before."""
+"""Documents about ShapeEnv events: what each source line decided, and how a later run differs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..shapes import Budget, Effect, Event, OutOfTime, ReplayError, Tape, Timeline, replay
+from ..shapes import (
+    Effect,
+    OutOfTime,
+    ReplayBudget,
+    ReplayError,
+    Tape,
+    Timeline,
+    TimelineEvent,
+    replay_tape,
+)
 from ..shapes.explanation import explain_all
 from ..shapes.upstream import ShapeEnv
-from .places import Places
+from .places import PlaceFormatter
 
 
-def timeline_text(timeline: Timeline, places: Places) -> str:
-    """Events in order below the source line during which they happened.
+def timeline_text(timeline: Timeline, places: PlaceFormatter) -> str:
+    """Write the events in order, below the source lines during which they happened.
 
-    Most are about no symbol at all, only bookkeeping; how many those were is said at the end.
-    Empty where there are no others.
+    Events without symbols are only bookkeeping: the text ends with their number. Without other
+    events, it is empty.
     """
-    told = [event for event in timeline.events if event.symbols or event.effects]
-    if not told and not timeline.note:
+    shown = [event for event in timeline.events if event.symbols or event.effects]
+    if not shown and not timeline.note:
         return ""
-    lines = list(_lines(told, places))
-    if left := len(timeline.events) - len(told):
-        lines += ["", f"{left:,} more events are about no symbolic size."]
+    lines = list(_event_lines(shown, places))
+    if hidden_count := len(timeline.events) - len(shown):
+        lines += ["", f"{hidden_count:,} more events are about no symbolic size."]
     if timeline.note:
         lines += ["", timeline.note]
     return "\n".join(lines) + "\n"
 
 
-def explanations_text(tape: Tape, budget: Budget) -> str:
-    """Why sizes are constants, or equal others, at the end of the events; empty if none are, or
-    if there is no time left to find out."""
+def explanations_text(tape: Tape, budget: ReplayBudget) -> str:
+    """Explain why sizes became constants or equal; empty if none did, or if time ran out."""
     try:
-        with budget.spend():
+        with budget.spend_time():
             found = explain_all(tape)
     except (OutOfTime, ReplayError):
         return ""
-    return "\n\n".join(one.text for one in found)
+    return "\n\n".join(explanation.text for explanation in found)
 
 
 def saved_events(tape: Tape) -> str:
@@ -47,13 +55,13 @@ def saved_events(tape: Tape) -> str:
 
 def _end_of(tape: Tape) -> ShapeEnv:
     """Return the ShapeEnv after all events."""
-    return replay(tape) if tape.live is None else tape.live
+    return replay_tape(tape) if tape.live is None else tape.live
 
 
-def comparison_text(saved: str, tape: Tape, places: Places) -> tuple[str, bool]:
+def comparison_text(saved: str, tape: Tape, places: PlaceFormatter) -> tuple[str, bool]:
     """Return how the events differ from those of an earlier run, and whether they differ.
 
-    They are the same if both lead to the same symbols, guards and runtime asserts.
+    Events count as equal if both runs end with the same symbols, guards and runtime asserts.
     """
     from ..shapes import comparison
 
@@ -72,11 +80,11 @@ def comparison_text(saved: str, tape: Tape, places: Places) -> tuple[str, bool]:
         return "\n".join([words, *notes]) + "\n", False
     lines = [_DIFFERENCE[found.kind].format(index=found.index, event=found.event)]
     if found.kind in ("added", "changed") and found.index < len(tape.places):
-        frame = places.innermost(tape.places[found.index].stack)
-        lines += [f"  {places.line(frame)}"] if frame is not None else []
+        frame = places.innermost_frame(tape.places[found.index].stack)
+        lines += [f"  {places.describe_line(frame)}"] if frame is not None else []
     lines += [
-        f"  {one.field}: {one.left or 'nothing'} before, {one.right or 'nothing'} now"
-        for one in found.differences
+        f"  {item.field}: {item.left or 'nothing'} before, {item.right or 'nothing'} now"
+        for item in found.differences
     ]
     return "\n".join([*lines, *notes]) + "\n", True
 
@@ -89,11 +97,13 @@ _DIFFERENCE = {
 }
 
 
-def _lines(events: list[Event], places: Places) -> Iterator[str]:
+def _event_lines(events: list[TimelineEvent], places: PlaceFormatter) -> Iterator[str]:
     last, operator = "", ""
     for event in events:
-        frame = places.innermost(event.stack)
-        where = places.line(frame) if frame is not None else "outside of the program's lines"
+        frame = places.innermost_frame(event.stack)
+        where = (
+            places.describe_line(frame) if frame is not None else "outside of the program's lines"
+        )
         if where != last:
             if last:
                 yield ""
@@ -103,19 +113,19 @@ def _lines(events: list[Event], places: Places) -> Iterator[str]:
             operator = event.operator.name
             yield f"    {operator}"
         yield f"  {event.index:>5}  {event.words}"
-        yield from (f"         {words}" for words in _effects(event))
+        yield from (f"         {words}" for words in _effect_lines(event))
 
 
-def _effects(event: Event) -> Iterator[str]:
+def _effect_lines(event: TimelineEvent) -> Iterator[str]:
     hints = dict(event.hints)
     for effect in event.effects:
         if effect.kind == "symbol" and effect.symbol in hints:
-            yield f"new symbol: {_with_hint(effect, hints[effect.symbol])}"
+            yield f"new symbol: {_insert_hint(effect, hints[effect.symbol])}"
         elif effect.kind == "symbol":
             yield f"new symbol: {effect.words}"
         elif effect.kind == "guard" or effect.words not in event.words:
             yield f"{effect.kind}: {effect.words}"
 
 
-def _with_hint(effect: Effect, hint: str) -> str:
+def _insert_hint(effect: Effect, hint: str) -> str:
     return effect.words.replace(effect.symbol, f"{effect.symbol} = {hint},", 1)

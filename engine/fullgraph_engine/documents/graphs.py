@@ -1,4 +1,4 @@
-"""A captured graph as Python, with the lines that it came from."""
+"""Documents about captured graphs: Python code with the source lines of the operators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..protocol import Frame
 from ..protocol.sources import in_user_words
 from ..torch_internals.shapes import name_of_source
 from ..tracing.recording import Graph
-from .places import Places
+from .places import PlaceFormatter
 
 _CLASS = re.compile(r"class (?:GraphModule|<lambda>)\(torch\.nn\.Module\):$")
 _DEF = re.compile(r"(?P<indent> *)def forward\(self(?:, )?(?P<parameters>.*)\)(?P<rest>.*:)$")
@@ -22,14 +22,16 @@ _PLACE = re.compile(
 )
 _NODE = re.compile(r"(?:^ *|;  )(?P<name>\w+)(?:: \"[^\"]*\")? = ")
 _FREED = re.compile(r";  (?:\w+ = )+None$")
-"""What the generator adds to let go of memory early; it says nothing about the program."""
+"""Assignments of None, which the generator adds to free memory early; they are not part of the
+program.
+"""
 
 
-def graph_code(number: int, graph: Graph, module: Any, places: Places) -> str:
-    """The graph as ``print_readable`` has it, less what is there for the machine.
+def graph_code(number: int, graph: Graph, module: Any, places: PlaceFormatter) -> str:
+    """Return the code of ``print_readable`` without its machine-oriented details.
 
-    Inputs stand one on a line with what they are to the user; above the operators of a line of
-    the user's file stands that line.
+    Each input is on its own line, with a comment on its source. The operators of a line of the
+    user's file are below that line.
     """
     lines = module.print_readable(print_output=False).strip("\n").split("\n")
     origins = {
@@ -38,15 +40,15 @@ def graph_code(number: int, graph: Graph, module: Any, places: Places) -> str:
         if node.op == "placeholder" and getattr(node.meta.get("grapharg"), "source", None)
     }
     stacks = {op.name: op.stack for op in graph.ops}
-    return "\n".join(_rewritten(number, lines, origins, stacks, places)) + "\n"
+    return "\n".join(_rewrite_lines(number, lines, origins, stacks, places)) + "\n"
 
 
-def _rewritten(
+def _rewrite_lines(
     number: int,
     lines: list[str],
     origins: Mapping[str, str],
     stacks: Mapping[str, tuple[Frame, ...]],
-    places: Places,
+    places: PlaceFormatter,
 ) -> Iterator[str]:
     index, last = 0, ""
     while index < len(lines):
@@ -57,7 +59,9 @@ def _rewritten(
         elif (header := _DEF.match(line)) is not None:
             bindings = list(itertools.takewhile(None.__ne__, map(_BINDING.match, lines[index:])))
             nodes = {found["parameter"]: found["node"] for found in bindings if found is not None}
-            signature = _signature(header, nodes, origins if header["indent"] == "    " else {})
+            signature = _format_signature(
+                header, nodes, origins if header["indent"] == "    " else {}
+            )
             index += len(nodes) if signature else 0
             yield from signature or [line]
             last = ""
@@ -67,40 +71,43 @@ def _rewritten(
             following = _NODE.search(lines[index]) if index < len(lines) else None
             own = following is not None and place["indent"] == " " * 8
             stack = stacks.get(following["name"], ()) if own and following is not None else ()
-            last = f"{place['indent']}# {_where(place, line, stack, places)}"
+            last = f"{place['indent']}# {_describe_place(place, line, stack, places)}"
             yield last
         elif line or last:
-            # Blank lines only between the lines of the program.
+            # Keep blank lines only between lines of the program.
             yield _FREED.sub("", line)
 
 
-def _where(place: re.Match[str], line: str, stack: tuple[Frame, ...], places: Places) -> str:
+def _describe_place(
+    place: re.Match[str], line: str, stack: tuple[Frame, ...], places: PlaceFormatter
+) -> str:
     there = Frame(place["path"], place["function"], int(place["line"]) - 1)
-    here = places.innermost(stack)
+    here = places.innermost_frame(stack)
     code = line[place.end() :].strip()
     if here is None or here.path != places.path or there.path == places.path:
-        return places.line(Frame(there.path, there.function, there.line, text=code))
-    return f"{places.line(here)}  ({places.line(there)})"
+        return places.describe_line(Frame(there.path, there.function, there.line, text=code))
+    return f"{places.describe_line(here)}  ({places.describe_line(there)})"
 
 
-def _signature(
+def _format_signature(
     header: re.Match[str], nodes: Mapping[str, str], origins: Mapping[str, str]
 ) -> list[str]:
-    """One parameter on a line, by the name of its node; nothing where it is not understood."""
+    """Write one parameter per line, named as its node; return [] if the header cannot be parsed."""
     written = header["parameters"]
     found = list(_PARAMETER.finditer(written))
-    if "".join(one[0] for one in found) != written:
+    if "".join(match[0] for match in found) != written:
         return []
     indent = header["indent"]
     if not written:
         return [header[0]]
-    names = [nodes.get(one["name"], one["name"]) for one in found]
+    names = [nodes.get(match["name"], match["name"]) for match in found]
     parameters = [
-        f"{indent}    {name}{one['type'] or ''}," for name, one in zip(names, found, strict=True)
+        f"{indent}    {name}{match['type'] or ''},"
+        for name, match in zip(names, found, strict=True)
     ]
     width = min(72, max(map(len, parameters)))
-    told = [
+    commented = [
         f"{parameter:<{width}}  # {origins[name]}" if name in origins else parameter
         for name, parameter in zip(names, parameters, strict=True)
     ]
-    return [f"{indent}def forward(", f"{indent}    self,", *told, f"{indent}){header['rest']}"]
+    return [f"{indent}def forward(", f"{indent}    self,", *commented, f"{indent}){header['rest']}"]

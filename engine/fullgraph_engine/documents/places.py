@@ -1,4 +1,4 @@
-"""Functions and lines as people name them."""
+"""Names of functions and lines for people to read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..torch_internals import frames
 _RESUMED = re.compile(r"_at_(\d+)$")
 
 
-class Places:
-    """Names places relative to the file that is being read: its path is not said."""
+class PlaceFormatter:
+    """A formatter of places, which omits the path of the file that the document is about."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
@@ -26,43 +26,45 @@ class Places:
             tree = None
         self._names = FunctionNames(tree)
 
-    def function(self, code: types.CodeType) -> str:
-        """``Attention.forward, line 44``; behind a break ``Attention.forward, from line 49``."""
+    def describe_code(self, code: types.CodeType) -> str:
+        """Format a function: ``Attention.forward, line 44``; ``from line 49`` after a break."""
         resumed = _RESUMED.search(code.co_name) if code.co_name.startswith("torch_dynamo") else None
         line = int(resumed[1]) if resumed is not None else code.co_firstlineno
-        name = self._name(code.co_filename, frames.original_name(code.co_name), line)
+        name = self._qualified_name(code.co_filename, frames.original_name(code.co_name), line)
         words = "from line" if resumed is not None else "line"
-        return f"{name}, {words} {line}{self._file(code.co_filename)}"
+        return f"{name}, {words} {line}{self._file_suffix(code.co_filename)}"
 
-    def named(self, path: str, function: str, line: int) -> str:
-        """The same for a function of which the name and the zero-based first line are known."""
-        name = self._name(path, frames.original_name(function), line + 1)
-        return f"{name}, line {line + 1}{self._file(path)}" if line >= 0 else name
+    def describe_function(self, path: str, function: str, line: int) -> str:
+        """Format a function like :meth:`describe_code`, from a zero-based first line."""
+        name = self._qualified_name(path, frames.original_name(function), line + 1)
+        return f"{name}, line {line + 1}{self._file_suffix(path)}" if line >= 0 else name
 
-    def frame(self, frame: Frame) -> str:
-        """The function that a frame is in, as ``__qualname__`` has it."""
-        return self._name(frame.path, frames.original_name(frame.function), frame.line + 1)
+    def qualified_function(self, frame: Frame) -> str:
+        """Return the qualified name of a frame's function."""
+        return self._qualified_name(
+            frame.path, frames.original_name(frame.function), frame.line + 1
+        )
 
-    def _name(self, path: str, function: str, line: int) -> str:
-        """The name in full, where a function of this name is around the line of the file."""
+    def _qualified_name(self, path: str, function: str, line: int) -> str:
+        """Return the qualified name if the line is in such a function of the file."""
         return self._names.at(function, line - 1) if path == self.path else function
 
-    def line(self, frame: Frame) -> str:
-        """``line 49: k, v = cache.extend(k, v)``, with the file if it is another one."""
+    def describe_line(self, frame: Frame) -> str:
+        """Format a line: ``line 49: k, v = cache.extend(k, v)``, with the name of another file."""
         text = frame.text or linecache.getline(frame.path, frame.line + 1)
-        return f"line {frame.line + 1}{self._file(frame.path)}: {text.strip()}"
+        return f"line {frame.line + 1}{self._file_suffix(frame.path)}: {text.strip()}"
 
-    def innermost(self, stack: tuple[Frame, ...]) -> Frame | None:
-        """The innermost frame in the file, else the innermost of all."""
+    def innermost_frame(self, stack: tuple[Frame, ...]) -> Frame | None:
+        """Return the innermost frame in the file, or else the innermost frame."""
         frames = [frame for frame in stack if frame.path == self.path] or stack
         return frames[-1] if frames else None
 
-    def _file(self, path: str) -> str:
-        return "" if path == self.path else f" of {short(path)}"
+    def _file_suffix(self, path: str) -> str:
+        return "" if path == self.path else f" of {short_path(path)}"
 
 
-def short(path: str) -> str:
-    """The end of a path that tells it from others: from ``site-packages`` on, or the name."""
+def short_path(path: str) -> str:
+    """Shorten a path to the part below ``site-packages``, or to the file name."""
     parts = PurePath(path).parts
     for folder in ("site-packages", "dist-packages"):
         if folder in parts:

@@ -1,4 +1,4 @@
-"""What is to be written, and to whom. Needs no torch, so that the host can ask for it."""
+"""Requests for documents of a run. The host uses them too, so this module does not import torch."""
 
 from __future__ import annotations
 
@@ -9,26 +9,30 @@ from ..protocol.documents import MOST_TEXT, DocumentKind, DocumentPart
 
 
 @dataclass
-class Commission:
-    """``tell`` is called with the attempt and each part, at once: the run may die any time."""
+class DocumentRequest:
+    """A request for documents, and the receiver of their parts.
+
+    ``send_part`` is called at once with the attempt and each part, because the run's process may
+    end at any time.
+    """
 
     kinds: tuple[DocumentKind, ...]
-    tell: Callable[[str, DocumentPart], None]
+    send_part: Callable[[str, DocumentPart], None]
     save_events: bool = False
     compare_events: Mapping[int, str] = field(default_factory=dict)
-    """Archives of an earlier run, by the number of the ShapeEnv."""
+    """Archives of an earlier run's events, by the number of the ShapeEnv."""
     most: int = MOST_TEXT
     _attempt: str = ""
-    _told: dict[DocumentKind, int] = field(default_factory=dict)
+    _sent: dict[DocumentKind, int] = field(default_factory=dict)
 
-    def begin(self, attempt: str) -> None:
-        """What comes from here on takes the place of what came before."""
-        self._attempt, self._told = attempt, {}
+    def begin_attempt(self, attempt: str) -> None:
+        """Start a new attempt; its parts replace all earlier parts."""
+        self._attempt, self._sent = attempt, {}
 
-    def wants(self, kind: DocumentKind) -> bool:
-        return kind in self.kinds and self._told.get(kind, 0) <= self.most
+    def wants_kind(self, kind: DocumentKind) -> bool:
+        return kind in self.kinds and self._sent.get(kind, 0) <= self.most
 
-    def write(
+    def write_part(
         self,
         kind: DocumentKind,
         title: str,
@@ -38,15 +42,15 @@ class Commission:
         archive: str = "",
         differs: bool = False,
     ) -> None:
-        """One more part, cut where the document becomes too long."""
-        if not self.wants(kind):
+        """Send one part to the receiver, cut if the document becomes too long."""
+        if not self.wants_kind(kind):
             return
-        told = self._told.get(kind, 0)
-        self._told[kind] = told + len(text)
-        if told + len(text) > self.most:
-            self._told[kind] = self.most + 1
-            kept = text[: self.most - told]
+        sent = self._sent.get(kind, 0)
+        self._sent[kind] = sent + len(text)
+        if sent + len(text) > self.most:
+            self._sent[kind] = self.most + 1
+            visible = text[: self.most - sent]
             mark = "#" if kind == "graph" else "..."
             note = f"{mark} Only the first {self.most:,} characters are shown."
-            text = f"{kept[: kept.rfind(chr(10)) + 1]}\n{note}\n"
-        self.tell(self._attempt, DocumentPart(kind, title, text, number, archive, differs))
+            text = f"{visible[: visible.rfind(chr(10)) + 1]}\n{note}\n"
+        self.send_part(self._attempt, DocumentPart(kind, title, text, number, archive, differs))

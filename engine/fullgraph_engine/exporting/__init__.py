@@ -1,7 +1,14 @@
-"""Export a target as ``torch.export`` does, and find out all that it refuses in one pass."""
+"""Export of a target with ``torch.export``, with all problems found in one pass."""
 
-from .export import Exported, Refusal, exported
-from .expressions import in_names
-from .operators import CheckedOperator, checked_operators
+from .export import ExportRefusal, ExportResult, export_target
+from .expressions import rewrite_expression
+from .operators import CheckedOperator, check_operators
 
-__all__ = ["CheckedOperator", "Exported", "Refusal", "checked_operators", "exported", "in_names"]
+__all__ = [
+    "CheckedOperator",
+    "ExportRefusal",
+    "ExportResult",
+    "check_operators",
+    "export_target",
+    "rewrite_expression",
+]

@@ -1,4 +1,4 @@
-"""One target through ``torch.export``, as a draft that goes on behind errors, and strictly."""
+"""Export one target: as a draft that continues after errors, and then in strict mode."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from ..torch_internals import export as upstream
 from ..torch_internals.export import DraftProblem
 from ..torch_internals.trees import pytree
 from ..tracing.recording import Failure
-from .expressions import in_names, names_of, sources_in_names
+from .expressions import local_names, rewrite_expression, source_names
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """Something that export refuses. ``words`` is the expression in names of the user's function,
-    ``check`` what has to hold there so that it can be decided; both empty where there is none."""
+class ExportRefusal:
+    """A problem that prevents the export.
+
+    ``words`` is the expression in names of the user's function. ``check`` is the condition that
+    must hold there. Both may be empty.
+    """
 
     problem: DraftProblem
     words: str = ""
@@ -29,50 +32,55 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Exported:
-    """What export came to. ``failure`` ended it before the end; ``strict`` is what only the strict
-    mode refuses. ``shapes`` are ``dynamic_shapes`` in Python that say which sizes may vary."""
+class ExportResult:
+    """The result of exporting a target.
 
-    refusals: tuple[Refusal, ...] = ()
+    ``failure`` is the error that ended the export early. ``strict`` is an error that only strict
+    mode raises. ``shapes`` is Python source of ``dynamic_shapes`` with the sizes that may vary.
+    """
+
+    refusals: tuple[ExportRefusal, ...] = ()
     failure: Failure | None = None
     strict: Failure | None = None
     shapes: str = ""
 
 
-def exported(call: Call, *, real: bool) -> Exported:
-    """Export what a probe calls.
+def export_target(call: Call, *, real: bool) -> ExportResult:
+    """Export the call of a probe.
 
-    ``real``: its tensors have values, which a draft needs. Without them the first refusal ends it.
-    Symbolic sizes of the probe are dimensions that must be dynamic; without any, every size that
-    can vary may.
+    ``real``: its tensors have values, which draft export needs; without them the first problem ends
+    the export. Symbolic sizes of the probe become dimensions that must be dynamic. Without symbolic
+    sizes in the probe, every size that can vary becomes dynamic.
     """
-    module = _module(call.function)
-    bound = _bound(module, call.args, call.kwargs)
-    wished: dict[int, dict[int, Any]] = {id(wish.tensor): {} for wish in call.dynamic}
-    for wish in call.dynamic:
-        wished[id(wish.tensor)][wish.dim] = torch.export.Dim(wish.symbol)
-    shapes = _shapes(bound, lambda tensor: _wanted(tensor, wished, asked=bool(call.dynamic)))
+    module = _as_module(call.function)
+    bound = _bind_arguments(module, call.args, call.kwargs)
+    requested: dict[int, dict[int, Any]] = {id(dimension.tensor): {} for dimension in call.dynamic}
+    for dimension in call.dynamic:
+        requested[id(dimension.tensor)][dimension.dim] = torch.export.Dim(dimension.symbol)
+    shapes = _map_tensors(
+        bound, lambda tensor: _dynamic_dims(tensor, requested, only_requested=bool(call.dynamic))
+    )
     problems: tuple[DraftProblem, ...] = ()
     try:
-        drafted = upstream.draft_export(module, call.args, call.kwargs, shapes) if real else None
-        if drafted is not None:
-            program, problems = drafted
+        draft = upstream.draft_export(module, call.args, call.kwargs, shapes) if real else None
+        if draft is not None:
+            program, problems = draft
         else:
             program = upstream.plain_export(module, call.args, call.kwargs, shapes, strict=False)
     except Exception as error:
-        return Exported(failure=tracing.failure_of(error))
-    refusals = tuple(dict.fromkeys(_refusal(problem) for problem in problems))
+        return ExportResult(failure=tracing.failure_of(error))
+    refusals = tuple(dict.fromkeys(_describe_problem(problem) for problem in problems))
     if refusals:
-        return Exported(refusals)
+        return ExportResult(refusals)
     strict = None
     try:
         upstream.plain_export(module, call.args, call.kwargs, shapes, strict=True)
     except Exception as error:
         strict = tracing.failure_of(error)
-    return Exported(strict=strict, shapes=_dynamic(program, bound))
+    return ExportResult(strict=strict, shapes=_format_dynamic_shapes(program, bound))
 
 
-def _module(function: Callable[..., Any]) -> torch.nn.Module:
+def _as_module(function: Callable[..., Any]) -> torch.nn.Module:
     if isinstance(function, torch.nn.Module):
         return function
     module = torch.nn.Module()
@@ -80,38 +88,40 @@ def _module(function: Callable[..., Any]) -> torch.nn.Module:
     return module
 
 
-def _bound(
+def _bind_arguments(
     module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The arguments by the names of parameters, as ``dynamic_shapes`` are written."""
+    """Return the arguments by parameter name, in the form that ``dynamic_shapes`` uses."""
     return dict(inspect.signature(module.forward).bind(*args, **kwargs).arguments)
 
 
-def _wanted(
-    tensor: torch.Tensor, wished: Mapping[int, Mapping[int, Any]], *, asked: bool
+def _dynamic_dims(
+    tensor: torch.Tensor, requested: Mapping[int, Mapping[int, Any]], *, only_requested: bool
 ) -> dict[int, Any] | None:
-    if asked:
-        return dict(wished.get(id(tensor), {})) or None
+    if only_requested:
+        return dict(requested.get(id(tensor), {})) or None
     auto = torch.export.Dim.AUTO
     return {dim: auto for dim, size in enumerate(tensor.shape) if size not in (0, 1)} or None
 
 
-def _shapes(bound: Mapping[str, Any], of: Callable[[torch.Tensor], Any]) -> dict[str, Any]:
+def _map_tensors(
+    bound: Mapping[str, Any], convert: Callable[[torch.Tensor], Any]
+) -> dict[str, Any]:
     def leaf(value: Any) -> Any:
-        return of(value) if isinstance(value, torch.Tensor) else None
+        return convert(value) if isinstance(value, torch.Tensor) else None
 
     return {name: pytree.tree_map(leaf, value) for name, value in bound.items()}
 
 
-def _refusal(problem: DraftProblem) -> Refusal:
-    names = {**sources_in_names(problem.sources), **names_of(problem.locals)}
-    words = in_names(problem.expression, names)
-    check = in_names(problem.expression, names, holds=problem.holds)
-    return Refusal(problem, words, check if problem.kind == "data-dependent" else "")
+def _describe_problem(problem: DraftProblem) -> ExportRefusal:
+    names = {**source_names(problem.sources), **local_names(problem.locals)}
+    words = rewrite_expression(problem.expression, names)
+    check = rewrite_expression(problem.expression, names, holds=problem.holds)
+    return ExportRefusal(problem, words, check if problem.kind == "data-dependent" else "")
 
 
-def _dynamic(program: Any, bound: Mapping[str, Any]) -> str:
-    """``dynamic_shapes`` with a ``Dim`` for each size that is symbolic in the program."""
+def _format_dynamic_shapes(program: Any, bound: Mapping[str, Any]) -> str:
+    """Write ``dynamic_shapes`` with a ``Dim`` for each symbolic size of the program."""
     sizes = [
         node.meta["val"].shape
         for node in program.graph.nodes
@@ -119,7 +129,7 @@ def _dynamic(program: Any, bound: Mapping[str, Any]) -> str:
         and node.name in set(program.graph_signature.user_inputs)
         and isinstance(node.meta.get("val"), torch.Tensor)
     ]
-    tensors = [one for one in pytree.tree_leaves(bound) if isinstance(one, torch.Tensor)]
+    tensors = [value for value in pytree.tree_leaves(bound) if isinstance(value, torch.Tensor)]
     if len(sizes) != len(tensors):
         return ""
     by_tensor = {id(tensor): shape for tensor, shape in zip(tensors, sizes, strict=True)}
@@ -135,20 +145,20 @@ def _dynamic(program: Any, bound: Mapping[str, Any]) -> str:
                 parts.append(f"{dim}: Dim.AUTO")
         return "{" + ", ".join(parts) + "}" if parts else "None"
 
-    written = {name: _written(value, dims) for name, value in bound.items()}
+    written = {name: _format_value(value, dims) for name, value in bound.items()}
     if not names:
         return ""
     return "{" + ", ".join(f'"{name}": {value}' for name, value in written.items()) + "}"
 
 
-def _written(value: Any, dims: Callable[[torch.Tensor], str]) -> str:
+def _format_value(value: Any, dims: Callable[[torch.Tensor], str]) -> str:
     if isinstance(value, torch.Tensor):
         return dims(value)
     if isinstance(value, (tuple, list)):
-        inside = ", ".join(_written(each, dims) for each in value)
+        items = ", ".join(_format_value(each, dims) for each in value)
         comma = "," if isinstance(value, tuple) and len(value) == 1 else ""
-        return f"({inside}{comma})" if isinstance(value, tuple) else f"[{inside}]"
+        return f"({items}{comma})" if isinstance(value, tuple) else f"[{items}]"
     if isinstance(value, dict):
-        inside = ", ".join(f"{key!r}: {_written(each, dims)}" for key, each in value.items())
-        return "{" + inside + "}"
+        items = ", ".join(f"{key!r}: {_format_value(each, dims)}" for key, each in value.items())
+        return "{" + items + "}"
     return "None"

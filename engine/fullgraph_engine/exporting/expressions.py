@@ -1,4 +1,4 @@
-"""Expressions of symbolic sizes, written with the names that the user's function has for them."""
+"""Rewriting of expressions on symbolic sizes in the names of the user's function."""
 
 from __future__ import annotations
 
@@ -28,14 +28,17 @@ _INVERSE: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 
 
-def names_of(locals_: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """How a function can write symbols, from what its variables are: ``{"u0": "z.shape[0]"}``."""
+def local_names(locals_: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Map symbols to expressions on local variables: ``{"u0": "z.shape[0]"}``.
+
+    ``locals_`` are pairs of a variable's name and a description of its value.
+    """
     names: dict[str, str] = {}
     for name, words in locals_:
         if not name.isidentifier():
             continue
         if _SYMBOL.fullmatch(words):
-            names[words] = name  # an int says it shorter than a size
+            names[words] = name  # an int is shorter than a size expression
             continue
         shape = _SHAPE.match(words)
         for axis, size in enumerate(shape["sizes"].split(",") if shape else ()):
@@ -44,8 +47,8 @@ def names_of(locals_: Iterable[tuple[str, str]]) -> dict[str, str]:
     return names
 
 
-def sources_in_names(sources: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The same of sources in Dynamo's spelling: ``L['x'].size()[0]`` is ``x.shape[0]``."""
+def source_names(sources: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Map symbols to expressions on their sources: ``L['x'].size()[0]`` is ``x.shape[0]``."""
     names = {}
     for symbol, source in sources:
         size = _SIZE.match(source)
@@ -54,25 +57,29 @@ def sources_in_names(sources: Iterable[tuple[str, str]]) -> dict[str, str]:
     return names
 
 
-def in_names(expression: str, names: Mapping[str, str], *, holds: bool = True) -> str:
-    """The expression, or its opposite, in Python; empty where a symbol has no name here."""
+def rewrite_expression(expression: str, names: Mapping[str, str], *, holds: bool = True) -> str:
+    """Write an expression in Python; empty for unnamed symbols. ``holds=False`` negates it."""
     try:
-        tree = _Naming(names).visit(ast.parse(expression, mode="eval").body)
+        tree = _SymbolRenamer(names).visit(ast.parse(expression, mode="eval").body)
     except (SyntaxError, LookupError):
         return ""
     if not holds:
-        tree = _opposite(tree)
+        tree = _negate(tree)
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
-def _opposite(tree: ast.expr) -> ast.expr:
+def _negate(tree: ast.expr) -> ast.expr:
     if isinstance(tree, ast.Compare) and len(tree.ops) == 1:
         return ast.Compare(tree.left, [_INVERSE[type(tree.ops[0])]()], tree.comparators)
     return ast.UnaryOp(ast.Not(), tree)
 
 
-class _Naming(ast.NodeTransformer):
-    """Raises LookupError at what has no name, and at functions of sympy that Python has not."""
+class _SymbolRenamer(ast.NodeTransformer):
+    """A transformer that replaces symbols by names and sympy functions by Python operators.
+
+    Raises:
+        LookupError: A symbol lacks a name, or a function lacks a Python equivalent.
+    """
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
@@ -82,7 +89,7 @@ class _Naming(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         name = node.func.id if isinstance(node.func, ast.Name) else ""
-        args = [self.visit(each) for each in node.args]
+        args = [self.visit(argument) for argument in node.args]
         if name in _COMPARED and len(args) == 2:
             return ast.Compare(args[0], [_COMPARED[name]()], [args[1]])
         if name in _OPERATORS and len(args) == 2:

@@ -1,4 +1,4 @@
-"""The operators that a file defines, called as its targets call them."""
+"""Check the custom operators of a file, with the calls that its targets make."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from ..torch_internals.fake_tensors import TorchDispatchMode
 from ..torch_internals.trees import pytree
 from ..tracing.variations import Inputs, can_be_resized
 
-_MOST_SIZES = 4
-"""Groups of dimensions that get another size."""
-_MOST_CALLS = 8
-"""Calls of one operator that are checked."""
+_MAX_GROUPS = 4
+"""Maximum number of groups of dimensions to resize."""
+_MAX_CALLS = 8
+"""Maximum number of calls checked per operator."""
 
 
 @dataclass(frozen=True)
 class CheckedOperator:
-    """``operator`` as in ``torch.ops``, with its overload; ``line`` is the zero-based one of the
-    file that names it. ``wrong`` is what ``torch.library.opcheck`` says; empty for nothing."""
+    """The result of checking one operator.
+
+    ``operator`` is its name in ``torch.ops``, with the overload. ``line`` is the zero-based line of
+    the file that names it. ``wrong`` is the error of ``torch.library.opcheck``; empty if it passes.
+    """
 
     operator: str
     line: int
@@ -35,79 +38,82 @@ class CheckedOperator:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _OperatorInvocation:
     operator: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     outputs: Any
 
 
-class _Calls(TorchDispatchMode):
-    """Notes what operators of a file are called with, before the call can change it."""
+class _InvocationRecorder(TorchDispatchMode):
+    """A mode that records calls of a file's operators, before a call can change its arguments."""
 
     def __init__(self, defined: Sequence[str]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._defined = defined
-        self.seen: list[_Seen] = []
+        self.seen: list[_OperatorInvocation] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if _name(func) not in self._defined:
+        if _operator_name(func) not in self._defined:
             return func(*args, **kwargs)
-        before, named = pytree.tree_map(_copy, (tuple(args), dict(kwargs)))
+        before, named = pytree.tree_map(_copy_tensor, (tuple(args), dict(kwargs)))
         outputs = func(*args, **kwargs)
-        self.seen.append(_Seen(func, before, named, outputs))
+        self.seen.append(_OperatorInvocation(func, before, named, outputs))
         return outputs
 
 
-def checked_operators(call: Call, text: str) -> tuple[CheckedOperator, ...]:
-    """What ``torch.library.opcheck`` says of the operators that a text defines and a call calls, at
-    the sizes of the call and at others that it accepts, also with other strides."""
+def check_operators(call: Call, text: str) -> tuple[CheckedOperator, ...]:
+    """Run ``torch.library.opcheck`` on the operators that a text defines and a call executes.
+
+    Each operator is checked with the sizes of the call, with other sizes that the call accepts, and
+    with other strides.
+    """
     lines = {
         found[1]: text.count("\n", 0, found.start())
         for found in re.finditer(r"""["'](\w+::\w+)["'(]""", text)
     }
     if not lines:
         return ()
-    calls: dict[Any, list[_Seen]] = {}
+    calls: dict[Any, list[_OperatorInvocation]] = {}
     inputs = Inputs(call.function, call.args, call.kwargs)
     for sizes, values in [
         ({}, {}),
-        ({}, _transposed(inputs)),
-        *((one, {}) for one in _sizes(inputs)),
+        ({}, _transpose_tensors(inputs)),
+        *((new_sizes, {}) for new_sizes in _resized_groups(inputs)),
     ]:
         args, kwargs, _ = inputs.make_arguments(sizes, values)
-        watch = _Calls(tuple(lines))
-        # Other sizes may be none that the code accepts.
-        with contextlib.suppress(Exception), torch.no_grad(), watch:
+        recorder = _InvocationRecorder(tuple(lines))
+        # The code may not accept other sizes.
+        with contextlib.suppress(Exception), torch.no_grad(), recorder:
             tracing.call_eagerly(call.function, args, kwargs)
-        for seen in watch.seen:
-            calls.setdefault(seen.operator, []).append(seen)
+        for invocation in recorder.seen:
+            calls.setdefault(invocation.operator, []).append(invocation)
     return tuple(
         CheckedOperator(
             str(operator),
-            lines[_name(operator)],
-            tuple(dict.fromkeys(filter(None, map(_form, several)))),
-            _wrong(several[:_MOST_CALLS]),
+            lines[_operator_name(operator)],
+            tuple(dict.fromkeys(filter(None, map(_describe_call, invocations)))),
+            _run_opcheck(invocations[:_MAX_CALLS]),
         )
-        for operator, several in calls.items()
+        for operator, invocations in calls.items()
     )
 
 
-def _sizes(inputs: Inputs) -> Iterator[dict[tuple[int, int], int]]:
-    """Another size for dimensions of one size, together and each alone."""
+def _resized_groups(inputs: Inputs) -> Iterator[dict[tuple[int, int], int]]:
+    """Yield new sizes for dimensions of equal size, together and each alone."""
     groups: dict[int, list[tuple[int, int]]] = {}
     for number, leaf in enumerate(inputs.leaves):
         if can_be_resized(leaf.value):
             for dim, size in enumerate(leaf.value.shape):
                 groups.setdefault(size, []).append((number, dim))
-    for size, places in list(groups.items())[:_MOST_SIZES]:
-        for group in (places, *([one] for one in places if len(places) > 1)):
+    for size, places in list(groups.items())[:_MAX_GROUPS]:
+        for group in (places, *([place] for place in places if len(places) > 1)):
             yield dict.fromkeys(group, size + 1)
 
 
-def _transposed(inputs: Inputs) -> dict[int, torch.Tensor]:
-    """The tensors that have several dimensions, the last two with the strides of each other."""
+def _transpose_tensors(inputs: Inputs) -> dict[int, torch.Tensor]:
+    """Return the tensors of two and more dimensions, with the strides of the last two exchanged."""
     return {
         number: leaf.value.detach().mT.contiguous().mT
         for number, leaf in enumerate(inputs.leaves)
@@ -115,45 +121,51 @@ def _transposed(inputs: Inputs) -> dict[int, torch.Tensor]:
     }
 
 
-def _wrong(several: Sequence[_Seen]) -> str:
-    for seen in several:
+def _run_opcheck(invocations: Sequence[_OperatorInvocation]) -> str:
+    for invocation in invocations:
         try:
-            torch.library.opcheck(seen.operator, seen.args, seen.kwargs)
+            torch.library.opcheck(invocation.operator, invocation.args, invocation.kwargs)
         except Exception as error:
-            return texts.message(error).strip() or type(error).__name__
+            return texts.error_message(error).strip() or type(error).__name__
     return ""
 
 
-def _name(operator: Any) -> str:
-    """``namespace::name``."""
+def _operator_name(operator: Any) -> str:
+    """Return the operator's name as ``namespace::name``."""
     return str(operator.name()).partition(".")[0]
 
 
-def _copy(value: Any) -> Any:
+def _copy_tensor(value: Any) -> Any:
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
-def _form(seen: _Seen) -> OperatorCall | None:
-    """None for one that returns anything but tensors."""
-    outputs = seen.outputs if isinstance(seen.outputs, (tuple, list)) else (seen.outputs,)
-    made = [_of_tensor(one) for one in outputs]
-    given = (*seen.args, *seen.kwargs.values())
-    if not made or None in made:
+def _describe_call(invocation: _OperatorInvocation) -> OperatorCall | None:
+    """Describe a call of an operator; None if it returns anything but tensors."""
+    outputs = (
+        invocation.outputs
+        if isinstance(invocation.outputs, (tuple, list))
+        else (invocation.outputs,)
+    )
+    output_forms = [_tensor_form(value) for value in outputs]
+    arguments = (*invocation.args, *invocation.kwargs.values())
+    if not output_forms or None in output_forms:
         return None
-    lists = tuple(tuple(filter(None, map(_of_tensor, _listed(one)))) for one in given)
+    lists = tuple(
+        tuple(filter(None, map(_tensor_form, _as_sequence(value)))) for value in arguments
+    )
     return OperatorCall(
-        tuple(_of_tensor(one) for one in given),
-        tuple(one for one in made if one is not None),
-        isinstance(seen.outputs, (tuple, list)),
+        tuple(_tensor_form(value) for value in arguments),
+        tuple(value for value in output_forms if value is not None),
+        isinstance(invocation.outputs, (tuple, list)),
         lists if any(lists) else (),
     )
 
 
-def _listed(value: Any) -> Sequence[Any]:
+def _as_sequence(value: Any) -> Sequence[Any]:
     return value if isinstance(value, (tuple, list)) else ()
 
 
-def _of_tensor(value: Any) -> TensorForm | None:
+def _tensor_form(value: Any) -> TensorForm | None:
     if not isinstance(value, torch.Tensor):
         return None
     return TensorForm(str(value.dtype).removeprefix("torch."), tuple(map(int, value.shape)))

@@ -18,7 +18,7 @@ from ..tracing.recording import Equality, Recording, Specialization, TracedFrame
 from .places import SourceText, identity
 
 if TYPE_CHECKING:
-    from ..shapes import DataDependent, Explanation, Step, SymbolHistory, Tape
+    from ..shapes import DataDependentCondition, Explanation, Step, SymbolHistory, Tape
     from ..shapes.explanation import FactKind
 
 EVENTS = 20_000
@@ -43,11 +43,11 @@ def taping(wanted: bool = True) -> Iterator[Sequence[Tape]]:
         try:
             from .. import shapes
 
-            possible = not shapes.missing()
+            possible = not shapes.missing_names()
         except (ImportError, AttributeError):  # not this torch's
             possible = False
         if possible:
-            with shapes.record(limit=EVENTS) as tapes:
+            with shapes.record_tapes(limit=EVENTS) as tapes:
                 yield tapes
             return
     yield ()
@@ -66,13 +66,13 @@ class Explainer:
     """Explains what one trace did to sizes."""
 
     def __init__(self, tapes: Sequence[Tape], recording: Recording, source: SourceText) -> None:
-        from ..shapes import Budget
+        from ..shapes import ReplayBudget
 
         self.recording = recording
         self._tapes = tapes
         self._source = source
         self._frames = {frame.id: frame for frame in recording.frames}
-        self._budget = Budget(SECONDS)
+        self._budget = ReplayBudget(SECONDS)
         self._known: dict[tuple[int, str], Why] = {}
         self._histories: dict[int, SymbolHistory] = {}
 
@@ -93,15 +93,15 @@ class Explainer:
         return self._known[key]
 
     def _why(self, tape: Tape, symbol: str, kind: FactKind) -> Why:
-        from ..shapes import OutOfTime, explain, follow
+        from ..shapes import OutOfTime, explain_symbol, follow_tape
 
         if tape.note or len(tape.events) > EVENTS:
             return _unexplained(f"too much happened to sizes ({EVENTS:,} events and more)")
         try:
-            with self._budget.spend():
+            with self._budget.spend_time():
                 if tape.index not in self._histories:
-                    self._histories[tape.index] = follow(tape)
-                explanation = explain(tape, symbol, kind, self._histories[tape.index])
+                    self._histories[tape.index] = follow_tape(tape)
+                explanation = explain_symbol(tape, symbol, kind, self._histories[tape.index])
         except OutOfTime:
             return _unexplained("it would take too long")
         except Exception as error:
@@ -122,11 +122,13 @@ class Explainer:
         return finding
 
     def _with_violations(self, finding: Finding) -> Finding:
-        from ..shapes import violations
+        from ..shapes import find_violations
 
         try:
-            with self._budget.spend():
-                found = next((f for tape in reversed(self._tapes) if (f := violations(tape))), ())
+            with self._budget.spend_time():
+                found = next(
+                    (f for tape in reversed(self._tapes) if (f := find_violations(tape))), ()
+                )
         except Exception as error:  # a failure stays what it is, explained or not
             return replace(finding, notes=(*finding.notes, *_unexplained(str(error)).notes))
         if not found:
@@ -146,8 +148,8 @@ class Explainer:
 
     def _with_checks(self, finding: Finding) -> Finding:
         hints = [
-            f"If it always goes the same way, `{question.settles[0]}` or "
-            f"`{question.settles[1]}` in a line before settles it."
+            f"If it always goes the same way, `{question.torch_checks[0]}` or "
+            f"`{question.torch_checks[1]}` in a line before settles it."
             for question in self._questions
             if question.frame is not None
             and question.frame.path == self._source.path
@@ -157,12 +159,12 @@ class Explainer:
         return replace(finding, hints=(*finding.hints, *new)) if new else finding
 
     @cached_property
-    def _questions(self) -> tuple[DataDependent, ...]:
-        from ..shapes import data_dependent
+    def _questions(self) -> tuple[DataDependentCondition, ...]:
+        from ..shapes import find_data_dependent
 
         try:
-            with self._budget.spend():
-                return tuple(one for tape in self._tapes for one in data_dependent(tape))
+            with self._budget.spend_time():
+                return tuple(one for tape in self._tapes for one in find_data_dependent(tape))
         except Exception:  # the findings say what is asked, only not what would settle it
             return ()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ..exporting import CheckedOperator, Exported, Refusal
+from ..exporting import CheckedOperator, ExportRefusal, ExportResult
 from ..protocol import Finding, Range
 from ..protocol.evidence import ExportEvidence, OperatorCall
 from ..protocol.sources import in_user_words
@@ -17,7 +17,7 @@ _HREF = "https://docs.pytorch.org/docs/stable/export.html"
 
 
 def of_export(
-    made: Exported, checked: Iterable[CheckedOperator], source: SourceText, fallback: Range
+    made: ExportResult, checked: Iterable[CheckedOperator], source: SourceText, fallback: Range
 ) -> Iterator[Finding]:
     """Every refusal at its line, what ended the export, and what only the strict mode refuses; and
     what is wrong with operators that the file defines."""
@@ -59,7 +59,7 @@ def _of_operator(one: CheckedOperator, source: SourceText, fallback: Range) -> F
 
 
 def _of_refusal(
-    refusal: Refusal, calls: tuple[OperatorCall, ...], source: SourceText, fallback: Range
+    refusal: ExportRefusal, calls: tuple[OperatorCall, ...], source: SourceText, fallback: Range
 ) -> Finding:
     problem = refusal.problem
     place = source.locate(stacks.join_stacks((), problem.stack), fallback)
@@ -108,7 +108,7 @@ def _of_refusal(
     )
 
 
-def _sizes(refusal: Refusal) -> list[str]:
+def _sizes(refusal: ExportRefusal) -> list[str]:
     return [in_user_words(source) for _, source in refusal.problem.sources]
 
 

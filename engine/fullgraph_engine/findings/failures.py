@@ -88,7 +88,7 @@ def of_failure(
     place = source.locate(failure.stack, fallback)
     words = words_of(failure)
     hints = _hints(failure)
-    if devices.are_missed(failure.message):
+    if devices.is_missing_gpu_error(failure.message):
         code = "trace/sandboxed"
         message = f"Code runs here without a GPU, and raises: {words}"
         hints = ()

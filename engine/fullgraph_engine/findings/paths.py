@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
 from ..protocol import Finding, Frame, PathReport, Position, Range, TracedPaths, TracePath
-from ..protocol.packing import packed, unpacked
+from ..protocol.packing import pack, unpack
 from ..protocol.paths import PathAnswer, PathValue
 from ..targets import Call
 from ..targets.notation import parse_value
@@ -87,12 +87,12 @@ class Known:
 
     def packed(self) -> str:
         """As text; empty where it is too much."""
-        text = base64.b85encode(zlib.compress(packed(self).encode())).decode()
+        text = base64.b85encode(zlib.compress(pack(self).encode())).decode()
         return text if len(text) <= _LONGEST else ""
 
     @classmethod
     def unpacked(cls, text: str) -> Known:
-        found: Known = unpacked(cls, zlib.decompress(base64.b85decode(text)).decode())
+        found: Known = unpack(cls, zlib.decompress(base64.b85decode(text)).decode())
         return found
 
 

@@ -40,7 +40,7 @@ class SourceText:
 
     def locate(self, stack: Stack, fallback: Range) -> FindingPlace:
         """The place of a stack; ``fallback`` where no frame is in this file."""
-        stack = texts.shortened(stack)
+        stack = texts.shorten_stack(stack)
         shown = tuple(with_text(frame) for frame in stack)
         for index in range(len(stack) - 1, -1, -1):
             if stack[index].path == self.path:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from .. import devices, exporting, texts, tracing
-from ..documents import Commission
-from ..documents.writer import Writer
+from ..documents import DocumentRequest
+from ..documents.writer import DocumentWriter
 from ..protocol import (
     Finding,
     FoundProbe,
@@ -118,7 +118,7 @@ def run_target(
     emit: Callable[[Finding], None],
     run: RunId | None = None,
     *,
-    documents: Commission | None = None,
+    documents: DocumentRequest | None = None,
     branch: Branch | None = None,
     forecast_recompiles: Callable[[Forecast], None] | None = None,
     forecast_rows: bool = True,
@@ -145,7 +145,7 @@ def run_target(
     if watch is not None:
         attempt.watch = watch
     if documents is not None:
-        attempt.writer = Writer(documents, tracee.path, tracee.text)
+        attempt.writer = DocumentWriter(documents, tracee.path, tracee.text)
 
     needs_real: str | None = None
     try:
@@ -277,7 +277,7 @@ class _Attempt:
         """The probe turned out to be none."""
         self.uncalled = False
         """What uses the target led to no call of it."""
-        self.writer: Writer | None = None
+        self.writer: DocumentWriter | None = None
         self.lines: TracedLines | None = None
         self.paths = TracedPaths()
         self.watch = Stopwatch("findings")
@@ -351,7 +351,7 @@ class _Attempt:
         """Other ones than a comment says, where the code raises with these."""
         if not self._raises:
             return
-        with tracing.tensor_mode(self.fake) as mode, self.watch.within("inputs"):
+        with tracing.tensor_mode(self.fake) as mode, self.watch.count_as("inputs"):
             if mode is not None:
                 mode.restart()
                 mode.prefer_real = False
@@ -375,7 +375,7 @@ class _Attempt:
             if call.otherwise is not None:
                 return call.otherwise()
         except ProbeError as error:
-            words = f"{words} {texts.message(error)}"
+            words = f"{words} {texts.error_message(error)}"
         self._report_without(NoProbe(words))
         return None
 
@@ -396,7 +396,7 @@ class _Attempt:
             mode.has_read_kept_value = False
         wanted = self.asked_dynamic or self.names_sizes
         with self._written() as witness, explanations.taping(wanted) as self._tapes:
-            self.watch.enter("trace")
+            self.watch.enter_phase("trace")
             recording = tracing.trace(
                 call.function,
                 call.args,
@@ -409,14 +409,16 @@ class _Attempt:
                 enter=call.context.enter,
                 then=call.then,
             )
-            self.watch.enter("findings")
+            self.watch.enter_phase("findings")
         self._all_frames += recording.frames
         return recording
 
-    def _written(self, *, sizes_only: bool = False) -> AbstractContextManager[Writer | None]:
+    def _written(
+        self, *, sizes_only: bool = False
+    ) -> AbstractContextManager[DocumentWriter | None]:
         if self.writer is None:
             return contextlib.nullcontext()
-        return self.writer.attempt(sizes_only=sizes_only)
+        return self.writer.write_attempt(sizes_only=sizes_only)
 
     def second(self) -> None:
         """The same call with its batch-like dimensions dynamic: only to see which are pinned."""
@@ -436,9 +438,9 @@ class _Attempt:
                 explanations.taping() as self._tapes,
                 call.context.enter(),
             ):
-                self.watch.enter("trace")
+                self.watch.enter_phase("trace")
                 recording = tracing.trace(call.function, call.args, call.kwargs, dynamic=wishes)
-                self.watch.enter("findings")
+                self.watch.enter_phase("findings")
             self._all_frames += recording.frames
             failure = recording.failure
             if failure is not None and failure.kind == "ConstraintViolationError":
@@ -462,10 +464,10 @@ class _Attempt:
                 self.auto_failure = "torch.export tells more with values"
                 return
             with call.context.enter():
-                made = exporting.exported(call, real=not self.fake)
+                made = exporting.export_target(call, real=not self.fake)
             if made.failure is not None and self._eager_failure(call) is not None:
                 return  # it is no matter of export
-            checked = () if self.fake else exporting.checked_operators(call, self.tracee.text)
+            checked = () if self.fake else exporting.check_operators(call, self.tracee.text)
             for finding in exports.of_export(made, checked, self.source, self.target.range):
                 self.ledger.add(finding)
 
@@ -604,7 +606,7 @@ class _Attempt:
 
     def _build(self) -> Call | None:
         try:
-            with self.watch.within("inputs"):
+            with self.watch.count_as("inputs"):
                 return self.tracee.call()
         except tracing.ValueNeeded as need:
             if not self.auto:
@@ -616,7 +618,7 @@ class _Attempt:
             self._report_without(error)
             return None
         except ProbeError as error:
-            self.error = texts.message(error)
+            self.error = texts.error_message(error)
             self.ledger.add(failures.of_probe(self.error, self._place_in_probe(error.about)))
             self._raises = True
             return None
@@ -629,11 +631,11 @@ class _Attempt:
         if self.auto and isinstance(error, NotCalled):
             cut_short = error.cut_short
             if error.unbuilt or (cut_short is not None and self._could_be_real(cut_short)):
-                self.auto_failure = texts.message(error)
+                self.auto_failure = texts.error_message(error)
                 return
         self.without_probe = True
         self.uncalled |= error.uncalled
-        self.error = texts.message(error)
+        self.error = texts.error_message(error)
         self.ledger.add(missing_probe(self.target, self.tracee.text, self.error))
 
     def further(self) -> int:
@@ -743,7 +745,7 @@ class _Attempt:
     def _report_failure(self, failure: Failure, call: Call | None) -> None:
         self.error = _one_line(failure)
         could_be_real = call is None or self._could_be_real(call)
-        if self.auto and could_be_real and not devices.are_missed(failure.message):
+        if self.auto and could_be_real and not devices.is_missing_gpu_error(failure.message):
             # Whether the program or only its fake tensors failed, the real ones will tell.
             self.auto_failure = f"the fake run ended with {self.error}"
             return
@@ -839,7 +841,7 @@ class _Attempt:
     def _coverage(self) -> Coverage | None:
         if self.lines is None:
             return None
-        return Coverage.of(self.lines.traced, self.lines.entered)
+        return Coverage.from_ranges(self.lines.traced, self.lines.entered)
 
 
 def _nothing() -> None:

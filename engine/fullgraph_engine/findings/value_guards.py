@@ -19,7 +19,7 @@ import torch
 
 from ..protocol import Finding, GuardName, Range, merge_names
 from ..protocol.evidence import GuardEvidence
-from ..protocol.sources import in_user_words, root_of
+from ..protocol.sources import in_user_words, source_root
 from ..tracing.recording import Guard, Recording, TracedFrame
 from . import data_sizes
 from .assignments import Assignments
@@ -153,7 +153,7 @@ class _Unsteady:
 
         A local may hold something new every time, as those do that a resume function is given.
         """
-        scope, name = root_of(of.removeprefix("len("))
+        scope, name = source_root(of.removeprefix("len("))
         if scope == "global":
             return True
         code = self._given.code
@@ -163,7 +163,7 @@ class _Unsteady:
         return scope == "local" and (frame.id, name) in self._modules
 
     def _value(self, guard: Guard, frame: TracedFrame) -> Finding | None:
-        scope, name = root_of(guard.source)
+        scope, name = source_root(guard.source)
         if scope == "local":
             if guard.type not in _PLAIN or not self._given.includes(frame, name):
                 return None
@@ -194,7 +194,7 @@ class _Unsteady:
         )
 
     def _identity(self, guard: Guard, frame: TracedFrame) -> Finding | None:
-        scope, name = root_of(guard.source)
+        scope, name = source_root(guard.source)
         called = _CALLED.get(guard.type, "")
         if scope == "local" and frame.path == self._source.path:
             # What is below an argument belongs to the program more often than to the call.

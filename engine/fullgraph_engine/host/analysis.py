@@ -41,8 +41,8 @@ from ..protocol import (
     TracePath,
     TraceStepsFound,
     ValuesSeen,
+    hide_unseen_counts,
     place_words,
-    visible,
 )
 from ..protocol.files import FilesRead
 from ..protocol.paths import PathStatus
@@ -1182,7 +1182,7 @@ class Analysis:
         if done.needs_real and attempt.mode == "auto":
             return "real"
         asked_for = attempt.mode == self.request.mode
-        missed = devices.are_missed(done.report.error or "")
+        missed = devices.is_missing_gpu_error(done.report.error or "")
         return "fake" if attempt.mode == "real" and missed and not asked_for else None
 
     def _retract(self, before: LaunchedRun, launched: LaunchedRun) -> None:
@@ -1323,7 +1323,9 @@ class Analysis:
 
     def _report(self, report: TargetReport) -> None:
         self._reported.add((report.name, report.range))
-        self._host.send(TargetDone(self.request.request, visible(report, self._host.degraded)))
+        self._host.send(
+            TargetDone(self.request.request, hide_unseen_counts(report, self._host.degraded))
+        )
 
     def _range(self, frame: Frame | None) -> Range | None:
         return None if frame is None else frames.range_of(frame, self._text())

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import devices, texts
-from ..placeholder import Placeholder, Unavailable, describe, origin
+from ..placeholder import Placeholder, Unavailable, error_of_use, find_unavailable
 from ..protocol import Finding, Frame, Position, Range, place_words
 from . import blackbox, frames, import_failures, import_hook, sandbox, syntax
 from .import_failures import TIME_USED_UP, TimeIsUp, elsewhere, reason
@@ -115,7 +115,7 @@ class Execution:
             error = self._execute(node, namespace, self._flags)
             if error is None:
                 return None
-        if origin(error) and isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        if find_unavailable(error) and isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             # Only an annotation may need the missing name: then the definition can do without.
             if self._execute(node, namespace, self._flags | _LAZY_ANNOTATIONS) is None:
                 return None
@@ -305,7 +305,7 @@ class Execution:
     @staticmethod
     def _spread(error: BaseException) -> Unavailable | None:
         """The missing name, or the failed package, that an exception comes from."""
-        found = origin(error)
+        found = find_unavailable(error)
         if found is not None:
             return found
         package = import_hook.failed_package(import_failures.root(error))
@@ -336,7 +336,7 @@ class Execution:
                 continue
             stand_in = Placeholder(name, line, reason)
             namespace[name] = stand_in
-            self.unavailable[name] = describe(stand_in)
+            self.unavailable[name] = error_of_use(stand_in)
 
 
 def _place_of(error: SyntaxError, lines: list[str]) -> Range:
@@ -381,7 +381,7 @@ def _wants_fake(error: BaseException) -> bool:
 def _wants_gpu(error: BaseException) -> bool:
     """Whether torch raised it as it saw no GPU, or was built for none."""
     kinds = (RuntimeError, AssertionError, NotImplementedError)
-    return isinstance(error, kinds) and devices.are_missed(texts.message(error))
+    return isinstance(error, kinds) and devices.is_missing_gpu_error(texts.error_message(error))
 
 
 def _asks_for_gpu(node: ast.stmt) -> bool:
@@ -394,5 +394,6 @@ def _asks_for_gpu(node: ast.stmt) -> bool:
 def _is_denied_natively(error: BaseException) -> bool:
     """C++ code (``torch.save``) that the kernel did not let open a file."""
     return isinstance(error, RuntimeError) and any(
-        words in texts.message(error) for words in ("Permission denied", "Read-only file system")
+        words in texts.error_message(error)
+        for words in ("Permission denied", "Read-only file system")
     )

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from .. import texts
-from ..code_objects import position
+from ..code_objects import position_at
 from ..protocol import Finding, Frame, Position, Range
 
 _ENGINE = str(Path(__file__).resolve().parent.parent)
@@ -25,7 +25,7 @@ def of_traceback(trace: types.TracebackType | None) -> tuple[Frame, ...]:
         if not _is_machinery(trace.tb_frame.f_code.co_filename):
             frames.append(_frame(trace.tb_frame.f_code, trace.tb_lineno, trace.tb_lasti))
         trace = trace.tb_next
-    return texts.shortened(tuple(frames))
+    return texts.shorten_stack(tuple(frames))
 
 
 def of_stack(frame: types.FrameType | None) -> tuple[Frame, ...]:
@@ -35,7 +35,7 @@ def of_stack(frame: types.FrameType | None) -> tuple[Frame, ...]:
         if not _is_machinery(frame.f_code.co_filename):
             frames.append(_frame(frame.f_code, frame.f_lineno, frame.f_lasti))
         frame = frame.f_back
-    return texts.shortened(tuple(reversed(frames)))
+    return texts.shorten_stack(tuple(reversed(frames)))
 
 
 def lasting(finding: Finding, scratch: str) -> Finding:
@@ -83,7 +83,7 @@ def _is_machinery(path: str) -> bool:
 
 
 def _frame(code: types.CodeType, line: int | None, lasti: int) -> Frame:
-    place = position(code, lasti)
+    place = position_at(code, lasti)
     number = (line if place is None else place.lineno) or code.co_firstlineno
     found = Frame(
         code.co_filename,

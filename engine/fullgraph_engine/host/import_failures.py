@@ -38,11 +38,11 @@ class TimeIsUp(BaseException):
 def reason(error: BaseException) -> str:
     """One line, in Python's words."""
     if isinstance(error, SystemExit):
-        code = "" if error.code is None else texts.shown(error.code)
+        code = "" if error.code is None else texts.safe_repr(error.code)
         return f"sys.exit({code})"
     if isinstance(error, TimeIsUp):
         return TIME_USED_UP
-    text = " ".join(texts.message(error).split())
+    text = " ".join(texts.error_message(error).split())
     if isinstance(error, ImportError) and text:
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -172,11 +172,11 @@ class _Module:
         self.pipeline.check_operator_calls()
         if self.job.again is None:
             self.check_registered()
-        self.watch.enter("planning")
+        self.watch.enter_phase("planning")
         runs, probes = self.plan()
         self.before_runs()
         if self.analyze.timings:
-            self.tell(PhasesTaken(self.watch.phases()))
+            self.tell(PhasesTaken(self.watch.phase_times()))
         late = self.execution.late if self.execution is not None else None
         if not runs or not self.forks:
             # After it nobody waits for this process. A run that is forked off it tells these reads
@@ -291,7 +291,7 @@ class _Module:
         ``imports``: so many statements are executed already, and have to be the same.
         """
         text, path = self.analyze.text, self.analyze.path
-        self.watch.enter("reading")
+        self.watch.enter_phase("reading")
         self.lines = syntax.lines_of(text)
         try:
             tree = parse(text)
@@ -367,7 +367,7 @@ class _Module:
 
     def execute(self) -> None:
         text, path = self.analyze.text, self.analyze.path
-        self.watch.enter("imports")
+        self.watch.enter_phase("imports")
         place = import_hook.place(path, self.analyze.roots, self.user_path, self.tree)
         self.place = place
         own = [entry for entry in place.search if entry not in self.user_path]
@@ -436,7 +436,7 @@ class _Module:
         """Report why the packages above the module failed, unless the text itself is why."""
         if isinstance(error, TimeIsUp):
             self.clock.over = True
-        if placeholder.origin(error) is None:
+        if placeholder.find_unavailable(error) is None:
             where = frames.line_range(self.package_line(), self.lines)
             package = self.place.name.rpartition(".")[0]
             self.found(import_failures.package(package, error, where, self.analyze.path))
@@ -475,13 +475,13 @@ class _Module:
         execution.run(module, 0, imports)
         if self.may_stay_since is not None and self.reads is not None:
             if self.worth_keeping(self.may_stay_since, imports):
-                self.watch.enter("staying")
+                self.watch.enter_phase("staying")
                 self.keep(self.reads, imports)
             else:
                 self.start_clock()
                 descriptors.close_all([self.given.keep_control, self.given.keep_report])
             self.may_stay_since = None
-        self.watch.enter("module")
+        self.watch.enter_phase("module")
         if self.analyze.nice:  # a preamble would keep it for all that it forks
             limits.give_way(self.analyze.nice)
         execution.run(module, imports, len(self.tree.body))
@@ -533,7 +533,7 @@ class _Module:
         lines = self.tree.body[imports - 1].end_lineno or 0
         wire.report(given.keep_report, Kept(lines, files))
         if server.fork(Continue(0)):
-            self.watch.forked()
+            self.watch.restart_cpu_time()
             self.start_clock()
             return
         descriptors.close_all([given.control, given.report])
@@ -609,7 +609,7 @@ class _Module:
             left.append(index)
             if target.name in self.analyze.without:
                 continue
-            placeholder.touched.clear()
+            placeholder.raised_errors.clear()
             error: BaseException | None = gone
             try:
                 found = [] if gone else self.probes_of(target, namespace)
@@ -626,7 +626,7 @@ class _Module:
                     planned = replace(planned, shared=shared.setdefault(probe.users, len(shared)))
                 runs.append(planned)
             if error is not None:
-                self.tell_done(target, "failed", texts.message(error) or type(error).__name__)
+                self.tell_done(target, "failed", texts.error_message(error) or type(error).__name__)
             elif not found:
                 self.say(self.pipeline.missing_probe(target, self.analyze.text))
                 self.tell_done(target, "no-probe", None)
@@ -644,7 +644,7 @@ class _Module:
         try:
             operators = self.pipeline.registered()
         except Exception as error:
-            words = f"Registered operators are not known: {texts.described(error)}\n"
+            words = f"Registered operators are not known: {texts.type_and_message(error)}\n"
             self.tell(Log(request, "engine", words))
             return
         if operators:
@@ -656,7 +656,7 @@ class _Module:
 
     def tell_reads(self) -> None:
         if self.reads is not None and self.analyze.files:
-            self.tell(FilesRead.of(self.analyze.request, self.reads.untold()))
+            self.tell(FilesRead.from_files(self.analyze.request, self.reads.untold()))
 
     def before_runs(self) -> None:
         limits.reset_signals(self.interrupted)
@@ -702,7 +702,7 @@ def _syntax_error(error: BaseException, lines: list[str]) -> Finding:
         where = Range(
             Position(line, min(start_byte, stop_byte)), Position(line, max(stop_byte, start_byte))
         )
-    message = getattr(error, "msg", None) or texts.message(error) or type(error).__name__
+    message = getattr(error, "msg", None) or texts.error_message(error) or type(error).__name__
     return Finding(
         code="trace/syntax-error",
         message=f"The file does not parse: {message}",

@@ -506,12 +506,12 @@ class RealPipeline:
     def choose_cases(self, tracee: Tracee, order: Observe) -> Chosen:
         from ..behavior import search
 
-        return search.choose(tracee, order)
+        return search.choose_cases(tracee, order)
 
     def observe(self, tracee: Tracee, order: Observe, part: Part, probe: int) -> None:
         from ..behavior import observing
 
-        observing.observe(tracee, order, part, probe)
+        observing.observe_cases(tracee, order, part, probe)
 
     def try_backend(
         self,
@@ -522,12 +522,12 @@ class RealPipeline:
     ) -> Tried:
         from ..behavior import backend
 
-        return backend.check(tracee, order, probe, let_start)
+        return backend.check_compiled(tracee, order, probe, let_start)
 
     def measure(self, tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Measurement:
         from ..behavior import speed
 
-        return speed.measure(tracee, let_start)
+        return speed.measure_calls(tracee, let_start)
 
     def compare(
         self,

@@ -101,7 +101,7 @@ class Preamble:
         read = {file.path for file in self.kept.files}
         if _texts(own, read) != _texts(request, read):
             return False
-        return all(file.holds() for file in self.kept.files)
+        return all(file.is_unchanged() for file in self.kept.files)
 
     def proceed(self, job: Job, given: ProcessEnds, generation: ForkedOwner) -> bool:
         """Fork a generation; False if the process is gone."""

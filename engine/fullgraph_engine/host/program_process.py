@@ -211,7 +211,7 @@ class _ProgramProcess:
             if not shown.is_off:
                 self.check_operators(path)
         if self.reads is not None:
-            self.tell(FilesRead.of(self.order.analyze.request, self.reads.untold()))
+            self.tell(FilesRead.from_files(self.order.analyze.request, self.reads.untold()))
         called = len(results.called)
         self.tell(ProgramDone(ran=True, how=ending.how, called=called, note=results.note))
 
@@ -236,7 +236,7 @@ class _ProgramProcess:
         for region in shown.regions:
             name = region.report.name
             if region.guards:
-                guards = GuardsFound.of(number, name, region.guards, region.guards_note, 0)
+                guards = GuardsFound.from_frames(number, name, region.guards, region.guards_note, 0)
                 self.send(path, guards)
             if region.steps:
                 steps = tuple(region.steps[:MOST_STEPS])
@@ -244,7 +244,9 @@ class _ProgramProcess:
                 self.send(path, TraceStepsFound(number, name, steps, left_out, 0))
         if shown.shapes and shown.regions:
             name = shown.regions[0].report.name
-            self.send(path, ShapesFound.of(number, name, shown.shapes, shown.shapes_note, 0))
+            self.send(
+                path, ShapesFound.from_places(number, name, shown.shapes, shown.shapes_note, 0)
+            )
         for report in shown.reports:
             self.send(path, TargetDone(number, report))
 

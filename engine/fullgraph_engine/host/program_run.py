@@ -20,9 +20,9 @@ from ..protocol import (
     TargetDone,
     TargetInfo,
     TargetsFound,
-    visible,
+    hide_unseen_counts,
 )
-from ..protocol.files import FilesRead, state
+from ..protocol.files import FilesRead, file_state
 from ..protocol.regions import Lack
 from .analysis import Analysis
 from .listener import Listener
@@ -103,7 +103,7 @@ class ProgramRun:
         event: Any = protocol.decode(shown.event)
         event = replace(event, request=self.request.request)
         if isinstance(event, TargetDone):
-            report = visible(event.report, self._host.degraded)
+            report = hide_unseen_counts(event.report, self._host.degraded)
             self._compiled = self._compiled or bool(report.compiled)
             if report.name not in self._targets:
                 self._targets[report.name] = TargetInfo(report.name, report.kind, report.range)
@@ -126,9 +126,9 @@ class ProgramRun:
         if self._finished or process is None:
             return
         path = process.key.path
-        files = [*process.files, *([state(path)] if path != self.request.path else [])]
+        files = [*process.files, *([file_state(path)] if path != self.request.path else [])]
         if process.done is not None:
-            self._host.send(FilesRead.of(self.request.request, files))
+            self._host.send(FilesRead.from_files(self.request.request, files))
         done = process.done
         if done is None and process.was_started:
             # It died, and would do so again.

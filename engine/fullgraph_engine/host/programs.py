@@ -22,7 +22,7 @@ from ..protocol import (
     encode,
     place_words,
 )
-from ..protocol.files import OPEN, FileState, state
+from ..protocol.files import OPEN, FileState, file_state
 from ..protocol.regions import Lack
 from . import blackbox, frames, shortage, wire
 from .process_backends import ProcessBackend, processes
@@ -132,7 +132,7 @@ class ProgramProcess:
     @property
     def holds(self) -> bool:
         """Whether a run would read the same files again."""
-        return all(file.holds() for file in self.files)
+        return all(file.is_unchanged() for file in self.files)
 
     @property
     def is_whole(self) -> bool:
@@ -162,7 +162,7 @@ class ProgramProcess:
         elif isinstance(message, ProgramDone):
             self.done = message
         elif isinstance(message, FilesRead):
-            self.files += map(self._as_seen_here, message.files())
+            self.files += map(self._as_seen_here, message.unpack_files())
         elif isinstance(message, Log):
             self._host.send(message)
         elif isinstance(message, ProgramShows):
@@ -174,7 +174,7 @@ class ProgramProcess:
         a state that it does not have, so that the run does not count as current."""
         if file.modified == OPEN:
             return file
-        now = state(file.path)
+        now = file_state(file.path)
         return now if now.modified < self._began else FileState(file.path, 0, 0)
 
     def _show(self, message: ProgramShows) -> None:

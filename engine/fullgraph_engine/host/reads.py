@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib.machinery import ModuleSpec
 from importlib.util import source_from_cache
 
-from ..protocol.files import OPEN, FileState, state
+from ..protocol.files import OPEN, FileState, file_state
 from .import_hook import INSTALLED
 
 _STANDARD = sysconfig.get_path("stdlib")
@@ -68,7 +68,7 @@ class Reads:
         return tuple(map(self._state, sorted(new)))
 
     def _state(self, name: str) -> FileState:
-        return FileState(name, OPEN, OPEN) if name in self.open_files else state(name)
+        return FileState(name, OPEN, OPEN) if name in self.open_files else file_state(name)
 
     def _names(self) -> set[str]:
         loaded = self._loaded()

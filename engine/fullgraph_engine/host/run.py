@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from .. import placeholder, texts
-from ..documents import Commission
+from ..documents import DocumentRequest
 from ..protocol import (
     Analyze,
     DocumentsWritten,
@@ -108,7 +108,7 @@ class Run:
         else:
             self.tell(Begun("run", self.launch.seconds))
         started = _monotonic()
-        self.watch.enter("findings")
+        self.watch.enter_phase("findings")
         try:
             if self.differs:
                 done = RunDone(self.unsteady(), None)
@@ -126,15 +126,15 @@ class Run:
             if isinstance(error, MemoryError):
                 limits.lift()
             done = RunDone(self.failed(error, round(_monotonic() - started, 4)), None)
-        missing = placeholder.behind(done.report.error or done.needs_real or "")
+        missing = placeholder.find_raised_error(done.report.error or done.needs_real or "")
         if missing is not None:
             done = RunDone(replace(done.report, error=str(missing)), None)
         descriptors.flush()
         if self.reads is not None:
-            self.tell(FilesRead.of(self.analyze.request, self.reads.untold()))
+            self.tell(FilesRead.from_files(self.analyze.request, self.reads.untold()))
         self.tell_calls()
         if self.analyze.timings:
-            phases, mode = self.watch.phases(), done.report.mode
+            phases, mode = self.watch.phase_times(), done.report.mode
             seconds = sum(one.seconds for one in phases)
             request = self.analyze.request
             self.tell(
@@ -185,7 +185,7 @@ class Run:
             return
         if len(emitted) >= _MOST_FINDINGS and finding.identity not in emitted:
             return
-        if finding.code.startswith("trace/") and placeholder.behind(finding.message):
+        if finding.code.startswith("trace/") and placeholder.find_raised_error(finding.message):
             return  # told at the statement that failed, and in the report
         if f"({placeholder.Placeholder.__name__})" in finding.context:
             return  # the tracer looked into one
@@ -201,11 +201,11 @@ class Run:
         if self.launch.part != "forecast":  # told in one, so that it replaces an earlier one in one
             self.tell(FindingFound(self.analyze.request, finding))
 
-    def commission(self) -> Commission:
+    def commission(self) -> DocumentRequest:
         """What the run is to write down."""
         asked = self.analyze
         saved = {one.number: one.archive for one in asked.compare_events if one.run == self.id}
-        return Commission(asked.documents, self.written, asked.save_events, saved)
+        return DocumentRequest(asked.documents, self.written, asked.save_events, saved)
 
     def written(self, attempt: str, part: DocumentPart) -> None:
         number, target = self.analyze.request, self.tracee.target.name
@@ -241,7 +241,7 @@ class Run:
             else:
                 asked["known"] = launch.known
         outcome = self.pipeline.run_target(self.tracee, launch.part, self.emit, self.id, **asked)
-        self.watch.enter("sending")
+        self.watch.enter_phase("sending")
         for finding in outcome.findings:
             self.emit(finding)
         self.tell_seen(outcome)
@@ -262,11 +262,15 @@ class Run:
         number, target = self.analyze.request, self.tracee.target.name
         probe = self.launch.probe
         if outcome.values:
-            self.tell(ValuesSeen.of(number, target, outcome.values))
+            self.tell(ValuesSeen.from_values(number, target, outcome.values))
         if outcome.shapes:
-            self.tell(ShapesFound.of(number, target, outcome.shapes, outcome.shapes_note, probe))
+            self.tell(
+                ShapesFound.from_places(number, target, outcome.shapes, outcome.shapes_note, probe)
+            )
         if outcome.guards:
-            self.tell(GuardsFound.of(number, target, outcome.guards, outcome.guards_note, probe))
+            self.tell(
+                GuardsFound.from_frames(number, target, outcome.guards, outcome.guards_note, probe)
+            )
         if outcome.steps:
             steps = tuple(outcome.steps[:MOST_STEPS])
             left_out = len(outcome.steps) - len(steps)
@@ -327,11 +331,11 @@ class Run:
         mode: TraceMode = "fake" if self.tracee.fake else "real"
         stack = frames.of_traceback(error.__traceback__)
         here = frames.innermost(stack, self.analyze.path)
-        said = texts.described(error)
+        said = texts.type_and_message(error)
         if here is None:
             code, where = "trace/incomplete", target.range
             reason = f"fullgraph itself failed on this target: {said}"
-            self.tell(Log(self.analyze.request, "engine", texts.trace(error)))
+            self.tell(Log(self.analyze.request, "engine", texts.format_traceback(error)))
         else:
             lines = syntax.lines_of(self.analyze.text)
             code, where = "trace/eager-error", frames.range_of(here, lines)
@@ -380,7 +384,7 @@ def settle(
     exits.ignore()
     # The same choices on every edit: findings must not come and go by chance.
     random.seed(0)
-    placeholder.touched.clear()
+    placeholder.raised_errors.clear()
 
 
 def exit_after(

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..protocol.operators import INDEX_FORMAT, IndexUnreadable, checked_index
+from ..protocol.operators import INDEX_FORMAT, IndexUnreadable, verify_index
 from .sources import package_folder
 
 _MAX_INDEX_FILES = 8
@@ -129,7 +129,7 @@ class IndexCache:
         """Return the path of the cached index; None if it is missing, damaged or incomplete."""
         try:
             path = self.path
-            header, _ = checked_index(path.read_bytes())
+            header, _ = verify_index(path.read_bytes())
         except (OSError, RuntimeError, IndexUnreadable):
             return None
         if not header.complete:

@@ -23,7 +23,7 @@ from ..protocol.operators import (
     encode_index,
     entry_of_raw,
 )
-from ..protocol.plain import from_plain, sparse
+from ..protocol.plain import as_sparse_plain, from_plain
 from . import dispatcher, documentation, tree, uses
 from .notes import attempt_or_note
 from .signatures_from_errors import correct_signatures
@@ -91,7 +91,7 @@ def _read_static_index(
         return names, operators
     notes += header.notes
     for entry in entries:
-        (operators if entry.kind == "operator" else names)[entry.key] = entry.raw()
+        (operators if entry.kind == "operator" else names)[entry.key] = entry.decode_raw()
     return names, operators
 
 
@@ -152,7 +152,7 @@ def _binding_signatures(raw: _Raw, function: Any) -> _Raw:
         return {}
     receiver = (torch.empty(0),) if raw["kind"] == "method" else ()
     name: Name = correct_signatures(from_plain(Name, raw), function, *receiver)
-    return {"signatures": sparse(name.signatures)}
+    return {"signatures": as_sparse_plain(name.signatures)}
 
 
 def _apply_documentation(
@@ -182,7 +182,7 @@ def _apply_documentation(
             if (values := documentation.documented_choices(doc, parameter))
         )
         if choices:
-            raw["choices"] = sparse(choices)
+            raw["choices"] = as_sparse_plain(choices)
 
 
 def _string_parameters(raw: _Raw, live_name: tree.LiveName) -> tuple[str, ...]:
@@ -224,9 +224,11 @@ def _merge_overload(
 ) -> _Raw:
     qualified = dispatcher.qualified_name(operator, name)
     if qualified not in snapshot.overloads:
-        script: _Raw = sparse(Overload(name, str(schema), "torchscript"))
+        script: _Raw = as_sparse_plain(Overload(name, str(schema), "torchscript"))
         return {"name": name, **script}
-    from_dispatcher: _Raw = sparse(dispatcher.describe_overload(qualified, schema, snapshot))
+    from_dispatcher: _Raw = as_sparse_plain(
+        dispatcher.describe_overload(qualified, schema, snapshot)
+    )
     if from_files is None:
         return {"name": name, **from_dispatcher}
     # A CPU build of torch does not register CUDA kernels, and only the files contain derivatives.

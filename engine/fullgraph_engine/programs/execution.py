@@ -100,7 +100,7 @@ class Program(Attribution):
             self._compiler = backends.find_backend(name)
         except Exception as error:  # the package of a backend may raise anything
             if backends.is_registered(name):
-                return f"The backend `{name}` cannot be imported: {texts.described(error)}."
+                return f"The backend `{name}` cannot be imported: {texts.type_and_message(error)}."
             listed = "`torch._dynamo.list_backends()` lists those it has"
             return f"torch has no backend `{name}` ({listed})."
         return ""
@@ -152,8 +152,8 @@ class Program(Attribution):
         error = ending.error
         if self.lacks or error is None:
             return ""
-        words = texts.message(error)
-        if devices.are_missed(words):
+        words = texts.error_message(error)
+        if devices.is_missing_gpu_error(words):
             return "gpu"
         if texts.is_out_of_memory(error):
             return "" if any(one.calls for one in self.regions.all) else "memory"

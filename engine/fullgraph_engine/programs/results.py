@@ -447,7 +447,7 @@ class _File:
         self.add(
             Finding(
                 code=code,
-                message=f"The program exits here with status {texts.shown(status)}",
+                message=f"The program exits here with status {texts.safe_repr(status)}",
                 range=where,
                 hints=(_ARGUMENTS,) if status == 2 else (),
                 identity=identity(code, where),
@@ -499,7 +499,10 @@ class _File:
         if not region.calls and not inlined:
             status, error = "failed", _NOT_CALLED.get(self.whole.ending.how, _NEVER_CALLED)
         elif region.failures and not (part.frames or part.skips or inlined or region.is_export):
-            status, error = "failed", texts.described(region.failures[0].error).split("\n")[0]
+            status, error = (
+                "failed",
+                texts.type_and_message(region.failures[0].error).split("\n")[0],
+            )
         site = next(one for one in reversed(region.site) if is_own(one.path))
         report = TargetReport(
             name=self.whole.names[region],
@@ -552,7 +555,7 @@ class _File:
         lines = self.program.recording.lines
         traced = [one for one in lines.traced if _contains(body, one.start.line)]
         entered = [one for one in lines.entered if _contains(body, one.start.line)]
-        return Coverage.of(traced, entered) if entered else None
+        return Coverage.from_ranges(traced, entered) if entered else None
 
     def body_at(self, place: Range) -> Range:
         """The definition whose name is at a place."""

@@ -1,12 +1,12 @@
-"""What crosses the pipe between the server and the engine.
+"""Messages between the server and the engine.
 
-Plain frozen dataclasses, written as one JSON object a line. The first key of every object,
-``"type"``, names the dataclass. This is the only package that both sides import, so it may use
-nothing but the standard library, and must load on every supported Python (3.10 to 3.13).
+Messages are frozen dataclasses, each written as a JSON object on one line. The first key,
+``"type"``, names the dataclass. Only this package is imported by both sides, so it uses nothing but
+the standard library and loads on every supported Python (3.10 to 3.13).
 
-Positions are zero-based lines and zero-based UTF-8 *byte* offsets into the line, counted in
-exactly the text that was analyzed: that is what ``ast`` and bytecode positions give. Whoever
-shows them converts to the units of the client.
+Positions are zero-based lines and zero-based UTF-8 *byte* offsets into the line, in exactly the
+text that was analyzed, as ``ast`` and bytecode positions are. Code that displays them converts them
+to the units of the client.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from .guards import GuardsFound as GuardsFound
 from .guards import merge_names as merge_names
 from .measurements import Measurement as Measurement
 from .operators import Operator
-from .packing import items_of, packed
+from .packing import pack, unpack_items
 from .paths import PathReport as PathReport
 from .paths import TracedPaths as TracedPaths
 from .paths import TracePath as TracePath
@@ -51,8 +51,8 @@ from .places import Frame as Frame
 from .places import Position as Position
 from .places import Range as Range
 from .places import place_words as place_words
+from .plain import as_plain
 from .plain import from_plain as from_plain
-from .plain import plain
 from .plain import to_plain as to_plain
 from .recompiles import ForecastRow as ForecastRow
 from .recorded import RecordedClass as RecordedClass
@@ -74,15 +74,16 @@ from .trace_steps import TraceStepsFound as TraceStepsFound
 
 VERSION = 1
 
-# Bound now: user code in the engine's processes may replace the functions of `json`.
+# Bound at import: user code in the engine's processes may replace functions of `json`.
 _loads, _dumps = json.loads, json.dumps
 
 Mode = Literal["auto", "fake", "real"]
 TraceMode = Literal["fake", "real"]
 TargetKind = Literal["module", "function", "call"]
 ExampleKind = Literal["main", "docstring", "test"]
-"""Code that uses what a file defines: its ``__main__`` block, examples in docstrings, and tests of
-the workspace."""
+"""Source of example calls: the ``__main__`` block of a file, examples in docstrings, or tests of
+the workspace.
+"""
 ProbeOrigin = Literal["comment", "annotation", "convention", "harvest", "synthesis", "program"]
 Status = Literal["traced", "no-probe", "failed", "timeout", "crashed", "cancelled"]
 Stream = Literal["stdout", "stderr", "engine"]
@@ -94,7 +95,7 @@ SeenKind = Literal["tensor", "module", "other"]
 
 @dataclass(frozen=True)
 class Related:
-    """Another place that explains a finding; the path may be outside the analyzed file."""
+    """Another place that explains a finding; its path may be outside the analyzed file."""
 
     path: str
     range: Range
@@ -103,7 +104,7 @@ class Related:
 
 @dataclass(frozen=True)
 class TextEdit:
-    """Replace ``range`` of the analyzed text by ``text``."""
+    """An edit that replaces ``range`` of the analyzed text by ``text``."""
 
     range: Range
     text: str
@@ -111,7 +112,7 @@ class TextEdit:
 
 @dataclass(frozen=True)
 class Fix:
-    """An edit of the analyzed file that the user may apply."""
+    """An edit of the analyzed file that the user can apply."""
 
     title: str
     edits: tuple[TextEdit, ...]
@@ -120,12 +121,12 @@ class Fix:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing worth showing, at one range of the analyzed file.
+    """A result to show at one range of the analyzed file.
 
-    ``code`` is path-shaped (``graph-break/GB0059``). ``message`` is the first line, a sentence;
-    ``explanation``, ``hints`` and ``context`` are Dynamo's own words where it has any.
-    ``identity`` is the same for two findings that are the same thing reached on two ways;
-    ``count`` says how often it was reached in its run; 0 takes one back that the run has told.
+    ``code`` is shaped like a path (``graph-break/GB0059``). ``message`` is a sentence, shown as the
+    first line. ``explanation``, ``hints`` and ``context`` are Dynamo's own texts, if it has any.
+    ``identity`` is equal for findings of the same problem that was reached in different ways.
+    ``count`` says how often the run reached it; 0 withdraws a finding that the run reported.
     """
 
     code: str
@@ -145,18 +146,20 @@ class Finding:
     unnecessary: bool = False
     identity: str = ""
     run: Union[RunId, None] = None
-    """The run it belongs to; None if to none. In one run a later finding of the same identity
-    replaces an earlier one (its count grew); between runs, findings of one identity are one, and
-    counts add up."""
+    """Run of the finding; None if it belongs to no run. In one run, a later finding with the same
+    identity replaces an earlier one, with a higher count. Findings with one identity in several
+    runs are shown as one, and their counts add up.
+    """
     evidence: Union[Evidence, None] = None
-    """The facts; None where there are none besides the texts."""
+    """Facts behind the finding; None if it has only texts."""
     path: Union[TracePath, None] = None
-    """The path that it was found on, where the one of the probe does not have it; or what of that
-    one it takes."""
+    """Path on which the run found it, if the probe's own path does not have it; or the condition of
+    the probe's path that it needs.
+    """
     allowance: Union[Allowance, None] = None
-    """What would let the code do what was refused, where that may be why."""
+    """Permission that might let the code do what the sandbox refused."""
     causes: tuple[BreakCause, ...] = ()
-    """Of a graph break: what it comes from; several where a call leads to several breaks."""
+    """Causes of a graph break; several if one call leads to several breaks."""
     cost: Union[BreakCost, None] = None
     """Of a graph break; None until the run is through, and where this torch hides graphs."""
     calls: tuple[RegionCalls, ...] = ()
@@ -164,8 +167,8 @@ class Finding:
     names: tuple[GuardName, ...] = ()
     """Of a guard: the names of the value that it is about; the message has the first one."""
 
-    def wanted(self) -> Wanted:
-        """This finding, to be reproduced."""
+    def to_wanted(self) -> Wanted:
+        """Return a description of this finding for a request to reproduce it."""
         evidence = self.evidence
         return Wanted(
             code=self.code,
@@ -180,7 +183,7 @@ class Finding:
 
     @property
     def only(self) -> str:
-        """When it is there, in words (``in training mode``); empty: whenever the probe is used."""
+        """Condition of the finding in words (``in training mode``); empty for no condition."""
         return self.path.words if self.path is not None else ""
 
 
@@ -195,10 +198,11 @@ class ProbeInfo:
     inputs: str
     init: str = ""
     source: str = ""
-    """Where it came from in words: ``get_inputs``, ``line 12``, ``example_input_array``."""
+    """Origin of the probe in words: ``get_inputs``, ``line 12``, ``example_input_array``."""
     comment: str = ""
-    """What to write behind ``# fullgraph:`` to keep a probe that was found by trying; where a
-    comment says one with which the code raises, another one with which it does not."""
+    """Text to write after ``# fullgraph:`` to keep a probe that the engine found by trying. If the
+    code raises with the user's comment, it is a probe with which the code does not raise.
+    """
     same_as: str = ""
     """The target whose own call this is: of the same module, with the same inputs."""
     context: str = ""
@@ -208,11 +212,11 @@ class ProbeInfo:
 
 @dataclass(frozen=True)
 class FoundProbe:
-    """What was found by trying for a target.
+    """The result of searching for a probe by trying.
 
-    ``settled``: this very text was traced so, and not only what it was before it was edited.
-    ``comment`` is empty where nothing was found; then ``obstacle`` says why, in a sentence, and
-    ``rests_on`` for what definition: as long as it is the same, there is no other answer.
+    ``settled``: this exact text was traced with it, not only an earlier version. ``comment`` is
+    empty if no probe was found; then ``obstacle`` is a sentence with the reason, and ``rests_on``
+    identifies the definition: as long as it is the same, the result cannot change.
     """
 
     target: str
@@ -224,7 +228,7 @@ class FoundProbe:
 
 @dataclass(frozen=True)
 class TargetInfo:
-    """Something in the file that can be traced. ``range`` covers its name (lens, squiggle)."""
+    """A traceable target in the file; ``range`` covers its name, for lenses and squiggles."""
 
     name: str
     kind: TargetKind
@@ -233,11 +237,10 @@ class TargetInfo:
 
 @dataclass(frozen=True)
 class TargetReport:
-    """How the runs of one target with one probe ended. ``seconds`` is wall time.
+    """The result of all runs of one target with one probe; ``seconds`` is wall time.
 
-    ``probe_number`` says which of the target's probes it is, from 0; a later report of the same
-    replaces an earlier one, when more paths were traced. A count is None where this torch does not
-    show what is counted.
+    ``probe_number`` counts the target's probes from 0. A later report with the same number replaces
+    an earlier one, when more paths were traced. A count is None if this torch does not show it.
     """
 
     name: str
@@ -255,24 +258,24 @@ class TargetReport:
     seconds: float = 0.0
     error: str | None = None
     chosen: int = 0
-    """How many values were taken from the oracle because a fake tensor had none."""
+    """Number of values that the engine chose because a fake tensor had none."""
     probe_number: int = 0
     coverage: Coverage | None = None
-    """Of the functions of the file that were traced, or of which a part was."""
+    """Coverage of the functions of the file that were traced, at least in part."""
     paths: tuple[PathReport, ...] = ()
-    """The other paths that were tried."""
+    """Other paths that were tried."""
     called: GivenCall | None = None
-    """What others call it with; None where that is not known, or nobody wants to know."""
+    """Arguments with which other code calls the target; None if unknown or not requested."""
     uncalled: bool = False
-    """What uses it was run, and led to no call of it."""
+    """True if the code that uses the target was executed without calling it."""
     region: Region | None = None
-    """The region of a program that this report is of."""
+    """Region of a program that this report describes."""
     compiled: bool | None = None
-    """True or false if a program ran and does or does not compile the target; else None."""
+    """True or False if a program ran and does or does not compile the target; otherwise None."""
 
     @property
     def lines(self) -> int | None:
-        """Lines with code."""
+        """Number of lines with code."""
         return self.coverage.lines if self.coverage is not None else None
 
     @property
@@ -281,12 +284,12 @@ class TargetReport:
 
     @property
     def untraced(self) -> tuple[int, ...]:
-        """Lines that were not traced, zero-based."""
+        """Zero-based lines that were not traced."""
         return self.coverage.untraced if self.coverage is not None else ()
 
 
-def visible(report: TargetReport, degraded: Iterable[Degraded]) -> TargetReport:
-    """The report without counts of what this torch does not show."""
+def hide_unseen_counts(report: TargetReport, degraded: Iterable[Degraded]) -> TargetReport:
+    """Remove the counts that this torch does not show from a report."""
     unseen: dict[str, Any] = {
         count: None for one in degraded for count in _COUNTS.get(one.fact, ())
     }
@@ -308,7 +311,7 @@ _COUNTS: dict[Fact, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Limits:
-    """What one run may use. Seconds are wall time; memory is the run's own, in MiB."""
+    """Limits of one run: wall time in seconds, the run's own memory in MiB."""
 
     seconds: float = 60.0
     module_seconds: float = 60.0
@@ -341,9 +344,9 @@ class ProgramRequest:
 class Analyze:
     """Trace the targets of one text. Findings stream until ``Analyzed`` or ``Failed``.
 
-    ``path`` is absolute where the text is on disk, else only a name. ``only`` limits the targets
-    by name; an empty tuple means all. ``focus`` is the zero-based line of the last edit: targets
-    nearest to it go first. ``roots`` go to ``sys.path`` of the run, before the file's own folder.
+    ``path`` is absolute if the text is on disk, otherwise only a name. ``only`` limits the targets
+    by name; empty means all. ``focus`` is the zero-based line of the last edit: the nearest targets
+    run first. ``roots`` are put on ``sys.path`` of the run, before the file's own folder.
     """
 
     request: int
@@ -353,12 +356,12 @@ class Analyze:
     mode: Mode = "auto"
     only: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
-    """Targets that are found as ever, and not traced: what is known of them holds."""
+    """Targets to find but not to trace, because their earlier results are still valid."""
     real: tuple[str, ...] = ()
-    """Targets that need real tensors: with the mode "auto", fake ones are not tried."""
+    """Targets that need real tensors: with the mode "auto", fake tensors are not tried for them."""
     tentative: bool = False
-    """The text is only tried: inputs are looked for a short time, and that there are none is not
-    remembered."""
+    """True for a tentative text: the search for inputs is short, and not remembered.
+    """
     focus: int = 0
     roots: tuple[str, ...] = ()
     open_files: tuple[OpenFile, ...] = ()
@@ -366,57 +369,58 @@ class Analyze:
     limits: Limits = Limits()
     jobs: int = 2
     parts: tuple[Part, ...] = ("first", "second")
-    """What to do with each target. Without "first", targets are not reported again."""
+    """Parts to run for each target. Without "first", targets are not reported again."""
     forecast_seconds: float = 0.0
-    """What all forecasts together may take, in wall time; 0: no limit."""
+    """Maximum wall time in seconds for all forecasts together; 0 for no limit."""
     forecast_rows: bool = True
-    """Forecasts tell of each change what it does; else only of what may be a finding."""
+    """True if forecasts report the effect of each change, else only possible findings."""
     path_seconds: float = 0.0
-    """The same for all further paths."""
+    """Maximum wall time in seconds for all alternative paths together; 0 for no limit."""
     nice: int = 0
-    """By how much the user's code, once the imports are executed, gives way to other processes."""
+    """Increment of the niceness for user code, applied after the imports."""
     documents: tuple[DocumentKind, ...] = ()
-    """What to write down of each run besides findings; it takes time that others do not have."""
+    """Documents to write about each run, which takes additional time."""
     save_events: bool = False
-    """Documents about events have these in a form that a later run can be compared with."""
+    """True if event documents include an archive that a later run can be compared with."""
     compare_events: tuple[SavedEvents, ...] = ()
-    """Documents about events say how they differ from these."""
+    """Saved events with which the event documents compare this run."""
     wanted: Wanted | None = None
-    """The finding that the part "candidates" is about."""
+    """Finding that the part "candidates" reproduces."""
     observe: Observe | None = None
-    """What the parts "cases" and "behavior" are to do."""
+    """Instructions for the parts "cases" and "behavior"."""
     recorded: tuple[RecordedClass, ...] = ()
     """What classes of the text were called with in a recorded program."""
     methods: tuple[str, ...] = ()
     """Names of methods of module classes that are targets as well."""
     examples: tuple[ExampleKind, ...] = ("main", "docstring")
-    """What of the text may be executed to see what it calls."""
+    """Kinds of examples that may be executed to observe their calls."""
     files: bool = False
-    """Tell what was read, so that the results can be kept for as long as that is the same."""
+    """True to report the files read, so that results can be kept until one changes."""
     client: int = 0
-    """Who asks, where several share an engine: a request waits only for others of its client."""
+    """Number of the client: a request waits only for others of its own client."""
     timings: bool = False
-    """Whether to say where the time went, in events of their own."""
+    """True to report where the time went, in separate events."""
     calls: bool = False
-    """Whether to report what targets are called with by others."""
+    """True to report the arguments with which other code calls the targets."""
     given: tuple[GivenCalls, ...] = ()
-    """Targets that need not be traced if others call them as they did before."""
+    """Earlier calls of targets; a target with equal calls need not be traced again."""
     program: ProgramRequest = ProgramRequest()
-    """How to run the text if it is a program."""
+    """Options for running the text if it is a program."""
 
     @property
     def may_run_programs(self) -> bool:
-        """Whether programs are run for this request, if there are any."""
+        """True if the request runs programs, if there are any."""
         return self.program.seconds > 0 and "first" in self.parts and not self.only
 
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Make a small script of one finding of a text. Ends with ``Reproduced`` or ``Failed``.
+    """Create a small script that reproduces a finding; ends with ``Reproduced`` or ``Failed``.
 
-    ``analyze`` says how the text is executed and traced; only its own ``request`` and what it
-    wants beside findings mean nothing. ``seconds`` is for everything, verification included.
-    ``folder`` is an empty one for the contents of tensors that scripts need; the server removes it.
+    ``analyze`` says how the text is executed and traced; its ``request`` and its requests for
+    output other than findings are ignored. ``seconds`` limits the whole request, including
+    verification. ``folder`` is an empty folder for the contents of tensors that scripts need; the
+    server removes it.
     """
 
     request: int
@@ -428,16 +432,15 @@ class Reproduce:
 
 @dataclass(frozen=True)
 class Compare:
-    """Execute a target of a text and of a changed one on the same inputs. Ends with ``Compared`` or
-    ``Failed``.
+    """Execute a target of an original and a changed text on the same inputs.
 
-    ``analyze`` says how the original is executed, as in ``Reproduce``; ``changed`` is the whole
-    other text. ``seconds`` is about what it may take. ``backend``: the changed target is compiled
-    by Inductor as well, and its first results compared with those of the plain call. ``at_random``:
-    so many inputs are made at random, in place of those that are usually tried. ``covering``: what
-    is changed has to be executed, on both sides of its conditions; not where the comparison of
-    another target shows that. ``last_probe``: the number of the last probe of the target that the
-    original was traced with.
+    It ends with ``Compared`` or ``Failed``. ``analyze`` says how to execute the original, as in
+    ``Reproduce``; ``changed`` is the whole changed text. ``seconds`` is the approximate time limit.
+    ``backend``: Inductor also compiles the changed target, and its first results are compared with
+    eager results. ``at_random``: number of random inputs to try instead of the usual ones.
+    ``covering``: the changed code must be executed, on both sides of its conditions; False if the
+    comparison of another target shows that. ``last_probe``: number of the last probe with which the
+    original was traced.
     """
 
     request: int
@@ -453,22 +456,25 @@ class Compare:
 
 @dataclass(frozen=True)
 class Cancel:
-    """End a request's processes. It still ends with exactly one ``Analyzed``, ``Reproduced`` or
-    ``Compared`` (cancelled)."""
+    """Stop a request's processes.
+
+    The request still ends with exactly one ``Analyzed``, ``Reproduced`` or ``Compared``, with
+    ``cancelled`` set.
+    """
 
     request: int
 
 
 @dataclass(frozen=True)
 class SelfCheck:
-    """Ask which private names of torch this one has, and what could be shown with them."""
+    """Check which private names this torch has, and which features they allow."""
 
     request: int
 
 
 @dataclass(frozen=True)
 class Shutdown:
-    """Kill every run and exit. The engine does the same when the pipe closes."""
+    """Kill all runs and exit. The engine does the same when the pipe closes."""
 
 
 Request = Union[Analyze, Reproduce, Compare, Cancel, SelfCheck, Shutdown]
@@ -479,7 +485,7 @@ Request = Union[Analyze, Reproduce, Compare, Cancel, SelfCheck, Shutdown]
 
 @dataclass(frozen=True)
 class Starting:
-    """First line of every engine, before torch is imported."""
+    """First event of every engine, before it imports torch."""
 
     version: int
     pid: int
@@ -489,20 +495,24 @@ class Starting:
 
 @dataclass(frozen=True)
 class Ready:
-    """torch is imported and warm."""
+    """Event: the engine has imported torch and can serve requests."""
 
     torch: str
     seconds: float
     degraded: tuple[Degraded, ...] = ()
     untested: bool = False
-    """This torch is newer than any that was tested; what is not degraded was proven on it."""
+    """True if this torch is newer than any tested one; other facts than ``degraded`` work.
+    """
     sandbox: SandboxLevel = field(default_factory=SandboxLevel)
-    """What keeps user code from the rest of the machine."""
+    """Protection of the machine against user code."""
 
 
 @dataclass(frozen=True)
 class Unusable:
-    """The engine cannot work in this interpreter and will exit. One sentence and the next step."""
+    """Event: the engine cannot work in this interpreter and will exit.
+
+    ``reason`` is one sentence, ``next_step`` what the user can do.
+    """
 
     reason: str
     next_step: str
@@ -510,7 +520,7 @@ class Unusable:
 
 @dataclass(frozen=True)
 class TargetsFound:
-    """The targets of a text, in the order of the file; ``note`` says if a cap cut them."""
+    """Event: the targets of a text, in file order; ``note`` says if a limit left some out."""
 
     request: int
     targets: tuple[TargetInfo, ...]
@@ -519,7 +529,7 @@ class TargetsFound:
 
 @dataclass(frozen=True)
 class Importing:
-    """The imports of the text, or the packages above it, are being executed: now this module."""
+    """Event: the engine executes the text's imports or its parent packages, now this module."""
 
     request: int
     module: str
@@ -527,7 +537,7 @@ class Importing:
 
 @dataclass(frozen=True)
 class TargetStarted:
-    """The first run of a target was launched; sent once for each target of a request."""
+    """Event: the first run of a target started; sent once per target and request."""
 
     request: int
     name: str
@@ -535,7 +545,7 @@ class TargetStarted:
 
 @dataclass(frozen=True)
 class FindingFound:
-    """A finding of a run or of the text itself; sent again when its ``count`` changes."""
+    """Event: a finding of a run or of the text itself; sent again when its ``count`` changes."""
 
     request: int
     finding: Finding
@@ -543,7 +553,7 @@ class FindingFound:
 
 @dataclass(frozen=True)
 class TargetDone:
-    """One per (target, probe), also for targets without a probe."""
+    """Event: the result of a target with one probe; also sent for targets without a probe."""
 
     request: int
     report: TargetReport
@@ -551,10 +561,10 @@ class TargetDone:
 
 @dataclass(frozen=True)
 class IndexWritten:
-    """The operator index of this torch is in a file; a later one replaces an earlier.
+    """Event: the operator index of this torch was written to a file; a later event replaces it.
 
-    The first may come before torch is imported. Not ``complete``: what only the running torch
-    knows (kernels, registered operators, documentation) is still missing.
+    The first may come before torch is imported. ``complete`` is false while facts are missing that
+    only the running torch knows: kernels, registered operators, documentation.
     """
 
     path: str
@@ -563,7 +573,7 @@ class IndexWritten:
 
 @dataclass(frozen=True)
 class OperatorsRegistered:
-    """Operators that exist since the analyzed file and what it imports were executed."""
+    """Event: operators that the analyzed file and its imports registered."""
 
     request: int
     operators: tuple[Operator, ...]
@@ -571,10 +581,10 @@ class OperatorsRegistered:
 
 @dataclass(frozen=True)
 class SeenValue:
-    """What an expression of the analyzed text was while Dynamo traced it.
+    """An expression of the analyzed text, as Dynamo saw its value during a trace.
 
-    ``name`` and ``function`` (qualified as in ``__qualname__``) are given where it is a local
-    variable; ``range`` is then that of the function's name. Else ``range`` is the expression.
+    For a local variable, ``name`` and ``function`` (as in ``__qualname__``) are set, and ``range``
+    covers the function's name. Otherwise ``range`` covers the expression.
     """
 
     range: Range
@@ -585,9 +595,9 @@ class SeenValue:
 
 @dataclass(frozen=True)
 class ValuesSeen:
-    """Once per run of a target, after its findings.
+    """Event: expressions that Dynamo saw, sent once per run of a target, after its findings.
 
-    There can be thousands, so they travel as text.
+    There can be thousands of values, so they are packed into one text.
     """
 
     request: int
@@ -595,17 +605,17 @@ class ValuesSeen:
     packed: str
 
     @classmethod
-    def of(cls, request: int, target: str, values: Iterable[SeenValue]) -> ValuesSeen:
-        return cls(request, target, packed(tuple(values)))
+    def from_values(cls, request: int, target: str, values: Iterable[SeenValue]) -> ValuesSeen:
+        return cls(request, target, pack(tuple(values)))
 
-    def values(self) -> tuple[SeenValue, ...]:
-        """What was packed; nothing if it is not of this form."""
-        return items_of(SeenValue, self.packed)
+    def unpack_values(self) -> tuple[SeenValue, ...]:
+        """Unpack the values; an invalid text gives none."""
+        return unpack_items(SeenValue, self.packed)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """How long a target takes with one of its probes."""
+    """Event: the times of a target's calls with one of its probes."""
 
     request: int
     target: str
@@ -615,10 +625,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class ForecastFound:
-    """What further calls of a target recompile: once per run, with all its findings.
+    """Event: the forecast of recompiles of a target, with all its findings, sent once per run.
 
-    It replaces what was told before of the run. ``note`` says in sentences what was left out, and
-    why; ``seconds`` is what it took.
+    It replaces an earlier forecast of the run. ``note`` says in sentences what was left out, and
+    why. ``seconds`` is the time that it took.
     """
 
     request: int
@@ -632,7 +642,7 @@ class ForecastFound:
 
 @dataclass(frozen=True)
 class Analyzed:
-    """Last event of a request. ``module_mode`` says how the module's own code was executed."""
+    """Last event of an analysis."""
 
     request: int
     generation: str
@@ -642,7 +652,7 @@ class Analyzed:
 
 @dataclass(frozen=True)
 class Failed:
-    """Last event of a request that the engine could not work on at all."""
+    """Last event of a request that the engine could not process."""
 
     request: int
     reason: str
@@ -651,9 +661,9 @@ class Failed:
 
 @dataclass(frozen=True)
 class Restarted:
-    """The engine died over an analysis and works on it again: what it said of it before is void.
+    """Event: the engine died during an analysis and repeats it; earlier events are void.
 
-    For those who read the events; no engine sends it.
+    The server creates this event for its own readers; the engine does not send it.
     """
 
     request: int
@@ -661,7 +671,7 @@ class Restarted:
 
 @dataclass(frozen=True)
 class Log:
-    """Output of user code, or the engine's own words. ``request`` is 0 for the engine itself."""
+    """Event: output of user code, or messages of the engine itself, for which ``request`` is 0."""
 
     request: int
     stream: Stream
@@ -670,7 +680,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Hook:
-    """One private name of torch that the engine needs."""
+    """A private name of torch that the engine needs."""
 
     name: str
     present: bool
@@ -680,7 +690,7 @@ class Hook:
 
 @dataclass(frozen=True)
 class SelfChecked:
-    """The answer to :class:`SelfCheck`: versions, and each private name of torch that is needed."""
+    """Response to :class:`SelfCheck`: versions, and the private names that the engine needs."""
 
     request: int
     torch: str
@@ -723,64 +733,64 @@ Message = Union[Request, Event]
 
 
 MOST_TEXT = 8_000
-"""Characters of one text for people."""
+"""Maximum number of characters of one text for people."""
 
 _LONG_LINE = 1 << 17
-"""Bytes up to which a line is as it is."""
+"""Maximum size in bytes of a line whose texts are sent uncut."""
 
 _FOR_PEOPLE = (FindingFound, ForecastFound, TargetDone, Failed)
-"""Messages whose texts are only read: what others bring is of no use if it is cut."""
+"""Messages with texts only for people. Others must not be cut, because code reads them."""
 
 # -- JSON lines -------------------------------------------------------------------------------
 
 
 class ProtocolError(ValueError):
-    """A line that is not a message of this protocol."""
+    """An error for a line without a valid message of this protocol."""
 
 
 def encode(message: Message) -> bytes:
-    """One JSON line, newline included.
+    """Encode a message as one JSON line, including the newline.
 
-    What is only for people to read is cut: a text of the user's may have any length.
+    Texts for people are cut if the line is long, because a text of the user's may have any length.
     """
-    line = line_of(message)
+    line = encode_line(message)
     if len(line) > _LONG_LINE and isinstance(message, _FOR_PEOPLE):
-        body = {"type": type(message).__name__, **_cut(to_plain(message))}
+        body = {"type": type(message).__name__, **_cut_texts(to_plain(message))}
         line = _dumps(body, separators=(",", ":")).encode() + b"\n"
     return line
 
 
-def cut(text: str, most: int = MOST_TEXT) -> str:
-    """At most ``most`` characters of a text, and how many it had more."""
+def cut_text(text: str, most: int = MOST_TEXT) -> str:
+    """Cut a text after ``most`` characters, and append how many more it had."""
     if len(text) <= most:
         return text
     return f"{text[:most]}… ({len(text) - most:,} more characters)"
 
 
-def _cut(plain: Any) -> Any:
-    if isinstance(plain, str):
-        return cut(plain)
-    if isinstance(plain, list):
-        return [_cut(item) for item in plain]
-    if isinstance(plain, dict):
-        return {key: _cut(item) for key, item in plain.items()}
-    return plain
+def _cut_texts(as_plain: Any) -> Any:
+    if isinstance(as_plain, str):
+        return cut_text(as_plain)
+    if isinstance(as_plain, list):
+        return [_cut_texts(item) for item in as_plain]
+    if isinstance(as_plain, dict):
+        return {key: _cut_texts(item) for key, item in as_plain.items()}
+    return as_plain
 
 
 def decode(line: bytes | str) -> Message:
-    """The message of one line.
+    """Decode the message of one line.
 
     Raises:
-        ProtocolError: the line is no JSON object, names no known type, or lacks a field.
+        ProtocolError: The line is not a JSON object, names an unknown type, or lacks a field.
     """
     return typing.cast("Message", decode_one_of(MESSAGES, line))
 
 
 def decode_one_of(kinds: Mapping[str, type], line: bytes | str) -> Any:
-    """The dataclass of one line, one of ``kinds`` by name.
+    """Decode one line as a dataclass out of ``kinds``, which are given by name.
 
     Raises:
-        ProtocolError: as ``decode``.
+        ProtocolError: The line is invalid, as for :func:`decode`.
     """
     try:
         raw = _loads(line)
@@ -797,9 +807,9 @@ def decode_one_of(kinds: Mapping[str, type], line: bytes | str) -> Any:
         raise ProtocolError(f"bad {kind.__name__}: {error}") from error
 
 
-def line_of(message: Any) -> bytes:
-    """Any dataclass as one JSON line, with the name of its type."""
-    body = {"type": type(message).__name__, **plain(message)}
+def encode_line(message: Any) -> bytes:
+    """Encode any dataclass as one JSON line, with the name of its type."""
+    body = {"type": type(message).__name__, **as_plain(message)}
     return _dumps(body, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
 
 

@@ -1,4 +1,4 @@
-"""What crosses the pipe about whether a changed text behaves as the original does."""
+"""Messages about whether a changed text behaves as the original."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Literal, Union
 
 BehaviorOutcome = Literal["same", "differs", "unverified"]
-"""``same``: in all cases that were tried, which reached all that the texts do not have in common.
-``unverified``: no difference was found, but it is not known that there is none."""
+"""Outcome of a comparison. ``same``: no case differs, and the cases reach all changed code.
+``unverified``: no case differs, but that does not prove that the texts agree.
+"""
 
 FOLDER = "behavior"
-"""In the scratch folder of a process: what it has observed."""
+"""Folder inside a process's scratch folder for its observations."""
 
 Fill = Literal[
     "given",
@@ -26,9 +27,10 @@ Fill = Literal[
     "range",
     "constant",
 ]
-"""What the values of a case are. ``given`` are those of the probe; ``nan`` and ``infinite`` are
-among others; ``range`` are integers beyond those of the probe, ``constant`` is near a number that
-the code compares with."""
+"""Values of an input in a case. ``given`` keeps the probe's values. ``nan`` and ``infinite``
+are mixed with normal values. ``range`` are integers beyond the probe's values. ``constant`` is near
+a number in the code.
+"""
 
 CaseOutcome = Literal["returned", "raised"]
 
@@ -46,22 +48,30 @@ Aspect = Literal[
     "log",
     "random",
 ]
-"""In what two texts differ: whether and what they raise; what they return; whose memory that is;
-gradients; what becomes of the arguments, of the module and of globals, and what of that shares
-memory; what is printed, warned and logged; how the generators of random numbers are left."""
+"""Aspect in which two texts differ.
+
+- ``outcome``: whether the call raises, and which exception.
+- ``result``, ``aliasing``: the returned values, and whose memory they share.
+- ``gradient``: gradients of inputs and parameters.
+- ``input``, ``state``, ``state-aliasing``: changes of the arguments; of the module and globals; and
+  of the memory that these share.
+- ``stdout``, ``stderr``, ``warning``, ``log``: output.
+- ``random``: the final state of the random number generators.
+"""
 
 
 Cases = tuple[tuple[int, ...], ...]
-"""Numbers of cases, by probe."""
+"""Case numbers, by probe."""
 
 
 @dataclass(frozen=True)
 class ComparedCase:
-    """One call that both texts were given. ``inputs`` are in probe notation; ``training`` is the
-    mode of the module, None if the target is none or it was left as it was built.
+    """One call that both texts executed.
 
-    ``outcome`` is the original's. ``conditions`` say what else is special: other dtypes, strides,
-    gradients, parameters. ``aspects`` are those in which it differs.
+    ``inputs`` are in probe notation. ``training`` is the mode of the module; None if the target is
+    not a module or keeps its mode. ``outcome`` belongs to the original. ``conditions`` names
+    special conditions: dtypes, strides, gradients, parameters. ``aspects`` are the aspects in which
+    the texts differ.
     """
 
     inputs: str
@@ -78,9 +88,10 @@ class ComparedCase:
 class Compared:
     """Last event of a ``Compare``.
 
-    ``exact``: every result was equal bit by bit; else those that were not are as near to a run in
-    double precision as the original's. ``reason`` is a sentence: what differs and where, or why it
-    could not be verified; empty for "same". ``aspects`` is all in which any case differs.
+    ``exact``: every result was equal bit by bit. Otherwise results that differ are as close to a
+    double-precision run as the original's. ``reason`` is a sentence: the first difference, or why
+    the comparison is not verified; empty for "same". ``aspects`` are those in which any case
+    differs.
     """
 
     request: int
@@ -92,20 +103,23 @@ class Compared:
     cancelled: bool = False
     aspects: tuple[Aspect, ...] = ()
     reached: tuple[int, ...] = ()
-    """Zero-based lines of the original that are changed and that a case has executed."""
+    """Zero-based changed lines of the original that a case executed."""
     unreached: tuple[int, ...] = ()
-    """Those that none has, or of which one side of a condition was not taken."""
+    """Zero-based changed lines without execution, or with a side that no case took.
+    """
     other_settings: bool = False
-    """A line that is changed has a condition that settings of the object decide, and another side
-    than the one that these lead to."""
+    """True if changed code has a branch that only other settings of the object would reach."""
     notes: tuple[str, ...] = ()
-    """Differences that are none of behavior, such as another memory layout."""
+    """Differences that do not count, such as another memory layout."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What follows from the observations of two texts, which is the last word where nothing else is
-    needed: the original a second time, or in double precision, for some of the cases."""
+    """Preliminary result of comparing observations.
+
+    It is final if both tuples are empty. ``needs_again`` are cases that the original must execute a
+    second time, ``needs_double`` cases that it must execute in double precision.
+    """
 
     compared: Compared
     needs_again: Cases = ()
@@ -114,12 +128,11 @@ class Judged:
 
 @dataclass(frozen=True)
 class Observe:
-    """What a run of the part "cases" or "behavior" is to do.
+    """Instructions for a run of the part "cases" or "behavior".
 
-    ``lines`` are zero-based: those of the text that the other one does not have. ``cases`` are
-    packed, of each probe of the target, and empty for a run that looks for some. ``double``: they
-    are executed in double precision. ``only``: the numbers of those that are executed; empty for
-    all.
+    ``lines`` are zero-based lines that the other text does not have. ``cases`` are packed, one text
+    per probe of the target; empty for a run that searches for cases. ``double``: execute them in
+    double precision. ``only``: numbers of the cases to execute; empty for all.
     """
 
     seconds: float
@@ -127,10 +140,10 @@ class Observe:
     cases: tuple[str, ...] = ()
     double: bool = False
     backend: bool = False
-    """Compile the target and compare with the plain call, in place of observing it."""
+    """Compile the target and compare it with eager calls, instead of observing it."""
     only: Cases = ()
     at_random: int = 0
-    """Look for so many cases at random, and no others."""
+    """Number of random cases to search for, and no others; 0 for the usual search."""
     last_probe: int = 0
-    """The target is called as its probes up to this number say, and as all say that do not wait for
-    another one."""
+    """Number of the last probe to use, and later ones that depend on no other probe.
+    """

@@ -1,4 +1,4 @@
-"""What a graph break comes from, and what it costs in one call of its target."""
+"""Causes of graph breaks, and their cost in one call of a target."""
 
 from __future__ import annotations
 
@@ -6,23 +6,27 @@ from dataclasses import dataclass
 from typing import Literal
 
 CauseKind = Literal["place", "call", "module", "library", "hook"]
-"""Where the instruction is that Dynamo could not trace: in the analyzed file itself; there too, but
-it calls a function that Dynamo traces nowhere; in another file of the project; in an installed
-library; in a hook or wrapper that a library puts around modules (DDP, FSDP, accelerate)."""
+"""Location of the instruction that Dynamo could not trace.
+
+- ``place``: in the analyzed file.
+- ``call``: in the analyzed file, as a call of a function that Dynamo never traces.
+- ``module``: in another file of the project.
+- ``library``: in an installed library.
+- ``hook``: in a hook or wrapper that a library puts around modules (DDP, FSDP, accelerate).
+"""
 
 
 @dataclass(frozen=True)
 class BreakCause:
-    """What has to change for a break to go. Breaks with one ``identity`` have one cause.
+    """The code that must change to remove a break; breaks with equal ``identity`` share one cause.
 
-    The identity depends on the code of the break and on the text and the function of its
-    instruction, and not on line numbers: it is the same after an edit of something else, and in
-    every file that is led to the same function.
+    The identity depends on the code of the break, and on the text and function of its instruction,
+    not on line numbers. It stays the same when other code changes, and in every file that reaches
+    the same function.
 
-    ``function`` is the function that is called, or in which the instruction is. ``path`` and
-    ``line``, zero-based, are where it is, of a wrapper its own innermost line; the path is empty
-    where it is the place of the finding.
-    ``entry`` is the function of another file that the analyzed one calls to get there.
+    ``function`` is the called function, or the function of the instruction. ``path`` and ``line``
+    (zero-based) are its place; for a wrapper, its innermost line. ``path`` is empty if the finding
+    has the same place. ``entry`` is the function of another file that the analyzed file calls.
     """
 
     identity: str
@@ -34,14 +38,17 @@ class BreakCause:
 
     @property
     def own(self) -> bool:
-        """Whether it is code of the user, and not of a library."""
+        """True for code of the user, False for code of a library."""
         return self.kind not in ("library", "hook")
 
 
 @dataclass(frozen=True)
 class GraphCut:
-    """A compiled function that a break divides: the operators of the graph before it, and of the
-    one behind it. ``runs`` says how often the function came to it in the call."""
+    """A compiled function that a break splits.
+
+    ``before`` and ``after`` count the operators of the graphs on both sides. ``runs`` counts how
+    often the call reached the break in this function.
+    """
 
     function: str
     before: int
@@ -51,45 +58,46 @@ class GraphCut:
 
 @dataclass(frozen=True)
 class BreakCost:
-    """What a break costs in one call of ``target``, as it was recorded.
+    """The cost of a break in one call of ``target``.
 
-    ``met`` is how often the call came to it. What runs in eager mode is not recorded: where
-    ``eager`` names functions that are left to it, ``met`` is a lower bound, unless values of fake
-    tensors were asked for there.
+    ``met`` counts how often the call reached the break. Eager code is not recorded, so ``met`` is a
+    lower bound if ``eager`` names functions, unless that code reads values of fake tensors.
     """
 
     target: str
     met: int = 1
     cuts: tuple[GraphCut, ...] = ()
     graphs: int = 0
-    """Runs of the graphs next to it, each graph counted once, however often it is next to it."""
+    """Number of runs of the neighboring graphs; each graph counts once per run."""
     ops: int = 0
-    """Operators in these runs."""
+    """Number of operators in the runs that ``graphs`` counts."""
     eager: tuple[str, ...] = ()
-    """Functions that Dynamo does not compile because of it, or not behind it."""
+    """Functions that Dynamo does not compile because of the break, or not after it."""
     dropped: int = 0
-    """Operators that Dynamo had traced of these functions when it gave them up."""
+    """Number of operators that Dynamo traced in these functions before it gave them up."""
     sync: str = ""
-    """What waits for the device there: ``Tensor.item()``; empty if nothing does."""
+    """Operation that waits for the device, such as ``Tensor.item()``; empty without one.
+    """
     syncs: int = 0
-    """How often."""
+    """Number of such waits."""
     resumes: int = 0
-    """Functions that were compiled to go on behind it."""
+    """Number of functions compiled to continue after the break."""
     guards: int = 0
-    """Their guards."""
+    """Number of guards of the functions that ``resumes`` counts."""
 
     @property
     def separated(self) -> int:
-        """Operators on the smaller side of each cut: as many as could be in the larger graph."""
+        """Operators on the smaller side of each cut, which could be in the larger graph."""
         return sum(min(cut.before, cut.after) * cut.runs for cut in self.cuts)
 
     @property
     def worth_fixing(self) -> bool:
-        """Whether it does more than to keep a single operator apart."""
+        """True if the break does more than separate a single operator."""
         return bool(self.syncs or self.eager) or self.separated > 1
 
     @property
     def rank(self) -> tuple[int, int, int, int]:
-        """The costliest has the highest: first what waits for the device, then what is not
-        compiled or fused, then how often."""
+        """Sort key, highest for the most expensive break: device waits, then operators outside the
+        largest graph, then eager functions, then how often the call reached it.
+        """
         return (self.syncs, self.separated + self.dropped, len(self.eager), self.met)

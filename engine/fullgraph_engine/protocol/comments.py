@@ -1,13 +1,15 @@
-"""Comments other than probes: to hide findings, and to give a program its arguments."""
+"""Comments other than probes: they hide findings, or give a program its arguments."""
 
 from __future__ import annotations
 
 import re
 
 IGNORE = re.compile(r"#\s*fullgraph:[ \t]*ignore(?:\[(?P<codes>[^\]#]*)\])?[ \t]*(?=#|$)")
-"""``# fullgraph: ignore[CODE, …]`` behind a line of code hides findings of the line; without codes
-all of them."""
+"""``# fullgraph: ignore[CODE, …]`` after a line of code hides these findings on the line; without
+codes it hides all.
+"""
 
 RUN = re.compile(r"#\s*fullgraph:[ \t]*run\((?P<arguments>[^\[\]]*)\)[ \t]*(?=#|$)")
-"""``# fullgraph: run(--steps 2)`` gives the command-line arguments of a program. With brackets it
-would be the probe of a method ``run``."""
+"""``# fullgraph: run(--steps 2)`` gives a program its command-line arguments. With brackets it
+would be the probe of a method ``run``.
+"""

@@ -1,4 +1,4 @@
-"""Which code of the functions of a target was traced."""
+"""Trace coverage: which code of a target's functions was traced."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ Places = tuple[Range, ...]
 
 @dataclass(frozen=True)
 class Coverage:
-    """Where the instructions of these functions come from in the text, as ``packed`` numbers: those
-    that were traced, and the others. Without columns they begin and end where their line does."""
+    """Source ranges of the instructions of a target's functions, as ``packed`` numbers.
+
+    The traced ranges come first, then the others. Without column positions, a range covers a whole
+    line.
+    """
 
     packed: str
 
     @classmethod
-    def of(cls, traced: Iterable[Range], others: Iterable[Range]) -> Coverage:
-        """``others`` may have places of ``traced`` as well, and any may be told several times."""
-        went = set(traced)
+    def from_ranges(cls, traced: Iterable[Range], others: Iterable[Range]) -> Coverage:
+        """Pack traced and other ranges; ranges in both count as traced, and may repeat."""
+        traced_places = set(traced)
         numbers = [
             [
                 number
@@ -34,12 +37,12 @@ class Coverage:
                     *(place.end.line, place.end.byte),
                 )
             ]
-            for places in (went, set(others) - went)
+            for places in (traced_places, set(others) - traced_places)
         ]
         return cls(_dumps(numbers, separators=(",", ":")))
 
-    def places(self) -> tuple[Places, Places]:
-        """What was packed."""
+    def unpack_ranges(self) -> tuple[Places, Places]:
+        """Unpack the traced and the other ranges."""
         traced, others = (
             tuple(
                 Range(Position(*numbers[at : at + 2]), Position(*numbers[at + 2 : at + 4]))
@@ -54,23 +57,23 @@ class Coverage:
         traced, others = (frozenset(numbers[::4]) for numbers in _loads(self.packed))
         return traced, others
 
-    def reaches(self, line: int) -> bool:
-        """Whether some of it is on this line or behind it."""
-        return any(one >= line for lines in self._lines for one in lines)
+    def extends_to(self, line: int) -> bool:
+        """Whether any of the functions' code is on this line or after it."""
+        return any(code_line >= line for lines in self._lines for code_line in lines)
 
     @property
     def lines(self) -> int:
-        """Lines with code."""
+        """Number of lines with code."""
         traced, others = self._lines
         return len(traced | others)
 
     @property
     def lines_traced(self) -> int:
-        """Those of which a part was traced."""
+        """Number of lines with traced code."""
         return len(self._lines[0])
 
     @property
     def untraced(self) -> tuple[int, ...]:
-        """Those of which none was, zero-based."""
+        """Zero-based lines without traced code."""
         traced, others = self._lines
         return tuple(sorted(others - traced))

@@ -1,4 +1,4 @@
-"""Documents about one target: what a run writes down when somebody wants to read it."""
+"""Documents about one target, which a run writes on request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DocumentKind = Literal["graph", "guards", "events", "bytecode"]
 DOCUMENT_KINDS: tuple[DocumentKind, ...] = typing.get_args(DocumentKind)
 
 MOST_TEXT = 5 << 20
-"""Characters of one document; what does not fit is left out, and the document says so."""
+"""Maximum number of characters of a document; a longer one is cut, and says so."""
 
 
 @dataclass(frozen=True)
@@ -30,25 +30,24 @@ class SavedEvents:
 
 @dataclass(frozen=True)
 class DocumentPart:
-    """One graph, one frame, one ShapeEnv; a document is its parts in order."""
+    """One part of a document: a graph, a frame, or a ShapeEnv; a document is its parts in order."""
 
     kind: DocumentKind
     title: str
     text: str
     number: int = 0
-    """Of events, which ShapeEnv of the run they are of, from 1."""
+    """Number of the ShapeEnv in the run, from 1; 0 for other parts."""
     archive: str = ""
-    """The events in the form of ``SavedEvents``, where ``Analyze`` has ``save_events``."""
+    """Events as JSON for ``SavedEvents``, if ``Analyze`` has ``save_events``."""
     differs: bool = False
-    """The events are not those that they were compared with."""
+    """True if the events differ from the saved events of the earlier run."""
 
 
 @dataclass(frozen=True)
 class DocumentsWritten:
-    """Further parts of a run's documents, as soon as they are known.
+    """Event: new parts of a run's documents, sent as soon as they are complete.
 
-    A run may start over. What a later ``attempt`` of it writes takes the place of all that an
-    earlier one wrote.
+    A run may start again; the parts of a later ``attempt`` replace all earlier ones.
     """
 
     request: int

@@ -1,7 +1,7 @@
-"""What a finding rests on: one dataclass for each kind of fact.
+"""Evidence of findings: one dataclass for each kind of fact.
 
-Whoever words a finding, tells it from another one or reproduces it reads these, and not its texts.
-The first field of each, ``kind``, tells them apart on the pipe and in JSON.
+Code that words, distinguishes or reproduces findings reads evidence, not their texts. ``kind``,
+which is the first field on the pipe and in JSON, identifies the type.
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ from dataclasses import dataclass
 from typing import Literal, Union
 
 BreakOutcome = Literal["resumed", "rest-skipped", "frame-skipped", "raised"]
-"""What Dynamo did behind a graph break: it went on in a new graph, ran the rest of the function or
-all of it in eager mode, or raised."""
+"""Consequence of a graph break: Dynamo continued in a new graph, ran the rest of the function or
+the whole function in eager mode, or raised.
+"""
 Resolution = Literal["overload", "single overload", "resolved packet"]
-"""How the overload of a custom operator was chosen: the code names it, it is the only one, or by
-the arguments."""
+"""Way in which the overload of a custom operator was chosen: the code names it, the operator has
+only one, or the arguments select it.
+"""
 Phase = Literal["tracer", "eager"]
-"""Who raised: the tracer, or the code between graphs, as it does without Dynamo."""
+"""Origin of an exception: the tracer, or eager code, which raises it without Dynamo as well."""
 
 
 @dataclass(frozen=True)
 class BreakEvidence:
-    """``title`` is Dynamo's own, ``gb_type`` in its registry of graph breaks."""
+    """A graph break; ``title`` is Dynamo's name for it, as ``gb_type`` in its registry."""
 
     title: str
     outcome: BreakOutcome = "resumed"
@@ -30,7 +32,7 @@ class BreakEvidence:
 
 @dataclass(frozen=True)
 class SkipEvidence:
-    """A frame that Dynamo left to eager mode; ``reason`` is in its words."""
+    """A frame that Dynamo left to eager mode; ``reason`` is Dynamo's text."""
 
     reason: str
     kind: Literal["skip"] = "skip"
@@ -38,7 +40,7 @@ class SkipEvidence:
 
 @dataclass(frozen=True)
 class OperatorEvidence:
-    """A custom operator without ``pt2_compliant_tag``, by its name with the namespace."""
+    """A custom operator without ``pt2_compliant_tag``; ``operator`` includes the namespace."""
 
     operator: str
     resolution: Resolution = "overload"
@@ -47,7 +49,7 @@ class OperatorEvidence:
 
 @dataclass(frozen=True)
 class DefinitionEvidence:
-    """What the file says of an operator that it defines."""
+    """An operator's definition in the analyzed file."""
 
     operator: str
     kind: Literal["definition"] = "definition"
@@ -55,8 +57,11 @@ class DefinitionEvidence:
 
 @dataclass(frozen=True)
 class SpecializationEvidence:
-    """A dynamic dimension that got one size. ``source`` is the tensor's, in Dynamo's spelling;
-    ``tried`` says that nobody had asked for the dimension to be dynamic."""
+    """A dynamic dimension that was specialized to one size.
+
+    ``source`` is the tensor's source in Dynamo's notation. ``tried`` is true if only the engine,
+    not the user, made the dimension dynamic.
+    """
 
     symbol: str
     source: str
@@ -67,7 +72,7 @@ class SpecializationEvidence:
 
 @dataclass(frozen=True)
 class EqualityEvidence:
-    """A dynamic dimension that has to be equal to another one, or to an expression of them."""
+    """A dynamic dimension that must equal another dimension, or an expression of dimensions."""
 
     symbol: str
     value: str
@@ -76,7 +81,7 @@ class EqualityEvidence:
 
 @dataclass(frozen=True)
 class GuardEvidence:
-    """A guard that the code itself breaks; ``expression`` for one without a source."""
+    """A guard that the traced code itself invalidates; ``expression`` replaces a missing source."""
 
     source: str = ""
     expression: str = ""
@@ -85,7 +90,7 @@ class GuardEvidence:
 
 @dataclass(frozen=True)
 class GuardFrame:
-    """A frame of the stack of a guard; ``line`` is zero-based."""
+    """One frame in the stack of a guard; ``line`` is zero-based."""
 
     path: str
     line: int
@@ -94,8 +99,11 @@ class GuardFrame:
 
 @dataclass(frozen=True)
 class GuardFailure:
-    """A guard that did not hold in a later call. ``compiled`` numbers the compiled code that has
-    it, ``words`` says what changed, from what it ``was`` to what it is ``now``."""
+    """A guard that failed in a later call.
+
+    ``compiled`` is the id of the compiled code with the guard. ``words`` describes the change, from
+    ``was`` to ``now``.
+    """
 
     compiled: str
     kind: str
@@ -109,8 +117,11 @@ class GuardFailure:
 
 @dataclass(frozen=True)
 class RecompileEvidence:
-    """A function that was recompiled. ``detail`` is the part of a tensor that differs and its
-    axis; ``limit`` is set if it was compiled too often and runs in eager mode since."""
+    """A function that was recompiled.
+
+    ``detail`` is the property of a tensor that differs, with its axis. ``limit`` is the recompile
+    limit that the function reached, after which it runs in eager mode; empty if it did not.
+    """
 
     function: str
     path: str
@@ -124,8 +135,11 @@ class RecompileEvidence:
 
 @dataclass(frozen=True)
 class ForecastEvidence:
-    """A function that later calls recompile. ``changed`` are the inputs that differ between these
-    calls, ``first`` and ``tried`` what they were; all are empty where every call recompiles."""
+    """A function that later calls will recompile.
+
+    ``changed`` are the inputs that differ between the calls. ``first`` and ``tried`` are their
+    values. All are empty if every call recompiles.
+    """
 
     guards: tuple[GuardFailure, ...] = ()
     changed: tuple[str, ...] = ()
@@ -136,7 +150,7 @@ class ForecastEvidence:
 
 @dataclass(frozen=True)
 class FailureEvidence:
-    """An exception that ended a run. ``title`` is Dynamo's title of what it could not do."""
+    """An exception that ended a run; ``title`` is Dynamo's title of the unsupported operation."""
 
     exception: str
     phase: Phase = "eager"
@@ -154,7 +168,7 @@ class CompilerCheckEvidence:
 
 @dataclass(frozen=True)
 class ImportEvidence:
-    """The module that could not be imported."""
+    """A module that could not be imported."""
 
     module: str
     kind: Literal["import"] = "import"
@@ -170,13 +184,14 @@ ExportProblem = Literal[
     "strict",
     "dynamic-shapes",
 ]
-"""What ``torch.export`` refuses, in the kinds of its draft mode; how it ended; or what sizes it
-takes as dynamic."""
+"""Kind of an export problem, as in the draft mode of ``torch.export``; how the export failed; or
+which sizes may be dynamic.
+"""
 
 
 @dataclass(frozen=True)
 class TensorForm:
-    """``dtype`` is its name in torch, ``float32``."""
+    """Dtype and sizes of a tensor; ``dtype`` is its name in torch, such as ``float32``."""
 
     dtype: str
     sizes: tuple[int, ...]
@@ -184,9 +199,12 @@ class TensorForm:
 
 @dataclass(frozen=True)
 class OperatorCall:
-    """Dtypes and sizes of one call of an operator, ``("f32", (4, 8))`` for each tensor; None for
-    other arguments. ``several``: it returned a tuple. ``lists`` are, of each input, the tensors in
-    it; nothing where none is a list."""
+    """Dtypes and sizes of one call of an operator.
+
+    ``inputs`` has one item per argument, None for other values than tensors. ``several``: the call
+    returned a tuple. ``lists`` has the tensors in each list argument; it is empty without such an
+    argument.
+    """
 
     inputs: tuple[Union[TensorForm, None], ...]
     outputs: tuple[TensorForm, ...]
@@ -196,10 +214,12 @@ class OperatorCall:
 
 @dataclass(frozen=True)
 class ExportEvidence:
-    """What ``torch.export`` says of a target. ``expression`` is in its symbols. ``check`` is what
-    has to hold: in names of the function it is in, so that it can be decided there, or for a
-    constraint in names of the target's inputs. ``calls`` are those of an operator that has no fake
-    kernel, with real tensors of several sizes."""
+    """The result of ``torch.export`` for a target.
+
+    ``expression`` uses symbols of the export. ``check`` is the condition that must hold: in names
+    of the function where it is decided, or for a constraint in names of the target's inputs.
+    ``calls`` are calls of an operator without a fake kernel, with real tensors of several sizes.
+    """
 
     problem: ExportProblem
     expression: str = ""

@@ -1,4 +1,4 @@
-"""What a run can show of a target, and what of that one torch cannot show."""
+"""Facts that a run can show about a target, unless the installed torch hides them."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ CODES: dict[Fact, tuple[str, ...]] = {
     "compliance": ("op/not-pt2-compliant",),
     "compiler checks": ("compile/different-code",),
 }
-"""Which codes of findings rest on a fact, by their beginnings. Without it, the absence of such a
-finding means nothing. Of the other facts no finding depends."""
+"""Code prefixes of the findings that rest on each fact. If torch cannot show the fact, the absence
+of such findings means nothing. No finding depends on the other facts.
+"""
 
 WORDS: dict[Fact, str] = {
     "graphs": "captured graphs",
@@ -67,16 +68,16 @@ WORDS: dict[Fact, str] = {
 
 @dataclass(frozen=True)
 class Degraded:
-    """A fact that this torch does not show, or not all of it. ``reason`` is part of a sentence."""
+    """A fact that this torch does not show completely; ``reason`` is part of a sentence."""
 
     fact: Fact
     reason: str
 
     @property
     def words(self) -> str:
-        """A sentence without its full stop."""
+        """Description as a sentence without its full stop."""
         return f"Not available with this torch: {WORDS[self.fact]} ({self.reason})"
 
-    def hides(self, code: str) -> bool:
+    def hides_code(self, code: str) -> bool:
         """Whether the absence of findings with this code means nothing."""
         return code.startswith(CODES.get(self.fact, ()))

@@ -1,4 +1,4 @@
-"""What the results of a text depend on beside the text."""
+"""Files, other than the text itself, on which the results of a text depend."""
 
 from __future__ import annotations
 
@@ -6,31 +6,33 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .packing import items_of, packed
+from .packing import pack, unpack_items
 
-# Bound now: user code in the engine's processes may replace the functions of `os`.
+# Bound at import: user code in the engine's processes may replace functions of `os`.
 _stat = os.stat
 
 OPEN = -2
-"""In place of the time and the size of a file that is open in an editor."""
+"""Value of ``modified`` and ``size`` for files open in an editor."""
 
 
 @dataclass(frozen=True)
 class FileState:
-    """A file or folder, its modification time in nanoseconds and its size in bytes; both are -1
-    where there is nothing."""
+    """State of a file or folder: modification time in nanoseconds, size in bytes.
+
+    Both are -1 if the path does not exist.
+    """
 
     path: str
     modified: int
     size: int
 
-    def holds(self) -> bool:
-        """Whether it is so still; what is open in an editor is as the request has it."""
-        return self.modified == OPEN or state(self.path) == self
+    def is_unchanged(self) -> bool:
+        """Whether the file is unchanged; always true for a file open in an editor."""
+        return self.modified == OPEN or file_state(self.path) == self
 
 
-def state(path: str) -> FileState:
-    """As the file is now."""
+def file_state(path: str) -> FileState:
+    """Return the current state of a file."""
     try:
         found = _stat(path)
     except OSError:
@@ -40,8 +42,10 @@ def state(path: str) -> FileState:
 
 @dataclass(frozen=True)
 class OpenFile:
-    """A file that is open in an editor: whoever imports it gets this text, and not what is on
-    disk. ``path`` is absolute."""
+    """A file open in an editor: imports get this text instead of the file on disk.
+
+    ``path`` is absolute.
+    """
 
     path: str
     text: str
@@ -49,16 +53,19 @@ class OpenFile:
 
 @dataclass(frozen=True)
 class FilesRead:
-    """What the processes of a request have read, or have looked for and not found, other than what
-    is installed: of that the folders. Several times per request, each time what is new."""
+    """Event: files that the processes of a request read, or looked for and did not find.
+
+    Of installed packages, only the folders are listed. The event is sent several times per request,
+    each time with new files.
+    """
 
     request: int
     packed: str
 
     @classmethod
-    def of(cls, request: int, files: Iterable[FileState]) -> FilesRead:
-        return cls(request, packed(tuple(files)))
+    def from_files(cls, request: int, files: Iterable[FileState]) -> FilesRead:
+        return cls(request, pack(tuple(files)))
 
-    def files(self) -> tuple[FileState, ...]:
-        """What was packed; nothing if it is not of this form."""
-        return items_of(FileState, self.packed)
+    def unpack_files(self) -> tuple[FileState, ...]:
+        """Unpack the files; an invalid text gives none."""
+        return unpack_items(FileState, self.packed)

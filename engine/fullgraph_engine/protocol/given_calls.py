@@ -1,4 +1,4 @@
-"""What targets are called with by others, compared from one request to the next."""
+"""Arguments with which other code calls targets, compared between requests."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class GivenCall:
-    """What a target was called with: a ``digest`` that is the same for calls that a trace cannot
-    tell from each other, as long as these ``definitions`` are the same.
+    """The arguments of one call of a target.
 
-    They are names at the top of the file: of classes that something given is of, and of functions.
-    ``real``: the tensors were.
+    ``digest`` is equal for calls that a trace cannot distinguish, as long as the ``definitions`` do
+    not change. These are names at the top of the file: classes of the arguments, and functions.
+    ``real``: the tensors were real.
     """
 
     digest: str
@@ -21,22 +21,25 @@ class GivenCall:
 
 @dataclass(frozen=True)
 class GivenCalls:
-    """The calls of a target, by the numbers of its probes. It need not be traced where it is called
-    so again."""
+    """The calls of a target, by probe number; it need not be traced again if other code repeats
+    them.
+    """
 
     target: str
     calls: tuple[GivenCall, ...]
 
     @property
     def real(self) -> bool:
-        """The tensors of all of them were."""
+        """True if the tensors of all calls were real."""
         return all(call.real for call in self.calls)
 
 
 @dataclass(frozen=True)
 class CalledAgain:
-    """Event: a target was called as the request says it was before, and is not traced. ``sources``
-    say in words where from, for each of its probes."""
+    """Event: a target was called as the request expected, and is not traced.
+
+    ``sources`` says in words where each probe's call came from.
+    """
 
     request: int
     target: str

@@ -1,22 +1,22 @@
-"""The guards of a target, by frame and by the line that caused them."""
+"""Guards of a target, by frame and by the line that caused them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .packing import items_of, packed
+from .packing import pack, unpack_items
 from .places import Range
 
 
 @dataclass(frozen=True)
 class FoundGuard:
-    """A condition that compiled code is only valid under.
+    """A condition under which compiled code is valid.
 
-    ``kind`` is the class of the guard in Dynamo's tree, ``source`` the value that it is about in
-    Dynamo's words, of type ``type``; both are empty where it is about no value or several.
-    ``cause`` is an index into the causes of its frame, or -1. ``deep``: what asked for it is in a
-    library, called from the line of the cause if there is one.
+    ``kind`` is the class of the guard in Dynamo's tree. ``source`` is the guarded value in Dynamo's
+    notation, and ``type`` its type; both are empty for a guard on no value or on several. ``cause``
+    is an index into the causes of the frame, or -1. ``deep``: a library's code caused the guard;
+    the cause, if any, is the line that called it.
     """
 
     kind: str
@@ -47,12 +47,12 @@ def merge_names(names: Iterable[GuardName]) -> tuple[GuardName, ...]:
 
 @dataclass(frozen=True)
 class GuardedFrame:
-    """A compiled frame. Lines are zero-based; ``path`` is empty for the analyzed file, and ``last``
-    is where the code that ends last comes from.
+    """A compiled frame with its guards.
 
-    ``entered``: how often its code was run, each time but the first after all guards held; -1
-    where that is not known. ``causes``: ranges of the analyzed text, None for one that an edit
-    has removed.
+    Lines are zero-based; ``path`` is empty for the analyzed file. ``last`` is the range with the
+    last end. ``entered`` counts the runs of its code, each except the first after all guards
+    passed; -1 if unknown. ``causes`` are ranges of the analyzed text, None for a range that an edit
+    removed.
     """
 
     function: str
@@ -71,9 +71,9 @@ class GuardedFrame:
 
 @dataclass(frozen=True)
 class GuardsFound:
-    """Once per run of a target, after its findings; ``note`` says if not all are told.
+    """Event: the guards of a run, sent after its findings; ``note`` says if some are left out.
 
-    There can be thousands, so they travel as text.
+    There can be thousands of guards, so they are packed into one text.
     """
 
     request: int
@@ -83,7 +83,7 @@ class GuardsFound:
     probe_number: int = 0
 
     @classmethod
-    def of(
+    def from_frames(
         cls,
         request: int,
         target: str,
@@ -91,8 +91,8 @@ class GuardsFound:
         note: str = "",
         probe_number: int = 0,
     ) -> GuardsFound:
-        return cls(request, target, packed(tuple(frames)), note, probe_number)
+        return cls(request, target, pack(tuple(frames)), note, probe_number)
 
-    def frames(self) -> tuple[GuardedFrame, ...]:
-        """What was packed; nothing if it is not of this form."""
-        return items_of(GuardedFrame, self.packed)
+    def unpack_frames(self) -> tuple[GuardedFrame, ...]:
+        """Unpack the frames; an invalid text gives none."""
+        return unpack_items(GuardedFrame, self.packed)

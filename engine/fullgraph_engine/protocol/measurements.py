@@ -1,4 +1,4 @@
-"""What crosses the pipe about how long calls of a target take."""
+"""Messages about how long calls of a target take."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Union
 
 @dataclass(frozen=True)
 class Measurement:
-    """How long one call of a target takes, forward only, in seconds: the median of many calls.
+    """Time of one call of a target, forward only, in seconds: the median of many calls.
 
-    ``device`` is "cpu"; ``threads`` are those that torch uses on it.
-    ``compiled`` is that of the call compiled by Inductor, once it is compiled, which took
-    ``compiling`` seconds and gave ``graphs`` graphs. ``reason`` says in a sentence why there is no
-    such figure, or none at all.
+    ``device`` is "cpu"; ``threads`` is the number of threads that torch uses. ``compiled`` is the
+    time of a call compiled by Inductor, without the compilation itself, which took ``compiling``
+    seconds and produced ``graphs`` graphs. ``reason`` is a sentence that says why a time is
+    missing.
     """
 
     device: str = ""

@@ -1,12 +1,12 @@
-"""What one installation of torch says of its operators and of the Python names that call them.
+"""Index of the operators of one torch installation, and of the Python names that call them.
 
-The engine writes it down once per torch (``operators``), the server reads it; operators that a
-user's file registers cross the pipe in the same types. Nothing here knows torch: words such as
-tags, dispatch keys and type names are torch's own.
+The engine writes it once per torch (``operators``), and the server reads it. Operators that a
+user's file registers are sent through the pipe in the same types. This module does not import
+torch; tags, dispatch keys and type names are torch's own words.
 
-An *operator* is what the dispatcher knows, ``aten::max`` with its overloads. A *name* is what one
-writes in Python, ``torch.max`` or ``torch.Tensor.max``; its signatures are those that the binding's
-argument parser tries, in that order.
+An *operator* is known to the dispatcher: ``aten::max`` with its overloads. A *name* is written in
+Python: ``torch.max`` or ``torch.Tensor.max``. Its signatures are listed in the order in which the
+binding's argument parser tries them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, Union
 
-from .plain import from_plain, plain, sparse
+from .plain import as_plain, as_sparse_plain, from_plain
 
 NameKind = Literal[
     "function", "method", "property", "class", "module", "dtype", "layout", "memory_format",
@@ -25,27 +25,30 @@ NameKind = Literal[
 ]  # fmt: skip
 
 OperatorOrigin = Literal["native", "generated", "registered", "torchscript"]
-"""Where an overload comes from: native_functions.yaml, torchgen's own additions to it, a
-registration that only the running dispatcher knows, or TorchScript alone."""
+"""Origin of an overload: native_functions.yaml, torchgen's additions to it, a registration known
+only to the running dispatcher, or TorchScript alone.
+"""
 
 Fake = Literal["kernel", "meta", "composite", "decomposition", "missing", "unknown"]
-"""How a fake tensor gets through: a registered fake implementation, a kernel for Meta (written in
-C++ or Python), the composite kernel itself, a decomposition, or not at all."""
+"""Fake tensor support of an overload: a registered fake implementation, a Meta kernel (in C++ or
+Python), the composite kernel itself, a decomposition, or none.
+"""
 
 Differentiable = Literal["formula", "composite", "registered", "no", "unknown"]
-"""By formulas of derivatives.yaml, through the operators it is composed of, by an autograd kernel
-registered elsewhere, or not at all."""
+"""Autograd support of an overload: formulas of derivatives.yaml, the operators that it is composed
+of, an autograd kernel registered elsewhere, or none.
+"""
 
 
 @dataclass(frozen=True)
 class Parameter:
     """One parameter of a Python signature.
 
-    ``type`` is in the words of the argument parser's errors (``tuple of ints``, ``Number``);
-    ``default`` is Python source, empty where the argument is required. ``size`` is the ``1`` of
-    ``int[1]``: a single number may stand for a list of that length; 0 where there is no such
-    rule. ``variadic``: the items of the list may also be given as separate positional arguments
-    (``x.view(2, 3)``). ``choices`` are the strings that it takes, where they are enumerated.
+    ``type`` is in the words of the argument parser's errors (``tuple of ints``, ``Number``).
+    ``default`` is Python source, empty for a required argument. ``size`` is the ``1`` of
+    ``int[1]``: a single number may replace a list of that length; 0 without this rule.
+    ``variadic``: the items of the list may be separate positional arguments (``x.view(2, 3)``).
+    ``choices`` are the strings that it accepts, if they are enumerated.
     """
 
     name: str
@@ -60,7 +63,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Field:
-    """One thing that is returned; the name is empty where it has none."""
+    """One returned value; ``name`` is empty for an unnamed one."""
 
     type: str
     name: str = ""
@@ -68,11 +71,11 @@ class Field:
 
 @dataclass(frozen=True)
 class Signature:
-    """One way of calling a name. ``self`` of a method is not among the parameters.
+    """One way to call a name; ``self`` of a method is not among the parameters.
 
-    ``operator`` is the overload that is called (``aten::max.dim``) and ``out`` the one that is
-    called when ``out=`` is given. ``structure`` names the type of ``torch.return_types`` with the
-    fields of ``returns``. A deprecated signature says in ``instead`` what to write.
+    ``operator`` is the called overload (``aten::max.dim``), and ``out`` the overload for
+    calls with ``out=``. ``structure`` names the type of ``torch.return_types`` with the fields of
+    ``returns``. ``instead`` is the replacement for a deprecated signature.
     """
 
     parameters: tuple[Parameter, ...]
@@ -86,7 +89,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class Choices:
-    """The strings that a parameter of a name takes, as its documentation enumerates them."""
+    """The strings that a parameter of a name accepts, as its documentation lists them."""
 
     parameter: str
     values: tuple[str, ...]
@@ -96,12 +99,12 @@ class Choices:
 class Name:
     """A public name of torch, by its dotted path.
 
-    ``binding`` is the C function behind it (``torch._C._linalg.linalg_norm``). A function written
-    in Python has ``python`` (its signature as source, ``(input, p=0.5, training=True)``) and
-    ``calls``: the names of this index that its source calls. ``alias`` is the path of the name
-    that is the very same object (``torch.nn.functional.conv2d`` is ``torch.conv2d``).
-    ``summary`` is the first sentence of its documentation, ``href`` its page. ``uses`` counts how
-    often torch's own Python code uses it: a measure to sort by.
+    ``binding`` is the C function behind it (``torch._C._linalg.linalg_norm``). For a function
+    written in Python, ``python`` is its signature as source (``(input, p=0.5, training=True)``),
+    and ``calls`` are the names of this index that its source calls. ``alias`` is the path of
+    another name for the same object (``torch.nn.functional.conv2d`` is ``torch.conv2d``).
+    ``summary`` is the first sentence of its documentation, ``href`` its page. ``uses`` counts its
+    uses in torch's own Python code, for sorting.
     """
 
     path: str
@@ -114,18 +117,18 @@ class Name:
     summary: str = ""
     href: str = ""
     deprecated: str = ""
-    """A sentence that says since when or in favor of what, where the whole name is."""
+    """Sentence that says since when the name is deprecated or what replaces it; empty otherwise."""
     choices: tuple[Choices, ...] = ()
     uses: int = 0
 
-    def documented(self, parameter: str) -> tuple[str, ...]:
-        """The strings that its documentation enumerates for a parameter."""
+    def documented_choices(self, parameter: str) -> tuple[str, ...]:
+        """Return the strings that the documentation lists for a parameter."""
         return next((c.values for c in self.choices if c.parameter == parameter), ())
 
 
 @dataclass(frozen=True)
 class Derivative:
-    """The formula for the gradient of some inputs, in the words of derivatives.yaml."""
+    """The gradient formula of some inputs, as in derivatives.yaml."""
 
     inputs: str
     formula: str
@@ -135,11 +138,11 @@ class Derivative:
 class Overload:
     """One overload of an operator.
 
-    ``name`` is empty for the default one (``torch.ops.aten.add.default`` in Python). ``schema`` is
-    complete: ``aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, ...)``.
-    ``kernels`` are the dispatch keys that have one. ``decomposes``: torch has a decomposition for
-    it; the tag ``core`` says that it is part of core ATen. ``place`` is where it was registered
-    (``path:line``), for operators of users.
+    ``name`` is empty for the default overload (``torch.ops.aten.add.default`` in Python).
+    ``schema`` is complete: ``aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor
+    values, ...)``. ``kernels`` are the dispatch keys with a kernel. ``decomposes``: torch has a
+    decomposition for it. The tag ``core`` marks core ATen. ``place`` is where a user's operator was
+    registered (``path:line``).
     """
 
     name: str
@@ -156,13 +159,13 @@ class Overload:
 
 @dataclass(frozen=True)
 class Operator:
-    """All overloads of a name in the dispatcher, in the order in which resolution tries them.
+    """All overloads of an operator, in the order in which resolution tries them.
 
     ``names`` are the Python names whose signatures call it.
     """
 
     name: str
-    """With its namespace: ``aten::max``."""
+    """Name with its namespace: ``aten::max``."""
     overloads: tuple[Overload, ...]
     names: tuple[str, ...] = ()
     uses: int = 0
@@ -174,7 +177,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class IndexHeader:
-    """First line of an index file. ``complete`` is false before the running torch was asked."""
+    """First line of an index file; ``complete`` is false without facts of the running torch."""
 
     format: int
     torch: str
@@ -183,9 +186,9 @@ class IndexHeader:
     overloads: int
     names: int
     digest: str
-    """blake2b (16 bytes, in hex) of everything behind the first line."""
+    """blake2b digest (16 bytes, in hex) of everything after the first line."""
     notes: tuple[str, ...] = ()
-    """What could not be found out, each in one sentence."""
+    """Facts that could not be determined, each in one sentence."""
 
 
 # -- the file ---------------------------------------------------------------------------------
@@ -196,12 +199,12 @@ EntryKind = Union[NameKind, Literal["operator"]]
 
 
 class IndexUnreadable(ValueError):
-    """A file that is no operator index of this format, or not all of one."""
+    """An error for a file without a complete operator index of this format."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of an index file: what lists need, and the rest, to be decoded when it is wanted.
+    """One line of an index file: fields for listing, and a body to decode on demand.
 
     ``key`` is the path of a name or the name of an operator.
     """
@@ -212,23 +215,23 @@ class Entry:
     deprecated: bool
     body: bytes
 
-    def raw(self) -> dict[str, Any]:
+    def decode_raw(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.body)
         return found
 
-    def load(self) -> Name | Operator:
+    def decode(self) -> Name | Operator:
         kind = Operator if self.kind == "operator" else Name
-        loaded: Name | Operator = from_plain(kind, self.raw())
+        loaded: Name | Operator = from_plain(kind, self.decode_raw())
         return loaded
 
 
 def entry_of(item: Name | Operator) -> Entry:
-    """The index entry of a name or an operator, its body encoded without defaults."""
-    return entry_of_raw(sparse(item))
+    """Return the index entry of a name or an operator; fields with default values are left out."""
+    return entry_of_raw(as_sparse_plain(item))
 
 
 def entry_of_raw(raw: dict[str, Any]) -> Entry:
-    """The entry of what :meth:`Entry.raw` gives; an operator is what has no path."""
+    """Return the index entry of plain data, which describes an operator if it lacks a path."""
     body = json.dumps(raw, separators=(",", ":")).encode()
     key = raw["path"] if "path" in raw else raw["name"]
     return Entry(
@@ -244,7 +247,7 @@ def encode_index(
     overloads: int,
     notes: tuple[str, ...] = (),
 ) -> bytes:
-    """The content of an index file: a header, then one line for each entry, sorted by key."""
+    """Encode an index file: a header, then one line for each entry, sorted by key."""
     ordered = sorted(entries, key=lambda entry: entry.key)
     body = b"".join(
         b"%s\t%s\t%d\t%d\t%s\n" % (e.key.encode(), e.kind.encode(), e.uses, e.deprecated, e.body)
@@ -258,17 +261,17 @@ def encode_index(
         operators=operators,
         overloads=overloads,
         names=len(ordered) - operators,
-        digest=_digest(body),
+        digest=_body_digest(body),
         notes=notes,
     )
-    return json.dumps(plain(header), separators=(",", ":")).encode() + b"\n" + body
+    return json.dumps(as_plain(header), separators=(",", ":")).encode() + b"\n" + body
 
 
-def checked_index(data: bytes) -> tuple[IndexHeader, bytes]:
-    """The header of an index file that is whole, and what comes behind it.
+def verify_index(data: bytes) -> tuple[IndexHeader, bytes]:
+    """Verify an index file; return its header and the rest.
 
     Raises:
-        IndexUnreadable: it is of another format, cut off or changed.
+        IndexUnreadable: The file has another format, is truncated or was changed.
     """
     first, _, body = data.partition(b"\n")
     try:
@@ -277,18 +280,18 @@ def checked_index(data: bytes) -> tuple[IndexHeader, bytes]:
         raise IndexUnreadable(f"no header: {error}") from error
     if header.format != INDEX_FORMAT:
         raise IndexUnreadable(f"format {header.format} instead of {INDEX_FORMAT}")
-    if header.digest != _digest(body):
+    if header.digest != _body_digest(body):
         raise IndexUnreadable("its content is not what its header says")
     return header, body
 
 
 def decode_index(data: bytes) -> tuple[IndexHeader, list[Entry]]:
-    """The header and the entries of an index file, their bodies not yet decoded.
+    """Decode an index file; the bodies of its entries stay encoded.
 
     Raises:
-        IndexUnreadable: it is of another format, cut off or changed.
+        IndexUnreadable: The file has another format, is truncated or was changed.
     """
-    header, body = checked_index(data)
+    header, body = verify_index(data)
     entries = []
     for line in body.splitlines():
         key, kind, uses, deprecated, rest = line.split(b"\t", 4)
@@ -298,5 +301,5 @@ def decode_index(data: bytes) -> tuple[IndexHeader, list[Entry]]:
     return header, entries
 
 
-def _digest(body: bytes) -> str:
+def _body_digest(body: bytes) -> str:
     return hashlib.blake2b(body, digest_size=16).hexdigest()

@@ -1,7 +1,8 @@
-"""Thousands of small dataclasses as one short text: fields by position, each text once.
+"""Compact text form of thousands of small dataclasses: fields by position, each string once.
 
-``[texts, value]`` as JSON. In the value a dataclass is the list of its fields up to the last that
-is not the default, a tuple or a set is a list, and a text is its number in ``texts``.
+The text is ``[texts, value]`` as JSON. In the value, a dataclass is the list of its fields up to
+the last field with another value than its default. A tuple or a set is a list, and a string is its
+index in ``texts``.
 """
 
 from __future__ import annotations
@@ -14,120 +15,120 @@ import typing
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar, Union
 
-from .plain import defaults
+from .plain import field_defaults
 
-# Bound now: user code in the engine's processes may replace the functions of `json`.
+# Bound at import: user code in the engine's processes may replace functions of `json`.
 _loads, _dumps = json.loads, json.dumps
 
 Decoder = Callable[[Any, "list[str]"], Any]
 T = TypeVar("T")
 
 
-def packed(value: Any) -> str:
-    """A dataclass, or a tuple of some, as text.
+def pack(value: Any) -> str:
+    """Pack a dataclass, or a tuple of dataclasses, into a text.
 
     Raises:
-        TypeError: it holds something else than dataclasses, tuples, sets and plain values.
+        TypeError: It contains other values than dataclasses, tuples, sets and plain values.
     """
     texts: dict[str, int] = {}
-    body = _encoded(value, texts)
+    body = _encode(value, texts)
     return _dumps([list(texts), body], separators=(",", ":"), ensure_ascii=False)
 
 
-def unpacked(kind: Any, text: str) -> Any:
-    """The value of this type that was packed.
+def unpack(kind: Any, text: str) -> Any:
+    """Unpack a value of a type.
 
     Raises:
-        ValueError: the text is not that of one.
+        ValueError: The text is not a packed value of this type.
     """
     try:
         texts, body = _loads(text)
         if not all(type(one) is str for one in texts):
             raise TypeError("not all texts are texts")
-        return _decoder(kind)(body, texts)
+        return _build_decoder(kind)(body, texts)
     except (TypeError, IndexError, KeyError, RecursionError) as error:
         raise ValueError(f"no {kind}: {error}") from error
 
 
-def items_of(kind: type[T], text: str) -> tuple[T, ...]:
-    """The dataclasses of a tuple that was packed; none if the text is not that of one."""
+def unpack_items(kind: type[T], text: str) -> tuple[T, ...]:
+    """Unpack a tuple of dataclasses; an invalid text gives none."""
     try:
-        found: tuple[T, ...] = unpacked(tuple[kind, ...], text)  # type: ignore[valid-type]
+        found: tuple[T, ...] = unpack(tuple[kind, ...], text)  # type: ignore[valid-type]
     except ValueError:
         return ()
     return found
 
 
-def _encoded(value: Any, texts: dict[str, int]) -> Any:
+def _encode(value: Any, texts: dict[str, int]) -> Any:
     kind = type(value)
     if kind is str:
         return texts.setdefault(value, len(texts))
     if value is None or kind in (int, float, bool):
         return value
     if kind in (tuple, list):
-        return [_encoded(item, texts) for item in value]
+        return [_encode(item, texts) for item in value]
     if kind is frozenset:
-        return [_encoded(item, texts) for item in sorted(value)]
+        return [_encode(item, texts) for item in sorted(value)]
     if not dataclasses.is_dataclass(kind):
         raise TypeError(f"a {kind.__name__} cannot be packed")
     items: list[Any] = []
     last = 0
-    for number, (name, default) in enumerate(defaults(kind), start=1):
+    for number, (name, default) in enumerate(field_defaults(kind), start=1):
         item = getattr(value, name)
         last = number if item != default else last
         items.append(item)
-    return [_encoded(item, texts) for item in items[:last]]
+    return [_encode(item, texts) for item in items[:last]]
 
 
 @functools.cache
-def _decoder(kind: Any) -> Decoder:
-    """What makes a value of a type out of its packed form."""
+def _build_decoder(kind: Any) -> Decoder:
+    """Build the decoder of a type."""
     if dataclasses.is_dataclass(kind):
-        return _dataclass(typing.cast("type", kind))
+        return _build_dataclass_decoder(typing.cast("type", kind))
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (tuple, frozenset):
-        item = _decoder(arguments[0])
-        return lambda raw, texts: origin([item(one, texts) for one in _checked(raw, list)])
+        item = _build_decoder(arguments[0])
+        return lambda raw, texts: origin([item(one, texts) for one in _check_type(raw, list)])
     if origin is Literal:
-        return lambda raw, texts: _checked_text(_text(raw, texts), frozenset(arguments))
+        return lambda raw, texts: _check_choice(_look_up_text(raw, texts), frozenset(arguments))
     if origin in (Union, types.UnionType):
         inner = [one for one in arguments if one is not type(None)]
         if len(inner) > 1:
-            # Plain values, which JSON tells apart.
-            return lambda raw, texts: raw if raw is None else _checked(raw, bool, int, float)
-        one = _decoder(inner[0])
+            # Plain values, which JSON keeps distinct.
+            return lambda raw, texts: raw if raw is None else _check_type(raw, bool, int, float)
+        one = _build_decoder(inner[0])
         return lambda raw, texts: None if raw is None else one(raw, texts)
     if kind is str:
-        return _text
+        return _look_up_text
     kinds = (int, float) if kind is float else (kind,)
-    return lambda raw, texts: raw if type(raw) in kinds else _checked(raw, *kinds)
+    return lambda raw, texts: raw if type(raw) in kinds else _check_type(raw, *kinds)
 
 
-def _dataclass(kind: type) -> Decoder:
+def _build_dataclass_decoder(kind: type) -> Decoder:
     hints = typing.get_type_hints(kind)
-    items = [_decoder(hints[name]) for name, _ in defaults(kind)]
+    items = [_build_decoder(hints[name]) for name, _ in field_defaults(kind)]
 
     def decode(raw: Any, texts: list[str]) -> Any:
-        if len(_checked(raw, list)) > len(items):
+        if len(_check_type(raw, list)) > len(items):
             raise TypeError(f"{kind.__name__} has no {len(raw)} fields")
         return kind(*[item(one, texts) for item, one in zip(items, raw)])  # noqa: B905
 
     return decode
 
 
-def _checked(raw: Any, *kinds: type) -> Any:
+def _check_type(raw: Any, *kinds: type) -> Any:
     if type(raw) not in kinds:
         raise TypeError(f"{raw!r} is no {kinds[0].__name__}")
     return raw
 
 
-def _text(raw: Any, texts: list[str]) -> str:
+def _look_up_text(raw: Any, texts: list[str]) -> str:
     if type(raw) is not int or raw < 0:
         raise TypeError(f"{raw!r} is no number of a text")
     return texts[raw]
 
 
-def _checked_text(text: str, allowed: frozenset[str]) -> str:
+def _check_choice(text: str, allowed: frozenset[str]) -> str:
     if text not in allowed:
         raise TypeError(f"{text!r} is none of {', '.join(sorted(allowed))}")
     return text

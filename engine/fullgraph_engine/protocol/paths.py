@@ -1,4 +1,4 @@
-"""Ways that a target can go besides the one that its probe leads it."""
+"""Alternative paths of a target, which its probe does not take."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from typing import Literal, Union
 from .places import Range
 
 PathStatus = Literal["traced", "failed", "late"]
-"""Traced to the end; it raised, which says nothing of the program where values were chosen; not
-tried, or not to the end, for want of time."""
+"""Status of a path. ``traced``: to its end. ``failed``: it raised, which proves nothing if values
+were chosen. ``late``: not traced to its end for lack of time.
+"""
 
 
 @dataclass(frozen=True)
 class PathValue:
-    """A parameter of the target that gets another value: a flag or None, or else what ``notation``
-    says as probes do."""
+    """A parameter of the target with another value.
+
+    ``value`` is a flag or None; any other value is in ``notation``, in probe notation.
+    """
 
     name: str
     value: Union[bool, None] = None
@@ -28,9 +31,9 @@ class PathValue:
 
 @dataclass(frozen=True)
 class PathAnswer:
-    """What eager code was answered when it first asked for a value at ``range``.
+    """The value that eager code got at ``range``, when it first read a value there.
 
-    ``means`` is what then holds, as a clause: ``y.sum() > 0`` is true.
+    ``means`` is the resulting condition, as a clause: ``y.sum() > 0`` is true.
     """
 
     range: Range
@@ -40,9 +43,9 @@ class PathAnswer:
 
 @dataclass(frozen=True)
 class TracePath:
-    """What is another one than on the path that the probe leads to; nothing of it is that path.
+    """The differences of a path from the path that the probe takes; without any, it is that path.
 
-    ``training`` is the mode of the module, where that matters.
+    ``training`` is the mode of the module, if it matters.
     """
 
     training: Union[bool, None] = None
@@ -51,7 +54,7 @@ class TracePath:
 
     @property
     def words(self) -> str:
-        """``in training mode, if `mask` is None, where `y.sum() > 0` is true``."""
+        """Description: ``in training mode, if `mask` is None, where `y.sum() > 0` is true``."""
         mode = [] if self.training is None else [mode_words(self.training)]
         answers = " and ".join(dict.fromkeys(answer.means for answer in self.answers))
         where = [f"where {answers}"] if answers else []
@@ -59,14 +62,16 @@ class TracePath:
 
 
 def mode_words(training: bool) -> str:
-    """A mode of ``nn.Module`` (``training``) as a phrase."""
+    """Describe the mode of a module as a phrase."""
     return "in training mode" if training else "in evaluation mode"
 
 
 @dataclass(frozen=True)
 class PathReport:
-    """How a target was traced along another path, which ``words`` tell. ``reason`` says why not to
-    the end, as a clause."""
+    """The result of tracing a target along another path, which ``words`` describes.
+
+    ``reason`` is a clause that says why it was not traced to its end.
+    """
 
     words: str
     status: PathStatus
@@ -75,9 +80,9 @@ class PathReport:
 
 @dataclass(frozen=True)
 class TracedPaths:
-    """What the further paths of a run came to, for the report of its target.
+    """The results of a run's alternative paths, for the report of its target.
 
-    ``narrowed``: identities of findings of the first path that are there only in its own mode,
+    ``narrowed`` are identities of first-path findings that occur only in the first path's mode,
     ``mode``.
     """
 

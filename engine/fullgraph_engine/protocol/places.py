@@ -1,4 +1,4 @@
-"""Places in the analyzed text."""
+"""Positions, ranges and frames in the analyzed text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, order=True)
 class Position:
-    """A place in the analyzed text: zero-based line, zero-based UTF-8 byte offset in it."""
+    """A position in the analyzed text: zero-based line, zero-based UTF-8 byte offset."""
 
     line: int
     byte: int
@@ -15,7 +15,7 @@ class Position:
 
 @dataclass(frozen=True, order=True)
 class Range:
-    """Half open: ``end`` is the first position that is not part of it."""
+    """A half-open range: ``end`` is the first position after it."""
 
     start: Position
     end: Position
@@ -23,9 +23,9 @@ class Range:
 
 @dataclass(frozen=True)
 class Frame:
-    """One line of a user stack, outermost first in every list of frames.
+    """One frame of a user stack; every list of frames has the outermost first.
 
-    ``end_byte`` is -1 where the interpreter gave no columns; then ``byte`` is the indentation.
+    Without column positions, ``end_byte`` is -1 and ``byte`` is the indentation.
     """
 
     path: str
@@ -38,6 +38,6 @@ class Frame:
 
 
 def place_words(range_: Range) -> str:
-    """How an identity names the range of its finding, so that it can move with the text."""
+    """Format a range for the identity of a finding, so that the identity can move with the text."""
     start, end = range_.start, range_.end
     return f"{start.line}:{start.byte}-{end.line}:{end.byte}"

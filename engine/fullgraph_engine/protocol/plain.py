@@ -1,4 +1,4 @@
-"""Dataclasses as plain data that JSON can hold, and back."""
+"""Conversion between dataclasses and plain data for JSON."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import types
 import typing
 from typing import Any, Union
 
-# Bound now: user code in the engine's processes may replace the functions of `json`.
+# Bound at import: user code in the engine's processes may replace functions of `json`.
 _loads, _dumps = json.loads, json.dumps
 
 
 def to_plain(value: Any) -> Any:
-    """Any dataclass of this package as JSON-ready data."""
-    return _loads(_dumps(plain(value)))
+    """Convert a dataclass to data that JSON can represent."""
+    return _loads(_dumps(as_plain(value)))
 
 
 def from_plain(kind: Any, raw: Any) -> Any:
-    """The inverse of :func:`to_plain` for a known dataclass; what is missing has its default.
+    """Convert plain data to a dataclass; missing fields get their defaults.
 
     Raises:
-        TypeError, KeyError, ValueError, AttributeError: it is no such dataclass.
+        TypeError, KeyError, ValueError, AttributeError: The data does not fit the dataclass.
     """
     if dataclasses.is_dataclass(kind):
-        hints = _hints(typing.cast("type", kind))
-        # Unknown keys are dropped: a newer peer may say more than this one understands.
+        hints = _type_hints(typing.cast("type", kind))
+        # Unknown keys are ignored: a newer peer may send more than this version knows.
         return kind(
             **{name: from_plain(hints[name], item) for name, item in raw.items() if name in hints}
         )  # type: ignore[operator]
@@ -42,7 +42,7 @@ def from_plain(kind: Any, raw: Any) -> Any:
     if origin in (Union, types.UnionType):
         if raw is None:
             return None
-        return from_plain(_chosen(typing.get_args(kind), raw), raw)
+        return from_plain(_select_type(typing.get_args(kind), raw), raw)
     if origin is typing.Literal:
         if raw not in typing.get_args(kind):
             raise ValueError(f"{raw!r} is none of {typing.get_args(kind)}")
@@ -51,55 +51,55 @@ def from_plain(kind: Any, raw: Any) -> Any:
         return kind(raw)
     if kind is float and type(raw) is int and abs(raw) < 1 << 53:
         return float(raw)
-    # User code may write to where this is read from: what is of another type goes no further.
+    # User code may write to the source of this data, so values of another type are rejected.
     if kind in (str, int, float, bool) and type(raw) is not kind:
         raise TypeError(f"{type(raw).__name__} in place of {kind.__name__}")
     return raw
 
 
-def _chosen(kinds: tuple[Any, ...], raw: Any) -> Any:
-    """Which of a union: dataclasses are told apart by their field ``kind``, others by type."""
+def _select_type(kinds: tuple[Any, ...], raw: Any) -> Any:
+    """Select the type in a union: dataclasses by their field ``kind``, others by their type."""
     kinds = tuple(one for one in kinds if one is not type(None))
     if len(kinds) == 1:
         return kinds[0]
     if not all(map(dataclasses.is_dataclass, kinds)):
         return type(raw) if type(raw) in kinds else kinds[0]
-    found = [one for one in kinds if dict(defaults(one)).get("kind") == raw["kind"]]
+    found = [one for one in kinds if dict(field_defaults(one)).get("kind") == raw["kind"]]
     if not found:
         raise ValueError(f"there is no {raw['kind']!r}")
     return found[0]
 
 
-def plain(value: Any) -> Any:
-    """Dataclasses as dictionaries of all their fields, tuples as lists, enums as their values."""
+def as_plain(value: Any) -> Any:
+    """Convert dataclasses to dictionaries of all fields, tuples to lists, enums to their values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {f.name: as_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [as_plain(item) for item in value]
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): as_plain(item) for key, item in value.items()}
     return value.value if isinstance(value, enum.Enum) else value
 
 
-def sparse(value: Any) -> Any:
-    """As :func:`plain`, leaving out fields that have their default."""
+def as_sparse_plain(value: Any) -> Any:
+    """Convert as :func:`as_plain` does, but omit fields with their default values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
-            name: sparse(item)
-            for name, default in defaults(type(value))
+            name: as_sparse_plain(item)
+            for name, default in field_defaults(type(value))
             if (item := getattr(value, name)) != default
         }
     if isinstance(value, (list, tuple)):
-        return [sparse(item) for item in value]
+        return [as_sparse_plain(item) for item in value]
     return value
 
 
 @functools.cache
-def _hints(kind: type) -> dict[str, Any]:
+def _type_hints(kind: type) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 
 @functools.cache
-def defaults(kind: type) -> tuple[tuple[str, Any], ...]:
-    """The fields of a dataclass in their order, each with its default or ``MISSING``."""
+def field_defaults(kind: type) -> tuple[tuple[str, Any], ...]:
+    """Return the fields of a dataclass in order, each with its default or ``MISSING``."""
     return tuple((field.name, field.default) for field in dataclasses.fields(kind))

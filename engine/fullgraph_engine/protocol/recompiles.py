@@ -1,4 +1,4 @@
-"""What will be recompiled when a target is called with something else."""
+"""Forecasts of recompiles, when a target is called with other arguments."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from typing import Literal, Union
 from .places import Range
 
 ForecastKind = Literal["size", "value", "flag", "mode", "call"]
-"""What is another one: sizes, a Python value, an argument with two values, training or not, or
-nothing at all."""
+"""Kind of a change: sizes, a Python value, an argument with two values, training mode, or a
+repeated call without a change.
+"""
 
 Verdict = Literal["stays", "once", "conditional", "always"]
-"""Never recompiled; once, and then good for all others (flags: once for each value); where a
-condition on it changes; for every other one."""
+"""Effect of a change. ``stays``: never recompiled. ``once``: recompiled once, then valid for all
+others (flags: once per value). ``conditional``: recompiled when a condition changes. ``always``:
+recompiled for each new value.
+"""
 
 
 @dataclass(frozen=True)
 class ForecastRow:
-    """One thing that was changed from call to call.
+    """One thing that was changed between calls.
 
-    ``name`` is in the user's words (``x.shape[0], mask.shape[0]``), ``first`` its value in the
-    probe and ``tried`` those of the calls after it. ``reasons`` say which guards failed, each in a
-    clause; ``range`` is where the first of them, or what pins the size, stands in the file.
+    ``name`` is in the user's words (``x.shape[0], mask.shape[0]``). ``first`` is its value in the
+    probe, and ``tried`` are its values in the later calls. ``reasons`` say which guards failed,
+    each in a clause. ``range`` is the place of the first of them, or of what specializes the size.
     """
 
     kind: ForecastKind

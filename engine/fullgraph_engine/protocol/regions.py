@@ -1,4 +1,4 @@
-"""Regions: what a program compiles, and what its run showed of each."""
+"""Regions that a program compiles, with the results of its run."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from typing import Literal
 from .places import Range
 
 RegionApi = Literal["torch.compile", "Module.compile", "torch.export.export"]
-"""The function that the program called to compile the region."""
+"""Function that the program called to compile the region."""
 
 ProgramEnd = Literal["running", "finished", "raised", "exited", "quiet", "time", "killed"]
-"""How a program's run ended: by itself, with an exception, with a nonzero exit status, stopped
-after every region made several calls without compiling, stopped at the time limit, or ended for
-another limit; ``running`` before its end."""
+"""End of a program's run.
+
+- ``finished``, ``raised``, ``exited``: by itself, with an exception, with a nonzero status.
+- ``quiet``: stopped after every region made several calls without compiling.
+- ``time``, ``killed``: stopped at the time limit, or at another limit.
+- ``running``: not ended yet.
+"""
 
 
 Lack = Literal["", "gpu", "memory"]
@@ -70,5 +74,5 @@ class Region:
 
     @property
     def option_words(self) -> str:
-        """``fullgraph=True, dynamic=False``."""
+        """Options as in the call: ``fullgraph=True, dynamic=False``."""
         return ", ".join(f"{name}={value}" for name, value in self.options)

@@ -1,4 +1,4 @@
-"""What crosses the pipe about repros: small scripts that show one finding with torch alone."""
+"""Messages about repros: small scripts that show one finding with torch alone."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ from .places import Range
 from .runs import RunId
 
 ReproStage = Literal["looking", "reducing", "verifying"]
-"""Looking for a program that shows the finding, making it smaller, running it in a fresh Python."""
+"""Stage of a request: search for a program that shows the finding, reduce it, or verify it in a
+fresh Python process.
+"""
 
 DATA = "data"
-"""The folder beside a script that has the contents of its tensors."""
+"""Folder next to a script with the contents of its tensors."""
 
 Backend = Literal["", "eager", "aot_eager", "inductor"]
-"""What is offered to compile graphs; empty where a finding is about the tracer alone."""
+"""Backend that compiles the graphs; empty for a finding of the tracer alone."""
 
 
 def data_name(content: bytes | memoryview) -> str:
-    """What a file in that folder is called, by what is in it."""
+    """Return the name of a data file, which depends only on its content."""
     return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The finding to reproduce, as it was told.
+    """The finding to reproduce.
 
-    Where no ``backend`` is given, ``code`` and ``range`` name a finding of ``target``. With one,
-    which may be any that is registered once the file was executed, ``code`` and ``range`` say
-    nothing: the graphs of the target are compiled by it, and what is wanted is that this fails, or,
-    with ``accuracy``, gives numbers that are further from those in double precision than rounding
-    explains. ``only_floating``: results that are no floating-point numbers are not compared.
+    Without a ``backend``, ``code`` and ``range`` identify a finding of ``target``. With one, they
+    are ignored: the backend, which may be any that is registered after the file was executed,
+    compiles the graphs of the target. The finding is then a failure of the backend or, with
+    ``accuracy``, results further from double precision than rounding explains. ``only_floating``:
+    only floating-point results are compared.
     """
 
     code: str
@@ -42,22 +44,25 @@ class Wanted:
     run: Union[RunId, None] = None
     message: str = ""
     real: bool = False
-    """It was found with real tensors: with fake ones it need not be looked for."""
+    """True if the finding occurred with real tensors; it is not searched for with fake ones."""
     backend: str = ""
     accuracy: bool = False
     only_floating: bool = False
     data: bool = False
-    """Tensors keep their contents, also where random ones show the same."""
+    """True to keep the contents of tensors even if random ones show the same."""
     path: Union[TracePath, None] = None
-    """The path that it was found on."""
+    """Path on which the finding occurred."""
     changed: tuple[str, ...] = ()
-    """Of a forecast: the inputs that differ between the calls."""
+    """Inputs that differ between the calls of a forecast."""
 
 
 @dataclass(frozen=True)
 class ReproProgress:
-    """How far it is. ``lines`` are those of code in the best program so far, 0 while none is
-    known; ``tried`` counts the programs that were run; ``seconds`` since the request."""
+    """Event: the progress of a request.
+
+    ``lines`` counts the code lines of the best program so far, 0 without one. ``tried`` counts the
+    programs executed. ``seconds`` is the time since the request.
+    """
 
     request: int
     stage: ReproStage
@@ -68,12 +73,12 @@ class ReproProgress:
 
 @dataclass(frozen=True)
 class ReproFound:
-    """A script that shows the finding; a later one of the same request replaces it.
+    """Event: a script that shows the finding; a later one of the same request replaces it.
 
-    ``verified``: it was run in a fresh Python and has exited 1; ``output`` is what it printed
-    there. ``lines`` are its lines of code, without its header and blank lines. ``notes`` say what
-    a reader should know: what is still imported, that no smaller one was verified. ``data`` names
-    the files that it loads, which by then are in the folder that the request names.
+    ``verified``: it exited with status 1 in a fresh Python process; ``output`` is its output there.
+    ``lines`` counts its lines of code, without the header and blank lines. ``notes`` are remarks
+    for the reader, for example on remaining imports, or that no smaller script was verified.
+    ``data`` names the files that it loads, which are then in the folder of the request.
     """
 
     request: int
@@ -88,8 +93,11 @@ class ReproFound:
 
 @dataclass(frozen=True)
 class Reproduced:
-    """Last event of a request that began to look. ``reason`` says in one sentence why there is no
-    verified script, with the next step; empty if there is one."""
+    """Last event of a ``Reproduce`` request.
+
+    ``reason`` is a sentence with the next step that says why no script is verified; empty
+    otherwise.
+    """
 
     request: int
     seconds: float

@@ -1,4 +1,4 @@
-"""Which run of which target something belongs to."""
+"""Identification of the runs of targets."""
 
 from __future__ import annotations
 
@@ -17,17 +17,24 @@ Part = Literal[
     "behavior",
     "behavior-again",
 ]
-"""What a run does with its target: trace it as its probe gives it, look for dimensions that are
-specialized, trace the other paths that it can take, call it again to see what recompiles, put it
-through ``torch.export``, take the time of its calls, write programs that may show one of its
-findings, choose inputs to compare its behavior on, or observe it on these, twice to see whether it
-is deterministic. "paths" go on from what "first" has found, and are traced only where they can lead
-elsewhere."""
+"""Job of a run.
+
+- ``first``: trace the target as its probe calls it.
+- ``second``: search for specialized dimensions.
+- ``paths``: trace other paths, based on the results of "first", if they can lead elsewhere.
+- ``forecast``: call it again to see what recompiles.
+- ``export``: export it with ``torch.export``.
+- ``measure``: measure the time of its calls.
+- ``candidates``: write programs that may show one of its findings.
+- ``cases``: choose inputs on which to compare its behavior.
+- ``behavior``, ``behavior-again``: observe it on these, a second time to check that it is
+  deterministic.
+"""
 
 
 @dataclass(frozen=True, order=True)
 class RunId:
-    """One run of a target with one of its probes, whose number is counted from 0."""
+    """One run of a target with one of its probes, numbered from 0."""
 
     target: str
     probe: int = 0

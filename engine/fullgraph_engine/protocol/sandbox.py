@@ -1,4 +1,4 @@
-"""What keeps user code from the rest of the machine, layer by layer, and what a user lets it do."""
+"""Layers of the sandbox around user code, and the permissions that users grant."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PURPOSES: dict[Layer, str] = {
     "read-only mounts": "no modes, owners and times of files are changed",
     "private /dev/shm": "shared memory is limited, and freed at the end",
 }
-"""What each layer is for, as a clause."""
+"""Purpose of each layer, as a clause."""
 
 
 AllowanceKind = Literal[
@@ -39,13 +39,15 @@ AllowanceKind = Literal[
     "huggingface-cache",
 ]
 Cache = Literal["cpp-extensions", "triton-cache", "huggingface-cache"]
-"""A cache of a library in the home folder: ``host/caches`` knows where."""
+"""Library cache in the home folder; ``host/caches`` has the paths."""
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """An entry of the setting ``sandbox.allow``. ``value`` is the folder of ``write``, the variable
-    of ``read-env``, and else empty."""
+    """An entry of the setting ``sandbox.allow``.
+
+    ``value`` is the folder for ``write`` and the variable for ``read-env``; otherwise it is empty.
+    """
 
     kind: AllowanceKind
     value: str = ""
@@ -56,7 +58,11 @@ class Allowance:
 
 @dataclass(frozen=True)
 class WritableFolder:
-    """``path`` is absolute. Where links lead from it out of ``inside``, it is not writable."""
+    """A folder that user code may write to.
+
+    ``path`` is absolute. If symbolic links lead from it to a place outside ``inside``, it is not
+    writable.
+    """
 
     path: str
     inside: str = ""
@@ -64,10 +70,10 @@ class WritableFolder:
 
 @dataclass(frozen=True)
 class Allowed:
-    """What user code may do beyond what every run may: all entries of ``sandbox.allow`` together.
+    """The permissions of user code beyond the default ones: all entries of ``sandbox.allow``.
 
-    ``programs`` may be started; ``variables`` of the environment stay though they look like
-    secrets.
+    ``programs``: programs may be started. ``variables`` are environment variables to keep although
+    they look like secrets.
     """
 
     network: bool = False
@@ -79,8 +85,11 @@ class Allowed:
 
 @dataclass(frozen=True)
 class SandboxLayer:
-    """``lack`` says why it does not hold, as part of a sentence, and is empty if it does.
-    ``partly``: it holds but for that."""
+    """State of one sandbox layer.
+
+    ``lack`` is part of a sentence that says why the layer is not active; empty if it is.
+    ``partly``: the layer is active except for ``lack``.
+    """
 
     name: Layer
     lack: str = ""
@@ -88,12 +97,12 @@ class SandboxLayer:
 
     @property
     def holds(self) -> bool:
-        """Whether it does, at least in part."""
+        """True if the layer is active, at least in part."""
         return self.partly or not self.lack
 
 
 @dataclass(frozen=True)
 class SandboxLevel:
-    """Every layer, whether it holds or not."""
+    """State of all sandbox layers, active or not."""
 
     layers: tuple[SandboxLayer, ...] = ()

@@ -1,4 +1,4 @@
-"""What values of the analyzed text were while it was traced: dtypes, sizes, constants."""
+"""Dtypes, sizes and constants of the analyzed text's values during a trace."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from .packing import items_of, packed
+from .packing import pack, unpack_items
 from .places import Range
 
 ShapeRole = Literal["assigned", "loop", "parameter", "return", "expression"]
-"""What the place of a value is. ``loop``: a name that is assigned in each round of a loop."""
+"""Role of the place of a value. ``loop``: a name that each iteration of a loop assigns."""
 
 ShapeKind = Literal["tensor", "integer", "several", "constant"]
-"""``integer`` is a symbolic one; ``several`` is a sequence that holds values of these kinds."""
+"""Kind of a value. ``integer`` is symbolic; ``several`` is a sequence of the other kinds."""
 
 MOST_PLACES = 20_000
-"""Places that one run tells of."""
+"""Maximum number of places per run."""
 MOST_VALUES = 64
-"""Distinct values that are told of one place: all but the last are the first that came."""
+"""Maximum number of distinct values per place: the first ones, and the last."""
 
 
 @dataclass(frozen=True)
 class ShapeSeen:
-    """A value, or several that are equal in all but their place in a graph.
+    """A value, or several values that differ only in their graph nodes.
 
-    ``text`` is probe notation with symbolic sizes. ``concrete`` gives symbols the sizes of the
-    run; it is empty where there are none. What follows is known of tensors alone. ``graph`` counts
-    from 1, and is 0 for what is in none; ``graph`` and ``node`` are those of the first of them.
+    ``text`` is probe notation with symbolic sizes. ``concrete`` has the sizes of the run instead;
+    it is empty without symbols. The other fields apply only to tensors. ``graph`` counts graphs
+    from 1; it is 0 for a value outside graphs. ``graph`` and ``node`` locate the first value.
     """
 
     kind: ShapeKind
@@ -36,10 +36,10 @@ class ShapeSeen:
     device: str = ""
     stride: str = ""
     layout: str = ""
-    """Where it is not strided."""
+    """Layout of a tensor; empty if it is strided."""
     requires_grad: bool = False
     source: str = ""
-    """Where a constant came from that guards hold to its value, in the user's words."""
+    """Source of a constant whose value guards check, in the user's words."""
     graph: int = 0
     node: str = ""
     count: int = 1
@@ -47,10 +47,10 @@ class ShapeSeen:
 
 @dataclass(frozen=True)
 class PlaceShapes:
-    """The distinct values that one place had, in the order in which they came.
+    """The distinct values of one place, in order of appearance.
 
-    ``range`` is an assigned name, the name of a parameter, a returned or any other expression.
-    ``function`` is the qualified name of the function that it is in.
+    ``range`` is an assigned name, the name of a parameter, or a returned or other expression.
+    ``function`` is the qualified name of the function around it.
     """
 
     range: Range
@@ -59,7 +59,7 @@ class PlaceShapes:
     name: str = ""
     function: str = ""
     left_out: int = 0
-    """Values between the last two that are told."""
+    """Number of values left out before the last one."""
 
     @property
     def count(self) -> int:
@@ -68,9 +68,9 @@ class PlaceShapes:
 
 @dataclass(frozen=True)
 class ShapesFound:
-    """Once per run of a target, after its findings. ``note`` says what was left out.
+    """Event: the values of a run, sent after its findings; ``note`` says what was left out.
 
-    There can be thousands of places, so they travel as text.
+    There can be thousands of places, so they are packed into one text.
     """
 
     request: int
@@ -80,7 +80,7 @@ class ShapesFound:
     probe_number: int = 0
 
     @classmethod
-    def of(
+    def from_places(
         cls,
         request: int,
         target: str,
@@ -88,8 +88,8 @@ class ShapesFound:
         note: str = "",
         probe_number: int = 0,
     ) -> ShapesFound:
-        return cls(request, target, packed(tuple(places)), note, probe_number)
+        return cls(request, target, pack(tuple(places)), note, probe_number)
 
-    def places(self) -> tuple[PlaceShapes, ...]:
-        """What was packed; nothing if it is not of this form."""
-        return items_of(PlaceShapes, self.packed)
+    def unpack_places(self) -> tuple[PlaceShapes, ...]:
+        """Unpack the places; an invalid text gives none."""
+        return unpack_items(PlaceShapes, self.packed)

@@ -1,7 +1,7 @@
-"""Dynamo's names of values and conditions, as the user would write them.
+"""Translation of Dynamo's names of values and conditions into the user's words.
 
-Text to text, for both sides of the pipe: ``L['self']._modules['blocks']._modules['2'].training``
-is ``self.blocks[2].training``.
+It is text to text, for both sides of the pipe:
+``L['self']._modules['blocks']._modules['2'].training`` becomes ``self.blocks[2].training``.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _TENSOR = re.compile(
 
 
 def in_user_words(source: str) -> str:
-    """A source, or an expression of sources: ``x.shape[0]`` for ``L['x'].size()[0]``."""
+    """Translate a source, or an expression of sources: ``L['x'].size()[0]`` is ``x.shape[0]``."""
     words = _BUILTIN.sub(r"\1", source)
     words = _IMPORTED.sub(lambda match: match[1].replace("_dot_", "."), words)
     words = _ROOT.sub(r"\1", words)
-    words = _MEMBER.sub(_member, words)
+    words = _MEMBER.sub(_format_member, words)
     words = _ATTRIBUTE.sub(r".\1", words)
     words = _SIZE.sub(r".shape[\1]", words)
-    # Values that a graph break left on Python's stack have no name in the program.
+    # A value that a graph break left on Python's stack is unnamed in the program.
     return _STACK.sub("(…)", words)
 
 
-def _member(match: re.Match[str]) -> str:
+def _format_member(match: re.Match[str]) -> str:
     name = match[1]
     if name.isdigit():
         return f"[{name}]"
@@ -50,12 +50,12 @@ def _member(match: re.Match[str]) -> str:
 
 
 def condition_in_user_words(expression: str) -> str:
-    """What a guard checks, without numbers that mean something to one process only."""
+    """Translate the condition of a guard, without numbers valid in only one process."""
     expression = without_addresses(expression)
     if (match := _TYPE.match(expression)) is not None:
         return f"type({in_user_words(match['of'])}) is {match['type'] or 'the same'}"
     if (match := _IDENTITY.match(expression)) is not None:
-        value = f" ({_value(match['value'])})" if match["value"] else ""
+        value = f" ({_shorten_value(match['value'])})" if match["value"] else ""
         return f"{in_user_words(match['of'])} is the same object{value}"
     if (match := _KEY.match(expression)) is not None:
         relation = "not in" if match["no"] else "in"
@@ -70,8 +70,8 @@ def condition_in_user_words(expression: str) -> str:
     return in_user_words(expression)
 
 
-def _value(words: str) -> str:
-    """The type of a value, or up to torch 2.11 the value, in a few words."""
+def _shorten_value(words: str) -> str:
+    """Shorten a value to its type; up to torch 2.11, to the value itself."""
     words = " ".join(words.split())
     if (match := _CLASS.fullmatch(words)) is not None:
         words = match[1] or match[2]
@@ -79,12 +79,12 @@ def _value(words: str) -> str:
 
 
 def without_addresses(words: str) -> str:
-    """A text without where the objects in it are: ``<function f>``, ``<code object f>``."""
+    """Remove memory addresses of objects from a text: ``<function f>``, ``<code object f>``."""
     return _ADDRESS.sub("", words)
 
 
-def root_of(source: str) -> tuple[str, str]:
-    """Where a value comes from, ``local`` or ``global``, and its name there; else empty."""
+def source_root(source: str) -> tuple[str, str]:
+    """Return the scope of a source's root (``local``, ``global`` or empty) and its name."""
     match = re.match(r"(?P<scope>[LG])\['(?P<name>\w+)'\]", source)
     if match is None or match["name"].startswith(("__builtins_dict__", "__import_", "___")):
         return "", ""

@@ -1,4 +1,4 @@
-"""What crosses the pipe about where the time of a request goes."""
+"""Messages about where the time of a request goes."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ Phase = Literal[
     "findings",
     "sending",
 ]
-"""In this order.
+"""Phase of a request, in this order.
 
-- ``waiting``: behind other requests.
-- ``process``: until a process has begun with it, which was started, or forked off another one.
+- ``waiting``: for other requests.
+- ``process``: until a process, started or forked, begins to work on the request.
 - ``reading``: parsing the text and looking for targets.
-- ``imports``: the statements of the text down to the last import at its beginning.
-- ``staying``: getting ready to serve later texts that begin with the same.
+- ``imports``: statements up to the last import at the beginning of the text.
+- ``staying``: preparing to serve later texts with the same beginning.
 - ``module``: the rest of the text.
 - ``planning``: looking for probes.
-- ``inputs``: making what a target is called with.
+- ``inputs``: building the arguments of a target.
 - ``trace``: its call, with everything that Dynamo does.
-- ``findings``: what follows from that.
-- ``sending``: reporting it.
+- ``findings``: deriving the findings.
+- ``sending``: reporting them.
 """
 
 
 @dataclass(frozen=True)
 class PhaseTime:
-    """Seconds of wall time, and of processor time in the process that the phase is of."""
+    """Seconds of wall time and of processor time, both in the process of the phase."""
 
     phase: Phase
     seconds: float
@@ -47,7 +47,7 @@ class PhaseTime:
 
 @dataclass(frozen=True)
 class FrameTime:
-    """One compilation of a frame by Dynamo, in seconds of wall time. The line is zero-based."""
+    """Wall time in seconds of one compilation of a frame by Dynamo; ``line`` is zero-based."""
 
     function: str
     path: str
@@ -58,7 +58,7 @@ class FrameTime:
 
 @dataclass(frozen=True)
 class DynamoTime:
-    """What ``torch._dynamo.utils.compile_times`` knows: all calls of one of its own phases."""
+    """Time of one of Dynamo's own phases, from ``torch._dynamo.utils.compile_times``."""
 
     name: str
     calls: int
@@ -67,9 +67,11 @@ class DynamoTime:
 
 @dataclass(frozen=True)
 class Timings:
-    """Where the time of a run went, or that of a whole request if ``run`` is None. Only for those
-    who ask for it. ``attempt`` is "real" for a run with real tensors, and where fake ones did not
-    do there are both."""
+    """Event: where the time of a run went, or of a whole request if ``run`` is None.
+
+    It is sent only on request. ``attempt`` is "real" for a run with real tensors; if fake tensors
+    did not suffice, there is one event for each.
+    """
 
     request: int
     run: Union[RunId, None]
@@ -79,4 +81,4 @@ class Timings:
     dynamo: tuple[DynamoTime, ...] = ()
     attempt: Literal["", "fake", "real"] = ""
     cache_misses: Union[int, None] = None
-    """Calls of operators on fake tensors whose results torch had not kept from an earlier one."""
+    """Number of operator calls on fake tensors that torch's fake tensor cache could not answer."""

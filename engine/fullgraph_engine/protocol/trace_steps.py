@@ -1,4 +1,4 @@
-"""The steps of a run: its graphs and the breaks between them, in the order of compilation."""
+"""Steps of a run: graphs and the breaks between them, in the order of compilation."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from .places import Range
 StepKind = Literal["graph", "break"]
 
 MOST_STEPS = 2000
-"""Steps that one run tells of."""
+"""Maximum number of steps per run."""
 
 
 @dataclass(frozen=True)
 class TraceStepPlace:
-    """A range of the analyzed file, and how many operators of a graph come from it. Without columns
-    it begins and ends where its line does."""
+    """A range of the analyzed file, with the number of a graph's operators from it.
+
+    Without column positions, the range covers the whole line.
+    """
 
     range: Range
     ops: int
@@ -24,16 +26,15 @@ class TraceStepPlace:
 
 @dataclass(frozen=True)
 class TraceStep:
-    """A graph that was captured, or the break that ended one.
+    """A captured graph, or the break that ended one.
 
-    ``function`` is the one that was compiled; it is in another file where ``path`` is not empty.
-    ``resumed``: it is what was left of it behind a
-    break. Of a graph, ``places`` are those in the analyzed file, in its order; ``seconds`` is how
-    long the compilation of its frame took, the backend not included.
+    ``function`` was compiled; ``path`` is empty if it is in the analyzed file. ``resumed``: it is
+    the rest of the function after a break. ``places`` of a graph are in the analyzed file, in its
+    order. ``seconds`` is the compile time of its frame, without the backend.
 
-    A break has the code and the place of its finding. ``inlined`` says how many functions the
-    tracer was in: with more than one, the call that led to the break is left to Python, and what
-    is called is compiled by itself, and breaks again.
+    A break has the code and the range of its finding. ``inlined`` counts the functions that the
+    tracer was inside. With more than one, the call that led to the break is left to Python; the
+    called function is compiled separately and breaks again.
     """
 
     kind: StepKind
@@ -50,7 +51,7 @@ class TraceStep:
 
     @property
     def ops_by_line(self) -> dict[int, int]:
-        """Operators that come from the analyzed file, by zero-based line, in its order."""
+        """Number of operators by zero-based line of the analyzed file, in its order."""
         lines: dict[int, int] = {}
         for place in self.places:
             line = place.range.start.line
@@ -60,7 +61,7 @@ class TraceStep:
 
 @dataclass(frozen=True)
 class TraceStepsFound:
-    """Once per run of a target, after its findings. ``left_out`` steps were too many."""
+    """Event: the steps of a run, sent after its findings; ``left_out`` counts omitted steps."""
 
     request: int
     target: str

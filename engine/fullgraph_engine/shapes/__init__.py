@@ -1,49 +1,64 @@
-"""Record, replay and explain the events of a ShapeEnv.
+"""Recording, replay and explanation of what a ShapeEnv learned, event by event.
 
-Import ``comparison`` and ``validation`` by name: no trace needs them, and this torch may lack what
-they use.
+``archive`` (a tape as a file) and ``comparison`` (of two tapes) must be imported by name: tracing
+does not need them, and this torch may lack the private names that they use.
 """
 
-from .explanation import Explanation, Step, Violation, explain, final_value, violations
-from .replay import Budget, Condition, GuardState, OutOfTime, ReplayError, guards_at, replay, within
-from .symbol_history import SymbolHistory, follow
-from .tape import EventPlace, Operand, Operator, Refusal, Tape, record
-from .timeline import Effect, Event, Timeline, stream, timeline
-from .unbacked import DataDependent, RuntimeCheck, Unbacked, data_dependent, unbacked
-from .upstream import missing
+from .explanation import Explanation, Step, Violation, explain_symbol, final_value, find_violations
+from .replay import (
+    GuardCondition,
+    GuardState,
+    OutOfTime,
+    ReplayBudget,
+    ReplayError,
+    guards_at,
+    replay_tape,
+    time_limit,
+)
+from .symbol_history import SymbolHistory, follow_tape
+from .tape import EventPlace, FailedEvent, Operand, Tape, TracedOperator, record_tapes
+from .timeline import Effect, Timeline, TimelineEvent, build_timeline, stream_events
+from .unbacked import (
+    DataDependentCondition,
+    RuntimeCheck,
+    UnbackedSymbol,
+    find_data_dependent,
+    find_unbacked,
+)
+from .upstream import missing_names
 
 __all__ = [
-    "Budget",
-    "Condition",
-    "DataDependent",
+    "DataDependentCondition",
     "Effect",
-    "Event",
     "EventPlace",
     "Explanation",
+    "FailedEvent",
+    "GuardCondition",
     "GuardState",
     "Operand",
-    "Operator",
     "OutOfTime",
-    "Refusal",
+    "ReplayBudget",
     "ReplayError",
     "RuntimeCheck",
     "Step",
     "SymbolHistory",
     "Tape",
     "Timeline",
-    "Unbacked",
+    "TimelineEvent",
+    "TracedOperator",
+    "UnbackedSymbol",
     "Violation",
-    "data_dependent",
-    "explain",
+    "build_timeline",
+    "explain_symbol",
     "final_value",
-    "follow",
+    "find_data_dependent",
+    "find_unbacked",
+    "find_violations",
+    "follow_tape",
     "guards_at",
-    "missing",
-    "record",
-    "replay",
-    "stream",
-    "timeline",
-    "unbacked",
-    "violations",
-    "within",
+    "missing_names",
+    "record_tapes",
+    "replay_tape",
+    "stream_events",
+    "time_limit",
 ]

@@ -17,7 +17,7 @@ import torch
 from ..protocol.sources import without_addresses
 from ..torch_internals.shapes import Source, name_of_source, symbolic_shapes
 from . import upstream
-from .replay import ReplayError, replay
+from .replay import ReplayError, replay_tape
 from .tape import Tape
 from .upstream import ShapeEnv
 
@@ -124,11 +124,12 @@ def differences(left: ShapeEnv, right: ShapeEnv) -> tuple[Difference, ...]:
 def compare_with_live(tape: Tape) -> tuple[Difference, ...]:
     """Return how a replay of all events differs from the live ShapeEnv of the tape.
 
-    Raises :class:`ReplayError` where the tape cannot be replayed, or has no live ShapeEnv.
+    Raises:
+        ReplayError: The tape cannot be replayed or lacks a live ShapeEnv.
     """
     if tape.live is None:
         raise ReplayError(0, "ShapeEnv", "the tape has no live ShapeEnv.")
-    return differences(tape.live, replay(tape))
+    return differences(tape.live, replay_tape(tape))
 
 
 def _state(env: ShapeEnv) -> dict[str, _Field]:
@@ -191,7 +192,7 @@ def _event_text(tape: Tape, index: int) -> str:
         for name, value in (event.kwargs or {}).items()
         if name not in ("symbolic_context", _LOCATION)
     ]
-    return f"{tape.method(index)}({', '.join(arguments)})"
+    return f"{tape.method_name(index)}({', '.join(arguments)})"
 
 
 def _argument_text(value: Any) -> str:
@@ -204,7 +205,6 @@ def _argument_text(value: Any) -> str:
 
 
 __all__ = [
-    "Difference",
     "Divergence",
     "SavedEventsError",
     "Summary",

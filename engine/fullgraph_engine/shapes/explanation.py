@@ -1,7 +1,7 @@
-"""Why a symbol has the value, the range or the partner that it has.
+"""Explanations of how a symbol got its value or range, or became equal to another symbol.
 
-The history of the tape says after which event the fact first holds. Then those earlier events are
-sought by experiment that it does not come about without, by leaving others out.
+The history of the tape says after which event the fact first holds. The search then replays the
+tape without some of the earlier events, to find the events on which the fact depends.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from ..protocol import Frame
 from ..protocol.sources import in_user_words
 from ..torch_internals.shapes import Source, TensorProperty, TensorPropertySource, symbol_hints
 from . import upstream, words
-from .replay import OutOfTime, ReplayError, advance, playing, resolved
-from .symbol_history import SymbolCourse, SymbolHistory, follow
+from .replay import OutOfTime, ReplayError, replay_until, resolve_symbol, start_replay
+from .symbol_history import SymbolHistory, SymbolRecord, follow_tape
 from .tape import Tape
 from .upstream import ShapeEnv
 
 FactKind = Literal["value", "equal", "range", "guard"]
-"""A number, another size, narrower bounds, or only a condition that is checked."""
+"""Kind of a fact: a constant value, equality with another size, a narrowed range, or only a guard.
+"""
 
-_MAKES = frozenset(
+_DECISIONS = frozenset(
     {
         "evaluate_expr",
         "guard_or_defer_runtime_assert",
@@ -40,13 +41,14 @@ _MAKES = frozenset(
         "set_real_tensor_prop_unbacked_vals",
     }
 )
-"""Events that decide something about symbols that exist. Everything else is kept in every
-experiment: without its creation, a symbol cannot be asked about."""
+"""Events that decide something about existing symbols. Every experiment keeps all other events,
+because without the event that creates a symbol, its value cannot be looked up.
+"""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One event of a chain. ``frame`` is the line of the program, ``code`` the text there."""
+    """One event of an explanation; ``frame`` is its place in the program, ``code`` its source."""
 
     index: int
     words: str
@@ -57,7 +59,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Explanation:
-    """``steps`` are in order and end with the event after which the fact holds."""
+    """An explanation of one fact; the last of its ``steps`` is the event that made it true."""
 
     symbol: str
     source: str
@@ -67,12 +69,12 @@ class Explanation:
     created: Step
     text: str
     unexplained: str = ""
-    """Why the chain may not be the shortest; empty if it is."""
+    """Reason why the chain may not be the shortest; empty if it is."""
 
 
 @dataclass(frozen=True)
 class Violation:
-    """A dimension that was marked dynamic and is not."""
+    """A dimension that was marked dynamic and was specialized."""
 
     source: str
     words: str
@@ -80,7 +82,7 @@ class Violation:
 
 
 @dataclass(frozen=True)
-class _Fact:
+class _SymbolFact:
     kind: FactKind
     value: Any
 
@@ -92,10 +94,10 @@ class _Fact:
         if self.kind == "range":
             bounds = env.var_to_range[symbol]
             return bool(bounds.issubset(self.value))
-        return bool(resolved(env, symbol) == self.value)
+        return bool(resolve_symbol(env, symbol) == self.value)
 
-    def since(self, history: SymbolHistory, known: SymbolCourse) -> int:
-        """The event after which it held first."""
+    def first_event(self, history: SymbolHistory, known: SymbolRecord) -> int:
+        """Return the index of the event after which the fact first held."""
         if self.kind == "guard":
             return next(index for index, expr in history.guards if expr == self.value)
         if self.kind == "range":
@@ -103,87 +105,92 @@ class _Fact:
         return next(index for index, value in known.values if value == self.value)
 
 
-def explain(
+def explain_symbol(
     tape: Tape, symbol: str, kind: FactKind | None = None, history: SymbolHistory | None = None
 ) -> Explanation | None:
-    """Why ``symbol`` is a constant, equals another size, has a narrowed range or a guard.
+    """Explain why ``symbol`` is a constant, equals another size, has a narrowed range or a guard.
 
-    Without ``kind``: the strongest of these. None where nothing of the kind is true of it. Whoever
-    asks more than once has :func:`follow` make the ``history`` of the tape once.
-    Raises :class:`ReplayError` where the tape cannot be replayed, and :class:`OutOfTime` where
-    time runs out before anything is known; later the explanation says what it leaves open.
+    Without ``kind``, the strongest of these facts is explained. Returns None if no such fact is
+    true. To explain several symbols, create the ``history`` once with :func:`follow_tape`.
+
+    Raises:
+        ReplayError: The tape cannot be replayed.
+        OutOfTime: The time ran out before any fact was known. If it runs out later, the explanation
+            is incomplete and says so.
     """
-    history = history or follow(tape)
+    history = history or follow_tape(tape)
     env, known = history.env, history.symbols.get(symbol)
     if known is None:
         return None
-    variable, made = known.symbol, known.made
-    with upstream.stage(tape.settings):
-        fact = _fact(env, known, kind)
+    variable, created_at = known.symbol, known.created_at
+    with upstream.apply_settings(tape.settings):
+        fact = _find_fact(env, known, kind)
     if fact is None:
         return None
-    names = words.names_of(env)
+    names = words.input_names(env)
     values = dict(symbol_hints(env))
     source = _source_of(env, variable)
-    pinned = fact.since(history, known)
-    changing = [index for index in history.changing if index <= pinned]
+    fact_event = fact.first_event(history, known)
+    changing = [index for index in history.changing if index <= fact_event]
     try:
-        needed, unexplained = _needed(tape, changing, lambda env: fact.holds(env, variable))
+        needed, unexplained = _find_needed_events(
+            tape, changing, lambda env: fact.holds(env, variable)
+        )
     except OutOfTime:
         needed = []
         unexplained = "Time ran out before earlier lines that matter as well could be looked for."
-    steps = tuple(_step(tape, number, names, values) for number in [*needed, pinned])
+    steps = tuple(_describe_step(tape, number, names, values) for number in [*needed, fact_event])
     created = Step(
-        made,
+        created_at,
         f"created at {words.place_in_words(source)}" if source else "made while it was traced",
-        tape.places[made].frame,
-        words.source_text(tape.places[made].frame),
-        words.operator_in_words(tape.places[made].operator, _shown(values)),
+        tape.places[created_at].frame,
+        words.source_text(tape.places[created_at].frame),
+        words.operator_in_words(tape.places[created_at].operator, _symbol_values(values)),
     )
-    value = _value_in_words(fact, names)
+    value = _format_value(fact, names)
     shown = in_user_words(source) if source else symbol
-    text = _text(tape, symbol, shown, fact, value, steps, created)
+    text = _explanation_text(tape, symbol, shown, fact, value, steps, created)
     return Explanation(symbol, shown, fact.kind, value, steps, created, text, unexplained)
 
 
 def final_value(tape: Tape, symbol: str) -> str:
-    """The number or expression that a symbol ended as; empty if the tape does not know it.
+    """Return the number or expression that a symbol was resolved to; empty for an unknown symbol.
 
-    Asks the ShapeEnv itself where it is still there, so that nothing is replayed.
+    It is read from the live ShapeEnv if the tape still has it, so that nothing is replayed.
     """
     if tape.live is not None:
         return _final_value(tape.live, symbol)
-    with playing(tape) as player:
-        return _final_value(advance(player), symbol)
+    with start_replay(tape) as player:
+        return _final_value(replay_until(player), symbol)
 
 
 def _final_value(env: ShapeEnv, symbol: str) -> str:
     known = next((known for known in env.var_to_range if str(known) == symbol), None)
-    return "" if known is None else str(resolved(env, known))
+    return "" if known is None else str(resolve_symbol(env, known))
 
 
 def explain_all(tape: Tape) -> tuple[Explanation, ...]:
-    """An explanation for every symbol that is a constant or equals another by now."""
-    history = follow(tape)
-    pinned = [
+    """Explain every symbol that ended as a constant or equal to another symbol."""
+    history = follow_tape(tape)
+    specialized = [
         name for name, known in history.symbols.items() if known.values[-1][1] != known.symbol
     ]
-    explained = (explain(tape, name, history=history) for name in pinned)
+    explained = (explain_symbol(tape, name, history=history) for name in specialized)
     return tuple(found for found in explained if found is not None)
 
 
-def violations(tape: Tape) -> tuple[Violation, ...]:
-    """Dimensions that ``mark_dynamic`` asked to be dynamic and that the code pins."""
-    asked: dict[str, str] = {}
-    history = follow(tape)
+def find_violations(tape: Tape) -> tuple[Violation, ...]:
+    """Find dimensions that ``mark_dynamic`` declared dynamic and that the code specialized."""
+    specialized: dict[str, str] = {}
+    history = follow_tape(tape)
     for index in range(1, len(tape.events)):
-        for name in _constrained(tape, index):
+        for name in _constrained_sources(tape, index):
             symbol = history.env.source_to_var.get(name)
-            if symbol is not None and resolved(history.env, symbol).is_number:
-                asked[name] = str(symbol)
+            if symbol is not None and resolve_symbol(history.env, symbol).is_number:
+                specialized[name] = str(symbol)
     found = []
-    for name, symbol_name in asked.items():
-        explanation = explain(tape, symbol_name, "value", history)
+    for name, symbol_name in specialized.items():
+        explanation = explain_symbol(tape, symbol_name, "value", history)
         if explanation is not None:
             shown = in_user_words(name)
             text = f"`{shown}` is marked dynamic, but {explanation.text}"
@@ -191,13 +198,13 @@ def violations(tape: Tape) -> tuple[Violation, ...]:
     return tuple(found)
 
 
-def _constrained(tape: Tape, index: int) -> list[str]:
-    """The sources of dimensions that an event creates with a constraint."""
+def _constrained_sources(tape: Tape, index: int) -> list[str]:
+    """Return the sources of dimensions that an event creates with a constraint."""
     event = tape.events[index]
     values = [*(event.args or [])[1:], *(event.kwargs or {}).values()]
     source = next((value for value in values if isinstance(value, Source)), None)
     context = next((value for value in values if hasattr(value, "constraint_sizes")), None)
-    if source is None or context is None or tape.method(index) == "create_symbol":
+    if source is None or context is None or tape.method_name(index) == "create_symbol":
         return []
     return [
         upstream.name_of_source(TensorPropertySource(source, TensorProperty.SIZE, axis))
@@ -206,79 +213,85 @@ def _constrained(tape: Tape, index: int) -> list[str]:
     ]
 
 
-# -- the search -------------------------------------------------------------------------------
+# -- search for the decisions that a fact depends on --------------------------------------------
 
 
-def _fact(env: ShapeEnv, known: SymbolCourse, kind: FactKind | None) -> _Fact | None:
+def _find_fact(env: ShapeEnv, known: SymbolRecord, kind: FactKind | None) -> _SymbolFact | None:
     symbol = known.symbol
-    value = resolved(env, symbol)
+    value = resolve_symbol(env, symbol)
     if value.is_number:
-        return _Fact("value", value) if kind in (None, "value") else None
+        return _SymbolFact("value", value) if kind in (None, "value") else None
     if value != symbol and kind in (None, "equal"):
-        return _Fact("equal", value)
+        return _SymbolFact("equal", value)
     bounds = known.ranges[-1][1]
     if bounds != known.ranges[0][1] and kind in (None, "range"):
-        return _Fact("range", bounds)
+        return _SymbolFact("range", bounds)
     if kind in (None, "guard"):
         left = [
             guard.expr
             for guard in env.guards
             if symbol in guard.expr.free_symbols and env.simplify(guard.expr) != sympy.true
         ]
-        if left:  # an equation says more than the inequalities around it
-            return _Fact("guard", next((expr for expr in left if expr.is_Equality), left[0]))
+        if left:  # an equation says more than inequalities
+            return _SymbolFact("guard", next((expr for expr in left if expr.is_Equality), left[0]))
     return None
 
 
-_EXPERIMENTS = 400
-"""Replays that one explanation may cost."""
+_MAX_REPLAYS = 400
+"""Maximum number of replays per explanation."""
 
 
-def _needed(
+def _find_needed_events(
     tape: Tape, numbers: list[int], holds: Callable[[ShapeEnv], bool]
 ) -> tuple[list[int], str]:
-    """The fewest of these decisions with which the last of them still leads to the fact."""
-    short = _part(tape, numbers)
-    if not _leads_to(short, (), holds):
-        # Something without a visible effect matters, such as guards that were suppressed.
+    """Find a minimal set of earlier decisions without which the fact does not become true.
+
+    Returns their event numbers, and a note if the search ended early. ``numbers`` are the events to
+    replay; the last one makes the fact true.
+    """
+    tested_tape = _select_events(tape, numbers)
+    if not _holds_without(tested_tape, (), holds):
+        # An event without a visible effect matters, for example when it suppresses guards.
         numbers = list(range(numbers[-1] + 1))
-        short = _part(tape, numbers)
-    decisions = [at for at in range(1, len(numbers) - 1) if short.method(at) in _MAKES]
-    left = _EXPERIMENTS
+        tested_tape = _select_events(tape, numbers)
+    decisions = [
+        at for at in range(1, len(numbers) - 1) if tested_tape.method_name(at) in _DECISIONS
+    ]
+    replays_left = _MAX_REPLAYS
 
-    def enough(kept: Sequence[int]) -> bool:
-        nonlocal left
-        left -= 1
-        return _leads_to(short, set(decisions).difference(kept), holds)
+    def is_enough(kept: Sequence[int]) -> bool:
+        nonlocal replays_left
+        replays_left -= 1
+        return _holds_without(tested_tape, set(decisions).difference(kept), holds)
 
-    kept = _minimized(decisions, enough, lambda: left > 0)
+    kept = _minimize_items(decisions, is_enough, lambda: replays_left > 0)
     note = ""
-    if left <= 0:
-        note = f"The search ended after {_EXPERIMENTS} replays: some steps may not be needed."
+    if replays_left <= 0:
+        note = f"The search ended after {_MAX_REPLAYS} replays: some steps may not be needed."
     return [numbers[at] for at in kept], note
 
 
-def _leads_to(tape: Tape, without: Collection[int], holds: Callable[[ShapeEnv], bool]) -> bool:
+def _holds_without(tape: Tape, without: Collection[int], holds: Callable[[ShapeEnv], bool]) -> bool:
     try:
-        with playing(tape) as player:
-            return holds(advance(player, without=without))
+        with start_replay(tape) as player:
+            return holds(replay_until(player, without=without))
     except ReplayError:
         return False
 
 
-def _minimized(
-    items: list[int], enough: Callable[[Sequence[int]], bool], may_go_on: Callable[[], bool]
+def _minimize_items(
+    items: list[int], is_enough: Callable[[Sequence[int]], bool], may_continue: Callable[[], bool]
 ) -> list[int]:
-    """Delta debugging: none can be left out of the result."""
-    if not items or enough(()):
+    """Return a minimal sublist for which ``enough`` holds, by delta debugging."""
+    if not items or is_enough(()):
         return []
     kept, parts = items, 2
-    while len(kept) > 1 and may_go_on():
+    while len(kept) > 1 and may_continue():
         size = max(1, len(kept) // parts)
         pieces = [kept[start : start + size] for start in range(0, len(kept), size)]
         for piece in reversed(pieces):
             rest = [item for item in kept if item not in piece]
-            if may_go_on() and enough(rest):
+            if may_continue() and is_enough(rest):
                 kept, parts = rest, max(parts - 1, 2)
                 break
         else:
@@ -288,7 +301,7 @@ def _minimized(
     return kept
 
 
-def _part(tape: Tape, numbers: list[int]) -> Tape:
+def _select_events(tape: Tape, numbers: list[int]) -> Tape:
     return Tape(
         tape.index,
         [tape.events[number] for number in numbers],
@@ -297,7 +310,7 @@ def _part(tape: Tape, numbers: list[int]) -> Tape:
     )
 
 
-# -- words ------------------------------------------------------------------------------------
+# -- text ---------------------------------------------------------------------------------------
 
 
 def _source_of(env: ShapeEnv, symbol: sympy.Symbol) -> str:
@@ -307,52 +320,54 @@ def _source_of(env: ShapeEnv, symbol: sympy.Symbol) -> str:
     return next((name for name, known in env.source_to_var.items() if known == symbol), "")
 
 
-def _step(tape: Tape, index: int, names: dict[str, str], values: dict[Any, Any]) -> Step:
+def _describe_step(tape: Tape, index: int, names: dict[str, str], values: dict[Any, Any]) -> Step:
     place = tape.places[index]
     return Step(
         index,
-        _condition(tape, index, names, values),
+        _describe_decision(tape, index, names, values),
         place.frame,
         words.source_text(place.frame),
-        words.operator_in_words(place.operator, _shown(values)),
+        words.operator_in_words(place.operator, _symbol_values(values)),
     )
 
 
-def _condition(tape: Tape, index: int, names: dict[str, str], values: dict[Any, Any]) -> str:
-    """What an event decided: ``x.shape[1] == 16`` had to hold."""
+def _describe_decision(
+    tape: Tape, index: int, names: dict[str, str], values: dict[Any, Any]
+) -> str:
+    """Describe what an event decided, such as ``x.shape[1] == 16`` had to hold."""
     event = tape.events[index]
-    method = tape.method(index)
+    method = tape.method_name(index)
     about = (event.args or [None, None])[1:2]
     expr: Any = about[0] if about else None
     if not isinstance(expr, sympy.Basic):
         return f"`{method}` was called"
-    shown = words.expression(expr, names)
+    shown = words.format_expression(expr, names)
     if method == "guard_or_defer_runtime_assert":
         return f"`{shown}` was checked"
     if method == "evaluate_expr":
         if not (expr.is_Boolean or expr.is_Relational):
             return f"the value of `{shown}` was asked for"
         if expr.xreplace(values) == sympy.false:
-            return f"`{words.expression(sympy.Not(expr), names)}` was assumed"
+            return f"`{words.format_expression(sympy.Not(expr), names)}` was assumed"
         return f"`{shown}` had to hold"
     return f"`{shown}` was constrained"
 
 
-def _shown(values: dict[Any, Any]) -> dict[str, str]:
+def _symbol_values(values: dict[Any, Any]) -> dict[str, str]:
     return {str(symbol): str(value) for symbol, value in values.items()}
 
 
-def _value_in_words(fact: _Fact, names: dict[str, str]) -> str:
+def _format_value(fact: _SymbolFact, names: dict[str, str]) -> str:
     if fact.kind == "range":
         return f"[{fact.value.lower}, {fact.value.upper}]"
-    return words.expression(fact.value, names)
+    return words.format_expression(fact.value, names)
 
 
-def _text(
+def _explanation_text(
     tape: Tape,
     symbol: str,
     shown: str,
-    fact: _Fact,
+    fact: _SymbolFact,
     value: str,
     steps: tuple[Step, ...],
     created: Step,
@@ -368,13 +383,13 @@ def _text(
     name = f"`{symbol}`" if shown == symbol else f"`{shown}` ({symbol})"
     match fact.kind:
         case "value":
-            what = f"{name} became {value}"
+            fact_words = f"{name} became {value}"
         case "equal":
-            what = f"{name} became equal to `{value}`"
+            fact_words = f"{name} became equal to `{value}`"
         case "guard":
-            what = f"{name} got the condition `{value}`"
+            fact_words = f"{name} got the condition `{value}`"
         case _:
-            what = f"{name} was narrowed to {value}"
+            fact_words = f"{name} was narrowed to {value}"
     line = f" at {line_of(last)}" if last.frame is not None else ""
     code = f" in `{last.code}`" if last.code else ""
     operator = f" ({last.operator})" if last.operator else ""
@@ -384,4 +399,6 @@ def _text(
     ]
     before = f", after {' and '.join(earlier)}" if earlier else ""
     where = f", {line_of(created)}" if created.frame is not None else ""
-    return f"{what}{line} because {last.words}{code}{operator}{before}; {created.words}{where}."
+    return (
+        f"{fact_words}{line} because {last.words}{code}{operator}{before}; {created.words}{where}."
+    )

@@ -1,4 +1,4 @@
-"""Bring a ShapeEnv to the state that it had after any of its events."""
+"""Restore a ShapeEnv to its state after any of its recorded events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .upstream import FakeTensorMeta, ShapeEnv, ShapeEnvEvent
 
 
 class ReplayError(Exception):
-    """A tape that cannot be replayed: at which event, and why in one sentence."""
+    """An error for an event that cannot be replayed: its index, its method, and the reason."""
 
     def __init__(self, index: int, method: str, sentence: str) -> None:
         super().__init__(f"Event {index} ({method}) cannot be replayed: {sentence}")
@@ -32,15 +32,15 @@ class ReplayError(Exception):
 
 
 class OutOfTime(Exception):
-    """Replaying took longer than :func:`within` allows."""
+    """Raised when a replay exceeds the time limit of :func:`time_limit`."""
 
 
 _deadline = math.inf
 
 
 @contextlib.contextmanager
-def within(seconds: float) -> Iterator[None]:
-    """Whatever is replayed inside raises :class:`OutOfTime` after so many seconds."""
+def time_limit(seconds: float) -> Iterator[None]:
+    """Make replays inside the block raise :class:`OutOfTime` after ``seconds`` of wall time."""
     global _deadline
     before = _deadline
     _deadline = min(before, time.monotonic() + seconds)
@@ -51,46 +51,46 @@ def within(seconds: float) -> Iterator[None]:
 
 
 @dataclass
-class Budget:
-    """``seconds`` that several replays may take together."""
+class ReplayBudget:
+    """Remaining wall time, in ``seconds``, that several replays share."""
 
     seconds: float
 
     @contextlib.contextmanager
-    def spend(self) -> Iterator[None]:
-        """Take from it what replaying inside takes. Raises as :func:`within` does."""
+    def spend_time(self) -> Iterator[None]:
+        """Subtract the time of the block; raises :class:`OutOfTime` when nothing is left."""
         started = time.monotonic()
         try:
-            with within(self.seconds):
+            with time_limit(self.seconds):
                 yield
         finally:
             self.seconds = max(0.0, self.seconds - (time.monotonic() - started))
 
 
 class Player:
-    """Replays a tape event by event. Made by :func:`playing`."""
+    """A player that replays a tape event by event; created by :func:`start_replay`."""
 
     def __init__(self, tape: Tape) -> None:
         if not tape.events or tape.events[0].f is not ShapeEnv:
             raise ReplayError(0, "ShapeEnv", "the tape does not begin with making a ShapeEnv.")
         self.tape = tape
         self.position = 1
-        """How many events have been replayed; the first makes the ShapeEnv."""
+        """Number of events replayed or skipped so far; the first one creates the ShapeEnv."""
         self._contexts: dict[int, SymbolicContext] = {}
-        self._kept: list[SymbolicContext] = []
-        self.env: ShapeEnv = self._run(0)
+        self._keep_alive: list[SymbolicContext] = []
+        self.env: ShapeEnv = self._run_event(0)
 
     def step(self) -> Any:
-        """Replay the next event; what it returned."""
-        result = self._run(self.position)
+        """Replay the next event and return its result."""
+        result = self._run_event(self.position)
         self.position += 1
         return result
 
     def skip(self) -> None:
-        """Leave the next event out."""
+        """Skip the next event."""
         self.position += 1
 
-    def _run(self, index: int) -> Any:
+    def _run_event(self, index: int) -> Any:
         event = self.tape.events[index]
         if time.monotonic() > _deadline:
             raise OutOfTime
@@ -99,67 +99,73 @@ class Player:
                 return event.run()
             if _is_plain(event):
                 return event.f(self.env, *(event.args or [])[1:], **(event.kwargs or {}))
-            return self._prepared(event).run(self.env)
+            return self._with_fresh_contexts(event).run(self.env)
         except Exception as error:
             first = str(error).strip().split("\n")[0]
             sentence = f"it raised {type(error).__name__}{f': {first}' if first else ''}".rstrip(
                 "."
             )
-            raise ReplayError(index, self.tape.method(index), f"{sentence}.") from error
+            raise ReplayError(index, self.tape.method_name(index), f"{sentence}.") from error
 
-    def _prepared(self, event: ShapeEnvEvent) -> ShapeEnvEvent:
-        """Contexts remember symbols by the id of a ShapeEnv, and ids are used again: every replay
-        has its own."""
+    def _with_fresh_contexts(self, event: ShapeEnvEvent) -> ShapeEnvEvent:
+        """Return the event with copies of its symbolic contexts.
+
+        A context caches symbols by the ``id`` of a ShapeEnv, and ids are reused, so every replay
+        needs its own copies.
+        """
         args, kwargs = event.args, event.kwargs
         if args is not None and any(isinstance(value, SymbolicContext) for value in args):
-            args = [self._fresh(value) for value in args]
+            args = [self._fresh_context(value) for value in args]
         if kwargs and any(isinstance(value, SymbolicContext) for value in kwargs.values()):
-            kwargs = {name: self._fresh(value) for name, value in kwargs.items()}
+            kwargs = {name: self._fresh_context(value) for name, value in kwargs.items()}
         return replace(event, args=args, kwargs=kwargs)
 
-    def _fresh(self, value: Any) -> Any:
+    def _fresh_context(self, value: Any) -> Any:
         if not isinstance(value, SymbolicContext):
             return value
-        known = self._contexts.get(id(value))
-        if known is None:
-            known = copy.copy(value)
+        copied = self._contexts.get(id(value))
+        if copied is None:
+            copied = copy.copy(value)
             for name in ("dynamic_sizes", "constraint_sizes"):
-                if isinstance(getattr(known, name, None), list):
-                    object.__setattr__(known, name, list(getattr(known, name)))
-            if hasattr(known, "shape_env_to_source_to_symbol_cache"):
-                object.__setattr__(known, "shape_env_to_source_to_symbol_cache", {})
-            self._contexts[id(value)] = known
-            self._kept.append(value)
-        return known
+                if isinstance(getattr(copied, name, None), list):
+                    object.__setattr__(copied, name, list(getattr(copied, name)))
+            if hasattr(copied, "shape_env_to_source_to_symbol_cache"):
+                object.__setattr__(copied, "shape_env_to_source_to_symbol_cache", {})
+            self._contexts[id(value)] = copied
+            self._keep_alive.append(value)
+        return copied
 
 
 _PLAIN = (bool, int, float, str, type(None), sympy.Basic, Source)
 
 
 def _is_plain(event: ShapeEnvEvent) -> bool:
-    """Whether nothing of the recorded ShapeEnv is among the arguments, besides itself.
+    """Whether no argument except the ShapeEnv itself belongs to the recorded ShapeEnv.
 
-    torch's own way of replaying looks for it in everything, which takes longer than most events.
+    Such an event is called directly: torch's replay searches all arguments for the ShapeEnv, which
+    takes longer than most events.
     """
     values = [*(event.args or [])[1:], *(event.kwargs or {}).values()]
     return bool(event.args) and all(isinstance(value, _PLAIN) for value in values)
 
 
 @contextlib.contextmanager
-def playing(tape: Tape) -> Iterator[Player]:
-    """A player at the beginning of the tape. Call it when nothing is being traced."""
-    with upstream.stage(tape.settings):
+def start_replay(tape: Tape) -> Iterator[Player]:
+    """Yield a player at the beginning of the tape; must not be used while Dynamo is tracing."""
+    with upstream.apply_settings(tape.settings):
         yield Player(tape)
 
 
-def replay(tape: Tape, upto: int | None = None, without: Collection[int] = ()) -> ShapeEnv:
-    """A fresh ShapeEnv after the first ``upto`` events, or all; events ``without`` are left out."""
-    with playing(tape) as player:
-        return advance(player, upto, without)
+def replay_tape(tape: Tape, upto: int | None = None, without: Collection[int] = ()) -> ShapeEnv:
+    """Return a fresh ShapeEnv after the first ``upto`` events, without the events ``without``."""
+    with start_replay(tape) as player:
+        return replay_until(player, upto, without)
 
 
-def advance(player: Player, upto: int | None = None, without: Collection[int] = ()) -> ShapeEnv:
-    """Replay until ``upto`` events have been replayed or left out."""
+def replay_until(
+    player: Player, upto: int | None = None, without: Collection[int] = ()
+) -> ShapeEnv:
+    """Replay events until ``upto`` have been replayed or skipped; return the ShapeEnv."""
     count = len(player.tape.events)
     end = count if upto is None else min(upto, count)
     while player.position < end:
@@ -171,8 +177,8 @@ def advance(player: Player, upto: int | None = None, without: Collection[int] = 
 
 
 @dataclass(frozen=True)
-class Condition:
-    """A guard on sizes: as it was made, with what is known now, and in the user's words."""
+class GuardCondition:
+    """A guard on sizes: as recorded, simplified, and in the user's names."""
 
     expression: str
     simplified: str
@@ -181,24 +187,33 @@ class Condition:
 
 @dataclass(frozen=True)
 class GuardState:
-    """The guards at one point. ``checks`` is the Python that Dynamo would check; ``violation``
-    says why there is none."""
+    """The guards after one event.
+
+    ``checks`` is the Python code that Dynamo would generate for them. ``violation`` says why there
+    is none.
+    """
 
     index: int
-    conditions: tuple[Condition, ...]
+    conditions: tuple[GuardCondition, ...]
     checks: tuple[str, ...]
     violation: str = ""
 
 
 def guards_at(tape: Tape, upto: int | None = None) -> GuardState:
-    """The guards that a compilation would have if it ended after the first ``upto`` events."""
+    """Return the guards that a compilation would have if it ended after the first ``upto`` events.
+
+    Raises:
+        ReplayError: The tape cannot be replayed, or torch cannot produce guards at this point.
+    """
     end = len(tape.events) if upto is None else min(upto, len(tape.events))
-    with playing(tape) as player:
-        env = advance(player, end)
-        names = words.names_of(env)
+    with start_replay(tape) as player:
+        env = replay_until(player, end)
+        names = words.input_names(env)
         conditions = tuple(
-            Condition(
-                str(guard.expr), str(env.simplify(guard.expr)), words.expression(guard.expr, names)
+            GuardCondition(
+                str(guard.expr),
+                str(env.simplify(guard.expr)),
+                words.format_expression(guard.expr, names),
             )
             for guard in env.guards
         )
@@ -210,28 +225,28 @@ def guards_at(tape: Tape, upto: int | None = None) -> GuardState:
             return GuardState(end, conditions, ())
         try:
             checks = env.produce_guards(
-                [_of_env(item.fake, env) for item in tracked],
+                [_move_to_env(item.fake, env) for item in tracked],
                 [item.source for item in tracked],
-                input_contexts=[player._fresh(item.symbolic_context) for item in tracked],
+                input_contexts=[player._fresh_context(item.symbolic_context) for item in tracked],
             )
         except ConstraintViolationError as error:
             return GuardState(end, conditions, (), str(error).strip())
         except Exception as error:
             raise ReplayError(
                 end - 1,
-                tape.method(end - 1),
+                tape.method_name(end - 1),
                 f"no guards can be made after it: {type(error).__name__}: {error}.",
             ) from error
         return GuardState(end, conditions, tuple(in_user_words(text) for text in checks))
 
 
-def _of_env(fake: Any, env: ShapeEnv) -> Any:
-    """The same sizes, of another ShapeEnv."""
+def _move_to_env(fake: Any, env: ShapeEnv) -> Any:
+    """Return fake tensor metadata or a symbolic size with its symbols moved to another ShapeEnv."""
     if isinstance(fake, FakeTensorMeta):
         return FakeTensorMeta(
-            tuple(_of_env(size, env) for size in fake.size()),
-            tuple(_of_env(size, env) for size in fake.stride()),
-            _of_env(fake.storage_offset(), env),
+            tuple(_move_to_env(size, env) for size in fake.size()),
+            tuple(_move_to_env(size, env) for size in fake.stride()),
+            _move_to_env(fake.storage_offset(), env),
             fake.is_nested,
         )
     if isinstance(fake, (torch.SymInt, torch.SymFloat)):
@@ -239,12 +254,12 @@ def _of_env(fake: Any, env: ShapeEnv) -> Any:
     return fake
 
 
-def resolved(env: ShapeEnv, symbol: sympy.Symbol) -> sympy.Expr:
-    """What a symbol stands for by now, without changing the ShapeEnv."""
+def resolve_symbol(env: ShapeEnv, symbol: sympy.Symbol) -> sympy.Expr:
+    """Return the expression that a symbol currently equals, without changing the ShapeEnv."""
     value: sympy.Expr = symbol
     for _ in range(len(env.replacements) + 1):
-        following = value.xreplace(env.replacements)
-        if following == value:
+        next_value = value.xreplace(env.replacements)
+        if next_value == value:
             break
-        value = following
+        value = next_value
     return value

@@ -1,6 +1,6 @@
-"""How a tape went: which event made a symbol, and what was true of it after which event.
+"""History of a tape: the event that created each symbol, and how its value and range changed.
 
-One replay from beginning to end answers this for all symbols.
+One replay from beginning to end collects this for all symbols.
 """
 
 from __future__ import annotations
@@ -10,74 +10,77 @@ from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 
-from .replay import playing, resolved
+from .replay import resolve_symbol, start_replay
 from .tape import Tape
 from .upstream import ShapeEnv
 
-After = list[tuple[int, Any]]
-"""What something was after an event, and from then on until the next."""
+ValueHistory = list[tuple[int, Any]]
+"""Pairs of an event index and the value that holds from that event until the next pair."""
 
 
 @dataclass
-class SymbolCourse:
-    """What a symbol stood for, and its bounds; the event that made it is the first."""
+class SymbolRecord:
+    """History of one symbol: its values and ranges; the first range is from its creation."""
 
     symbol: sympy.Symbol
-    values: After = field(default_factory=list)
-    ranges: After = field(default_factory=list)
+    values: ValueHistory = field(default_factory=list)
+    ranges: ValueHistory = field(default_factory=list)
 
     @property
-    def made(self) -> int:
+    def created_at(self) -> int:
         return int(self.ranges[0][0])
 
 
 @dataclass
 class SymbolHistory:
-    """``env`` is as it was at the end. ``changing`` are the events that changed anything, among
-    them the first, which makes the ShapeEnv; nine of ten do not. ``guards`` are the conditions
-    that are checked, with the event that added each."""
+    """History of all symbols of a tape.
+
+    ``env`` is the ShapeEnv after the last event. ``changing`` are the indices of the events that
+    changed it, beginning with its creation; nine of ten events change nothing. ``guards`` are pairs
+    of an event index and the guard expression that the event added.
+    """
 
     tape: Tape
     env: ShapeEnv
     changing: list[int] = field(default_factory=lambda: [0])
-    symbols: dict[str, SymbolCourse] = field(default_factory=dict)
-    guards: After = field(default_factory=list)
+    symbols: dict[str, SymbolRecord] = field(default_factory=dict)
+    guards: ValueHistory = field(default_factory=list)
 
 
-def follow(tape: Tape) -> SymbolHistory:
-    """Replay a tape to its end and look at the ShapeEnv after every event."""
-    with playing(tape) as player:
+def follow_tape(tape: Tape) -> SymbolHistory:
+    """Replay a tape to its end and record the changes of the ShapeEnv after every event."""
+    with start_replay(tape) as player:
         env = player.env
         history = SymbolHistory(tape, env)
         ranges: dict[sympy.Symbol, Any] = {}
         replacements: dict[sympy.Symbol, Any] = {}
-        counts = _counts(env)
+        counts = _env_counts(env)
         for index in range(1, len(tape.events)):
             player.step()
             ranged = env.var_to_range != ranges
             replaced = env.replacements != replacements
-            if not ranged and not replaced and _counts(env) == counts:
+            if not ranged and not replaced and _env_counts(env) == counts:
                 continue
-            counts = _counts(env)
+            counts = _env_counts(env)
             history.changing.append(index)
-            history.guards += [(index, one.expr) for one in env.guards[len(history.guards) :]]
+            history.guards += [(index, guard.expr) for guard in env.guards[len(history.guards) :]]
             if ranged:
                 ranges = dict(env.var_to_range)
                 for symbol, bounds in ranges.items():
-                    known = history.symbols.setdefault(str(symbol), SymbolCourse(symbol))
-                    _note(known.ranges, index, bounds)
+                    known = history.symbols.setdefault(str(symbol), SymbolRecord(symbol))
+                    _append_change(known.ranges, index, bounds)
             replacements = dict(env.replacements)
             for known in history.symbols.values():
-                _note(known.values, index, resolved(env, known.symbol))
+                _append_change(known.values, index, resolve_symbol(env, known.symbol))
     return history
 
 
-def _note(history: After, index: int, now: Any) -> None:
-    if not history or history[-1][1] != now:
-        history.append((index, now))
+def _append_change(history: ValueHistory, index: int, value: Any) -> None:
+    if not history or history[-1][1] != value:
+        history.append((index, value))
 
 
-def _counts(env: ShapeEnv) -> tuple[int, ...]:
+def _env_counts(env: ShapeEnv) -> tuple[int, ...]:
     return (
         len(env.guards),
         len(env.axioms),

@@ -1,4 +1,4 @@
-"""Record what happens to every ShapeEnv that Dynamo makes while a block runs."""
+"""Record the events of every ShapeEnv that Dynamo creates while a block runs."""
 
 from __future__ import annotations
 
@@ -17,40 +17,44 @@ from . import upstream
 from .upstream import ShapeEnv, ShapeEnvEvent
 
 LIMIT = 100_000
-"""Events that are kept of one ShapeEnv."""
+"""Maximum number of events recorded per ShapeEnv."""
 
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor that went into an operator. Sizes are as they were written at that time."""
+    """A tensor argument of an operator, with its sizes as expressions at the time of the call."""
 
     name: str
     sizes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Operator:
-    """The call that was being traced when an event happened."""
+class TracedOperator:
+    """The operator call that Dynamo was tracing when an event happened."""
 
     name: str
     operands: tuple[Operand, ...] = ()
 
 
 class EventPlace:
-    """Position in the user's program at which an event happened.
+    """The place in the user's program where an event happened.
 
-    Most positions are never shown, so this keeps code objects and resolves them on demand.
+    Most places are never looked up, so only code objects and instruction positions are stored; they
+    are resolved on first use.
     """
 
     __slots__ = ("_callers", "_operator", "_raw", "_stack")
 
     def __init__(
-        self, raw: stacks.RawStack = (), callers: Stack = (), node: _RawOperator | None = None
+        self,
+        raw: stacks.RawStack = (),
+        callers: Stack = (),
+        node: _RawOperator | None = None,
     ) -> None:
         self._raw = raw
         self._callers = callers
         self._stack: Stack | None = None
-        self._operator: _RawOperator | Operator | None = node
+        self._operator: _RawOperator | TracedOperator | None = node
 
     @property
     def stack(self) -> Stack:
@@ -62,21 +66,22 @@ class EventPlace:
 
     @property
     def frame(self) -> Frame | None:
-        """The innermost frame that is not torch's, or the innermost one."""
+        """The innermost frame outside torch, or the innermost frame if all are torch's."""
         own = [frame for frame in self.stack if not stacks.is_torch(frame.path)]
         frames = own or self.stack
         return frames[-1] if frames else None
 
     @property
-    def operator(self) -> Operator | None:
+    def operator(self) -> TracedOperator | None:
         if isinstance(self._operator, _RawOperator):
             self._operator = self._operator.resolve()
-        return self._operator
+        known: TracedOperator | None = self._operator
+        return known
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """A call that raised instead of becoming an event; ``after`` events had happened."""
+class FailedEvent:
+    """A ShapeEnv call that raised an exception after ``after`` events."""
 
     after: int
     method: str
@@ -90,78 +95,90 @@ class Refusal:
 class Tape:
     """The events of one ShapeEnv, in order, with the place of each.
 
-    ``note`` says in one sentence why the tape is not complete, and is empty if it is.
+    ``note`` says in one sentence why the tape is incomplete; it is empty for a complete tape.
     """
 
     index: int
     events: list[ShapeEnvEvent] = field(default_factory=list)
     places: list[EventPlace] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
+    failed_events: list[FailedEvent] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
     live: ShapeEnv | None = None
     note: str = ""
 
     @property
     def function(self) -> str:
-        """The frame that Dynamo compiled with this ShapeEnv."""
-        return str(self._about("co_name"))
+        """Name of the function that Dynamo compiled with this ShapeEnv."""
+        return str(self._code_field("co_name"))
 
     @property
     def path(self) -> str:
-        return str(self._about("co_filename"))
+        return str(self._code_field("co_filename"))
 
     @property
     def line(self) -> int:
-        """Zero-based first line of the function; -1 where it is not known."""
-        line = self._about("co_firstlineno")
+        """Zero-based first line of the function; -1 if unknown."""
+        line = self._code_field("co_firstlineno")
         return int(line) - 1 if isinstance(line, int) else -1
 
-    def _about(self, name: str) -> object:
-        about = (self.events[0].kwargs or {}).get("co_fields") if self.events else None
-        return (about or {}).get(name, "")
+    def _code_field(self, name: str) -> object:
+        code_fields = (self.events[0].kwargs or {}).get("co_fields") if self.events else None
+        return (code_fields or {}).get(name, "")
 
-    def method(self, index: int) -> str:
-        """The name of the ShapeEnv method that an event called."""
+    def method_name(self, index: int) -> str:
+        """Return the name of the ShapeEnv method that an event called."""
         event = self.events[index]
         return str(event.name or event.f.__name__)
 
+    def format_arguments(self, index: int, format_value: Callable[[Any], str]) -> list[str]:
+        """Format the arguments of an event, without its ShapeEnv and its symbolic context."""
+        event = self.events[index]
+        named = [
+            f"{name}={format_value(value)}"
+            for name, value in (event.kwargs or {}).items()
+            if name != "symbolic_context"
+        ]
+        return [*map(format_value, (event.args or [])[1:]), *named]
 
-class _Reel(list[ShapeEnvEvent]):
-    """Stands for ``ShapeEnv.events``: torch appends an event before it runs it, and takes it
-    back if it raises."""
+
+class _EventList(list[ShapeEnvEvent]):
+    """A list that replaces ``ShapeEnv.events`` and also records the place of each event.
+
+    Torch appends an event before it runs it, and pops it again if it raises.
+    """
 
     def __init__(self, tape: Tape, callers: Stack, limit: int) -> None:
         super().__init__(tape.events)
         self._tape, self._callers, self._limit = tape, callers, limit
         self._last: tuple[Any, Any, Any] = (None, None, None)
         self._place = EventPlace(callers=callers)
-        self._kept = True
+        self._is_recorded = True
         tape.events = self
         tape.places = [self._place] * len(self)
 
     def append(self, event: ShapeEnvEvent) -> None:
         tape = self._tape
-        self._kept = len(self) < self._limit
-        if not self._kept:
+        self._is_recorded = len(self) < self._limit
+        if not self._is_recorded:
             tape.note = f"Only the first {self._limit:,} events of this ShapeEnv were kept."
-            self._refused = event
+            self._unrecorded = event
             return
         super().append(event)
-        tape.places.append(self._here())
+        tape.places.append(self._current_place())
 
     def pop(self, index: Any = -1) -> ShapeEnvEvent:
-        if not self._kept:
-            self._kept = True
-            return self._refused
+        if not self._is_recorded:
+            self._is_recorded = True
+            return self._unrecorded
         event = super().pop(index)
         place = self._tape.places.pop()
         error = sys.exc_info()[1]
-        about = (event.args or [None])[1:2]
-        self._tape.refusals.append(
-            Refusal(
+        argument = (event.args or [None])[1:2]
+        self._tape.failed_events.append(
+            FailedEvent(
                 len(self),
                 str(event.name or event.f.__name__),
-                about[0] if about and hasattr(about[0], "free_symbols") else None,
+                argument[0] if argument and hasattr(argument[0], "free_symbols") else None,
                 type(error).__name__,
                 str(error),
                 place,
@@ -169,11 +186,11 @@ class _Reel(list[ShapeEnvEvent]):
         )
         return event
 
-    def _here(self) -> EventPlace:
+    def _current_place(self) -> EventPlace:
         inner = frames.current_translator()
         if inner is None:
             return EventPlace(callers=self._callers)
-        node = _node_under_way(inner)
+        node = _pending_node(inner)
         last, instruction = self._last, inner.current_instruction
         if inner is last[0] and instruction is last[1] and node is last[2]:
             return self._place  # most lines cause many events
@@ -183,12 +200,12 @@ class _Reel(list[ShapeEnvEvent]):
         return self._place
 
     def close(self) -> None:
-        """Forget what belongs to the tracer: it has graphs and fake tensors behind it."""
+        """Release the last translator and node: they keep graphs and fake tensors alive."""
         self._last = (None, None, None)
 
 
-def _node_under_way(translator: Any) -> Any:
-    """The last node of the graph, if what it gives is still being worked out."""
+def _pending_node(translator: Any) -> Any:
+    """Return the last node of the graph if its value is still being computed, else None."""
     try:
         node = next(iter(reversed(translator.output.current_tracer.graph.nodes)))
     except (AttributeError, StopIteration):
@@ -204,10 +221,10 @@ class _RawOperator:
     def __init__(self, target: Any, operands: tuple[tuple[str, Any], ...]) -> None:
         self._target, self._operands = target, operands
 
-    def resolve(self) -> Operator:
+    def resolve(self) -> TracedOperator:
         target = self._target
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
-        return Operator(
+        return TracedOperator(
             name,
             tuple(
                 Operand(operand, tuple(str(size) for size in sizes))
@@ -228,27 +245,27 @@ def _raw_operator(node: Any) -> _RawOperator | None:
         grapharg = argument.meta.get("grapharg")
         source = getattr(grapharg, "source", None)
         name = upstream.name_of_source(source) if source is not None else str(argument.name)
-        operands.append((name, tuple(_size(size) for size in sizes)))
+        operands.append((name, tuple(_size_expression(size) for size in sizes)))
     return _RawOperator(node.target, tuple(operands))
 
 
-def _size(size: Any) -> Any:
+def _size_expression(size: Any) -> Any:
     return size if isinstance(size, int) else upstream.expression_of(size)
 
 
-class _Fakes:
+class _FakeSnapshots:
     """Snapshots of the tensors that a ShapeEnv tracks, each converted once.
 
-    torch's own takes all of them anew for every guard: with 500 parameters that costs more than
-    everything else that recording does. A snapshot says what a tensor was when it was first
-    seen, which is what guards on inputs are about.
+    Torch's own method converts all of them again for every guard: with 500 parameters, that takes
+    longer than the rest of recording. A snapshot describes a tensor when it was first tracked;
+    guards on inputs are about this state.
     """
 
     def __init__(self, original: Callable[[Any], Any]) -> None:
         self._original = original
         self._known: dict[int, tuple[list[Any], list[Any]]] = {}
 
-    def take(self, env: ShapeEnv) -> list[Any] | None:
+    def take_snapshots(self, env: ShapeEnv) -> list[Any] | None:
         tracked = env.tracked_fakes
         if tracked is None:
             return None
@@ -269,39 +286,38 @@ class _Fakes:
         self._known[id(env)] = (list(tracked), result)
         return result
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         self._known.clear()
 
 
-_audiences: list[list[Tape]] = []
-"""Those who record now, the outermost first: there is one recording for all."""
+_active_recordings: list[list[Tape]] = []
+"""Lists of tapes of the active recordings, outermost first; all share one set of patches."""
 
 
 @contextlib.contextmanager
-def record(
+def record_tapes(
     *, limit: int = LIMIT, bottom: types.CodeType | None = drive.BOTTOM
 ) -> Iterator[list[Tape]]:
-    """Every ShapeEnv that is made inside the block records its events; one tape for each.
+    """Record the events of every ShapeEnv created inside the block, one tape each.
 
-    Nothing is validated and nothing needs z3. ``bottom`` is the code object of the function that
-    starts the traced call: frames outside it are not the user's.
-
-    Inside of another recording the same tapes are shared, with the limit of the outermost.
+    Nothing is validated, and z3 is not needed. ``bottom`` is the code object of the function that
+    starts the traced call: frames outside it do not belong to the user. A nested recording shares
+    the tapes of the outer one, with the limit of the outermost.
     """
     tapes: list[Tape] = []
-    if _audiences:
-        _audiences.append(tapes)
+    if _active_recordings:
+        _active_recordings.append(tapes)
         try:
             yield tapes
         finally:
-            _audiences.pop()
+            _active_recordings.pop()
         return
-    reels: list[_Reel] = []
-    known = upstream.settings()
+    event_lists: list[_EventList] = []
+    settings = upstream.read_settings()
     init, snapshot = ShapeEnv.__init__, ShapeEnv._snapshot_tracked_fakes
     call_function = ShapeEnv._create_fx_call_function
     run_event = ShapeEnvEvent.run
-    fakes = _Fakes(snapshot)
+    fakes = _FakeSnapshots(snapshot)
 
     def recording_init(
         self: ShapeEnv, *, should_record_events: bool | None = None, **kwargs: Any
@@ -310,49 +326,51 @@ def record(
             init(self, should_record_events=should_record_events, **kwargs)
             return
         init(self, should_record_events=True, **kwargs)
-        tape = Tape(len(tapes), list(self.events), settings=known, live=self)
-        reel = _Reel(tape, stacks.caller_stack(bottom), limit)
-        self.events = reel
-        for audience in _audiences:
-            audience.append(tape)
-        reels.append(reel)
+        tape = Tape(len(tapes), list(self.events), settings=settings, live=self)
+        event_list = _EventList(tape, stacks.caller_stack(bottom), limit)
+        self.events = event_list
+        for recording_tapes in _active_recordings:
+            recording_tapes.append(tape)
+        event_lists.append(event_list)
 
-    def take(self: ShapeEnv) -> list[Any] | None:
-        return fakes.take(self)
+    def take_snapshots(self: ShapeEnv) -> list[Any] | None:
+        return fakes.take_snapshots(self)
 
-    def without_nodes(self: ShapeEnv, op: Any, args: Any) -> Any:
-        # Called for every operation on a size, and does nothing unless there is validation.
+    def skip_nodes(self: ShapeEnv, op: Any, args: Any) -> Any:
+        # Torch calls this for every operation on a size; it matters only for translation
+        # validation.
         if self._translation_validation_enabled:
             return call_function(self, op, args)
         return None, False
 
-    def run(self: ShapeEnvEvent, shape_env: ShapeEnv | None = None) -> Any:
-        # While an event is recorded it runs on the ShapeEnv that it is about: nothing has to be
-        # exchanged, and Dynamo's own values go in instead of copies.
+    def run_recorded(self: ShapeEnvEvent, shape_env: ShapeEnv | None = None) -> Any:
+        # The recorded event runs on the live ShapeEnv itself, so no ShapeEnv has to be substituted
+        # in its arguments, and Dynamo's own values are used instead of copies.
         args = self.args
         if shape_env is not None and shape_env.is_recording and args and args[0] is shape_env:
             return self.f(*args, **(self.kwargs or {}))
         return run_event(self, shape_env)
 
-    ShapeEnvEvent.run = run  # type: ignore[method-assign]
+    ShapeEnvEvent.run = run_recorded  # type: ignore[method-assign]
     ShapeEnv.__init__ = recording_init  # type: ignore[method-assign]
-    ShapeEnv._snapshot_tracked_fakes = take  # type: ignore[method-assign]
-    ShapeEnv._create_fx_call_function = without_nodes  # type: ignore[method-assign]
-    _audiences.append(tapes)
+    ShapeEnv._snapshot_tracked_fakes = take_snapshots  # type: ignore[method-assign]
+    ShapeEnv._create_fx_call_function = skip_nodes  # type: ignore[method-assign]
+    _active_recordings.append(tapes)
     try:
-        with upstream.quiet():
+        with upstream.suppress_event_errors():
             yield tapes
     finally:
-        _audiences.pop()
+        _active_recordings.pop()
         ShapeEnvEvent.run = run_event  # type: ignore[method-assign]
         ShapeEnv.__init__ = init  # type: ignore[method-assign]
         ShapeEnv._snapshot_tracked_fakes = snapshot  # type: ignore[method-assign]
         ShapeEnv._create_fx_call_function = call_function  # type: ignore[method-assign]
-        fakes.forget()
-        for reel in reels:
-            reel.close()
+        fakes.clear()
+        for event_list in event_lists:
+            event_list.close()
         for tape in tapes:
             if tape.live is not None:
-                # Dynamo does the same where a frame compiled; a failed one would keep its fakes.
+                # Dynamo does the same after a frame compiled; a failed frame would keep its fake
+                # tensors.
                 tape.live.tracked_fakes = None
                 tape.live.should_record_events = False

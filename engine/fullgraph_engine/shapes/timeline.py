@@ -1,4 +1,4 @@
-"""The events of a ShapeEnv as plain data, each with what it changed."""
+"""The events of a ShapeEnv as plain data, each with its effects."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from ..protocol.sources import in_user_words
 from ..torch_internals.shapes import Source, symbol_hints
 from ..tracing.recording import Stack
 from . import upstream
-from .replay import Player, ReplayError, playing
-from .tape import Operator, Tape
+from .replay import Player, ReplayError, start_replay
+from .tape import Tape, TracedOperator
 
 LIMIT = 100_000
+"""Maximum number of events in a timeline."""
 
 EffectKind = Literal["symbol", "replacement", "range", "guard", "assert"]
 
 
 @dataclass(frozen=True)
 class Effect:
-    """One thing that an event changed. ``symbol`` is empty for a guard on several."""
+    """One change that an event made; ``symbol`` is empty for a guard on several symbols."""
 
     kind: EffectKind
     symbol: str
@@ -30,8 +31,8 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class Event:
-    """One event. ``stack`` are user frames, ``hints`` the values that its symbols had."""
+class TimelineEvent:
+    """One event; ``stack`` are its user frames, ``hints`` the example values of its symbols."""
 
     index: int
     method: str
@@ -40,27 +41,27 @@ class Event:
     symbols: tuple[str, ...]
     hints: tuple[tuple[str, str], ...]
     stack: Stack
-    operator: Operator | None = None
+    operator: TracedOperator | None = None
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """``note`` says in one sentence what is not shown, and is empty if everything is."""
+    """The events of one tape; ``note`` is empty, or one sentence about omitted events."""
 
     tape: int
     function: str
     path: str
     line: int
-    events: tuple[Event, ...]
+    events: tuple[TimelineEvent, ...]
     note: str = ""
 
 
-def timeline(tape: Tape, *, limit: int = LIMIT) -> Timeline:
-    """All events of a tape in words; where replay fails, those before, and a note."""
-    events: list[Event] = []
+def build_timeline(tape: Tape, *, limit: int = LIMIT) -> Timeline:
+    """Describe the events of a tape; if the replay fails, those before the failure, with a note."""
+    events: list[TimelineEvent] = []
     note = tape.note
     try:
-        for event in stream(tape):
+        for event in stream_events(tape):
             if len(events) == limit:
                 note = f"Only the first {limit:,} of {len(tape.events):,} events are shown."
                 break
@@ -70,21 +71,21 @@ def timeline(tape: Tape, *, limit: int = LIMIT) -> Timeline:
     return Timeline(tape.index, tape.function, tape.path, tape.line, tuple(events), note)
 
 
-def stream(tape: Tape) -> Iterator[Event]:
-    """The events one by one. They are worked out by replay, so :class:`ReplayError` may come.
+def stream_events(tape: Tape) -> Iterator[TimelineEvent]:
+    """Yield the events one by one, by replaying the tape; may raise :class:`ReplayError`.
 
     Nothing may be traced until the iterator is exhausted or closed.
     """
-    with playing(tape) as player:
-        watch = _Watch(player)
-        yield _event(tape, 0, None, (), watch.hints)
+    with start_replay(tape) as player:
+        watch = _EnvWatcher(player)
+        yield _describe_event(tape, 0, None, (), watch.hints)
         for index in range(1, len(tape.events)):
             result = player.step()
-            yield _event(tape, index, result, watch.effects(), watch.hints)
+            yield _describe_event(tape, index, result, watch.take_effects(), watch.hints)
 
 
-class _Watch:
-    """Sees what each event changes."""
+class _EnvWatcher:
+    """A watcher that compares a ShapeEnv before and after each event."""
 
     def __init__(self, player: Player) -> None:
         self._env = env = player.env
@@ -95,7 +96,7 @@ class _Watch:
             self._reasons[str(a)] = str(msg)
             original(a, tgt, msg)
 
-        # On this one instance; it is thrown away with the player.
+        # Patch only this instance, which is discarded with the player.
         env._set_replacement = set_replacement  # type: ignore[method-assign]
         self._replacements: dict[Any, Any] = {}
         self._ranges: dict[Any, Any] = {}
@@ -103,8 +104,8 @@ class _Watch:
         self._asserts = 0
         self.hints: dict[str, str] = {}
 
-    def effects(self) -> tuple[Effect, ...]:
-        """What changed since this was asked last."""
+    def take_effects(self) -> tuple[Effect, ...]:
+        """Return what changed in the ShapeEnv since the last call."""
         env = self._env
         found: list[Effect] = []
         for symbol, bounds in env.var_to_range.items():
@@ -128,35 +129,34 @@ class _Watch:
                     found.append(Effect("replacement", str(symbol), text))
             self._replacements = dict(env.replacements)
         for guard in env.guards[self._guards :]:
-            found.append(Effect("guard", _only(guard.expr), str(guard.expr)))
+            found.append(Effect("guard", _single_symbol(guard.expr), str(guard.expr)))
         self._guards = len(env.guards)
         if env.num_deferred_runtime_asserts != self._asserts:
-            every = [item for items in env.deferred_runtime_asserts.values() for item in items]
-            for item in every[self._asserts :]:
-                found.append(Effect("assert", _only(item.expr), str(item.expr)))
+            for item in upstream.runtime_asserts(env)[self._asserts :]:
+                found.append(Effect("assert", _single_symbol(item.expr), str(item.expr)))
             self._asserts = env.num_deferred_runtime_asserts
         return tuple(found)
 
 
-def _only(expr: sympy.Basic) -> str:
+def _single_symbol(expr: sympy.Basic) -> str:
     symbols = expr.free_symbols
     return str(next(iter(symbols))) if len(symbols) == 1 else ""
 
 
-def _event(
+def _describe_event(
     tape: Tape, index: int, result: Any, effects: tuple[Effect, ...], hints: dict[str, str]
-) -> Event:
+) -> TimelineEvent:
     event = tape.events[index]
     arguments = [*(event.args or [])[1:], *(event.kwargs or {}).values()]
     symbols = sorted(
-        {str(symbol) for value in [*arguments, result] for symbol in _symbols(value)}
+        {str(symbol) for value in [*arguments, result] for symbol in _symbols_in(value)}
         | {effect.symbol for effect in effects if effect.symbol}
     )
     place = tape.places[index]
-    return Event(
+    return TimelineEvent(
         index,
-        tape.method(index),
-        _words(tape, index, result, effects),
+        tape.method_name(index),
+        _event_words(tape, index, result, effects),
         effects,
         tuple(symbols),
         tuple((name, hints[name]) for name in symbols if name in hints),
@@ -165,36 +165,35 @@ def _event(
     )
 
 
-def _symbols(value: Any) -> Iterator[Any]:
+def _symbols_in(value: Any) -> Iterator[Any]:
     if isinstance(value, sympy.Basic):
         yield from value.free_symbols
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from _symbols(item)
+            yield from _symbols_in(item)
     elif isinstance(expr := upstream.expression_of(value), sympy.Basic):
         yield from expr.free_symbols
 
 
-def _words(tape: Tape, index: int, result: Any, effects: tuple[Effect, ...]) -> str:
-    method = tape.method(index)
+def _event_words(tape: Tape, index: int, result: Any, effects: tuple[Effect, ...]) -> str:
+    method = tape.method_name(index)
     event = tape.events[index]
-    arguments = [_argument(value) for value in (event.args or [])[1:]]
-    arguments += [
-        f"{name}={_argument(value)}"
-        for name, value in (event.kwargs or {}).items()
-        if name != "symbolic_context"
-    ]
+    arguments = tape.format_arguments(index, _format_argument)
     match method:
         case "ShapeEnv":
             about = f" for {tape.function}" if tape.function else ""
             return f"ShapeEnv made{about}"
         case "_create_symbolic_sizes_strides_storage_offset":
-            sizes = ", ".join(_argument(size) for size in result[0])
-            return f"sizes of {_source(event.args, event.kwargs)} are ({sizes})"
+            sizes = ", ".join(_format_argument(size) for size in result[0])
+            return f"sizes of {_source_words(event.args, event.kwargs)} are ({sizes})"
         case "create_symbol" | "create_unspecified_symbol":
             values = (event.args or [None, ""])[1:2]
-            given = _argument(values[0]) if values else _argument((event.kwargs or {}).get("val"))
-            return f"{method} {_source(event.args, event.kwargs)} = {given} -> {result}"
+            given = (
+                _format_argument(values[0])
+                if values
+                else _format_argument((event.kwargs or {}).get("val"))
+            )
+            return f"{method} {_source_words(event.args, event.kwargs)} = {given} -> {result}"
         case "evaluate_expr" | "guard_or_defer_runtime_assert":
             changed = [e.words for e in effects if e.kind in ("replacement", "range")]
             made = "; deferred to run time" if any(e.kind == "assert" for e in effects) else ""
@@ -202,24 +201,24 @@ def _words(tape: Tape, index: int, result: Any, effects: tuple[Effect, ...]) -> 
             about_expr = arguments[0] if arguments else ""
             return f"{method} {about_expr} -> {result}{made}{tail}"
     changed = [effect.words for effect in effects if effect.kind != "guard"]
-    returned = f" -> {_argument(result)}" if result is not None else ""
+    returned = f" -> {_format_argument(result)}" if result is not None else ""
     tail = f": {'; '.join(changed)}" if changed else ""
     return f"{method} {', '.join(arguments)}{returned}{tail}".replace("  ", " ")
 
 
-def _source(args: list[object] | None, kwargs: dict[str, Any] | None) -> str:
+def _source_words(args: list[object] | None, kwargs: dict[str, Any] | None) -> str:
     for value in [*(args or []), *(kwargs or {}).values()]:
         if isinstance(value, Source):
             return in_user_words(upstream.name_of_source(value))
     return "?"
 
 
-def _argument(value: Any) -> str:
+def _format_argument(value: Any) -> str:
     if isinstance(value, Source):
         return in_user_words(upstream.name_of_source(value))
     expr = upstream.expression_of(value)
     if expr is not None:
         return str(expr)
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(_argument(item) for item in value)}]"
+        return f"[{', '.join(_format_argument(item) for item in value)}]"
     return str(value)

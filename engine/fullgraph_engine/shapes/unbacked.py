@@ -1,4 +1,4 @@
-"""Sizes that only the data know: where they come from, and what is asked about them."""
+"""Unbacked sizes: where they come from, and which conditions on them the code checks."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ import sympy  # type: ignore[import-untyped]
 
 from ..protocol import Frame
 from ..torch_internals.shapes import symbol_hints
-from . import words
-from .replay import advance, playing
-from .tape import EventPlace, Refusal, Tape
+from . import upstream, words
+from .replay import replay_until, start_replay
+from .tape import EventPlace, FailedEvent, Tape
 
-_NUMBERS = frozenset({"item", "_local_scalar_dense", "tolist", "__int__", "__index__", "__float__"})
-"""Operators whose result is the symbol itself and not a tensor of that size."""
+_SCALAR_OPERATORS = frozenset(
+    {"item", "_local_scalar_dense", "tolist", "__int__", "__index__", "__float__"}
+)
+"""Operators that return the symbol itself, not a tensor with a dimension of that size."""
 
 _DATA_DEPENDENT = ("GuardOnDataDependentSymNode", "PendingUnbackedSymbolNotFound")
 
 
 @dataclass(frozen=True)
 class RuntimeCheck:
-    """A condition that is checked when the graph runs, and the line that asks for it."""
+    """A condition that the running graph checks, with the source line that needs it."""
 
     index: int
     words: str
@@ -29,8 +31,8 @@ class RuntimeCheck:
 
 
 @dataclass(frozen=True)
-class Unbacked:
-    """A symbol without a value. ``name`` is what the program calls it, as far as can be told."""
+class UnbackedSymbol:
+    """An unbacked symbol; ``name`` is the program's expression for it, if there is one."""
 
     symbol: str
     name: str
@@ -41,49 +43,49 @@ class Unbacked:
 
 
 @dataclass(frozen=True)
-class DataDependent:
-    """A question that cannot be answered while tracing.
+class DataDependentCondition:
+    """A condition on unbacked symbols that Dynamo cannot decide while tracing.
 
-    ``settles`` are the two lines of which one, written before ``frame``, answers it.
+    ``torch_checks`` are two ``torch._check`` lines: inserted before ``frame``, either decides it.
     """
 
     words: str
     frame: Frame | None
     code: str
-    symbols: tuple[Unbacked, ...]
-    settles: tuple[str, str]
+    symbols: tuple[UnbackedSymbol, ...]
+    torch_checks: tuple[str, str]
     text: str
 
 
-def unbacked(tape: Tape) -> tuple[Unbacked, ...]:
-    """Every unbacked symbol of a tape, in the order in which they were made."""
+def find_unbacked(tape: Tape) -> tuple[UnbackedSymbol, ...]:
+    """Return the unbacked symbols of a tape, in the order of their creation."""
     made: dict[str, int] = {}
     deferred: list[tuple[int, sympy.Basic]] = []
-    with playing(tape) as player:
+    with start_replay(tape) as player:
         for index in range(1, len(tape.events)):
             player.step()
             env = player.env
             for symbol in env.var_to_range:
                 if symbol not in symbol_hints(env):
                     made.setdefault(str(symbol), index)
-            every = [item for items in env.deferred_runtime_asserts.values() for item in items]
-            if len(every) > len(deferred):
+            asserts = upstream.runtime_asserts(env)
+            if len(asserts) > len(deferred):
                 known = {id(expr) for _, expr in deferred}
-                deferred += [(index, item.expr) for item in every if id(item.expr) not in known]
-        names = words.names_of(player.env)
-    names.update({s: _name(tape.places[n], s) for s, n in made.items() if s not in names})
+                deferred += [(index, item.expr) for item in asserts if id(item.expr) not in known]
+        names = words.input_names(player.env)
+    names.update({s: _symbol_name(tape.places[n], s) for s, n in made.items() if s not in names})
     found = []
     for symbol_name, index in made.items():
         place = tape.places[index]
         found.append(
-            Unbacked(
+            UnbackedSymbol(
                 symbol_name,
                 names[symbol_name],
                 index,
                 place.frame,
                 words.source_text(place.frame),
                 tuple(
-                    RuntimeCheck(at, words.expression(expr, names), tape.places[at].frame)
+                    RuntimeCheck(at, words.format_expression(expr, names), tape.places[at].frame)
                     for at, expr in deferred
                     if symbol_name in {str(symbol) for symbol in expr.free_symbols}
                 ),
@@ -92,30 +94,34 @@ def unbacked(tape: Tape) -> tuple[Unbacked, ...]:
     return tuple(found)
 
 
-def data_dependent(tape: Tape) -> tuple[DataDependent, ...]:
-    """The questions about unbacked symbols that ended a trace, each with what would settle it."""
-    refusals = [r for r in tape.refusals if r.error in _DATA_DEPENDENT and r.expression is not None]
-    if not refusals:
+def find_data_dependent(tape: Tape) -> tuple[DataDependentCondition, ...]:
+    """Return the data-dependent conditions that ended a trace, with the checks that decide them."""
+    failed_events = [
+        r for r in tape.failed_events if r.error in _DATA_DEPENDENT and r.expression is not None
+    ]
+    if not failed_events:
         return ()
-    known = {item.symbol: item for item in unbacked(tape)}
-    with playing(tape) as player:
-        names = words.names_of(advance(player))
+    known = {item.symbol: item for item in find_unbacked(tape)}
+    with start_replay(tape) as player:
+        names = words.input_names(replay_until(player))
     names.update({item.symbol: item.name for item in known.values()})
-    return tuple(_question(refusal, known, names) for refusal in refusals)
+    return tuple(_describe_condition(failed_event, known, names) for failed_event in failed_events)
 
 
-def _question(refusal: Refusal, known: dict[str, Unbacked], names: dict[str, str]) -> DataDependent:
-    expr = refusal.expression
-    shown = words.expression(expr, names)
+def _describe_condition(
+    failed_event: FailedEvent, known: dict[str, UnbackedSymbol], names: dict[str, str]
+) -> DataDependentCondition:
+    expr = failed_event.expression
+    shown = words.format_expression(expr, names)
     if expr.is_Boolean or expr.is_Relational:
-        settles = (
+        torch_checks = (
             f"torch._check({shown})",
-            f"torch._check({words.expression(sympy.Not(expr), names)})",
+            f"torch._check({words.format_expression(sympy.Not(expr), names)})",
         )
     else:
-        settles = (f"torch._check({shown} == …)", f"torch._check({shown} >= …)")
+        torch_checks = (f"torch._check({shown} == …)", f"torch._check({shown} >= …)")
     about = tuple(known[s] for s in sorted(str(s) for s in expr.free_symbols) if s in known)
-    frame = refusal.place.frame
+    frame = failed_event.place.frame
     code = words.source_text(frame)
     line = f" at line {frame.line + 1}" if frame is not None else ""
     origin = "; ".join(
@@ -125,17 +131,17 @@ def _question(refusal: Refusal, known: dict[str, Unbacked], names: dict[str, str
     )
     text = (
         f"Whether `{shown}` holds is asked{line}{f' in `{code}`' if code else ''}, and only the "
-        f"data know{f'; {origin}' if origin else ''}. `{settles[0]}` or `{settles[1]}` before it "
-        "settles that."
+        f"data know{f'; {origin}' if origin else ''}. "
+        f"`{torch_checks[0]}` or `{torch_checks[1]}` before it settles that."
     )
-    return DataDependent(shown, frame, code, about, settles, text)
+    return DataDependentCondition(shown, frame, code, about, torch_checks, text)
 
 
-def _name(place: EventPlace, symbol: str) -> str:
+def _symbol_name(place: EventPlace, symbol: str) -> str:
     operator = place.operator
     code = words.source_text(place.frame)
     assigned = words.assigned_name(place.frame)
-    number = operator is None or operator.name in _NUMBERS or ".item(" in code
+    number = operator is None or operator.name in _SCALAR_OPERATORS or ".item(" in code
     if assigned:
         return assigned if number else f"{assigned}.shape[0]"
     if code and re.fullmatch(r"[\w.\[\]()'\", ]+", code):

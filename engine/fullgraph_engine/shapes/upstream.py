@@ -28,19 +28,20 @@ __all__ = [
     "FakeTensorMeta",
     "ShapeEnv",
     "ShapeEnvEvent",
+    "apply_settings",
     "expression_of",
-    "missing",
+    "missing_names",
     "name_of_source",
-    "quiet",
-    "settings",
-    "stage",
+    "read_settings",
+    "runtime_asserts",
+    "suppress_event_errors",
 ]
 
 _NEEDED = (*REPLAY, REPLACEMENT, THREAD_STATE)
 
 
-def missing() -> tuple[str, ...]:
-    """What this torch lacks of it, each in one sentence."""
+def missing_names() -> tuple[str, ...]:
+    """Return one sentence for each private name that this torch lacks."""
     return tuple(
         f"This torch has no {need.name}, so {need.purpose} is not possible."
         for need in _NEEDED
@@ -49,15 +50,20 @@ def missing() -> tuple[str, ...]:
 
 
 def expression_of(value: Any) -> Any:
-    """The expression of a symbolic number, or None.
+    """Return the expression of a symbolic number as it was created; None for other values.
 
-    As it was made: asking for it as it is now simplifies it, and that writes to its ShapeEnv.
+    Reading the current expression instead would simplify it, which writes to its ShapeEnv.
     """
     return getattr(getattr(value, "node", None), "_expr", None)
 
 
-def settings() -> dict[str, Any]:
-    """The settings that symbolic shapes are worked out under, as far as they are plain values."""
+def runtime_asserts(env: ShapeEnv) -> list[Any]:
+    """Return the runtime asserts that a ShapeEnv deferred, in one list."""
+    return [item for items in env.deferred_runtime_asserts.values() for item in items]
+
+
+def read_settings() -> dict[str, Any]:
+    """Return the config values that affect symbolic shapes, as far as they are plain values."""
     return {
         name: value
         for name, value in config.get_config_copy().items()
@@ -66,29 +72,31 @@ def settings() -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def stage(wanted: dict[str, Any]) -> Iterator[None]:
-    """Replay happens here: with these settings, and leaving nothing of its own behind.
+def apply_settings(settings: dict[str, Any]) -> Iterator[None]:
+    """Apply recorded config values for a replay, and restore torch's thread state afterwards.
 
-    Suppressing guards is a state of the thread, and a prefix may end while they are suppressed.
+    Suppression of guards is a thread-local state, and a replayed prefix may end while it is on.
     """
     present = config.get_config_copy()
     changed = {
-        name: value for name, value in wanted.items() if name in present and present[name] != value
+        name: value
+        for name, value in settings.items()
+        if name in present and present[name] != value
     }
     local = symbolic_shapes.TLS.__dict__
-    kept = dict(local)
+    saved = dict(local)
     local.clear()
     try:
-        with config.patch(changed), quiet():
+        with config.patch(changed), suppress_event_errors():
             yield
     finally:
         local.clear()
-        local.update(kept)
+        local.update(saved)
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """torch logs an error where an event raises, also where Dynamo then catches that."""
+def suppress_event_errors() -> Iterator[None]:
+    """Suppress the error that torch logs whenever an event raises, even if Dynamo handles it."""
     loggers = (recording.log, symbolic_shapes.log)
 
     def only_other(record: logging.LogRecord) -> bool:

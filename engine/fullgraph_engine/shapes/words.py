@@ -1,4 +1,4 @@
-"""Sizes and conditions in the words of the program that they come from."""
+"""Sizes and conditions in the terms of the user's program."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from ..protocol import Frame
 from ..protocol.sources import in_user_words
 from ..torch_internals.sympy_extensions import PythonPrinter
 from . import upstream
-from .tape import Operator
+from .tape import TracedOperator
 from .upstream import ShapeEnv
 
 _SIZE = re.compile(r"^(?P<tensor>.+?)\.(?P<what>size|stride)\(\)\[(?P<axis>\d+)\]$")
 
 
 def place_in_words(source: str) -> str:
-    """``L['x'].size()[1]`` as a place: ``x` axis 1``, in backquotes."""
+    """Describe a size source: ``L['x'].size()[1]`` becomes ``x` axis 1``, in backquotes."""
     match = _SIZE.match(source)
     if match is None or match["what"] != "size":
         return f"`{in_user_words(source)}`"
     return f"`{in_user_words(match['tensor'])}` axis {match['axis']}"
 
 
-def names_of(env: ShapeEnv) -> dict[str, str]:
-    """How the user would write each symbol that comes from an input."""
+def input_names(env: ShapeEnv) -> dict[str, str]:
+    """Return the user's expression for each symbol that comes from an input."""
     return {
         str(symbol): in_user_words(upstream.name_of_source(sources[0]))
         for symbol, sources in env.var_to_sources.items()
@@ -37,27 +37,27 @@ def names_of(env: ShapeEnv) -> dict[str, str]:
     }
 
 
-def expression(value: Any, names: Mapping[str, str]) -> str:
-    """A condition as Python, with ``names`` for symbols: ``x.shape[1] == 16``."""
+def format_expression(value: Any, names: Mapping[str, str]) -> str:
+    """Format a condition as Python, with ``names`` for symbols: ``x.shape[1] == 16``."""
     if not isinstance(value, sympy.Basic):
         return str(value)
     if value.is_Relational and value.lhs.is_number:
         value = value.reversed
     try:
         text = str(PythonPrinter().doprint(value))
-    except Exception:  # the printer knows most functions, not all
+    except Exception:  # the printer does not support all functions
         text = str(value)
-    return _named(text, names)
+    return _substitute_names(text, names)
 
 
-def _named(text: str, names: Mapping[str, str]) -> str:
+def _substitute_names(text: str, names: Mapping[str, str]) -> str:
     return re.sub(r"\b[a-z]+\d+\b", lambda match: names.get(match[0], match[0]), text)
 
 
 def source_text(frame: Frame | None) -> str:
-    """The code that a frame is at: the expression if its columns are known, else the line.
+    """Return the source code of a frame: its expression if columns are known, else its line.
 
-    One over several lines is told in one, as it would be written there.
+    An expression that spans several lines is joined into one line.
     """
     if frame is None:
         return ""
@@ -65,9 +65,9 @@ def source_text(frame: Frame | None) -> str:
         linecache.getline(frame.path, number + 1).encode()
         for number in range(frame.line, max(frame.line, frame.end_line) + 1)
     ]
-    whole = lines[0].decode(errors="replace").strip()
+    first_line = lines[0].decode(errors="replace").strip()
     if frame.end_byte < 0:
-        return whole
+        return first_line
     lines[-1] = lines[-1][: frame.end_byte]
     lines[0] = lines[0][frame.byte :]
     code = b"".join(lines).decode(errors="replace").strip()
@@ -76,30 +76,30 @@ def source_text(frame: Frame | None) -> str:
     try:
         return ast.unparse(ast.parse(f"({code})", mode="eval"))
     except (SyntaxError, ValueError):
-        return whole
+        return first_line
 
 
-def operator_in_words(operator: Operator | None, values: Mapping[str, str]) -> str:
-    """``matmul of `y` (4, 16) and `self.w` (16, 8)``."""
+def operator_in_words(operator: TracedOperator | None, values: Mapping[str, str]) -> str:
+    """Describe an operator call: ``matmul of `y` (4, 16) and `self.w` (16, 8)``."""
     if operator is None:
         return ""
     operands = [
-        f"`{in_user_words(operand.name)}` ({_named(', '.join(operand.sizes), values)})"
+        f"`{in_user_words(operand.name)}` ({_substitute_names(', '.join(operand.sizes), values)})"
         for operand in operator.operands
     ]
     if not operands:
         return operator.name
-    return f"{operator.name} of {_listed(operands)}"
+    return f"{operator.name} of {_join_words(operands)}"
 
 
-def _listed(items: list[str]) -> str:
+def _join_words(items: list[str]) -> str:
     if len(items) < 2:
         return "".join(items)
     return f"{', '.join(items[:-1])} and {items[-1]}"
 
 
 def assigned_name(frame: Frame | None) -> str:
-    """The variable that the statement at a frame assigns its value to; empty if there is none."""
+    """Return the variable that the statement at a frame assigns to; empty if it does not assign."""
     if frame is None:
         return ""
     text = linecache.getline(frame.path, frame.line + 1).strip()

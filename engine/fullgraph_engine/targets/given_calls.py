@@ -17,7 +17,7 @@ import types
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
-from ..held import cells_of, state_of
+from ..object_state import closure_contents, instance_state
 from ..protocol.given_calls import GivenCall
 from ..torch_internals.fake_tensors import FakeTensor
 
@@ -211,7 +211,7 @@ class _Walk:
             self._define(value.__qualname__)
         else:
             self._say(value.__code__.co_code, value.__code__.co_firstlineno)
-        cells = list(cells_of(value))
+        cells = list(closure_contents(value))
         return [cells, value.__defaults__, value.__kwdefaults__, vars(value)]
 
     def _object(self, value: Any) -> list[Any]:
@@ -233,7 +233,7 @@ class _Walk:
             self._class(kind)
         else:
             self._say("builtin", kind.__qualname__)
-        return [*held, *itertools.chain(*state_of(value).items())]
+        return [*held, *itertools.chain(*instance_state(value).items())]
 
 
 def _is_plain_class(kind: type) -> bool:

@@ -123,7 +123,9 @@ class _Searched:
             found = search.run(TENTATIVE if tentative else SECONDS, before)
         if not isinstance(found, Found):
             words = f"No inputs were found under which {name} runs; the last try: {found.obstacle}."
-            if not placeholder.behind(words):  # else another text may have what is missing
+            if not placeholder.find_raised_error(
+                words
+            ):  # else another text may have what is missing
                 unfound[name] = FoundProbe(name, obstacle=words, rests_on=self._rests_on(search))
             raise NoProbe(words)
         unfound.pop(name, None)

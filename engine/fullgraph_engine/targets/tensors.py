@@ -331,7 +331,7 @@ def _show(value: Any, names: dict[tuple[int, int], str], seen: set[int]) -> str:
     if isinstance(value, (torch.dtype, torch.device)):
         return str(value)
     if type(value) is placeholder.Placeholder:
-        return placeholder.describe(value).missing
+        return placeholder.error_of_use(value).missing
     if isinstance(value, type) or callable(value):
         return getattr(value, "__name__", type(value).__name__)
     if id(value) in seen:

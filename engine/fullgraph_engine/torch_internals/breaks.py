@@ -91,7 +91,7 @@ def parse_report(args: tuple[Any, ...], kwargs: dict[str, Any]) -> BreakReport:
         # Use the exception being handled only if the report contains its message: a data-dependent
         # jump can be reported while an unrelated exception is handled.
         error = sys.exc_info()[1]
-        if error is not None and texts.message(error) not in str(reason):
+        if error is not None and texts.error_message(error) not in str(reason):
             error = None
     return BreakReport(translator, str(reason), error)
 

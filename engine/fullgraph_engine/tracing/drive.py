@@ -202,7 +202,7 @@ _TRACER_ERRORS = (TorchDynamoException, ConstraintViolationError)
 
 def _strip_tracer_stack(error: BaseException) -> str:
     """Return the message of an error without the stack that Dynamo appends to it."""
-    text = texts.message(error)
+    text = texts.error_message(error)
     for marker in ("\n\nfrom user code:", "\n\nSet TORCHDYNAMO_VERBOSE"):
         text = text.partition(marker)[0]
     return text.strip()
@@ -445,7 +445,7 @@ def warm_up() -> None:
 
     mode = RunTensorMode()
     backend = NoBackend()
-    devices.hide()
+    devices.hide_gpus()
     _start_autograd()
     without_gpu.report_no_gpu()
     # Fill sympy's caches for symbols, so that every fork has them.

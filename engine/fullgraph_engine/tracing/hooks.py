@@ -139,7 +139,7 @@ def _on_innermost_summary_made(_recorder: Recorder, summary: Any, _context: Any)
 def _on_skip_raised(
     recorder: Recorder, _none: None, error: BaseException, *_args: Any, **_kwargs: Any
 ) -> None:
-    recorder.note_skip_reason(texts.message(error))
+    recorder.note_skip_reason(texts.error_message(error))
 
 
 def _on_frame_converted(
@@ -176,7 +176,7 @@ def _around_compile(
     except BaseException as error:
         with suppress_errors(recorder):
             recorder.record_limit_error(error)
-        leave("failed", texts.described(error))
+        leave("failed", texts.type_and_message(error))
         raise
     reason = getattr(result, "skip_reason", None)
     compiled = getattr(result, "guarded_code", None) is not None

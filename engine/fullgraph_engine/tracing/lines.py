@@ -6,7 +6,7 @@ import dis
 import types
 from typing import Any
 
-from ..code_objects import compared_nones, entries
+from ..code_objects import implicit_none_indices, position_entries
 from ..protocol import Position, Range
 from ..torch_internals.frames import original_name
 from .instructions import InstructionListeners
@@ -69,10 +69,10 @@ def instruction_places(code: types.CodeType) -> set[_CodePlace]:
     Instructions without columns or with an empty range only set up the function and are left out.
     The result does not depend on how the code is formatted.
     """
-    compared_to_none = compared_nones(code)
+    compared_to_none = implicit_none_indices(code)
     found = {
         _make_place(line, *rest)
-        for number, (line, *rest) in enumerate(entries(code))
+        for number, (line, *rest) in enumerate(position_entries(code))
         if line and number not in compared_to_none
     }
     with_columns = {line for line, _, column, _ in found if column >= 0}

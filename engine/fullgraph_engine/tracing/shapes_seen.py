@@ -314,5 +314,5 @@ def _hint_text(size: Any) -> str:
 
 
 def _shorten_repr(value: object) -> str:
-    text = texts.shown(value)
+    text = texts.safe_repr(value)
     return text if len(text) <= _MAX_TEXT_LENGTH else f"{text[: _MAX_TEXT_LENGTH - 1]}…"

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from ..code_objects import position
+from ..code_objects import position_at
 from ..protocol import Frame
 from ..torch_internals.frames import is_tracer_callback, original_name
 from .recording import Stack
@@ -232,5 +232,5 @@ def _is_internal_frame(frame: Frame) -> bool:
 
 
 def _make_live_frame(code: types.CodeType, line: int | None, lasti: int) -> Frame:
-    place = position(code, lasti)
+    place = position_at(code, lasti)
     return make_frame(code, line if place is None else place.lineno, place)

@@ -303,7 +303,7 @@ class _FindingSearch:
         if not candidates:
             return None
         first, *others = ranked(candidates)
-        return _WantedFinding(first.finding.wanted(), first, tuple(others))
+        return _WantedFinding(first.finding.to_wanted(), first, tuple(others))
 
     def _is_reproducible(self, item: FileFinding) -> bool:
         # A code that the user names is not filtered.

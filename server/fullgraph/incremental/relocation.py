@@ -150,9 +150,10 @@ class Relocation:
     def _coverage(self, coverage: Coverage) -> Coverage:
         """Instructions, by which lines are counted anew."""
         moved = [
-            [self.range(place, "instruction") for place in places] for places in coverage.places()
+            [self.range(place, "instruction") for place in places]
+            for places in coverage.unpack_ranges()
         ]
-        return Coverage.of(*moved)
+        return Coverage.from_ranges(*moved)
 
     def _frame(self, frame: Frame) -> Frame:
         if frame.path != self._path:

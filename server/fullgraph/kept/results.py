@@ -60,7 +60,7 @@ class Recorder:
             self._good = True
         elif isinstance(event, FilesRead):
             self._told_files = True
-            for file in event.files():
+            for file in event.unpack_files():
                 self._good = self._good and self._files.setdefault(file.path, file) == file
         elif isinstance(event, KEPT):
             self._events.append(event)
@@ -74,7 +74,7 @@ class Recorder:
 
     def holds(self) -> bool:
         """Whether the files are what they were."""
-        return all(file.holds() for file in self._files.values())
+        return all(file.is_unchanged() for file in self._files.values())
 
     def results(
         self, status: EngineStatus, events: Sequence[Event] | None = None

@@ -93,7 +93,7 @@ class Store:
             return None
         if header.version != _FORMAT or header.text != text_hash(request.text):
             return None
-        if not all(file.holds() for file in header.files):
+        if not all(file.is_unchanged() for file in header.files):
             return None
         with contextlib.suppress(OSError):
             os.utime(path)  # the least recently used go first

@@ -239,7 +239,7 @@ def find_wanted(unit: Unit, argument: Mapping[str, Any]) -> tuple[Wanted, FileFi
             f"There is no such finding on line {line + 1} any more; choose it again."
         )
     item = ranked(candidates)[0]
-    return item.finding.wanted(), item
+    return item.finding.to_wanted(), item
 
 
 def _find_target(unit: Unit, argument: Mapping[str, Any]) -> Wanted:

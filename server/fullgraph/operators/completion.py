@@ -304,7 +304,9 @@ def _expected_parameters(text: str, index: OperatorIndex, call: ActiveCall) -> I
             continue
         parameter = signature.parameters[match.active]
         if not parameter.choices and name is not None:
-            parameter = dataclasses.replace(parameter, choices=name.documented(parameter.name))
+            parameter = dataclasses.replace(
+                parameter, choices=name.documented_choices(parameter.name)
+            )
         if (key := (parameter.type, parameter.choices)) not in found:
             found.add(key)
             yield parameter

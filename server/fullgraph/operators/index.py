@@ -129,7 +129,7 @@ class OperatorIndex:
 
 def _decode_entry(entries: Mapping[str, Entry], key: str) -> Name | Operator | None:
     entry = entries.get(key)
-    return None if entry is None else entry.load()
+    return None if entry is None else entry.decode()
 
 
 def _parent_key(key: str) -> str:

@@ -218,7 +218,7 @@ class DocumentDraft:
 
         for number, found in enumerate(self._guards, 1):
             label = [f"With probe {number}:", ""] if len(self._guards) > 1 else []
-            text = guards_text(found.frames(), found.note, line_of)
+            text = guards_text(found.unpack_frames(), found.note, line_of)
             yield label, DocumentPart("guards", "", _cap_text(text))
 
     def _part_lines(self, part: DocumentPart) -> list[str]:

@@ -11,7 +11,7 @@ from fullgraph.domain.guards import guard_sentences
 from fullgraph.domain.phrases import amount
 from fullgraph_engine.protocol import Range
 from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame
-from fullgraph_engine.protocol.sources import in_user_words, root_of
+from fullgraph_engine.protocol.sources import in_user_words, source_root
 
 _MOST_SHOWN = 12
 
@@ -123,7 +123,7 @@ def find_guards(query: GuardQuery, frames: Iterable[GuardedFrame]) -> GuardAnswe
     for frame in frames:
         inside = not frame.path and frame.first_line <= query.line <= frame.last_line
         for guard in frame.guards:
-            scope, _ = root_of(guard.source)
+            scope, _ = source_root(guard.source)
             if not scope:
                 continue
             words = in_user_words(guard.source)

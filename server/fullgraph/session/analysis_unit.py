@@ -67,7 +67,7 @@ from fullgraph_engine.protocol import (
     TargetStarted,
     Timings,
 )
-from fullgraph_engine.protocol.files import FileState, state
+from fullgraph_engine.protocol.files import FileState, file_state
 from fullgraph_engine.protocol.shapes import PlaceShapes
 
 LONGEST_TRACED = 1_000_000
@@ -214,7 +214,7 @@ class Unit:
         path = self.document.path
         if path is None:
             return None
-        compared = state(str(path)), self.importable
+        compared = file_state(str(path)), self.importable
         if self._on_disk is None or self._on_disk[0] != compared:
             self._on_disk = compared, is_on_disk(path, self.importable)
         return None if self._on_disk[1] else OpenFile(self.document.name, self.importable)

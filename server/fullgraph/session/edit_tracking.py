@@ -107,12 +107,12 @@ def _move_region(region: Region | None, edit: Edit, path: str) -> Region | None:
 
 def _move_coverage(coverage: Coverage | None, edit: Edit) -> Coverage | None:
     """Without what the edit touched."""
-    if coverage is None or not coverage.reaches(edit.start.line):
+    if coverage is None or not coverage.extends_to(edit.start.line):
         return coverage
-    return Coverage.of(
+    return Coverage.from_ranges(
         *(
             [moved for place in places if (moved := edit.moved(place)) is not None]
-            for places in coverage.places()
+            for places in coverage.unpack_ranges()
         )
     )
 

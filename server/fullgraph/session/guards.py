@@ -16,7 +16,7 @@ from fullgraph.incremental.relocation import Relocation
 from fullgraph.session.edit_tracking import Edit
 from fullgraph_engine.protocol import Finding, Position, Range, TargetReport
 from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame, GuardsFound
-from fullgraph_engine.protocol.packing import packed
+from fullgraph_engine.protocol.packing import pack
 
 _MOST_LINES = 12
 """Conditions that one diagnostic spells out."""
@@ -58,7 +58,7 @@ class GuardsByTarget:
     @cached_property
     def by_probe(self) -> Mapping[int, tuple[GuardedFrame, ...]]:
         """Frames of the run with each probe, by its number."""
-        by_probe = {event.probe_number: event.frames() for event in self._told}
+        by_probe = {event.probe_number: event.unpack_frames() for event in self._told}
         for move in self._moves:
             by_probe = _moved_by_probe(by_probe, move)
         return by_probe
@@ -73,7 +73,7 @@ class GuardsByTarget:
         if not self._moves:
             return self._told
         return tuple(
-            dataclasses.replace(event, packed=packed(self.by_probe[event.probe_number]))
+            dataclasses.replace(event, packed=pack(self.by_probe[event.probe_number]))
             for event in self._told
         )
 

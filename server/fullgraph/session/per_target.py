@@ -36,9 +36,11 @@ class Told:
     @classmethod
     def of(cls, event: ValuesSeen | ShapesFound | GuardsFound | TraceStepsFound) -> Told:
         if isinstance(event, ValuesSeen):
-            return cls(seen=SeenByTarget.of(event.values()))
+            return cls(seen=SeenByTarget.of(event.unpack_values()))
         if isinstance(event, ShapesFound):
-            return cls(shapes=ShapesByTarget.of(event.places(), event.note, event.probe_number))
+            return cls(
+                shapes=ShapesByTarget.of(event.unpack_places(), event.note, event.probe_number)
+            )
         if isinstance(event, GuardsFound):
             return cls(guards=GuardsByTarget((event,)))
         steps = {event.probe_number: event.steps}

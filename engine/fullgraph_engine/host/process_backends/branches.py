@@ -111,7 +111,7 @@ def answer_of(work: Callable[[], T]) -> Answer[T]:
     try:
         return Answer(work())
     except BaseException as error:  # whatever the user's code raises
-        return Answer(lost=f"it raised {texts.described(error)}")
+        return Answer(lost=f"it raised {texts.type_and_message(error)}")
 
 
 def ending(code: int | None) -> str:
@@ -157,7 +157,7 @@ class Replay:
             packed = base64.b64encode(_dumps(found.value)).decode()
         except Exception as error:
             packed = ""
-            found = Answer(lost=f"its answer cannot be passed on ({texts.message(error)})")
+            found = Answer(lost=f"its answer cannot be passed on ({texts.error_message(error)})")
         self._tell(BranchAnswer(name, packed, found.lost, used=_process_time() - before))
         _exit(0)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import types
 
-from ...held import state_of
+from ...object_state import instance_state
 from .printer import Printer, Program
 from .reachability import (
     EVERYTHING,
@@ -32,7 +32,7 @@ def written(printer: Printer, value: object, place: str | None) -> str:
     _check_inlinable(kind)
     words = printer.words
     found = printer.program.written.reached(kind, words)
-    state = state_of(value)
+    state = instance_state(value)
     if words and not found.words & EVERYTHING:
         state = {name: item for name, item in state.items() if reaches(found.words, name)}
     with printer.within(words=found.words):

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ...held import state_of
+from ...object_state import instance_state
 from ..inputs.store import Store
 from . import instances, layers, reachability
 from .displays import repeated, spread
@@ -204,7 +204,7 @@ def _state(module: torch.nn.Module, done: frozenset[str]) -> list[tuple[str, obj
     plain = {name: item for name, item in vars(module).items() if name not in INTERNAL}
     plain |= {
         name: item
-        for name, item in state_of(module).items()
+        for name, item in instance_state(module).items()
         if name not in INTERNAL and name not in plain
     }
     own = {**plain, **module._parameters, **module._buffers, **module._modules}

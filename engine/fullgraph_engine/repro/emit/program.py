@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from ...placeholder import Placeholder, describe
+from ...placeholder import Placeholder, error_of_use
 from ...targets.probes import unwrap
 from ..inputs.store import Store
 from ..reduce.program import formatted
@@ -146,7 +146,7 @@ class Draft(Program):
         value = found.value
         if type(value) is Placeholder:
             name = self.fresh(found.name, hidden)
-            self._stand_in(name, str(describe(value)))
+            self._stand_in(name, str(error_of_use(value)))
             return name
         origin = definitions.import_of(found)
         if origin is not None:

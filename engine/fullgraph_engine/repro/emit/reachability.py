@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from ...held import cells_of, state_of
+from ...object_state import closure_contents, instance_state
 
 _UNKEPT_WORDS = (
     "__init__ __new__ __del__ __repr__ __str__ __reduce__ __reduce_ex__ __getstate__ __setstate__ "
@@ -67,7 +67,7 @@ def words_of(thing: object) -> frozenset[str]:
             words = _words_of_code(function.__code__)
             found |= words
             waiting += [function.__globals__[word] for word in words & function.__globals__.keys()]
-            waiting += cells_of(function)
+            waiting += closure_contents(function)
     return frozenset(found)
 
 
@@ -256,7 +256,7 @@ def _within(values: Iterable[object]) -> tuple[list[type], list[types.MethodType
             waiting += [value.func, *value.args, *value.keywords.values()]
         if not is_library(type(value)):
             kinds[type(value)] = None
-            waiting += list(state_of(value).values())
+            waiting += list(instance_state(value).values())
         elif isinstance(value, torch.nn.Module):
             hooks = (value._forward_pre_hooks, value._forward_hooks)
             waiting += [*value.children(), *(hook for each in hooks for hook in each.values())]

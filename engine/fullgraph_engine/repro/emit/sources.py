@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ...code_objects import positions
+from ...code_objects import instruction_positions
 from ...scopes import Function, bound_names
 
 ModuleOrigin = Literal["torch", "standard", "third-party", "own"]
@@ -311,7 +311,7 @@ def imported_from(home: Home, node: ast.ImportFrom) -> str:
 
 
 def _same_code(node: ast.Lambda, code: types.CodeType) -> bool:
-    columns = [(place.lineno, place.col_offset) for place in positions(code)]
+    columns = [(place.lineno, place.col_offset) for place in instruction_positions(code)]
     if columns:
         body = node.body
         end = (body.end_lineno or 0, body.end_col_offset or 0)

@@ -119,7 +119,7 @@ Obstacle = (
 
 def words(error: BaseException | None) -> str:
     """The message of an exception on one line; empty without one, or if its ``__str__`` raises."""
-    return " ".join(texts.message(error).split())
+    return " ".join(texts.error_message(error).split())
 
 
 def obstacles(outcome: TrialOutcome) -> list[Obstacle]:

@@ -232,8 +232,8 @@ def _wants_fake(error: BaseException | None) -> bool:
         return True
     if not isinstance(error, (RuntimeError, AssertionError, NotImplementedError)):
         return False
-    text = texts.message(error)
-    return devices.are_missed(text) or any(
+    text = texts.error_message(error)
+    return devices.is_missing_gpu_error(text) or any(
         word in text for word in ("allocate memory", "not enough memory", "CUDA", "NVIDIA")
     )
 

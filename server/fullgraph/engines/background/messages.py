@@ -19,7 +19,7 @@ from fullgraph_engine.protocol import (
     Reproduce,
     Shutdown,
     decode_one_of,
-    line_of,
+    encode_line,
 )
 
 
@@ -68,7 +68,7 @@ _KINDS: dict[str, type] = {
 def encoded(message: FromClient | ToClient) -> bytes:
     """One line, newline included."""
     # What is too long for people to read was cut when the engine sent it.
-    return line_of(message)
+    return encode_line(message)
 
 
 def decoded(line: bytes) -> object:

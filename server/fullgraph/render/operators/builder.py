@@ -216,7 +216,7 @@ def _parameter_page(page: OperatorPage, subject: Subject) -> OperatorPage | None
     display_name = _display_path(page.path)
     remarks = [f"A parameter of `{display_name}`{_signature_numbers(current, found)}."]
     remarks += dict.fromkeys(words for _, p in found for words in _parameter_rules(p))
-    documented = name.documented(wanted) if name is not None else ()
+    documented = name.documented_choices(wanted) if name is not None else ()
     if documented and not any(parameter.choices for _, parameter in found):
         remarks.append(f"Documented values: {listing(f'`{value}`' for value in documented)}.")
     having = tuple(_signature_text(signature, display_name) for signature, _ in found)

@@ -1,4 +1,4 @@
-"""What values hold besides what they are: attributes of instances, and cells of functions."""
+"""Access to values inside objects: attributes of instances, and closure cells of functions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import types
 from collections.abc import Iterator
 
 
-def state_of(value: object) -> dict[str, object]:
-    """The attributes of an instance, from ``__dict__`` and slots."""
+def instance_state(value: object) -> dict[str, object]:
+    """Return the attributes of an instance, from its ``__dict__`` and its slots."""
     state = dict(getattr(value, "__dict__", {}))
     for owner in type(value).__mro__:
         slots = owner.__dict__.get("__slots__", ())
@@ -24,10 +24,10 @@ def state_of(value: object) -> dict[str, object]:
     return state
 
 
-def cells_of(function: types.FunctionType) -> Iterator[object]:
-    """What the cells of a closure hold."""
+def closure_contents(function: types.FunctionType) -> Iterator[object]:
+    """Yield the contents of a function's closure cells; unassigned cells are skipped."""
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents
-        except ValueError:  # not yet filled
+        except ValueError:
             continue
