@@ -390,7 +390,7 @@ def use_real_backends() -> Iterator[None]:
 
 _uses_real_backends = False
 _original_wrappers: dict[Internal, Any] = {}
-"""Classes with which ``torch.compile`` wraps a backend's name, as torch defines them."""
+"""Torch's own wrapper classes of backends, by the private name that :class:`NoBackend` replaces."""
 
 
 def _start_autograd() -> None:

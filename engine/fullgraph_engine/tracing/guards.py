@@ -146,7 +146,7 @@ class GuardRecorder:
         """Record the values that the code of a complete graph changes, before Dynamo drops them."""
         self._recording.writes.extend(_changed_values(frame, output))
 
-    def count_runs(self, frame: int, graph: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap_with_counter(self, frame: int, graph: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a compiled graph so that each run of its frame's code is counted."""
         entries = self._recording.entries
         entries.setdefault(frame, 0)

@@ -215,7 +215,7 @@ def _around_backend_call(
         recorder.record_graph(output, module)
         recorder.guards.record_writes(recorder.frame, output)
     compiled = original(output, module, *args, **kwargs)
-    return recorder.guards.count_runs(recorder.frame, compiled)
+    return recorder.guards.wrap_with_counter(recorder.frame, compiled)
 
 
 def _around_compliance_check(

@@ -17,8 +17,8 @@ from .stacks import is_torch
 class LineRecorder:
     """A recorder of the instructions of one file that Dynamo interprets.
 
-    Code that runs eagerly after a break without resumption is not recorded: ``sys.settrace`` would
-    nearly double the time of a trace.
+    Code that runs eagerly after a break, where Dynamo cannot resume, is not recorded:
+    ``sys.settrace`` would nearly double the time of a trace.
     """
 
     def __init__(self, instructions: InstructionListeners) -> None:
@@ -60,14 +60,14 @@ class LineRecorder:
 
 
 _CodePlace = tuple[int, int, int, int]
-"""One-based first line, one-based last line and columns in bytes; columns are -1 if unknown."""
+"""One-based first and last line, with columns in bytes; both columns are -1 if unknown."""
 
 
 def instruction_places(code: types.CodeType) -> set[_CodePlace]:
     """Return the source ranges of a function's instructions; nested functions are not included.
 
     Instructions without columns or with an empty range only set up the function and are left out.
-    The result does not depend on how the code is formatted.
+    Which instructions count does not depend on how the code is divided into lines.
     """
     compared_to_none = implicit_none_indices(code)
     found = {

@@ -44,7 +44,7 @@ _FAILS_AT_LIMIT = "fail_on_recompile_limit_hit"
 
 
 _SUPPRESSED = ("an error was suppressed", "compilation failed with exception-directed")
-"""Beginnings of Dynamo's reasons for a skipped frame that stand for a suppressed error."""
+"""Beginnings of Dynamo's skip reasons that mean that Dynamo suppressed an error."""
 
 
 def active_recorder() -> Recorder | None:
@@ -137,8 +137,10 @@ class Recorder:
         return self._frame_count - 1
 
     def code_number(self, code: types.CodeType) -> int:
-        """Return the number of a compiled code object in this run; code objects are compared by
-        identity."""
+        """Return the number of a compiled code object in this run.
+
+        Code objects are compared by identity, because equal code objects are compiled separately.
+        """
         for number, known in enumerate(self._codes):
             if known is code:
                 return number

@@ -344,7 +344,7 @@ class TracedLines:
 
 @dataclass(frozen=True)
 class Receiver:
-    """The kind of the object left of the dot where an attribute was loaded.
+    """The kind of the object left of the dot in an attribute access: tensor, module or other.
 
     ``line`` and ``byte`` are the zero-based end of the attribute, which is unique.
     """
@@ -357,7 +357,10 @@ class Receiver:
 
 @dataclass(frozen=True)
 class Local:
-    """The kind of a local variable. ``line`` is the zero-based first line of its function."""
+    """The kind of a local variable's value: tensor, module or other.
+
+    ``line`` is the zero-based first line of its function.
+    """
 
     function: str
     line: int

@@ -126,10 +126,10 @@ class ShapeRecorder:
             self._add_entry("parameter", content, None, name, code)
 
     def collect(self, failed: bool) -> list[ShapedPlace]:
-        """Return all places with their values.
+        """Return the recorded values of all places.
 
-        ``failed`` states that the tracer raised. Then the last attempt counts, as its code did not
-        run without Dynamo.
+        ``failed`` is true if the tracer raised an exception. Then the last attempt at the frame is
+        included, because the frame did not run without Dynamo.
         """
         if failed and self._failed_attempt is not None:
             self._merge_attempt(self._failed_attempt)

@@ -18,7 +18,10 @@ _ITEM_ACCESS = re.compile(r"\[(?:(?P<number>\d+)|'(?P<key>[^']*)')\]")
 
 
 class FrameNames:
-    """The symbols of one attempt at a frame, with the frame's local ``variables`` by name."""
+    """Names and sources of the symbols in one attempt at a frame.
+
+    ``variables`` are the frame's local variables by name.
+    """
 
     def __init__(self, variables: Any = None) -> None:
         self.names: dict[str, str] = {}

@@ -28,8 +28,8 @@ def make_frame(code: types.CodeType, line: int | None, positions: Any) -> Frame:
     """Convert a code object with its current line to a :class:`Frame` (zero-based lines).
 
     ``positions`` is a bytecode position (``lineno``, ``col_offset``, …) or None. Its columns are
-    used only if it belongs to ``line``: instructions that Dynamo generates sometimes have the
-    positions of others.
+    used only if it belongs to ``line``, because Dynamo gives some generated instructions the
+    position of another line.
     """
     name = code.co_name
     line = line or code.co_firstlineno

@@ -69,7 +69,7 @@ _UNKNOWN_VALUE_ERRORS = (
 
 
 class ValueNeeded(BaseException):
-    """Raised instead of choosing a value, if a run with real tensors would be better.
+    """An exception raised instead of choosing a value, if a run with real tensors would be better.
 
     Derives from BaseException so that ``except Exception`` in user code cannot swallow it.
     """
@@ -77,7 +77,8 @@ class ValueNeeded(BaseException):
 
 @dataclass(frozen=True)
 class ChosenState:
-    """A snapshot of the values that a mode has chosen so far, from which it can continue."""
+    """A snapshot of the choices that a :class:`RunTensorMode` has made, from which it can
+    continue."""
 
     choice_count: int
     bool_choices: tuple[int, ...]
