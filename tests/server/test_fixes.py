@@ -464,7 +464,8 @@ def test_a_rewrite_of_code_that_only_a_program_calls_is_not_traced() -> None:
     judgment = judged(traced("break_ = 2\n", found, done=of_program), after, found)
     assert judgment.why.startswith("Only the run of a program calls Trainer.step")
     after = traced("fine = 2\n", done=report(status="failed", target="Trainer.step"))
-    judgment = judged(traced("break_ = 2\n", found, done=report(target="Trainer.step")), after, found)
+    before = traced("break_ = 2\n", found, done=report(target="Trainer.step"))
+    judgment = judged(before, after, found)
     assert judgment.why == "The changed code is not traced to the end: it was not traced"
 
 
