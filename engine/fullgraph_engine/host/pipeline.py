@@ -47,7 +47,7 @@ from ..protocol.regions import Lack
 from ..protocol.shapes import PlaceShapes
 from ..protocol.timings import DynamoTime, FrameTime
 from ..protocol.trace_steps import TraceStep
-from ..repro.job import Job, Say, Surroundings
+from ..repro.job import MinimizationJob, Say, Surroundings
 from ..targets import Tracee
 from . import frames
 
@@ -268,7 +268,7 @@ class Pipeline(Protocol):
         """Look for a finding again and write programs that may show it, as long as there is time:
         ``until`` is in ``time.monotonic``."""
 
-    def minimize(self, job: Job, around: Surroundings, say: Say) -> None:
+    def minimize(self, job: MinimizationJob, around: Surroundings, say: Say) -> None:
         """Make the smallest script of what ``extract`` packed, in a process without user code."""
 
     def choose_cases(self, tracee: Tracee, order: Observe) -> Chosen:
@@ -489,18 +489,18 @@ class RealPipeline:
     def extract(self, tracee: Tracee, wanted: Wanted, until: float) -> Extracted:
         from ..repro.extract import candidates
 
-        return candidates.extract(tracee, wanted, until)
+        return candidates.extract_candidates(tracee, wanted, until)
 
-    def minimize(self, job: Job, around: Surroundings, say: Say) -> None:
+    def minimize(self, job: MinimizationJob, around: Surroundings, say: Say) -> None:
         from ..repro.candidate import Candidates
         from ..repro.reduce import minimize
 
-        candidates = Candidates.unpacked(job.packed)
-        kind = minimize.Minimizer
+        candidates = Candidates.from_json(job.packed)
+        kind = minimize.ProgramMinimizer
         if candidates.backend is not None:
             from ..repro import graphs
 
-            kind = graphs.Minimizer
+            kind = graphs.GraphMinimizer
         kind(candidates, job, around, say).run()
 
     def choose_cases(self, tracee: Tracee, order: Observe) -> Chosen:

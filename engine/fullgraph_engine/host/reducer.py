@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from ..protocol import Log
-from ..repro.job import Job, Surroundings
+from ..repro.job import MinimizationJob, Surroundings
 from . import sandbox, wire
 from .permissions import Permissions
 from .pipeline import Pipeline
@@ -138,7 +138,7 @@ def _shrink(
 
     if spares is not None:
         spares.forking(forking)
-    job = Job(request.request, order.packed, order.began, request.seconds)
+    job = MinimizationJob(request.request, order.packed, order.began, request.seconds)
     around = Surroundings(trials, forking, scratch, let_start, forks=spares is None)
     pipeline.minimize(job, around, lambda event: wire.report(report, event))
     if spares is not None:
