@@ -1,7 +1,7 @@
-"""What the functions of a file assign outside of themselves: globals and what is in them.
+"""Globals, and attributes and items of globals, that the functions of a file assign.
 
-A guard on such a value fails as soon as another one is assigned; a constant that is only set while
-the file is executed is none.
+A guard on such a value fails as soon as a function assigns a different value. Values that only
+module-level code sets count as constants.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Assignments:
 
 
 def _path(source: str) -> Path:
-    """As far as it consists of keys and attributes."""
+    """Return the leading keys and attributes of a source as a path."""
     path: list[str | None] = []
     at = 0
     while (match := _STEP.match(source, at)) is not None:
@@ -94,7 +94,7 @@ class _Reader:
 
 
 class _Scope:
-    """What the names in one function mean."""
+    """The names that one function binds, and its local, global and nested names."""
 
     def __init__(self, function: ast.AST) -> None:
         self.globals: set[str] = set()
@@ -114,7 +114,7 @@ class _Scope:
 
 
 def _own_nodes(function: ast.AST, in_loop: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """The nodes of a function, not those of functions in it; each with whether it is in a loop."""
+    """Yield the nodes of a function without nested functions, each with whether a loop repeats it."""
     body = getattr(function, "body", [])
     pending = [(node, in_loop) for node in reversed(body if isinstance(body, list) else [body])]
     while pending:
@@ -149,7 +149,7 @@ def _called_once(tree: ast.Module) -> frozenset[str]:
 
 
 def _assigned(node: ast.AST) -> Iterator[Path]:
-    """What a node gives another value."""
+    """Yield the paths of the values that a node assigns, deletes or mutates."""
     match node:
         case ast.Name(ctx=ast.Store() | ast.Del()):
             yield (node.id,)
@@ -166,7 +166,7 @@ def _assigned(node: ast.AST) -> Iterator[Path]:
 
 
 def _keys(call: ast.Call, method: str) -> Iterator[str | None]:
-    """What in an object a call of its method changes."""
+    """Yield the keys that a mutating method changes; None for all of them."""
     match call.args:
         case _ if method in _CHANGE_ALL:
             yield None

@@ -1,4 +1,4 @@
-"""What graph breaks come from."""
+"""Causes of graph breaks: the line or library call that Dynamo could not trace."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WRAPPERS = ("/torch/nn/parallel/", "/torch/distributed/")
 
 
 def of_break(code: str, record: Break, place: FindingPlace, source: SourceText) -> BreakCause:
-    """The cause of one break; ``code`` and ``place`` are those of its finding."""
+    """Return the cause of a break whose finding has this ``code`` and ``place``."""
     if place.deeper:
         inner = place.deeper[-1]
         around = next((frame for frame in reversed(place.deeper) if _wraps(frame.path)), None)

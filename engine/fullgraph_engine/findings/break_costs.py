@@ -1,4 +1,4 @@
-"""What each graph break of a run cuts, and what it makes the call wait for."""
+"""Costs of graph breaks: the graphs that each break splits, and the waits that it causes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .places import SourceText
 
 
 class BreakCosts:
-    """The breaks of one recording, each with all that it led to.
+    """The breaks of one recording with the graphs, frames and waits that follow from each.
 
-    Dynamo compiles a function up to its break, and then what is left of it, as another function.
-    A break in a function that was being inlined divides each of its callers as well.
+    Dynamo compiles a function up to its break, and then the rest as another function. A break in an
+    inlined function splits each of its callers as well.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class BreakCosts:
                 self._causes[finding.identity].setdefault(cause.identity, cause)
 
     def causes(self, identity: str) -> tuple[BreakCause, ...]:
-        """Of a finding; empty where only a restarted analysis had it."""
+        """Return the causes of a finding; empty if only a restarted analysis reported it."""
         return tuple(self._causes[identity].values()) if identity in self._causes else ()
 
     def cost(self, finding: Finding) -> BreakCost | None:
-        """Of a graph break; None where only a restarted analysis had it."""
+        """Return the cost of a graph break; None if only a restarted analysis reported it."""
         records = self._records.get(finding.identity)
         if not records:
             return None
@@ -104,9 +104,9 @@ class BreakCosts:
         return self._recording.entries.get(frame, 0)
 
     def _met(self, records: Iterable[Break]) -> int:
-        """How often the call came to a break, of which each caller had a report too.
+        """Return how often the call reached a break that Dynamo reported once per caller.
 
-        The innermost function that was compiled is the one that ran into it.
+        Only the reports of the innermost compiled function are counted.
         """
         by_level: dict[Stack, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         for record in records:
@@ -129,10 +129,10 @@ class BreakCosts:
         return self._source.function(traced.path, traced.function, traced.line)
 
     def _resumed(self) -> dict[int, list[int]]:
-        """What was compiled to go on behind the break of each frame, by the ids of frames.
+        """Return the frames compiled to resume after the break of each frame, by frame id.
 
-        Calls end in the order opposite to that in which they began: of the frames of one function
-        that wait for their rest, the last one is the next to go on.
+        Calls end in the opposite order to their begin, so of several waiting frames of a function
+        the last one resumes first.
         """
         found: dict[int, list[int]] = {}
         waiting: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -149,7 +149,7 @@ class BreakCosts:
             record = self._last.get(id_)
             if record is None or frame.outcome != "compiled":
                 continue
-            # Compiled again, with the same break, it goes on in the same rest.
+            # A recompilation with the same break resumes in the same function.
             place = frame.code, record.stack[-record.inlined :]
             if place not in same:
                 same[place] = []

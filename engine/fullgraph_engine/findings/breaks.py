@@ -22,7 +22,7 @@ _OUTCOMES = {
     "raised": "; an error under `{strict}`",
 }
 
-# Reasons that are the ordinary course of things: nothing that a user could or should change.
+# Reasons for skipped frames that need no change by the user.
 _ORDINARY = (
     "no tensor-related objects found in frame",
     "frame is in the Dynamo skipfiles list",
@@ -64,11 +64,11 @@ def of_break(
 
 
 class Tally:
-    """How often breaks were reached, which is less often than Dynamo reports them.
+    """A counter of how often each break was reached, without Dynamo's repeated reports.
 
-    A frame has one break: where its analysis was restarted, the last one reported is the one that
-    was acted on. And a break in a function that was being inlined is reported again, with the
-    same user stack, for every nearer frame that Dynamo compiles on its own after it.
+    A frame has one break: the last one reported after restarts of its analysis. Dynamo reports a
+    break in an inlined function again, with the same user stack, for every enclosing frame that it
+    compiles separately afterwards.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Tally:
         return before is not None and before[0] == identity
 
     def counts(self) -> dict[str, int]:
-        """By identity; one that only restarted analyses reported is not in it."""
+        """Return the counts by identity, without breaks that only restarted analyses reported."""
         levels: dict[tuple[str, Stack], Counter[int]] = defaultdict(Counter)
         for key, stack, inlined in self._last.values():
             levels[key, stack][inlined] += 1

@@ -180,8 +180,10 @@ class CompilerConditions:
 def _only(
     here: bool | None, there: bool | None, then: Range | None, otherwise: Range | None
 ) -> Range | None:
-    """The branch that runs only where a test has the truth ``here``, and not where it has
-    ``there``; None stands for a truth that is unknown."""
+    """Return the branch that runs only if the test is ``here`` and not if it is ``there``.
+
+    None means that the truth of the test is unknown.
+    """
     if there is False and here is not False:
         return then
     if there is True and here is not True:

@@ -1,6 +1,6 @@
-"""Where the code of a file goes one way or another, and on what values that depends.
+"""Conditions in the code of a file, and the values that they depend on.
 
-Only for choosing what to trace next: what is found on the way is what Dynamo did.
+They only serve to choose the next path to trace; findings come from Dynamo's own trace of it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ LARGE, _MANY = 1e3, 3
 
 @dataclass(frozen=True)
 class Side:
-    """Where a condition leads if it is ``truth``.
+    """The code that runs if a condition is ``truth``.
 
-    ``begins`` is where its first statement is, of a compound one its head, or what is chosen of an
-    expression; None where no code of its own is known. ``block`` is all of it.
+    ``begins`` is the range of its first statement (only the head of a compound statement) or of the
+    chosen expression; None if the side has no known code. ``block`` is the range of all of it.
     """
 
     test: Range
@@ -53,12 +53,12 @@ class _Code:
 
 
 class Conditions:
-    """Of one file; nothing of a text that does not parse."""
+    """The conditions of one file; empty if its text does not parse."""
 
     def __init__(self, tree: ast.Module | None) -> None:
         self._codes: list[_Code] = []
         self._extents = PerStatement(tree, _extents)
-        """Of all expressions."""
+        """Ranges of all expressions."""
         if tree is not None:
             self._read(_Code(tree), tree.body)
         self._dependent: dict[object, frozenset[int]] = {}
@@ -81,7 +81,7 @@ class Conditions:
         return self._on(asked, asks)
 
     def on_parameter(self, name: str) -> list[Side]:
-        """Those that depend on parameters of this name."""
+        """Return the sides that depend on parameters with this name."""
         return self._on(
             name,
             lambda code, node: (
@@ -98,7 +98,12 @@ class Conditions:
         return [side for side in self.sides if id(side) in known]
 
     def _follow(self, is_origin: Any) -> frozenset[int]:
-        """By name only, whatever the order: of attributes and results of functions everywhere."""
+        """Return the ids of the expressions that depend on an origin, directly or through
+        assignments.
+
+        Names are followed in any order of statements; attributes and functions across the whole
+        file.
+        """
         local: set[tuple[int, str]] = set()
         everywhere: set[str] = set()
 
@@ -177,7 +182,7 @@ def _extents(part: ast.Module) -> frozenset[Range]:
 
 
 def answers(side: Side, asked: Range, given: Number) -> Iterator[Number]:
-    """What to answer in place of ``given`` so that the side may be taken, the most likely first."""
+    """Yield replacements for the answer ``given`` that may select the side, most likely first."""
     if isinstance(given, bool):
         yield not given
         return
@@ -205,7 +210,7 @@ _TURNED = {ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Lt: ast.Gt, ast.LtE: ast.GtE}
 
 
 def _compared(test: ast.expr, asked: Range) -> tuple[float | None, type[ast.cmpop]]:
-    """The number that a value is compared with, and how, if that is all there is to a condition."""
+    """Return the number and operator that a condition compares a value with, if it does only that."""
     nothing = None, ast.Eq
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return nothing
@@ -233,14 +238,14 @@ def _sides(
 ) -> Iterator[Side]:
     for truth, block in ((True, taken), (False, other)):
         begins = _beginning(block)
-        # Behind an exception nothing is told.
+        # Code that ends with ``raise`` is not reported.
         if begins is not None and not isinstance(block[-1], ast.Raise):
             whole = Range(extent(block[0]).start, extent(block[-1]).end)
             yield _side(test, truth, begins, whole, loop=loop)
 
 
 def _choices(test: ast.expr, *choices: tuple[bool, ast.expr]) -> Iterator[Side]:
-    """Of an expression: those that call something. Operators of tensors are traced alike."""
+    """Yield the choices of an expression that call something; others only use traced operators."""
     for truth, chosen in choices:
         if any(isinstance(node, ast.Call) for node in ast.walk(chosen)):
             yield _side(test, truth, extent(chosen), extent(chosen))
@@ -260,7 +265,7 @@ def _side(
 
 
 def _beginning(block: Sequence[ast.stmt]) -> Range | None:
-    """Of the first statement that does something, of a compound one only its head."""
+    """Return the range of the first effective statement, only the head if it is compound."""
     for node in block:
         if isinstance(node, (ast.Pass, ast.Global, ast.Nonlocal)):
             continue
@@ -272,7 +277,7 @@ def _beginning(block: Sequence[ast.stmt]) -> Range | None:
 
 
 def _behind(body: Sequence[ast.stmt], rest: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
-    """What follows an ``if`` without ``else`` only where its condition is false."""
+    """Return the statements that an ``if`` without ``else`` skips by leaving the block."""
     return rest if isinstance(body[-1], _LEAVES) else ()
 
 

@@ -25,7 +25,7 @@ _COUNTED = {
     "unique_consecutive": "distinct values",
     "where": "nonzero elements",
 }
-"""What operators return as many of as there are."""
+"""Nouns for what each operator counts to determine the size of its result."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,16 @@ class DataSize:
 
 
 class DataSizes:
-    """Those of one trace."""
+    """The data-dependent sizes of one trace, by frame and symbol."""
 
     def __init__(self, recording: Recording, source: SourceText) -> None:
         self._recording = recording
         self._source = source
 
     def of(self, frame: int, symbol: str) -> DataSize | None:
-        """What a symbol of a compiled frame is; None where no line of the file made it."""
+        """Return the data-dependent size of a symbol in a frame; None if no line of the file
+        created it.
+        """
         return self._all.get((frame, symbol))
 
     def spoken(self, frame: int, expression: str) -> tuple[str, tuple[DataSize, ...]]:
@@ -89,7 +91,7 @@ class DataSizes:
         made: dict[tuple[int, Frame], int] = {}
         for symbol in self._recording.symbols:
             place = self._place(symbol)
-            # A frame that is traced again makes its symbols again.
+            # A retraced frame creates its symbols again.
             if place is None or (symbol.frame, symbol.name) in found:
                 continue
             number = made[symbol.frame, place] = made.get((symbol.frame, place), -1) + 1
@@ -172,7 +174,7 @@ def _counted(node: ast.expr, code: str) -> str:
 
 
 def _receiver(node: ast.Call) -> Iterator[ast.expr]:
-    """What a method is called on; nothing for a function of torch."""
+    """Yield the receiver of a method call; nothing for a function of torch."""
     match node.func:
         case ast.Attribute(value=ast.Name(id="torch" | "F")):
             return

@@ -82,7 +82,7 @@ def of_limit(
 def of_equalities(
     recording: Recording, source: SourceText, fallback: Range
 ) -> Iterator[tuple[Equality, Finding]]:
-    """Dimensions that the probe gives different letters, and that have to be equal."""
+    """Yield findings for dimensions that must be equal although the probe names them differently."""
     constant = {(event.frame, event.symbol) for event in recording.specializations}
     symbols = {(symbol.frame, symbol.name): symbol for symbol in recording.symbols}
     order = list(symbols)
@@ -90,7 +90,7 @@ def of_equalities(
     for event in recording.equalities:
         one, other, key = event.symbol, event.value, event.frame
         if (key, other) in symbols and order.index((key, one)) < order.index((key, other)):
-            # Which of the two Dynamo keeps is of no interest: the first one is the known one.
+            # Dynamo may keep either symbol; report the one that was created first.
             one, other = other, one
         if (key, one, other) in told:
             continue  # a restarted analysis makes them equal again
@@ -141,7 +141,7 @@ def _named(expression: str, names: dict[str, str]) -> str:
 
 
 def explained(finding: Finding, why: Why) -> Finding:
-    """With the lines that led to it, in place of Dynamo's short reason if that is all there is."""
+    """Return the finding with the lines that caused it; they replace a short reason by Dynamo."""
     explanation = finding.explanation
     if why.text and finding.code == "guard/equal-dimensions":
         explanation = f"{explanation} {why.text}"
@@ -157,7 +157,7 @@ def explained(finding: Finding, why: Why) -> Finding:
 
 
 def source_of(event: Specialization | Limit, recording: Recording) -> str:
-    """Where the symbol came from, in Dynamo's words; empty where nobody knows."""
+    """Return Dynamo's name for the source of a symbol; empty if unknown."""
     if event.source:
         return event.source
     created = (s for s in recording.symbols if (s.frame, s.name) == (event.frame, event.symbol))

@@ -25,7 +25,7 @@ EVENTS = 20_000
 """A ShapeEnv with more is not explained."""
 
 SECONDS = 1.5
-"""What all explanations of one trace may take together."""
+"""Seconds allowed for all explanations of one trace."""
 
 _ASKS_DATA = re.compile(r"data.depend", re.I)
 _MAY_APPLY = ("mark_dynamic", "capture_scalar_outputs", "capture_dynamic_output_shape_ops")
@@ -38,7 +38,7 @@ def may_apply(text: str) -> bool:
 
 @contextlib.contextmanager
 def taping(wanted: bool = True) -> Iterator[Sequence[Tape]]:
-    """What happens to the sizes of every frame that is traced inside, as far as torch can tell."""
+    """Record the size operations of every frame traced in this context, if this torch allows it."""
     if wanted:
         try:
             from .. import shapes
@@ -55,7 +55,7 @@ def taping(wanted: bool = True) -> Iterator[Sequence[Tape]]:
 
 @dataclass(frozen=True)
 class Why:
-    """Why a symbol is what it is. Without a text, ``notes`` say why that is not known."""
+    """The explanation of a symbol's value; without a text, ``notes`` say why it is unknown."""
 
     text: str = ""
     related: tuple[Related, ...] = ()
@@ -112,7 +112,7 @@ class Explainer:
         return Why(explanation.text, self._places(explanation), notes)
 
     def amended(self, finding: Finding) -> Finding:
-        """The finding with what sizes have to do with it; itself if that is nothing."""
+        """Return the finding with an explanation of the sizes involved, or unchanged."""
         if not finding.code.startswith(("graph-break/", "trace/compile-error")):
             return finding
         if "ConstraintViolation" in finding.message:
@@ -173,7 +173,7 @@ class Explainer:
         frame = self._frames.get(event.frame)
         fitting = [tape for tape in reversed(self._tapes) if _fits(tape, frame, event)]
         if len(fitting) > 1:
-            # A function that is compiled for several callers: the one that stood here.
+            # A function compiled for several callers: keep the tapes with this caller's stack.
             fitting = [
                 tape for tape in fitting if any(place.stack == event.stack for place in tape.places)
             ] or fitting

@@ -1,4 +1,4 @@
-"""What ``torch.export`` refuses of a target, and the sizes that may vary where it refuses none."""
+"""Findings of ``torch.export``: refusals of a target, and the sizes that may vary without one."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ _HREF = "https://docs.pytorch.org/docs/stable/export.html"
 def of_export(
     made: ExportResult, checked: Iterable[CheckedOperator], source: SourceText, fallback: Range
 ) -> Iterator[Finding]:
-    """Every refusal at its line, what ended the export, and what only the strict mode refuses; and
-    what is wrong with operators that the file defines."""
+    """Yield findings for refusals, for the failure that ended the export, and for faulty operators."""
     calls = {one.operator: one.calls for one in checked}
     for refusal in made.refusals:
         yield _of_refusal(refusal, calls.get(refusal.problem.operator, ()), source, fallback)
@@ -64,7 +63,7 @@ def _of_refusal(
     problem = refusal.problem
     place = source.locate(stacks.join_stacks((), problem.stack), fallback)
     if source.innermost(place.stack) is not None:
-        # Its frames have no columns.
+        # The frames of this refusal lack columns.
         place = replace(place, range=source.value_on(place.range.start.line))
     code = f"export/{problem.kind}"
     words = refusal.words or source.text_of(place.range) or problem.expression

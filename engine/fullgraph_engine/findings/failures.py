@@ -1,4 +1,4 @@
-"""What stopped a run before its end."""
+"""Findings for failures that stopped a run early."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .places import SourceText, identity, related_to
 
 RAISES = "trace/eager-error"
 
-# How torch says that a fake tensor has no data: the kinds, and parts of the messages.
+# Error kinds and message parts by which torch reports that a fake tensor lacks data.
 _FAKE_KINDS = (
     "DataDependentOutputException",
     "DynamicOutputShapeException",
@@ -32,7 +32,7 @@ _FAKE_WORDS = (
 
 
 def of_loss(loss: str, where: Range) -> Finding:
-    """Something of the trace that could not be recorded: what is shown may not be all."""
+    """Return the finding that a part of the trace could not be recorded."""
     code = "trace/incomplete"
     return Finding(
         code=code,
@@ -63,7 +63,7 @@ def of_probe(words: str, where: Range) -> Finding:
 
 
 def lacks_fake(failure: Failure) -> bool:
-    """Whether an operator has no fake implementation, so that fake tensors cannot go through it."""
+    """Whether an operator lacks a fake implementation, so that it cannot run on fake tensors."""
     return "no fake impl registered" in failure.message
 
 

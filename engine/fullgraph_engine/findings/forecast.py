@@ -1,8 +1,8 @@
-"""What will be recompiled when a target is called a second and a third time.
+"""Forecast of recompiles when a target is called again.
 
-Nothing is guessed: the target is called again, with other sizes, other values or in another mode,
-and what Dynamo does is written down. Each experiment is made in a fork, so that none meets what
-another has left in Dynamo's caches or in the module.
+The target is called again with other sizes, other values or in another mode, and Dynamo's reaction
+is recorded. Each experiment runs in a fork, so that the caches of Dynamo and the state of the
+module from one experiment do not affect another.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ CALLS = 3
 SETTLING = 3
 """Calls with nothing changed, until none recompiles."""
 TIMES = 3.0
-"""How long all experiments may take, in times that the first trace took."""
+"""Time limit of all experiments, as a multiple of the duration of the first trace."""
 SHORTEST = 5.0
-"""Seconds that they may always take; of processor time, like all here: others may come first."""
+"""Minimum time limit of all experiments, in seconds of processor time."""
 LONGEST = 20.0
 
 _times = os.times
@@ -77,17 +77,17 @@ class Branch(Protocol):
     """
 
     def __call__(self, work: Callable[[], T], seconds: float, name: str) -> Answer[T]:
-        """What ``work`` gives in a process like this one, or how that ended instead.
+        """Run ``work`` in a forked process and return its result or how it ended.
 
-        ``name`` is the same for the same work in another process that forecasts the same call.
+        ``name`` identifies the work across processes that forecast the same call.
         """
 
 
 @dataclass
 class Forecast:
-    """What further calls of one target do; ``seconds`` is the wall time of all experiments.
+    """The result of calling a target again; ``seconds`` is the wall time of all experiments.
 
-    ``note`` says in sentences why nothing was tried, or what is not known.
+    ``note`` explains in sentences why experiments were skipped or are inconclusive.
     """
 
     rows: list[ForecastRow] = field(default_factory=list)
@@ -100,7 +100,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class _Change:
-    """What is another one in the calls after the first: each a set of sizes, values, or a mode."""
+    """A set of sizes, values or a mode that the calls after the first use."""
 
     kind: ForecastKind
     name: str
@@ -110,7 +110,7 @@ class _Change:
     values: tuple[dict[int, Any], ...] = ()
     training: bool | None = None
     of_note: bool = True
-    """Whether there is a finding, if it recompiles each time."""
+    """True if recompiling on each call deserves a finding."""
 
     @property
     def identity(self) -> str:
@@ -141,9 +141,9 @@ class Forecaster:
         self._told = {(id(tensor), dim) for tensor, dim in batch}
         self._told |= {(id(wish.tensor), wish.dim) for wish in call.dynamic}
         self._restless: set[str] = set()
-        """What changes from call to call though the inputs do not."""
+        """Names of sources that change from call to call although the inputs are equal."""
         self._left_out: list[str] = []
-        """For want of time."""
+        """Names of changes skipped because the time limit was reached."""
         self._lost: list[tuple[str, str]] = []
         """Others that gave nothing, and why."""
         self._until = 0.0
@@ -152,7 +152,7 @@ class Forecaster:
         self._guarded: set[int] = set()
         """Lines where the first run has a finding on a guard that changes from call to call."""
         self._rows = rows
-        """Of each change it is to be told what it does, also where that is no finding."""
+        """True to report a row for every change, also without a finding."""
         self._forecast = Forecast()
 
     def run(self) -> Forecast:
@@ -216,7 +216,7 @@ class Forecaster:
         return answer.value
 
     def _all_at_once(self, changes: list[_Change]) -> list[_Change]:
-        """Change all sizes together, which mostly answers for each; those that it leaves open."""
+        """Change all sizes together and return the changes that this leaves undecided."""
         if len(changes) < 2 or self._left <= 0:
             return changes
         together = _Change(
@@ -315,15 +315,15 @@ class Forecaster:
             if name_of(failed) not in self._restless
         ]
 
-    # -- what is changed ----------------------------------------------------------------------
+    # -- changes ------------------------------------------------------------------------------
 
     def _sizes(self) -> list[_Change]:
-        """The sizes that the code allows to be other ones. What it refuses is told nowhere."""
+        """Return the sizes that the code allows to vary; sizes that it refuses are skipped."""
         groups = self._groups()
         self._left_out += [self._name_of_sizes(group) for group in groups[MOST_SIZES:]]
         options: list[list[_Change]] = []
         for group in groups[:MOST_SIZES]:
-            # A size that fails may be one that has to be even, or to go with another.
+            # A size may fail because it must be even or match another size.
             options.append([self._resize(group, 1), self._resize(group, 0), *self._wider(group)])
             self._taken.update(size for one in options[-1] for size in one.sizes_used())
         answer = self._tried(functools.partial(self._workable, options), "sizes that work")
@@ -353,7 +353,9 @@ class Forecaster:
         return True
 
     def _groups(self) -> list[list[tuple[int, int]]]:
-        """Dimensions that are changed together: of one letter, or of one size and place."""
+        """Return the dimensions that change together: with one letter, or with equal size and
+        index.
+        """
         letters = {(id(wish.tensor), wish.dim): wish.symbol for wish in self.call.dynamic}
         groups: dict[object, list[tuple[int, int]]] = {}
         for at, dim in self._dimensions():
@@ -459,8 +461,8 @@ class Forecaster:
             return
         if change_.kind == "size" and pinned is not None and self._is_told(change_):
             return  # by the run that looks for pinned dimensions
-        # That a number is guarded is told of the first call. One that counts seldom can be anything
-        # else; Dynamo computes with one of another kind unless a line needs to know it.
+        # The first call's findings already report a guarded number. A counter rarely changes its
+        # type, and Dynamo treats it as symbolic unless a line specializes it.
         counts = change_.kind == "value" and "." not in change_.first
         if counts and place.range.start.line in self._guarded:
             return
@@ -568,7 +570,7 @@ class Forecaster:
 
 
 def _used() -> float:
-    """Seconds of processor time, those of children that have ended included."""
+    """Return the processor time of this process and its ended children, in seconds."""
     return sum(_times()[:4])
 
 

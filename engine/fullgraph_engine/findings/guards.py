@@ -14,7 +14,7 @@ from .places import SourceText
 
 
 def of_recording(recording: Recording, source: SourceText) -> tuple[GuardedFrame, ...]:
-    """Every compiled frame that has guards, in the order of compilation."""
+    """Return every compiled frame that has guards, in the order of compilation."""
     frames = {frame.id: frame for frame in recording.frames}
     by_frame: dict[int, list[Guard]] = defaultdict(list)
     for guard in recording.guards:
@@ -34,7 +34,7 @@ def of_recording(recording: Recording, source: SourceText) -> tuple[GuardedFrame
 
 
 def note_of(recording: Recording) -> str:
-    """What is left out, in a sentence; empty if nothing is."""
+    """Return a sentence about the omitted guards; empty if the list is complete."""
     told, all_ = len(recording.guards), recording.guard_count
     return f"These are the first {told:,} of {all_:,} guards." if told < all_ else ""
 

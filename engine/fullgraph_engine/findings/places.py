@@ -50,7 +50,7 @@ class SourceText:
         return FindingPlace(fallback, shown, shown, ())
 
     def line_with(self, *parts: str) -> Range:
-        """The first line that has all of these in it, else the first line."""
+        """Return the first line that contains all the parts, else the first line."""
         wanted = [part.encode() for part in parts]
         numbers = (n for n, line in enumerate(self._lines) if all(one in line for one in wanted))
         number = next(numbers, 0)
@@ -58,7 +58,7 @@ class SourceText:
         return Range(Position(number, len(line) - len(line.lstrip())), Position(number, len(line)))
 
     def innermost(self, stack: Stack) -> Frame | None:
-        """The innermost frame of a stack that is in this file."""
+        """Return the innermost frame of a stack in this file."""
         return next((frame for frame in reversed(stack) if frame.path == self.path), None)
 
     def range_of(self, frame: Frame) -> Range:
@@ -76,7 +76,7 @@ class SourceText:
         return len(self._lines[line]) if line < len(self._lines) else 0
 
     def text_of(self, range_: Range) -> str:
-        """What stands in a range, its first line only."""
+        """Return the text of the first line of a range."""
         start, end = range_.start, range_.end
         raw = self._lines[start.line] if start.line < len(self._lines) else b""
         last = end.byte if end.line == start.line else len(raw)
@@ -87,7 +87,7 @@ class SourceText:
         return self._names.at(name, line) if path == self.path else name
 
     def code_of(self, range_: Range) -> str:
-        """What stands in a range, in one line that does not depend on layout."""
+        """Return the code in a range as one line that does not depend on layout."""
         node = self._nodes.at(range_.start.line).get(range_)
         return _code(node) if node is not None else "".join(self.text_of(range_).split())
 
@@ -119,11 +119,11 @@ class SourceText:
         return self._parts.at(line).header(line) or self.line_range(line)
 
     def value_on(self, line: int) -> Range:
-        """What a statement that begins on a line decides or gives; else the statement."""
+        """Return the condition or value of the statement that begins on a line, else the statement."""
         return self._parts.at(line).value_on(line) or self.line_range(line)
 
     def receiver(self, attribute: str, end: Position) -> Range | None:
-        """What stands left of the dot of the attribute that ends at ``end``."""
+        """Return the expression left of the dot of the attribute that ends at ``end``."""
         node = self._parts.at(end.line).attribute_ends.get(end)
         if node is None or not attribute.endswith(node.attr):
             return None  # ``__x`` is ``_Class__x`` when it runs
@@ -142,7 +142,7 @@ class SourceText:
 
 
 class _Part:
-    """What stands where in a few statements of the module."""
+    """An index of the statements and expressions of one part of the module."""
 
     def __init__(self, part: ast.Module, lines: tuple[bytes, ...]) -> None:
         self._lines = lines
@@ -161,7 +161,7 @@ class _Part:
                 self._headers[extent(node)] = extent(node.test)
 
     def decides(self, range_: Range) -> Range:
-        """Of a jump, whose range is that of its whole statement: the condition."""
+        """Return the condition for the range of a statement that jumps, else the range itself."""
         return self._headers.get(range_, range_)
 
     def header(self, line: int) -> Range | None:
@@ -230,9 +230,11 @@ class _Part:
 
 
 def _nodes(part: ast.Module) -> dict[Range, ast.stmt | ast.expr]:
-    """Expressions and statements by their ranges, the outermost of each, and by those of their
-    instructions: since Python 3.11 that of an attribute, or of a call of one, begins with the name
-    where that is on another line than what it is of."""
+    """Return expressions and statements by their ranges, the outermost of each.
+
+    Instruction ranges are included: since Python 3.11 the instruction of a multi-line attribute, or
+    of a call to it, begins with the attribute's name.
+    """
     found: dict[Range, ast.stmt | ast.expr] = {}
     for node in ast.walk(part):
         if not isinstance(node, (ast.stmt, ast.expr)):
@@ -289,5 +291,5 @@ def related_to(place: FindingPlace, limit: int = 8) -> tuple[Related, ...]:
 
 
 def identity(code: str, where: Range) -> str:
-    """The same for two findings that a reader would call the same."""
+    """Return an identity that is equal for findings with the same code and place."""
     return f"{code}@{place_words(where)}"

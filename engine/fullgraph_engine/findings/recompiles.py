@@ -18,16 +18,16 @@ _STACK = "L['___stack"
 """How Dynamo names what a graph break leaves on Python's stack."""
 
 MOST = 8
-"""Findings of one recompile; the other guards that failed are told in each of them."""
+"""Maximum number of findings per recompile; each of them lists the other failed guards."""
 
 GUIDE = "https://docs.pytorch.org/docs/stable/compile/programming_model.recompilation.html"
 
 
 def of_recording(recording: Recording, source: SourceText, fallback: Range) -> Iterator[Finding]:
-    """One finding for each guard that failed, again for each time that it failed.
+    """Yield one finding for each failed guard, and again each time it fails.
 
-    Guards of one family at one place are told in the finding of the first: where a library's layer
-    is called there is one for each of its weights.
+    Guards of one family at one place share the finding of the first, because a call of a library
+    layer has a guard for each of its weights.
     """
     names = GuardNames(source)
     for recompile in recording.recompiles:
@@ -57,20 +57,22 @@ def _of_guards(
 
 
 def _is_of_note(failed: FailedGuard) -> bool:
-    """Whether somebody can do something about it at this place.
+    """Whether the user can act on the failed guard at this place.
 
-    What a graph break left on Python's stack follows from the break, and is told there. That what
-    the first layer is given needs no gradient, and what it gives does, is so in every model.
+    Guards on values that a graph break left on Python's stack follow from the break, whose finding
+    reports them. Guards on ``requires_grad`` differ between the first layer and the rest in every
+    model.
     """
     return not failed.source.startswith(_STACK) and failed.detail != "requires_grad"
 
 
 def of_latest(recompile: Recompile) -> tuple[FailedGuard, ...]:
-    """What failed of the compilation before: it is the one that was made for values like these."""
+    """Return the failed guards of the latest compilation, which was made for similar values."""
     failures = recompile.failures
     if failures:
         return tuple(one for one in failures if one.compiled == failures[0].compiled)
-    # Where Dynamo itself finds no guard that fails it says so; nothing can be said of the program.
+    # Dynamo reports an unexpected recompilation if it finds no failed guard; that is not about the
+    # code.
     reasons = [one for one in recompile.reasons if "Unexpected recompilation" not in one][:1]
     return tuple(FailedGuard("", "other", "", "", _first_line(reason)) for reason in reasons)
 
@@ -199,7 +201,7 @@ def evidence_of(failed: FailedGuard) -> GuardFailure:
 
 
 def name_of(failed: FailedGuard) -> str:
-    """What the guard is about, as the user would write it."""
+    """Return the value that the guard checks, as the user would write it."""
     owner = in_user_words(failed.source) if failed.source else ""
     if failed.kind == "TENSOR_MATCH" and failed.detail:
         part, _, axis = failed.detail.partition(" ")
@@ -225,7 +227,7 @@ def name_of(failed: FailedGuard) -> str:
 
 
 def change(failed: FailedGuard) -> str:
-    """What became of it, in a clause."""
+    """Return a clause that describes how the guarded value changed."""
     name = name_of(failed)
     if failed.source.startswith(_STACK):
         values = f": {failed.was}, now {failed.now}" if failed.was and failed.now else ""

@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 OTHER_BRANCHES = 4
-"""How often a fake run that ran into an exception is repeated with another truth chosen."""
+"""Maximum number of repetitions of a raising fake run, each with another truth chosen."""
 
 REAL_BYTES = 512 << 20
 """Parameters, buffers and inputs of a target up to this are run with real tensors if need be."""
@@ -103,7 +103,7 @@ class RunOutcome:
     raised: bool = False
     """It needs real tensors since fake ones raised, not for their values."""
     known: str = ""
-    """What the part "paths" goes on from, if there is anything for it to do."""
+    """Packed input of the part "paths"; empty if it has nothing to explore."""
     paths: TracedPaths | None = None
     unfound: FoundProbe | None = None
     """That a search has found no inputs for it."""
@@ -125,17 +125,16 @@ def run_target(
     known: str = "",
     watch: Stopwatch | None = None,
 ) -> RunOutcome:
-    """Trace a target as its probe gives it, or with first dimensions dynamic if it asks for none.
+    """Trace a target as its probe says, or with dynamic first dimensions if the probe has none.
 
-    The parts know nothing of each other, so they can be processes side by side. The second only
-    looks for dimensions that get pinned, the forecast for what recompiles, for which it needs a
-    ``branch``, and which goes to ``forecast_recompiles``; without ``forecast_rows`` only what may
-    be a finding. What else they meet is the first one's to report. The further paths need a
-    ``branch`` as well, and what is ``known`` from the first.
+    The parts are independent, so they can run in parallel processes. "second" only finds dimensions
+    that get specialized. "forecast" finds recompiles, needs a ``branch`` and includes
+    ``forecast_recompiles``; without ``forecast_rows`` it skips changes that cannot become findings.
+    "paths" needs a ``branch`` and the text ``known`` from the first part. Only the first part
+    reports other findings.
 
-    Findings go to ``emit`` as they arise; one that was emitted comes again when its count grew.
-    With the mode "auto" the run uses fake tensors and may give up early with ``needs_real``;
-    with "fake" it never does.
+    Findings go to ``emit`` as they arise, and again when their count grows. With the mode "auto"
+    the run uses fake tensors and may stop early with ``needs_real``; with "fake" it never does.
     """
     started = time.perf_counter()
     times, misses = dynamo.phase_counts(), fake_cache.count_misses()
@@ -213,7 +212,7 @@ class _Ledger:
         return list(self._by_identity.values())
 
     def begin(self) -> None:
-        """Start over, with nothing but what was told already."""
+        """Start over with the findings that were already emitted."""
         self._by_identity = dict(self._told)
         self._tally = breaks.Tally()
 
@@ -243,7 +242,7 @@ class _Ledger:
                 self._tell(key)
 
     def amend(self, finding: Finding) -> None:
-        """Say more about one that was added; it is told in the end."""
+        """Replace a finding with a longer explanation; it is emitted at the end."""
         self._by_identity[finding.identity] = finding
 
     def count(self, family: str) -> int:
@@ -276,7 +275,7 @@ class _Attempt:
         self.without_probe = False
         """The probe turned out to be none."""
         self.uncalled = False
-        """What uses the target led to no call of it."""
+        """True if the code that uses the target did not call it."""
         self.writer: DocumentWriter | None = None
         self.lines: TracedLines | None = None
         self.paths = TracedPaths()
@@ -286,7 +285,7 @@ class _Attempt:
         self._read = False
         """Values of tensors that had them."""
         self._all_frames: list[TracedFrame] = []
-        """Of all traces."""
+        """Frames of all traces."""
         self._truths: list[int] = []
         self._doubtful = False
         self._raises = False
@@ -295,7 +294,7 @@ class _Attempt:
         self._tapes: Sequence[Tape] = ()
         self._explains: explanations.Explainer | None = None
         self._unexplained: dict[str, Specialization | Equality] = {}
-        """What findings about dimensions are of, by their identities."""
+        """Events to explain, by the identities of their dimension findings."""
 
     # -- the two traces -----------------------------------------------------------------------
 
@@ -322,8 +321,8 @@ class _Attempt:
                 recording = self._trace(call, mode)
                 if recording.failure is None or mode is None or not mode.bool_choices or not left:
                     break
-                # A chosen truth led into the exception: that says nothing about the program, so
-                # take the other way at the last one that was not turned yet.
+                # A chosen truth caused the exception, which is not evidence about the program:
+                # invert the last choice that was not inverted yet.
                 untried = [number for number in mode.bool_choices if number not in turned]
                 if not untried:
                     break
@@ -359,7 +358,7 @@ class _Attempt:
         self.info = dataclasses.replace(self.info, comment=comment)
 
     def _misleads(self, call: Call) -> Failure | None:
-        """What a doubtful call raises also without Dynamo: it may be the call that is wrong."""
+        """Return the eager failure of an uncertain call, whose inputs may be wrong."""
         if not call.is_doubtful or (self.auto and self._could_be_real(call)):
             return None
         return self._eager_failure(call)
@@ -421,7 +420,7 @@ class _Attempt:
         return self.writer.write_attempt(sizes_only=sizes_only)
 
     def second(self) -> None:
-        """The same call with its batch-like dimensions dynamic: only to see which are pinned."""
+        """Repeat the call with dynamic batch dimensions to find those that get specialized."""
         with tracing.tensor_mode(self.fake) as mode:
             if mode is not None:
                 mode.restart()
@@ -449,7 +448,7 @@ class _Attempt:
             self._amend(recording)
 
     def export(self) -> None:
-        """The same call through ``torch.export``, with real tensors if they are not too large."""
+        """Pass the same call through ``torch.export``, with real tensors unless they are too large."""
         with tracing.tensor_mode(self.fake) as mode:
             if mode is not None:
                 mode.restart()
@@ -489,7 +488,7 @@ class _Attempt:
 
             def apart(work: Callable[[], T], seconds: float, name: str) -> Answer[T]:
                 def chosen() -> T:
-                    # With other sizes more values may be needed: no reason to begin anew.
+                    # Other sizes may need more values; prefer fake tensors to a restart.
                     if mode is not None:
                         mode.prefer_real = False
                     return work()
@@ -508,7 +507,9 @@ class _Attempt:
             return made
 
     def known(self) -> str:
-        """What further paths go on from; empty if there is none to go."""
+        """Return the packed input for exploring further paths; empty if there is nothing to
+        explore.
+        """
         recording, call = self.recording, self._call
         if recording is None or call is None or self.auto_failure is not None:
             return ""
@@ -535,7 +536,7 @@ class _Attempt:
         return known.packed() if explorer.begin() else ""
 
     def explore(self, branch: Branch, known: Known) -> None:
-        """Other paths than that of the probe: only what is not on that one."""
+        """Explore other paths and report only findings that the probe's path lacks."""
         if not self.fake:
             known = dataclasses.replace(known, asked=False)  # real tensors answer for themselves
         explorer = Explorer(self.source, known)
@@ -649,8 +650,10 @@ class _Attempt:
             return self.tracee.probe.further(self.tracee.namespace)
 
     def _place_in_probe(self, word: str) -> Range:
-        """Where the probe comment in use says something, last; all that it says if no word is
-        given; the name of the target if there is no comment."""
+        """Return the last range of ``word`` in the probe comment; its full range without a word.
+
+        Without a comment, return the range of the target's name.
+        """
         written = self.tracee.probe.written
         if written is None:
             return self.target.range
@@ -723,7 +726,7 @@ class _Attempt:
         return self._explains
 
     def _amend(self, recording: Recording) -> None:
-        """Say what takes time to find out, of findings that are told already."""
+        """Compute the slow explanations for findings that were already reported."""
         sizes = DataSizes(recording, self.source)
         costs = BreakCosts(recording, self.source, self.target.range, self.target.name)
         explainer = self._explainer(recording) if self._tapes else None
@@ -783,24 +786,24 @@ class _Attempt:
         return None
 
     def frame_times(self) -> tuple[FrameTime, ...]:
-        """What Dynamo compiled, in the order in which it was through with it."""
+        """Return the frames that Dynamo compiled, in the order in which their compilation ended."""
         return tuple(
             FrameTime(one.function, one.path, one.line, one.outcome, round(one.seconds, 6))
             for one in self._all_frames
         )
 
     def values(self) -> tuple[SeenValue, ...]:
-        """What the first trace saw; nothing if there was none."""
+        """Return the values seen in the first trace; empty without a trace."""
         return values.of_recording(self.recording, self.source) if self.recording else ()
 
     def shapes(self) -> tuple[tuple[PlaceShapes, ...], str]:
-        """What values were in the first trace, and what is left out."""
+        """Return the shapes seen in the first trace, and a note about omitted ones."""
         if self.recording is None:
             return (), ""
         return shapes.kept(shapes.of_recording(self.recording, self.source), self.recording)
 
     def guards(self) -> tuple[tuple[GuardedFrame, ...], str]:
-        """What the compiled code of the first trace depends on, and what is left out."""
+        """Return the guards of the first trace, and a note about omitted ones."""
         if self.recording is None:
             return (), ""
         return guards.of_recording(self.recording, self.source), guards.note_of(self.recording)
@@ -854,10 +857,9 @@ def _one_line(failure: Failure) -> str:
 
 
 def batch_dimensions(call: Call) -> list[tuple[torch.Tensor, int]]:
-    """First dimensions that look like one batch: as long as that of the first tensor.
+    """Return the first dimensions that are as long as that of the first tensor.
 
-    Sizes 0 and 1 are left out: Dynamo specializes them by rule, which says nothing about the
-    code.
+    Sizes 0 and 1 are left out: Dynamo always specializes them, whatever the code does.
     """
     tensors = [
         leaf

@@ -19,9 +19,9 @@ _Loop = (ast.For, ast.AsyncFor, ast.comprehension)
 
 
 def of_recording(recording: Recording, source: SourceText) -> _Places:
-    """Every place once, in the order of the text.
+    """Return the seen shapes of every place once, in the order of the text.
 
-    What is not found in the text at just that place is left out: code may claim any place.
+    Places without matching text are left out, because code may report arbitrary places.
     """
     if source.tree is None or not recording.shapes:
         return ()
@@ -39,7 +39,7 @@ def of_recording(recording: Recording, source: SourceText) -> _Places:
 
 
 def kept(places: tuple[PlaceShapes, ...], recording: Recording) -> tuple[_Places, str]:
-    """Those that are told, and what was left out in a sentence, which is empty if nothing was."""
+    """Return the places to report and a sentence about omitted ones; empty if there are none."""
     told = places
     if len(told) > MOST_PLACES:
         # Names before expressions: those stand behind the code, these only under the pointer.
@@ -58,7 +58,7 @@ def kept(places: tuple[PlaceShapes, ...], recording: Recording) -> tuple[_Places
 
 
 def _joined(one: PlaceShapes, other: PlaceShapes) -> PlaceShapes:
-    """A place that two compilations came to, as the copies of a ``finally`` block do."""
+    """Merge the values of two compilations of one place, for example of copied ``finally`` blocks."""
     values = {_told(value): value for value in one.values}
     for value in other.values:
         known = values.get(_told(value))
@@ -81,7 +81,7 @@ def _order(place: PlaceShapes) -> tuple[int, int, int, int, str]:
 
 
 class _Text:
-    """What stands where in a part of a text."""
+    """An index of the names, returns and expressions in a part of a text."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._names: dict[tuple[str, Range], tuple[ShapeRole, str]] = {}
@@ -92,7 +92,7 @@ class _Text:
         self._expressions: dict[Range, str] = {}
         self._loads: dict[tuple[str, int], dict[Range, str]] = {}
         self._ends: dict[Position, tuple[Range, str] | None] = {}
-        """Of calls and attributes."""
+        """Calls and attributes by their end; None where several share it."""
         self._visit(tree, "", False)
 
     def place(self, seen: ShapedPlace) -> PlaceShapes | None:
@@ -131,7 +131,8 @@ class _Text:
             known = self._names.get((name, where))
             if known is not None:
                 return known[0], where, known[1]
-        # Without columns, or with those of a fused instruction: if there is but one it is this.
+        # Without columns, or with the columns of a fused instruction, a single match is the right
+        # one.
         on_line = self._lines.get((name, line), [])
         if len(on_line) != 1:
             return None
@@ -139,7 +140,7 @@ class _Text:
         return role, range_, function
 
     def _returned(self, where: Range | None, line: int) -> tuple[Range, str, str] | None:
-        """The returned expression, the function, and the name that is returned if it is one."""
+        """Return the returned expression, its function, and its name if it is a name."""
         if where is not None:
             return self._returns.get(where)
         on_line = self._return_lines.get(line, [])
@@ -151,7 +152,7 @@ class _Text:
         function = self._expressions.get(where)
         if function is not None:
             return "expression", where, function
-        # Columns begin at the name of an attribute, called or not, where that is on another line.
+        # The columns of a multi-line attribute, called or not, begin at its name.
         known = self._ends.get(where.end)
         return None if known is None else ("expression", *known)
 

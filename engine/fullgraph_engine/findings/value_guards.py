@@ -1,8 +1,8 @@
 """Guards on values that change from call to call.
 
-Of hundreds of guards these few are worth a diagnostic: on what the traced code itself changes, on
-Python numbers, strings and objects that the target was called with, on globals and what is in them
-if functions assign it, and conditions on the data of tensors.
+Only these few of a trace's guards deserve a diagnostic: guards on values that the traced code
+changes, on Python numbers, strings and objects among the arguments, on globals and their contents
+that functions assign, and conditions on tensor data.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _CALLED = {
     "method_descriptor": "function",
     "type": "class",
 }
-"""What is passed on to be called, and how a person would call it."""
+"""Attributes of callables, and the user's words for each."""
 
 _STEADY = ("module", "NoneType", "bool", "wrapper_descriptor", "property")
 """Types of objects that a program has one of: the same one at every call."""
@@ -49,7 +49,7 @@ _STEADY = ("module", "NoneType", "bool", "wrapper_descriptor", "property")
 
 @dataclass(frozen=True)
 class CalledWith:
-    """What a target was called with: the code that was called, and its arguments by name."""
+    """The call of a target: its code object and its arguments by name."""
 
     code: types.CodeType | None = None
     arguments: frozenset[str] = frozenset()
@@ -71,7 +71,7 @@ class CalledWith:
         return name in self.arguments and self.is_of(frame)
 
     def is_of(self, frame: TracedFrame) -> bool:
-        """Whether a frame is of the code that was called, or what is left of it behind a break."""
+        """Whether a frame belongs to the called code or resumes it after a break."""
         code = self.code
         if code is None or frame.path != code.co_filename:
             return False
@@ -197,7 +197,7 @@ class _Unsteady:
         scope, name = source_root(guard.source)
         called = _CALLED.get(guard.type, "")
         if scope == "local" and frame.path == self._source.path:
-            # What is below an argument belongs to the program more often than to the call.
+            # Parts of an argument usually belong to the program, not to the call.
             whole = guard.source.removesuffix(".__code__") == f"L['{name}']"
             changing = self._given.includes(frame, name) and (whole or not called)
         else:
@@ -260,7 +260,7 @@ class _Unsteady:
 
 
 def _checked(expression: str) -> tuple[str, str]:
-    """What is compared and with what; nothing for other conditions."""
+    """Return the compared expression and value; empty for other conditions."""
     match = _EQUAL.match(expression)
     if match is not None:
         return match["of"], match["value"]
