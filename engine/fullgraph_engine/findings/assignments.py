@@ -114,7 +114,7 @@ class _Scope:
 
 
 def _own_nodes(function: ast.AST, in_loop: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield the nodes of a function without nested functions, each with whether a loop repeats it."""
+    """Yield the nodes of a function without nested ones, each with whether a loop repeats it."""
     body = getattr(function, "body", [])
     pending = [(node, in_loop) for node in reversed(body if isinstance(body, list) else [body])]
     while pending:

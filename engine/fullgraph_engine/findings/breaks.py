@@ -22,7 +22,7 @@ _OUTCOMES = {
     "raised": "; an error under `{strict}`",
 }
 
-# Reasons for skipped frames that need no change by the user.
+# Reasons for skipped frames that do not concern the user.
 _ORDINARY = (
     "no tensor-related objects found in frame",
     "frame is in the Dynamo skipfiles list",

@@ -29,7 +29,7 @@ LARGE, _MANY = 1e3, 3
 class Side:
     """The code that runs if a condition is ``truth``.
 
-    ``begins`` is the range of its first statement (only the head of a compound statement) or of the
+    ``begins`` is the range of its first statement (the head of a compound statement) or of the
     chosen expression; None if the side has no known code. ``block`` is the range of all of it.
     """
 
@@ -210,7 +210,7 @@ _TURNED = {ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Lt: ast.Gt, ast.LtE: ast.GtE}
 
 
 def _compared(test: ast.expr, asked: Range) -> tuple[float | None, type[ast.cmpop]]:
-    """Return the number and operator that a condition compares a value with, if it does only that."""
+    """Return the number and operator that a condition compares a value with."""
     nothing = None, ast.Eq
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return nothing

@@ -82,7 +82,7 @@ def of_limit(
 def of_equalities(
     recording: Recording, source: SourceText, fallback: Range
 ) -> Iterator[tuple[Equality, Finding]]:
-    """Yield findings for dimensions that must be equal although the probe names them differently."""
+    """Yield findings for equal dimensions that the probe gives different names."""
     constant = {(event.frame, event.symbol) for event in recording.specializations}
     symbols = {(symbol.frame, symbol.name): symbol for symbol in recording.symbols}
     order = list(symbols)
@@ -90,7 +90,7 @@ def of_equalities(
     for event in recording.equalities:
         one, other, key = event.symbol, event.value, event.frame
         if (key, other) in symbols and order.index((key, one)) < order.index((key, other)):
-            # Dynamo may keep either symbol; report the one that was created first.
+            # Dynamo may keep either symbol; report the older one.
             one, other = other, one
         if (key, one, other) in told:
             continue  # a restarted analysis makes them equal again

@@ -19,7 +19,7 @@ _HREF = "https://docs.pytorch.org/docs/stable/export.html"
 def of_export(
     made: ExportResult, checked: Iterable[CheckedOperator], source: SourceText, fallback: Range
 ) -> Iterator[Finding]:
-    """Yield findings for refusals, for the failure that ended the export, and for faulty operators."""
+    """Yield findings for refusals, for the failure of the export, and for faulty operators."""
     calls = {one.operator: one.calls for one in checked}
     for refusal in made.refusals:
         yield _of_refusal(refusal, calls.get(refusal.problem.operator, ()), source, fallback)

@@ -467,7 +467,7 @@ def altered(call: Call, path: TracePath) -> Call:
 
 
 def _name(path: TracePath) -> str:
-    """Return a name for a path that is equal in every process."""
+    """Return a name for a path, equal in every process."""
     answers = (f"{one.range}: {one.value}" for one in path.answers)
     return "; ".join([path.words, *answers])
 

@@ -119,7 +119,7 @@ class SourceText:
         return self._parts.at(line).header(line) or self.line_range(line)
 
     def value_on(self, line: int) -> Range:
-        """Return the condition or value of the statement that begins on a line, else the statement."""
+        """Return the condition or value of the statement on a line, else its whole range."""
         return self._parts.at(line).value_on(line) or self.line_range(line)
 
     def receiver(self, attribute: str, end: Position) -> Range | None:
@@ -291,5 +291,5 @@ def related_to(place: FindingPlace, limit: int = 8) -> tuple[Related, ...]:
 
 
 def identity(code: str, where: Range) -> str:
-    """Return an identity that is equal for findings with the same code and place."""
+    """Return an identity for findings with the same code and place."""
     return f"{code}@{place_words(where)}"

@@ -420,7 +420,7 @@ class _Attempt:
         return self.writer.write_attempt(sizes_only=sizes_only)
 
     def second(self) -> None:
-        """Repeat the call with dynamic batch dimensions to find those that get specialized."""
+        """Repeat the call with dynamic batch dimensions to find specialized ones."""
         with tracing.tensor_mode(self.fake) as mode:
             if mode is not None:
                 mode.restart()
@@ -448,7 +448,7 @@ class _Attempt:
             self._amend(recording)
 
     def export(self) -> None:
-        """Pass the same call through ``torch.export``, with real tensors unless they are too large."""
+        """Export the same call with ``torch.export``, with real tensors if they fit."""
         with tracing.tensor_mode(self.fake) as mode:
             if mode is not None:
                 mode.restart()
@@ -857,7 +857,7 @@ def _one_line(failure: Failure) -> str:
 
 
 def batch_dimensions(call: Call) -> list[tuple[torch.Tensor, int]]:
-    """Return the first dimensions that are as long as that of the first tensor.
+    """Return the first dimensions with the size of the first tensor's.
 
     Sizes 0 and 1 are left out: Dynamo always specializes them, whatever the code does.
     """

@@ -58,7 +58,7 @@ def kept(places: tuple[PlaceShapes, ...], recording: Recording) -> tuple[_Places
 
 
 def _joined(one: PlaceShapes, other: PlaceShapes) -> PlaceShapes:
-    """Merge the values of two compilations of one place, for example of copied ``finally`` blocks."""
+    """Merge the values of two compilations of a place, for example of ``finally`` blocks."""
     values = {_told(value): value for value in one.values}
     for value in other.values:
         known = values.get(_told(value))

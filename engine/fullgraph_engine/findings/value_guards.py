@@ -108,7 +108,7 @@ class _Unsteady:
             for guard in recording.guards
             if (match := _MODULE.match(guard.source)) is not None
         }
-        """Locals that are modules, by frame."""
+        """Locals bound to modules, by frame."""
 
     def findings(self) -> Iterator[Finding]:
         for guard in self._recording.guards:

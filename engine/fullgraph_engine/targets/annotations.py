@@ -136,7 +136,7 @@ def _text(annotation: ast.expr) -> str:
 def _shape(
     annotation: ast.expr, aliases: Mapping[str, ast.expr], depth: int = 0
 ) -> tuple[Value | None, bool]:
-    """What an annotation says about shapes, and whether it allows None."""
+    """Return the shape that an annotation declares, and whether the annotation allows None."""
     if depth > 4:
         return None, False
     if isinstance(annotation, ast.Constant):
@@ -172,7 +172,7 @@ def _from_string(
     # FX prints the sizes that a graph is given as ``Sym(s0)``; a bare ``s0`` is a type's name.
     if _has_tensor(value) or (isinstance(value, SizeText) and stripped.startswith("Sym(")):
         return value, optional
-    # An annotation in quotes, for a name that is not there yet.
+    # A quoted annotation refers to a name that is defined later.
     try:
         inner = ast.parse(stripped, mode="eval").body
     except (SyntaxError, ValueError):

@@ -44,12 +44,12 @@ class WrittenProbe:
 
 @dataclass(frozen=True)
 class Target:
-    """Something that can be traced.
+    """A module, function, call or statement that can be traced.
 
     ``range`` covers its name, ``body`` the whole statement with decorators. ``subject`` is the
-    expression of the file that it is. ``parameters`` are those of the function or of ``forward``,
-    ``init`` those of the constructor. ``used_by`` names the other targets whose code mentions it:
-    who traces those, sees it inside them.
+    expression that evaluates to it. ``parameters`` belong to the function or ``forward``, ``init``
+    to the constructor. ``used_by`` names the targets whose code mentions it; traces of them include
+    it.
     """
 
     name: str
@@ -74,9 +74,9 @@ class Target:
     """Another definition of the same name is in the file; only one survives."""
     used_by: tuple[str, ...] = ()
     definition: str = ""
-    """Name of the function or class of the file behind it, empty for other things."""
+    """Name of the function or class of the file that it refers to; empty for other targets."""
     examples: tuple[Example, ...] = ()
-    """Code beside the definitions that mentions it, its own docstring first."""
+    """Code outside the definitions that mentions it, its own docstring first."""
 
     @property
     def is_method(self) -> bool:
@@ -101,7 +101,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Discovery:
-    """The targets of a file in the order of the text, and what is wrong with its comments."""
+    """The targets of a file in the order of the text, and findings about its comments."""
 
     targets: tuple[Target, ...] = ()
     off: bool = False
@@ -109,8 +109,9 @@ class Discovery:
 
 
 def discover(text: str, path: str = "", methods: Collection[str] = ()) -> Discovery:
-    """Return the targets of a text. ``methods`` are names of methods of module classes that are
-    targets as well.
+    """Return the targets of a text.
+
+    ``methods`` names methods of module classes to include as targets.
 
     Raises:
         SyntaxError: the text does not parse.
@@ -166,13 +167,13 @@ class _Finder:
     # -- definitions --
 
     def _main_modules(self, modules: list[ast.ClassDef]) -> set[str]:
-        """The classes that the file's ``get_inputs`` is meant for."""
+        """Return the names of the classes that the file's ``get_inputs`` provides inputs for."""
         names = [node.name for node in modules if self.source.has_forward(node)]
         named = {name for name in names if name in ("Model", "ModelNew")}
         return named or set(names[-1:])
 
     def method_targets(self, node: ast.ClassDef) -> None:
-        """Add the methods of a module class that are targets by setting."""
+        """Add the methods of a module class that the user's settings make targets."""
         if any(comment.off for comment in marks.of_definition(self.comments, node)):
             return
         for method in marks.methods(node):
@@ -220,7 +221,7 @@ class _Finder:
             return
         init = source.method(node, "__init__")
         forward = source.method(node, "forward")
-        # Beside builders an example input is for what they build.
+        # In a file with builders, an example input belongs to the built modules.
         example = "" if self.pairs else self._example()
         self.targets.append(
             Target(
@@ -441,7 +442,7 @@ class _Finder:
     # -- comments --
 
     def read(self, found: tuple[Comment, ...], *, method: str) -> list[WrittenProbe]:
-        """The probes of some comments; those that cannot be read become findings."""
+        """Parse the probes of comments; comments with syntax errors become findings."""
         written = []
         for comment in found:
             if comment.line in self.claimed:

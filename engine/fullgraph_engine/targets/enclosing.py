@@ -1,12 +1,12 @@
-"""Probes from an enclosing run: what a class or function is called with inside another target.
+"""Probes from an enclosing run: the inputs that another target passes to a class or function.
 
 The run of such a probe makes the call of the enclosing target and runs it without Dynamo, up to the
-first call of the wanted class or function. What is traced is the very instance that was called, as
-it was then, with copies of its inputs.
+first call of the wanted class or function. It traces the called instance in its state at that time,
+with copies of its inputs.
 
-Where processes can be forked, one run of the enclosing target is enough for all that it calls:
-:func:`leave_snapshots` leaves one behind at the call of each, which goes on from there as the run
-of that one would have.
+Where processes can be forked, one run of the enclosing target serves all targets that it calls:
+:func:`leave_snapshots` forks a snapshot at each call, and the snapshot continues as the run of the
+called target.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..tracing.tensors import ChosenState
 
 MOST = 3
-"""Calls of so many signatures become runs."""
+"""Maximum number of call signatures per target that become runs."""
 
 
 _ANONYMOUS = re.compile(r"(\.<locals>\.<\w+>)+$")
@@ -61,9 +61,9 @@ class NotCalled(NoProbe):
 
 
 def probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Probe]:
-    """The probes of a target that ``enclosing`` call: the first, and those that wait for it.
+    """Return the probes for calls made by ``enclosing``: the first, and the ones that wait for it.
 
-    Building one raises :class:`NotCalled` where there is no such call.
+    Building a probe raises :class:`NotCalled` if the call does not happen.
     """
     if not enclosing:
         return []
@@ -110,8 +110,7 @@ class _Calls:
         raise trouble or NotCalled(_sentence(f"{users} ran, and did not call {self.target.name}."))
 
     def further(self, namespace: Namespace) -> int:
-        """How many signatures there are besides the first; those that have snapshots of their own
-        are known already."""
+        """Return the number of further signatures; 0 if they have their own snapshots."""
         from .. import tracing
 
         if _here is not None and _here.target == self.target:
@@ -155,7 +154,7 @@ def _run(one: Enclosing, namespace: Namespace, watches: Sequence[_Watch], second
         words = f"{failure.kind}: {failure.message}".partition("\n")[0].rstrip(": ")
         when = "when" if watches[0].is_called else "before"
         words = _sentence(f"{one.name} raised {when} it called {wanted}: {words}")
-        # What torch raises is a RuntimeError; else it is the example that is wrong.
+        # Errors of torch are RuntimeErrors; for others the example itself is wrong.
         wrong = one.is_doubtful and not isinstance(error, RuntimeError)
         if wrong or isinstance(error, _NOT_OF_TENSORS):
             raise NotCalled(words) from error
@@ -163,7 +162,7 @@ def _run(one: Enclosing, namespace: Namespace, watches: Sequence[_Watch], second
 
 
 _NOT_OF_TENSORS = (OSError, EOFError, ImportError, NameError, SystemExit)
-"""What is raised with tensors of any kind."""
+"""Exceptions that do not depend on the kind of tensors."""
 
 
 def _sentence(words: str) -> str:
@@ -172,16 +171,16 @@ def _sentence(words: str) -> str:
 
 
 class Enough(BaseException):
-    """Ends the enclosing run. Not an ``Exception``: user code that catches these goes on else."""
+    """Ends the enclosing run; a BaseException so that ``except Exception`` cannot swallow it."""
 
 
 _unwatched = 0
-"""How many of those who call targets want that nobody sees it."""
+"""Number of active :func:`unwatched` blocks."""
 
 
 @contextlib.contextmanager
 def unwatched() -> Iterator[None]:
-    """Calls in it do not count: such as those of modules whose parameters have no values."""
+    """Ignore calls in this block, for example of modules with uninitialized parameters."""
     global _unwatched
     _unwatched += 1
     try:
@@ -195,13 +194,15 @@ class _TooLong(BaseException):
 
 
 class _Watch:
-    """The signatures of the calls of a target that were seen, up to the one that ``takes`` says is
-    enough, from its number; then ``last`` is that one."""
+    """A recorder of the distinct call signatures of a target.
+
+    The run ends at the first signature whose number ``takes`` accepts; ``last`` is then its call.
+    """
 
     def __init__(self, target: Target, takes: Callable[[int], bool]) -> None:
         self.target, self.takes = target, takes
         self.patches: list[weakref.ref[Any]] = []
-        """What stands in for the methods of the class, or for the function."""
+        """Replacements for the methods of the class, or for the function."""
         self.signatures: set[Hashable] = set()
         self.made: dict[int, tuple[str, Hashable]] = {}
         """Arguments of constructors, in notation and as signatures, by the ``id`` of objects."""
@@ -209,7 +210,7 @@ class _Watch:
         self.until = float("inf")
         """When it has seen enough in any case, by the clock."""
         self.enclosing: Enclosing | None = None
-        """What is executed."""
+        """The enclosing target or program being executed."""
         self.is_called = False
         """A doubtful call was made."""
 
@@ -265,7 +266,7 @@ def _watched(watch: _Watch, namespace: Namespace) -> contextlib.AbstractContextM
 
 @contextlib.contextmanager
 def _watched_class(found: type, namespace: Namespace, watch: _Watch) -> Iterator[None]:
-    """Instances of exactly this class; those of subclasses are other models."""
+    """Watch instances of exactly this class; instances of subclasses are other models."""
     init, forward = found.__init__, getattr(found, "forward", None)  # type: ignore[misc]
 
     @functools.wraps(init)
@@ -346,13 +347,13 @@ def leave_snapshots(
     *,
     fake: bool,
 ) -> Snapshot | None:
-    """Run enclosing targets to their end, once, for others: of each for calls of as many signatures
-    as it is named times.
+    """Run enclosing targets once to their end and leave a snapshot at each wanted call.
 
-    At each of these calls ``stay`` is asked: it forks, gives True in a process that stays, as a
-    snapshot, and False in one that goes on. Returns the snapshot in the former, where building the
-    call of that target gives this one, once; None in the process that came to the end, and where
-    the snapshot differs from what a run for that target alone would give.
+    A target gets snapshots for as many signatures as it occurs in ``wanted``. At each of these
+    calls ``stay`` forks; it returns True in the process that stays as a snapshot and False in the
+    continuing one. The function returns the snapshot in the staying process, where building the
+    call of its target returns the recorded call, once. It returns None in the process that reached
+    the end, and where the snapshot differs from a separate run for the target.
     """
     global _here
     from .. import tracing
@@ -437,10 +438,10 @@ def _call_of_snapshot(target: Target, number: int) -> Call | None:
 
 
 def _signature(tree: Any) -> Hashable:
-    """What makes two calls alike: containers, dtypes, ranks, which sizes are equal, and flags.
+    """Return a key of containers, dtypes, ranks, equal sizes and flags of call inputs.
 
-    Sizes themselves do not count, but for 0 and 1, which Dynamo treats apart: a network has a
-    convolution in dozens of them.
+    Other sizes than 0 and 1, which Dynamo specializes, are ignored: a network calls a convolution
+    with dozens of sizes.
     """
     from ..torch_internals.trees import pytree
 
@@ -467,9 +468,9 @@ def _leaf_signature(leaf: Any, sizes: dict[int, int]) -> Hashable:
 
 
 def _copied(tree: T) -> T:
-    """The same arguments with tensors of their own: code behind the call may write to these.
+    """Return copies of tensor arguments, because code after the call may write to them.
 
-    Parameters stay what they are: for Dynamo they are something else than their copies.
+    Parameters are not copied: Dynamo treats them differently from other tensors.
     """
     import torch
 

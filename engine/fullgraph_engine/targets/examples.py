@@ -1,6 +1,6 @@
-"""Code of a file beside what it defines: its ``__main__`` block, and examples in docstrings.
+"""Example code in a file: its ``__main__`` block and examples in docstrings.
 
-Here it is only read; ``programs`` executes it.
+This module only reads it; ``programs`` executes it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _FENCE = re.compile(r"^([ \t]*)```(?:python|py)[ \t]*\n(.*?)^\1```", re.M | re.S
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """Code of the file that uses what it defines, and is not executed with it.
+    """Code in a file that uses its definitions and does not run on import.
 
-    ``name`` says what it is in words, inside of a sentence. ``owner`` is the class or function that
-    it is in the docstring of. ``reaches`` names the definitions of the file that it mentions,
-    however indirectly, ``direct`` those that no other target has to be called for.
+    ``name`` describes it within a sentence. ``owner`` is the class or function with the docstring.
+    ``reaches`` names the definitions of the file that it mentions directly or indirectly,
+    ``direct`` the ones that it reaches without calling another target.
     """
 
     kind: ExampleKind
@@ -94,8 +94,7 @@ def _in_docstring(
 
 
 def _session(text: str) -> str:
-    """The input behind ``>>>``, each line where it is in the text, but for what is to be skipped or
-    shows an exception."""
+    """Return the input after ``>>>`` at its original lines, without skipped or raising examples."""
     if ">>>" not in text:
         return ""
     try:
@@ -116,9 +115,9 @@ def _fenced(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _parsed(code: str) -> list[ast.stmt]:
-    """The statements of an example, as far as it is Python: some show output in place of input.
+    """Parse an example up to its first invalid line: some show output instead of input.
 
-    All of it is parsed at once, since many write ``>>>`` also where a statement goes on.
+    The whole example is parsed at once, since many repeat ``>>>`` on continuation lines.
     """
     lines = code.splitlines()
     while lines:

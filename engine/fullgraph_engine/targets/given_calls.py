@@ -1,8 +1,8 @@
-"""What a call is made with, in a digest: two calls of the same one are traced alike.
+"""Digests of call inputs: calls with equal digests have equal traces.
 
-Of fake tensors what they have counts, of real ones their contents as well, of objects all that
-they hold, and of classes and functions of the file their names. Where something has a state that
-cannot be read, or is too much, there is no digest.
+A digest covers the metadata of fake tensors, the contents of real tensors, the attributes of
+objects, and the names of the file's classes and functions. Unreadable or too large state has no
+digest.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 _MOST = 50_000
 """Values in one call."""
 _MOST_BYTES = 32 << 20
-"""Of real tensors."""
+"""Maximum size of real tensors in bytes."""
 _MOST_CONSTANT = 64
 """Elements of a fake tensor with known values."""
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), range)
 _NAMED = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 _HEAP_TYPE = 1 << 9
-"""Of ``type.__flags__``: it was made by a ``class`` statement, or could have been."""
+"""Flag of ``type.__flags__`` for classes made by a ``class`` statement."""
 
 
 class _Unclear(Exception):
@@ -41,7 +41,7 @@ class _Unclear(Exception):
 
 
 def of_snapshot(snapshot: Snapshot, namespace: dict[str, Any]) -> GivenCall | None:
-    """What a target is called with where an enclosing run was left; None where that is unclear."""
+    """Return the digest of the inputs in a snapshot; None if part of the state is unreadable."""
     oracle, call = snapshot.oracle, snapshot.call
     walk = _Walk(namespace)
     try:
@@ -60,7 +60,7 @@ def of_snapshot(snapshot: Snapshot, namespace: dict[str, Any]) -> GivenCall | No
 
 
 class _Walk:
-    """Goes through all that a value holds. ``namespace`` is that of the file."""
+    """A traversal that digests everything a value refers to; ``namespace`` is the file's."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         import torch
@@ -90,7 +90,7 @@ class _Walk:
             left += reversed(self._told(one))
 
     def add_globals(self) -> None:
-        """What the names of the file hold, as far as that is plain: code may have changed it."""
+        """Add the simple values of the file's globals, because code may have changed them."""
         for name, value in self._namespace.items():
             if name.startswith("__") or isinstance(value, (types.ModuleType, types.FunctionType)):
                 continue

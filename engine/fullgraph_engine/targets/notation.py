@@ -65,14 +65,14 @@ class NotationError(ValueError):
 
 @dataclass(frozen=True)
 class Fixed:
-    """A size that is a number."""
+    """A size written as a number."""
 
     value: int
 
 
 @dataclass(frozen=True)
 class Symbol:
-    """A size that is a name; equal names are equal sizes."""
+    """A size written as a name; equal names are equal sizes."""
 
     name: str
     hint: int | None = None
@@ -145,7 +145,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Arguments:
-    """What stands between the brackets of a call."""
+    """The arguments between the parentheses of a call."""
 
     positional: tuple[Value, ...] = ()
     named: tuple[tuple[str, Value], ...] = ()
@@ -179,7 +179,7 @@ class Notation:
 
 
 def dtype_names() -> frozenset[str]:
-    """Every dtype that notation may name, by the torch that is loaded, if one is."""
+    """Return the dtypes that notation accepts, from the loaded torch if available."""
     loaded = getattr(sys.modules.get("torch.fx.graph"), "dtype_abbrs", None)
     return _DTYPES if loaded is None else frozenset(loaded.values())
 
@@ -574,7 +574,7 @@ class _Reader:
         return made
 
     def _with_facts(self, tensor: TensorText) -> TensorText:
-        """Return the tensor with the facts from the brackets behind it."""
+        """Parse the facts in parentheses after a tensor and return the tensor with them."""
         while not self._closes(")"):
             word = self.token
             if word.text in GRADS:
@@ -748,7 +748,7 @@ def symbols(arguments: Arguments) -> tuple[Symbol, ...]:
 
 
 def fixed_sizes(arguments: Arguments) -> frozenset[int]:
-    """Every size that is written as a number."""
+    """Return all sizes written as numbers."""
     found: set[int] = set()
     for tensor in tensors(arguments):
         found.update(size.value for size in tensor.sizes if isinstance(size, Fixed))
@@ -780,7 +780,7 @@ def parts(value: Value) -> tuple[Value, ...]:
 
 
 def with_parts(value: Value, inner: tuple[Value, ...]) -> Value:
-    """The same with other values inside, as many as ``parts`` gives; itself if there are none."""
+    """Return the value with its ``parts`` replaced, or itself if it has none."""
     if isinstance(value, Sequence):
         return Sequence(value.kind, inner)
     if isinstance(value, Mapping):
@@ -817,7 +817,7 @@ _LARGE = (32, 64, 48, 96, 80, 128)
 
 
 def choose_sizes(*parts: Arguments | None) -> dict[str, int]:
-    """A size for every symbol: its hint, or a small one that nothing else in the probe has."""
+    """Return a size for every symbol: its hint, or a small size unique in the probe."""
     given = [part for part in parts if part is not None]
     names: list[Symbol] = [symbol for part in given for symbol in symbols(part)]
     chosen = {symbol.name: symbol.hint for symbol in names if symbol.hint is not None}
@@ -834,7 +834,7 @@ def choose_sizes(*parts: Arguments | None) -> dict[str, int]:
 
 
 def with_numbers(said: Notation) -> Notation:
-    """The same with a number for every symbolic size."""
+    """Return the notation with a number for every symbolic size."""
     sizes = choose_sizes(said.init, said.inputs, *(call.inputs for call in said.then))
 
     def known(size: Size) -> bool:

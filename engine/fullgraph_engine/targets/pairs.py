@@ -144,7 +144,7 @@ def _builds_module(source: FileDefinitions, builder: str) -> bool:
 
 
 def _only_aliases(source: FileDefinitions, found: dict[tuple[str, str], Pair]) -> bool:
-    """Whether ``build`` only renames a builder that has a pair of its own."""
+    """Whether ``build`` only renames a builder with its own pair."""
     value = source.assignments.get("build")
     return isinstance(value, ast.Name) and any(key[0] == value.id for key in found)
 

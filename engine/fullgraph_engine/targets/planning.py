@@ -13,10 +13,10 @@ from .discovery import Target, WrittenProbe
 from .probes import Call, Enclosing, Namespace, NoProbe, Probe
 
 _MOST_ENCLOSING = 4
-"""So many ways to call the users of one target are tried."""
+"""Maximum number of enclosing calls tried per target."""
 
 _MOST_EXAMPLES = 3
-"""So many of the file's examples are executed for one target."""
+"""Maximum number of the file's examples executed per target."""
 
 
 def plan(
@@ -26,11 +26,13 @@ def plan(
     recording: Sequence[RecordedClass] = (),
     kinds: Sequence[ExampleKind] = ("main", "docstring"),
 ) -> list[Probe]:
-    """The probes of a target: those that the file gives it, else what is recorded of it, else what
-    a search finds for a constructor that a comment calls, else what its users or the file's
-    examples call it with, else what a search finds.
+    """Return the probes of a target from the best available source.
 
-    ``others`` are the targets of the file, which may use it. ``kinds`` are those of the examples
+    The sources are, in order: the file's probes, recordings, a search for a constructor call from a
+    comment, calls by users of the target or by the file's examples, and a search for the whole
+    call.
+
+    ``others`` are the targets of the file, which may use it. ``kinds`` are the kinds of examples
     that may be executed.
     """
     if target.bare_context is not None:
@@ -137,7 +139,7 @@ def _searched(target: Target, namespace: Namespace, others: Sequence[Target]) ->
 
 
 def _outermost(target: Target, namespace: Namespace, others: Sequence[Target]) -> list[Target]:
-    """Its users but for those that are used themselves: what uses them all shows what happens."""
+    """Return the target's users without nested users; tracing the outermost covers the rest."""
     users = [
         other
         for other in others
@@ -150,7 +152,7 @@ def _outermost(target: Target, namespace: Namespace, others: Sequence[Target]) -
 
 
 def _stale(target: Target, recording: Sequence[RecordedClass]) -> list[Probe]:
-    """What is recorded is of no use, which is worth saying where nothing else is known."""
+    """Return a probe that reports an outdated recording of a target without other probes."""
     found = recorded.find(target, recording)
     if found is None:
         return []

@@ -27,16 +27,16 @@ from .tensors import Built, Dynamic, ProbeError
 Namespace = dict[str, Any]
 
 ENCLOSING_SECONDS = 20.0
-"""What one enclosing run may take: all targets that it encloses wait for one of their own."""
+"""Seconds of one enclosing run; every target in it waits for a probe."""
 
 _SITES = 4
-"""At most so many call sites of one target become probes."""
+"""Maximum number of call sites of one target that become probes."""
 
 
 class NoProbe(ProbeError):
-    """What was planned as a probe turned out to be none: the target is left without one.
+    """Raised by a planned probe whose call turns out not to exist.
 
-    ``uncalled``: what uses the target was run, and led to no call of it.
+    ``uncalled``: the code that uses the target ran without calling it.
     """
 
     uncalled = False
@@ -72,14 +72,14 @@ class FurtherCall:
 
 @dataclass
 class Call:
-    """What to trace. ``function`` is an ``nn.Module``, a function or a bound method, not compiled.
+    """A call to trace; ``function`` is an uncompiled ``nn.Module``, function or bound method.
 
-    ``init`` is what a constructor was called with, in notation. ``source`` says in words where the
-    call comes from, if only making it could tell; ``comment`` is then what to write as a probe.
-    What a doubtful one raises may be no fault of the program: perhaps there is one ``otherwise``.
-    ``same_as`` is the target whose own call it is, if it was seen there.
-    ``iterated`` are parameters whose arguments were taken apart, and the types that these have.
-    An ``uncalled`` target has its call from elsewhere, as what uses it led to none.
+    ``init`` is the constructor call, in notation. ``source`` describes the origin of the call if
+    only making it reveals it; ``comment`` is then the probe comment to suggest. A doubtful call may
+    raise although the program is correct; ``otherwise`` may make another one. ``same_as`` is the
+    target whose call this is, if it was observed there. ``iterated`` maps parameters whose
+    arguments were unpacked to their types. An ``uncalled`` target has its call from another source,
+    because its users did not call it.
     """
 
     function: Callable[..., Any]
@@ -99,7 +99,7 @@ class Call:
     then: tuple[FurtherCall, ...] = ()
     """Calls of the same object, made in this order behind the first one."""
     is_stated: bool = False
-    """Whether the inputs come from notation, which states whether tensors require grad."""
+    """True if the inputs come from notation, which states whether tensors require grad."""
 
     @property
     def inputs(self) -> str:
@@ -117,9 +117,9 @@ class Call:
 class Probe:
     """One way to call a target.
 
-    ``waits``: whether there is such a call is known once the run before it has asked ``further``.
-    ``after`` names the targets whose runs should have ended before, ``users`` those that call it:
-    running them once shows the calls of all probes that have the same ones.
+    ``waits``: the probe's call may not exist until the previous run has asked ``further``.
+    ``after`` names the targets whose runs should end first, ``users`` the targets that call it; one
+    run of the users shows the calls of all probes with the same ones.
     """
 
     info: ProbeInfo
@@ -146,34 +146,34 @@ class Probe:
         return self._further(namespace) if self._further is not None else 0
 
     def enclosing(self) -> Sequence[Enclosing]:
-        """How its users are called, as far as that is known by now."""
+        """Return the known calls of the target's users."""
         return self._enclosing() if self._enclosing is not None else ()
 
 
 @dataclass(frozen=True)
 class Enclosing:
-    """What uses the wanted target, and a way to call it.
+    """A call of code that uses the wanted target.
 
-    ``is_program``: it is no target, but code that is executed to see what it calls.
+    ``is_program``: the code is an executed program, not a target.
     """
 
     name: str
     probe: Probe
     seconds: float = field(default_factory=lambda: ENCLOSING_SECONDS)
-    """What it may take up to the first call of the wanted one."""
+    """Maximum seconds until the first call of the wanted target."""
     further_seconds: float = field(default_factory=lambda: ENCLOSING_SECONDS)
-    """And up to those of other signatures."""
+    """Maximum seconds until its calls with other signatures."""
     is_program: bool = False
     is_doubtful: bool = False
-    """Nobody may have run it for long, so what it calls may raise."""
+    """True if the code may be outdated, so that its calls may raise."""
 
 
 def confirm(target: Target, namespace: Namespace) -> bool:
-    """Whether a target is what its text promised, now that the module has run.
+    """Whether the executed module defines the target as its text suggests.
 
-    False for a class that is no ``nn.Module`` and has no probe comment, a name that holds nothing
-    to call, and the definition of a repeated name that did not survive. A name that is missing
-    counts as confirmed: its statement failed, and that is worth a word.
+    False for a class without probe comment that does not derive from ``nn.Module``, for a name that
+    cannot be called, and for an overwritten definition. A missing name returns True: its statement
+    failed, and the run should report it.
     """
     if target.pairs or target.kind == "call" or target.definition not in namespace:
         return True
@@ -215,7 +215,7 @@ def unwrap(function: Any) -> Any:
         attributes = getattr(function, "__dict__", {})
         # A compiled module also has a ``_torchdynamo_orig_callable``: only its ``forward``.
         children = attributes.get("_modules")
-        # TorchScript's is no dictionary.
+        # A TorchScript module stores children in another type.
         original = children.get("_orig_mod") if isinstance(children, dict) else None
         if original is None:
             original = attributes.get("_torchdynamo_orig_callable")
@@ -267,7 +267,7 @@ def _from_comments(target: Target, namespace: Namespace) -> list[Probe]:
 
 
 def _inputs_of(target: Target, written: WrittenProbe) -> Arguments | None:
-    """What a comment calls the target with, completed by annotations where it is silent."""
+    """Return the inputs in a comment, completed from annotations."""
     said = written.notation
     ours = said.method in ("", target.method, target.subject)
     if not ours:
@@ -448,7 +448,7 @@ def _check(target: Target, function: Any, built: Built) -> None:
 
 
 def _called(function: Any) -> Any:
-    """What has the signature: ``forward`` for a module, whose ``__call__`` says nothing."""
+    """Return the function with the signature: ``forward`` for a module."""
     return function.forward if _is_module(function) else function
 
 
@@ -502,7 +502,7 @@ def _subject(
 
 
 def _init_arguments(constructor: Any, value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What ``get_init_inputs`` means: a list, a dictionary, or ``[[…], {…}]``."""
+    """Return the arguments from ``get_init_inputs``: a list, a dictionary, or ``[[…], {…}]``."""
     if isinstance(value, dict):
         if not misfit(constructor, (), value):
             return (), value
@@ -524,7 +524,7 @@ def _init_arguments(constructor: Any, value: Any) -> tuple[tuple[Any, ...], dict
 
 
 def fit(function: Any, value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What a value means as the inputs of ``function``: one argument, several, or keywords."""
+    """Return a value as the inputs of ``function``: one argument, several, or keywords."""
     called = _called(function)
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return ((), dict(value)) if not misfit(called, (), value) else ((value,), {})
@@ -734,7 +734,7 @@ class _Paired:
 
 
 def _value(namespace: Namespace, name: str) -> Any:
-    """What a name of the file holds, or returns."""
+    """Return the value of a name of the file, or the result of calling it."""
     found = tensors.look_up(name, namespace)
     import torch
 

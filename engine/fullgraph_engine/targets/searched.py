@@ -1,7 +1,7 @@
-"""Probes that are found by trying, for classes that nothing is known of.
+"""Probes found by trial for classes whose inputs are unknown.
 
-The search runs in the run of the probe, once: what it has found is told with the run's report, and
-handed to the runs that come after it. So an edit costs one try, as long as that still works.
+The search runs once, in the run of the probe. The run's report includes the result, and later runs
+receive it, so an edit costs one trial as long as the result still works.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .synthesis import Search
 
 SECONDS, TENTATIVE = 6.0, 1.0
-"""Time of the processor that one search may take, and one for a text that is only tried."""
+"""Processor seconds of a search, and of a search for tentative text."""
 
 known: dict[str, str] = {}
 """By target: what was found before, as a probe comment says it."""
@@ -68,9 +68,9 @@ def can_be_searched(target: Target, namespace: Namespace) -> bool:
 
 
 def probes(target: Target, namespace: Namespace, users: Sequence[Target]) -> list[Probe]:
-    """The probe of a target: as those of its users call it that are found, else found itself.
+    """Return the probe of a target: by calls of its searched users, or by its own search.
 
-    ``users`` have no probe either.
+    ``users`` are without a probe too.
     """
     if not can_be_searched(target, namespace):
         return []
@@ -117,7 +117,7 @@ class _Searched:
         before = None
         with contextlib.suppress(NotationError):
             before = notation.parse(known[name]) if name in known else None
-        # What is tried has parameters without values, which matter where tensors have any.
+        # The search makes parameters without values, which matters if tensors have data.
         real = tensors.fake_mode() is None
         with enclosing.unwatched() if real else contextlib.nullcontext():
             found = search.run(TENTATIVE if tentative else SECONDS, before)
@@ -185,7 +185,7 @@ def instead(target: Target, said: notation.Notation, namespace: Namespace, built
 
 
 def otherwise(target: Target, first: Sequence[Probe], search: Sequence[Probe]) -> list[Probe]:
-    """The same probes; the first leads to a search where it turns out to have no call to make."""
+    """Return the same probes; the first falls back to a search if it cannot make a call."""
     if not first or not search:
         return list(first)
     both = _Otherwise(target.name, first[0], search[0])
@@ -216,7 +216,10 @@ class _Otherwise:
 
 
 def _uncalled(search: Probe, namespace: Namespace, before: str = "") -> Call:
-    """What a search finds behind what uses the target; ``before`` is what that came to."""
+    """Return the searched call of a target that its users did not call.
+
+    ``before`` explains the users' failure.
+    """
     try:
         call = search.build(namespace)
     except NoProbe as error:
@@ -229,13 +232,13 @@ def _uncalled(search: Probe, namespace: Namespace, before: str = "") -> Call:
 
 @dataclass(frozen=True)
 class _Either:
-    """As a user calls the target; else what is found for the target alone."""
+    """A builder that uses the calls of users, or else the search for the target alone."""
 
     target: Target
     above: tuple[Enclosing, ...]
 
     def known(self) -> tuple[Enclosing, ...]:
-        """Those that something was found for."""
+        """Return the users with a search result."""
         return tuple(one for one in self.above if known.get(one.name))
 
     def __call__(self, namespace: Namespace) -> Call:

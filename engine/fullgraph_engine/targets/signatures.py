@@ -18,7 +18,7 @@ class Misfit:
 
 
 def misfit(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Misfit | None:
-    """Why a call would not bind; None if it would or if nobody can tell."""
+    """Return why a call does not bind; None if it binds or the signature is unknown."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -32,7 +32,7 @@ def misfit(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Misf
 
 
 def _taken(function: Any, signature: inspect.Signature) -> str:
-    """``; it takes (x, mask=None)`` with the defaults that are short."""
+    """Return ``; it takes (x, mask=None)`` with short defaults."""
     if not signature.parameters:
         name = "init" if isinstance(function, type) else getattr(function, "__name__", "forward")
         return f"; it takes none, write `{name}()`"

@@ -20,10 +20,10 @@ Form = Literal["call", "export", "onnx", "trace", "summary", "torchsummary"]
 
 @dataclass(frozen=True)
 class Site:
-    """One such call. ``subject`` and ``arguments`` are expressions of the file.
+    """A call site with its ``subject`` and ``arguments`` as expressions of the file.
 
-    ``owner`` is the function or class of the file that is called, empty for anything else.
-    ``explicit`` means that the call asks for compilation.
+    ``owner`` is the called function or class of the file, empty for anything else. ``explicit``
+    means that the call requests compilation.
     """
 
     form: Form
@@ -85,7 +85,7 @@ def is_compile(
 
 
 def _first(call: ast.Call) -> ast.expr | None:
-    """What a call works on: its first argument, or the keyword that means it."""
+    """Return the subject of a call: its first argument or the equivalent keyword."""
     if call.args:
         return None if isinstance(call.args[0], ast.Starred) else call.args[0]
     for keyword in call.keywords:
@@ -96,7 +96,7 @@ def _first(call: ast.Call) -> ast.expr | None:
 
 @dataclass(frozen=True)
 class _Bound:
-    """What a module-level name holds at some point of the file."""
+    """The value of a module-level name at some point of the file."""
 
     owner: str = ""
     compiled: bool = False
@@ -159,7 +159,7 @@ class _Finder:
                 self.bound.pop(target.id, None)
 
     def compiled_subject(self, expression: ast.expr) -> ast.expr | None:
-        """What ``torch.compile(…)`` in an expression compiles."""
+        """Return the subject of ``torch.compile(…)`` in an expression."""
         expression = self.source.without_moves(expression)
         if not isinstance(expression, ast.Call):
             return None

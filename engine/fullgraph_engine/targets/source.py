@@ -1,4 +1,4 @@
-"""What a file defines at module level, from its syntax tree."""
+"""The module-level definitions of a file, from its syntax tree."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FileDefinitions:
 
     @functools.cached_property
     def mentions(self) -> dict[str, frozenset[str]]:
-        """By definition or assignment: those of the others that its code names."""
+        """The other definitions and assignments that the code of each one mentions."""
         nodes: dict[str, ast.AST] = dict(self.assignments)
         nodes.update((node.name, node) for node in self.definitions)
         return {
@@ -59,8 +59,10 @@ class FileDefinitions:
         }
 
     def reached(self, names: Iterable[str], past: Container[str] = ()) -> set[str]:
-        """What these names mention, however indirectly, and they themselves; what is only mentioned
-        by something in ``past`` is left out."""
+        """Return the names and everything they mention, directly or indirectly.
+
+        Mentions by definitions in ``past`` are skipped.
+        """
         seen = set(names)
         waiting = list(seen)
         while waiting:
@@ -72,8 +74,11 @@ class FileDefinitions:
         return seen
 
     def rests_on(self, name: str) -> str:
-        """A digest of what a definition is made of: all that it mentions, what is executed with
-        the module, and of the other definitions what they are made with."""
+        """Return a digest of the code that a definition depends on.
+
+        It covers everything that the definition mentions, the module-level statements, and the
+        heads of the other definitions.
+        """
         reached = self.reached([name])
         nodes: list[ast.AST] = []
         for node in self.definitions:
@@ -137,7 +142,7 @@ class FileDefinitions:
         return False
 
     def has_forward(self, node: ast.ClassDef) -> bool:
-        """Whether there is a ``forward`` to trace: not one that only says it is missing."""
+        """Whether the class has a ``forward`` to trace that does more than raise."""
         forward = self.method(node, "forward")
         if forward is not None:
             return not _is_abstract(forward)
@@ -199,8 +204,10 @@ def parse(text: str) -> ast.Module:
 
 
 class PerStatement(Generic[Read]):
-    """What is read of the statements of a module, of each when something in its lines is asked for:
-    of a long file few are."""
+    """Lazily computed information about the statements of a module, one statement at a time.
+
+    Callers ask for few statements of a long file.
+    """
 
     def __init__(self, tree: ast.Module | None, read: Callable[[ast.Module], Read]) -> None:
         self._read = read
@@ -218,12 +225,11 @@ class PerStatement(Generic[Read]):
             last = max(last, (node.end_lineno or node.lineno) - 1)
 
     def at(self, line: int) -> Read:
-        """What is read of the statement around a zero-based line, or of the last one before it."""
+        """Return the information about the statement around a zero-based line, or before it."""
         return self._of(bisect.bisect_right(self._first, line) - 1)
 
     def of(self, lines: Iterable[int]) -> Iterator[Read]:
-        """What is read of the statements around zero-based lines, of each once; of all if there are
-        no lines."""
+        """Return the information about the statements around zero-based lines, or about all."""
         numbers = {bisect.bisect_right(self._first, line) - 1 for line in lines}
         return map(self._of, sorted(numbers) or range(len(self._parts)))
 
@@ -320,7 +326,7 @@ def _is_abstract(function: Function) -> bool:
 
 
 def required_parameters(function: Function) -> list[str]:
-    """Names of the parameters that have no default, ``self`` included."""
+    """Return the names of parameters without a default, including ``self``."""
     arguments = function.args
     ordered = [*arguments.posonlyargs, *arguments.args]
     names = [argument.arg for argument in ordered[: len(ordered) - len(arguments.defaults)]]

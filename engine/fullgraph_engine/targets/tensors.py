@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 
 class ProbeError(Exception):
-    """A probe that cannot be built, in one sentence for the user.
+    """Raised for a probe that cannot be built; the message is one sentence for the user.
 
-    ``about`` is the word of its text that is wrong; empty where it is no single one.
+    ``about`` is the wrong word of its text; empty if several are wrong.
     """
 
     def __init__(self, message: str, about: str = "") -> None:
@@ -176,11 +176,10 @@ def _mark(tensor: torch.Tensor, text: TensorText) -> None:
 
 
 def look_up(name: str, namespace: AnyMapping[str, Any]) -> Any:
-    """A dotted name of the file; ``torch`` is known everywhere, ``SimpleNamespace`` and what is
-    imported already as well.
+    """Resolve a dotted name of the file, ``torch``, ``SimpleNamespace`` or an imported module.
 
     Raises:
-        ProbeError: there is no such name.
+        ProbeError: the name is undefined.
     """
     root, *rest = name.split(".")
     if root in namespace:
@@ -276,7 +275,7 @@ def _fills(device: torch.device) -> bool:
 
 
 def fake_mode() -> object | None:
-    """The FakeTensorMode that is active, if one is."""
+    """Return the active FakeTensorMode, if any."""
     from ..torch_internals.dispatcher import active_modes
     from ..torch_internals.fake_tensors import FakeTensorMode
 
@@ -297,8 +296,10 @@ def describe(
     *,
     facts: bool = False,
 ) -> str:
-    """What a target is called with, in notation: ``f32[b=4, 16], mask=b8[4]``. With ``facts`` also
-    which tensors require grad, and which dimensions are marked."""
+    """Return the inputs of a target in notation: ``f32[b=4, 16], mask=b8[4]``.
+
+    With ``facts`` it includes which tensors require grad and which dimensions are marked.
+    """
     names = {(id(one.tensor), one.dim): one.symbol for one in dynamic}
     if facts:
         names |= {(id(leaf), -1): "" for leaf in _tensors((args, kwargs))}
@@ -371,7 +372,7 @@ def _show_container(value: Any, names: dict[tuple[int, int], str], seen: set[int
 
 
 def _is_plainly(value: Any, other: Any) -> bool:
-    """Whether two values are the same, without a call of code that is not Python's own."""
+    """Whether two values of plain Python types are equal, without calling user code."""
     plain = (bool, int, float, str, type(None))
     return type(value) is type(other) and type(value) in plain and value == other
 

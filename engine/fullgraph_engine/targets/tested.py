@@ -1,7 +1,7 @@
-"""Probes from tests of the workspace: what they call the file's classes and functions with.
+"""Probes from tests of the workspace: calls of the file's classes and functions in tests.
 
-A file of tests is a program that uses the file, and is executed as one (see ``programs``), by the
-pytest of the user's environment: only the tests that mention what is looked for, up to its call.
+A test file is executed as a program (see ``programs``) by the pytest of the user's environment:
+only the tests that mention the wanted definition, up to its call.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pytest
 
 _MOST_TESTS = 6
-"""So many tests of one file are executed for one target."""
+"""Maximum number of tests per file executed for one target."""
 
 _OPTIONS = (
     *("-o", "addopts=", "-o", "filterwarnings=", "--capture=no"),
@@ -33,8 +33,10 @@ _OPTIONS = (
 
 
 def enclosing(name: str, users: Sequence[str], path: str) -> list[Enclosing]:
-    """Files of tests as what may call the definition ``name`` of the file at ``path``: those that
-    mention it before those that mention only its ``users``."""
+    """Return test files that may call the definition ``name`` of the file at ``path``.
+
+    Files that mention it come before files that only mention its ``users``.
+    """
     files = [
         (file, wanted, number)
         for file, text in _files(path)
@@ -49,8 +51,10 @@ def enclosing(name: str, users: Sequence[str], path: str) -> list[Enclosing]:
 
 
 def mentioning(text: str, names: Sequence[str]) -> list[str]:
-    """The tests that mention one of these names, in pytest's notation behind the file; all of the
-    file if only a fixture or another function of it does."""
+    """Return the ids of tests that mention one of the names, without the file name.
+
+    Return all tests of the file if only a fixture or helper mentions it.
+    """
     tree, wanted = _parsed(text), frozenset(names)
     if not _mentions(tree, wanted):
         return []
@@ -100,10 +104,10 @@ class _Planned:
 
 
 def _execute(file: Path, tests: Sequence[str], namespace: Namespace) -> None:
-    """Execute tests; raises what the first that fails has raised.
+    """Execute tests and raise the exception of the first failure.
 
     Raises:
-        NotCalled: there is no pytest.
+        NotCalled: pytest is not installed.
     """
     try:
         import pytest
@@ -121,8 +125,10 @@ def _execute(file: Path, tests: Sequence[str], namespace: Namespace) -> None:
 
 @dataclass
 class _Ended:
-    """A plugin of pytest that notes what tests raise, and ends it with what is no exception of
-    theirs: pytest takes that for a failure, too."""
+    """A pytest plugin that records exceptions of tests.
+
+    It ends pytest on exceptions other than the tests' own, which pytest would treat as failures.
+    """
 
     raised: BaseException | None = field(default=None)
 

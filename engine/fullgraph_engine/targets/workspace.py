@@ -12,9 +12,9 @@ from pathlib import Path
 
 _MOST_FILES, _MOST_FOUND = 400, 4
 _SECONDS = 0.25
-"""What looking for them may take, by the clock."""
+"""Maximum wall time in seconds for finding files."""
 _LARGEST = 200_000
-"""Bytes of a file that is read."""
+"""Maximum size in bytes of a file to read."""
 _MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 _MOST_PARENTS = 4
 _INSTALLED = {"site-packages", "dist-packages"}
@@ -23,8 +23,10 @@ _OTHERS = re.compile(r"\..*|__pycache__|node_modules|site-packages|build|dist|v?
 
 
 def texts_that_call(name: str, path: str) -> list[str]:
-    """Texts of files near ``path`` that have a call of this name in them, nearest first; none for
-    what is installed."""
+    """Return texts of files near ``path`` that call the name, nearest first.
+
+    Empty for installed files.
+    """
     call = re.compile(rb"\b" + re.escape(name.encode()) + rb"\s*\(")
     definition = re.compile(rb"\bclass\s+" + re.escape(name.encode()) + rb"\b")
     # Another class of this name is called by its own name there.
@@ -33,8 +35,7 @@ def texts_that_call(name: str, path: str) -> list[str]:
 
 
 def tests_that_import(path: str) -> list[tuple[Path, str]]:
-    """Files of tests near ``path``, as pytest names them, that import the module of this name, with
-    their texts, nearest first; none for what is installed."""
+    """Return test files near ``path`` that import its module, with their texts, nearest first."""
     module = Path(path).stem
     name = Path(path).parent.name if module == "__init__" else module
     imported = re.compile(rb"^\s*(from|import)\b.*\b" + re.escape(name.encode()) + rb"\b", re.M)

@@ -1,8 +1,8 @@
-"""Constructor arguments as other code of the file gives them: ``ResNet(BasicBlock, [2, 2, 2, 2])``.
+"""Constructor arguments in other code of the file: ``ResNet(BasicBlock, [2, 2, 2, 2])``.
 
-Such code is read, not executed. An argument is known where it is written out, or is a name that has
-one value at the call: of the module, of the function around it, or of a parameter of that, which is
-what the function is called with elsewhere in the file.
+The code is read without executing it. An argument is known if it is a literal or a name with one
+value at the call: of the module, of the enclosing function, or of its parameter, whose value comes
+from the function's calls in the file.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from ..tensors import ProbeError, look_up
 Namespace = Mapping[str, Any]
 Function = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 _Bound = Union[ast.expr, Literal["parameter"], None]
-"""What a name is: a value, a parameter, or something else, as a name that is bound twice."""
+"""The binding of a name: a value, a parameter, or None, for example for a name bound twice."""
 
 _MOST = 3
-"""So many ways to construct a class are of interest, and so many calls of the code around one."""
+"""Maximum number of constructor calls per class, and of calls of the function around each."""
 _DEPTH = 4
 """So far values are followed, from parameter to argument."""
 _PLAIN = (int, float, str, bool, type(None))
@@ -55,11 +55,10 @@ def constructed(
     namespace: Namespace,
     others: AnySequence[str] = (),
 ) -> list[dict[str, Value]]:
-    """By parameter, what each of a few calls of a class gives it, those with the fewest unknown
-    arguments first.
+    """Return the arguments by parameter of a few calls of a class, most complete first.
 
-    ``parameters`` are those of its constructor that may be given by position. ``namespace`` is that
-    of the file with this ``text``; ``others`` are texts of files that are not imported here.
+    ``parameters`` are the positional ones of the constructor. ``namespace`` belongs to the file
+    with this ``text``; ``others`` are texts of files that are not imported here.
     """
     found: list[tuple[int, int, dict[str, Value]]] = []
     for one in (text, *others):
@@ -90,10 +89,9 @@ class _Site:
 
 @functools.lru_cache(maxsize=16)
 def _read(text: str) -> tuple[dict[str, list[_Site]], dict[str, _Bound]]:
-    """All calls of a file by the last part of the name that is called, and what its names are.
+    """Return the calls of a file by the last part of the called name, and its bindings.
 
-    A constructor is called by ``super().__init__`` as well, and by the name of a class that
-    inherits it.
+    Constructor calls include ``super().__init__`` and inheriting subclasses.
     """
     found: dict[str, list[_Site]] = {}
     inherited: list[tuple[str, str]] = []
@@ -143,7 +141,7 @@ def _last(called: ast.expr) -> str:
 
 
 def _given(call: ast.Call, parameters: AnySequence[str]) -> Iterator[tuple[str, ast.expr]]:
-    """The arguments of a call by parameter, as far as that can be said of them."""
+    """Yield the arguments of a call by parameter, except after a starred one."""
     plain = itertools.takewhile(lambda node: not isinstance(node, ast.Starred), call.args)
     yield from zip(parameters, plain)  # noqa: B905 - the rest may have defaults
     yield from ((one.arg, one.value) for one in call.keywords if one.arg is not None)
@@ -154,8 +152,7 @@ def _given(call: ast.Call, parameters: AnySequence[str]) -> Iterator[tuple[str, 
 
 @dataclass(frozen=True, eq=False)
 class _Frame:
-    """A call of the function that some code stands in; ``given`` are its arguments, each with the
-    frame that it is to be read in."""
+    """A call of the function around some code; ``given`` has its arguments with their frames."""
 
     function: Function | None = None
     owner: ast.ClassDef | None = None
@@ -171,13 +168,12 @@ class _Reader:
     sites: dict[str, list[_Site]]
     namespace: Namespace
     names: Mapping[str, _Bound]
-    """Those of the module, where it is not imported."""
+    """Bindings of the module, if it is not imported."""
     _open: set[tuple[ast.expr, _Frame]] = field(default_factory=set)
-    """What is being read: a name may lead back to itself."""
+    """Expressions being evaluated, to detect names that refer to themselves."""
 
     def frames(self, around: _Site, depth: int) -> Iterator[_Frame]:
-        """Calls of the function that a site stands in; one that nothing is known of if the file has
-        none."""
+        """Yield the calls of the function around a site, or an unknown call without any."""
         function, owner = around.function, around.owner
         if function is None:
             yield _MODULE
@@ -197,7 +193,7 @@ class _Reader:
             yield _Frame(function, owner, {}, depth)
 
     def value(self, node: ast.expr, frame: _Frame) -> Value | None:
-        """What an expression is; None where that cannot be said without executing it."""
+        """Evaluate an expression; return None if that needs execution."""
         if (node, frame) in self._open:
             return None
         self._open.add((node, frame))
@@ -312,7 +308,7 @@ class _Reader:
         return self.value(value, around)
 
     def _object(self, node: ast.expr, frame: _Frame) -> Value | None:
-        """What a dotted name of the module is: a constant as such, else by its name."""
+        """Return the constant or the reference that a dotted name of the module refers to."""
         name = written(node)
         root = name.partition(".")[0]
         if not name or (frame.function is not None and root in _bound(frame.function)):
@@ -334,7 +330,7 @@ class _Reader:
 
 @functools.lru_cache(maxsize=512)
 def _bound(function: Function) -> dict[str, _Bound]:
-    """What the names of a function are."""
+    """Return the bindings of the names in a function."""
     arguments = function.args
     parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
     found: dict[str, _Bound] = {one.arg: "parameter" for one in parameters}

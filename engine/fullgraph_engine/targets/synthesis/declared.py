@@ -14,7 +14,7 @@ _DECLARING = ("add_argument", "option")
 
 
 def declared(tree: ast.AST) -> dict[str, Value]:
-    """By the name of an option: its default, or the first of its choices."""
+    """Return the default of each option by name, or the first of its choices."""
     found: dict[str, Value] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and _called(node) in _DECLARING:

@@ -28,10 +28,10 @@ _IS = r"(?::|=|->|,|\b(?:of|with|has|is|in)?\s*(?:the\s+)?shape\b)"
 
 
 def documented(function: ast.FunctionDef, text: str, others: Iterable[str]) -> dict[str, Words]:
-    """By parameter of ``function``, what the text it is written in says of its shape.
+    """Return the documented shapes of ``function``, by parameter.
 
-    ``others`` are docstrings from elsewhere that may speak of it, as that of its class. The names
-    of dimensions are not interpreted: see ``size_of``.
+    ``others`` are docstrings from elsewhere that may describe it, for example from its class. The
+    names of dimensions are not interpreted: see ``size_of``.
     """
     own = ast.get_docstring(function) or ""
     names = [one.arg for one in (*function.args.args[1:], *function.args.kwonlyargs)]
@@ -48,7 +48,7 @@ def documented(function: ast.FunctionDef, text: str, others: Iterable[str]) -> d
 
 
 def size_of(word: str, named: Callable[[str], int]) -> int | None:
-    """What a dimension is, with ``named`` for the names in it; None for what is no dimension."""
+    """Return the size of a dimension, with ``named`` for names in it; None for other words."""
     try:
         return _computed(
             ast.parse(word.replace("/", "//").replace("////", "//"), mode="eval").body, named
@@ -77,7 +77,7 @@ def _computed(node: ast.expr, named: Callable[[str], int]) -> int | None:
 
 
 def _said(text: str, name: str) -> Words | None:
-    """The first shape behind a name, in what is said of that name."""
+    """Return the first documented shape after a name."""
     for match in re.finditer(
         rf"(?<![\w.]){name}[`*]*\s*(?:\([^()]*\))?(?:\.shape|\.size\(\))?\s*{_IS}", text
     ):

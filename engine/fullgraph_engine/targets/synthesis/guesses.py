@@ -1,7 +1,7 @@
-"""What a parameter may be, from its name, its annotation and its default: most plausible first.
+"""Guesses for parameters from their names, annotations and defaults, most plausible first.
 
-Names carry conventions that most of the ecosystem shares (``num_heads``, ``in_channels``,
-``input_ids``). A wrong guess costs a trial, never a wrong finding.
+Names follow conventions of the ecosystem (``num_heads``, ``in_channels``, ``input_ids``). A wrong
+guess costs a trial, never a wrong finding.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ from .declared import declared
 from .documented import Words, documented, size_of
 
 BATCH, LENGTH, WIDTH, SIDE = 2, 16, 64, 32
-"""Sizes of inputs of which nothing is known. The width is a multiple of what groups and heads are
-usually made of, and differs from the others, so that a size in an error tells where it is from."""
+"""Sizes of inputs without other hints. The width is a multiple of common group and head counts. All
+sizes differ, so that a size in an error message identifies its origin.
+"""
 
 Namespace = dict[str, Any]
 
@@ -176,7 +177,7 @@ class Guesses:
 
     def _named(self, parameter: Parameter, depth: int = 0) -> Iterator[Value]:
         name = parameter.name.lower()
-        # What the class does with its own arguments says nothing of those of others.
+        # How the class uses its own arguments says nothing about nested parameters.
         read = self._read.get(parameter.name, frozenset()) if depth == 0 else frozenset()
         untyped = parameter.annotation is None and bool(read)
         if re.fullmatch(_BAG, name) or (untyped and not any(map(_is_of_torch, read))):
@@ -188,7 +189,7 @@ class Guesses:
         if re.fullmatch(_FLAG, name):
             yield Constant("bias" in name or "affine" in name)
         if name.endswith("shape"):
-            # Of a parameter that is broadcast: channels, then ones.
+            # A parameter to broadcast has the number of channels, then ones.
             for ones in (2, 3, 0, 1):
                 yield Sequence("list", (Constant(WIDTH), *(Constant(1),) * ones))
         if re.fullmatch(_LIST, name) and not re.fullmatch(r"(in|out|num|n)_?(channels)", name):
@@ -317,9 +318,10 @@ class Guesses:
         yield Constant(number(parameter.name.lower()))
 
     def configurations(self, depth: int = 0, read: frozenset[str] = frozenset()) -> Iterator[Value]:
-        """Configuration objects: of the class itself, of the file, then one of any attributes.
+        """Yield configuration objects: of the class, of the file, and one with arbitrary
+        attributes.
 
-        Before all others those that have what is ``read`` of the object.
+        Configurations with the attributes in ``read`` come first.
         """
         for kind in self._having(read) if read else ():
             yield from self.made(kind, depth)
@@ -359,12 +361,12 @@ class Guesses:
 
     @functools.cached_property
     def _tree(self) -> ast.Module:
-        """Of the class; empty where its text is not known."""
+        """The syntax tree of the class; empty if its text is unknown."""
         return _parsed(textwrap.dedent(self._source))
 
     @functools.cached_property
     def _read(self) -> dict[str, frozenset[str]]:
-        """By parameter of the constructor: the attributes that it reads of it."""
+        """The attributes that the constructor reads, by parameter."""
         found: dict[str, set[str]] = {}
         for node in ast.walk(self._method("__init__") or self._tree):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -373,8 +375,7 @@ class Guesses:
 
     @functools.cached_property
     def _taken_apart(self) -> dict[str, int]:
-        """Parameters of the method of which nothing is used but items, ``x[0]`` and ``x[1]``, or
-        that are unpacked, and of how many items they are."""
+        """The number of items of each parameter that the method only indexes or unpacks."""
         counts: dict[str, int] = {}
         used: Counter[str] = Counter()
         for node in ast.walk(self._method(self.method) or ast.Module([], [])):
@@ -394,7 +395,7 @@ class Guesses:
 
     @functools.cached_property
     def _called(self) -> frozenset[str]:
-        """Parameters that the constructor keeps as they are, and that are called later on."""
+        """Parameters that the constructor stores unchanged and other methods call."""
         called = {
             node.func.attr
             for node in ast.walk(self._tree)
@@ -419,8 +420,7 @@ class Guesses:
         )
 
     def modules(self, name: str) -> Iterator[Value]:
-        """Modules for ``encoder``, ``backbone``: of classes of the file that are called so, then
-        any."""
+        """Yield modules for ``encoder`` or ``backbone``: classes of the file by name, then any."""
         for reference in self.classes(torch.nn.Module, name):
             assert isinstance(reference, Reference)
             if name.replace("_", "") in reference.name.lower():
@@ -465,8 +465,7 @@ class Guesses:
         yield from (Reference(key) for key, _ in found[:4])
 
     def texts(self, name: str) -> list[str]:
-        """Texts that the class compares a parameter with, or the rest of the file one of that name:
-        it may be passed on. Then those that are common."""
+        """Return texts that the class or file compares the parameter with, then common ones."""
         found = [*_compared(re.escape(name), self._source), *_compared(re.escape(name), self._file)]
         if "act" in name or "nonlinearity" in name:
             found += ["relu", "gelu"]
@@ -493,8 +492,7 @@ class Guesses:
 
     @functools.cached_property
     def declared(self) -> dict[str, Value]:
-        """By name: what the file, or one that constructs the class, says an option is that is not
-        given."""
+        """The defaults of options, declared in the file or in files that construct the class."""
         found: dict[str, Value] = {}
         for text in (*reversed(self._elsewhere), self._file):
             with contextlib.suppress(SyntaxError, ValueError):
@@ -502,7 +500,7 @@ class Guesses:
         return found
 
     def constructed(self, parameters: tuple[Parameter, ...]) -> list[dict[str, Value]]:
-        """What code gives the constructor, that of the file if it gives all that is required."""
+        """Return constructor arguments in code, from this file if all required ones are there."""
         name = self.subject.__name__
         placed = [one.name for one in parameters if one.positional]
         required = {one.name for one in parameters if one.required}
@@ -528,7 +526,10 @@ class Guesses:
     def input(
         self, parameter: Parameter, width: int, numbers: typing.Mapping[str, int] | None = None
     ) -> list[Value]:
-        """For ``forward``. ``numbers`` are those of the constructor, by parameter."""
+        """Return guesses for a parameter of ``forward``.
+
+        ``numbers`` are the constructor's, by parameter.
+        """
         found = input_like(parameter, width)
         count = self._taken_apart.get(parameter.name)
         if count is not None:
@@ -546,7 +547,7 @@ class Guesses:
 
     @functools.cached_property
     def _documented(self) -> dict[str, Words]:
-        """What the class, or one that it inherits from, says of the shapes of inputs."""
+        """The documented shapes of inputs, from the class and its bases."""
         found: dict[str, Words] = {}
         for kind in reversed(self.subject.__mro__):
             text = textwrap.dedent(_source_of(kind)) if self.method in vars(kind) else ""
@@ -734,7 +735,7 @@ def _plain_types(annotation: Any) -> list[Any]:
 
 
 def input_like(parameter: Parameter, width: int) -> list[Value]:
-    """What the annotation and the name of an input of ``forward`` say of it."""
+    """Return guesses for an input of ``forward`` from its annotation and name."""
     name = parameter.name.lower()
     found: list[Value] = []
     for one in _plain_types(parameter.annotation):

@@ -1,4 +1,4 @@
-"""What a failed try says about the values that it was made with."""
+"""Obstacles: conclusions from a failed trial about the values of its candidate."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class WrongShape:
 
 @dataclass(frozen=True)
 class WrongChoice:
-    """A value should be one of these."""
+    """A value should be one of the given choices."""
 
     path: Path
     choices: tuple[Any, ...]
@@ -72,7 +72,7 @@ class WrongChoice:
 
 @dataclass(frozen=True)
 class WrongType:
-    """A value should be an instance of one of these types; empty if they are not known."""
+    """A value should be an instance of one of the given types; empty if unknown."""
 
     path: Path
     wanted: tuple[type, ...]
@@ -123,7 +123,7 @@ def words(error: BaseException | None) -> str:
 
 
 def obstacles(outcome: TrialOutcome) -> list[Obstacle]:
-    """What can be told from the message and from the statement that raised, likeliest first."""
+    """Return obstacles from the message and the raising statement, most likely first."""
     error = outcome.error
     text = words(error)
     if isinstance(error, (TimeIsUp, MemoryError)) or "out of all proportion" in text:
@@ -157,7 +157,7 @@ def _of_signature(error: BaseException | None, text: str) -> Iterator[Obstacle]:
 
 
 def _named_choices(outcome: TrialOutcome, text: str) -> Iterator[Obstacle]:
-    """Texts that a message puts in quotes are often those that the code would take."""
+    """Yield quoted texts in a message, which often are the accepted values."""
     quoted = re.findall(r"(['\"`])(?=\w)([\w.+-]{1,40})\1", text)
     if not quoted or isinstance(outcome.error, (AttributeError, NameError, ImportError)):
         return
@@ -325,7 +325,7 @@ def _ranks(text: str) -> Iterator[WrongRank | WrongCount]:
 
 
 def _of_code(outcome: TrialOutcome) -> Iterator[Obstacle]:
-    """What an ``assert`` or the ``if`` around a ``raise`` compares."""
+    """Yield obstacles from the condition of an ``assert`` or of an ``if`` around a ``raise``."""
     frames = outcome.frames[-_MOST_FRAMES:]
     for at, (frame, line, _) in reversed(list(enumerate(frames))):
         if any(part in frame.f_code.co_filename for part in _LIBRARY[1:]):
@@ -337,7 +337,7 @@ def _of_code(outcome: TrialOutcome) -> Iterator[Obstacle]:
         while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             test, holds = test.operand, not holds
         if isinstance(test, ast.Name):
-            # torch._assert, and what is like it, is given the condition.
+            # ``torch._assert`` and similar functions receive the condition as an argument.
             for caller, called_at, _ in reversed(frames[:at]):
                 passed = _argument(test.id, frame.f_code, caller.f_code, called_at)
                 if passed is not None:
@@ -499,7 +499,7 @@ def _of_call(
 
 
 def _value(node: ast.expr, frame: types.FrameType) -> Any:
-    """What an expression is in a frame; None if that cannot be told."""
+    """Evaluate an expression in a frame; return None if it raises."""
     try:
         code = compile(ast.Expression(node), "<test>", "eval")
         return eval(code, frame.f_globals, dict(frame.f_locals))
@@ -550,7 +550,7 @@ def _paths_of_name(name: str, frame: types.FrameType, outcome: TrialOutcome) -> 
 
 
 def _same(value: Any, outcome: TrialOutcome) -> list[Path]:
-    """The values that an object is; numbers and texts are told by being equal."""
+    """Return the paths of an object among the candidate's values; numbers and texts by equality."""
     found = []
     plain = isinstance(value, (int, str, float)) and not isinstance(value, bool)
     for path, made in outcome.made.items():

@@ -17,7 +17,7 @@ from .guesses import Parameter, input_like, parameters_of
 from .trial import TimeIsUp
 
 _MOST = 40
-"""So many values are tried."""
+"""Maximum number of values tried."""
 _TRY = 1.0
 """Seconds for one, by the clock."""
 _DTYPES = ("f32", "b8", "i64")
@@ -50,8 +50,7 @@ def fitting(
 
 
 def _values(parameter: Parameter, tensors: Sequence[torch.Tensor]) -> Iterator[Value]:
-    """Those of its annotation and name, then tensors with the shapes of other inputs and of
-    masks for these, then numbers."""
+    """Yield values for the annotation and name, tensors shaped like other inputs, and numbers."""
     width = next((int(one.shape[-1]) for one in tensors if one.dim()), 1)
     usual = input_like(parameter, width)
     plain = [one for one in usual if not isinstance(one, TensorText) and one != Constant(None)]
@@ -65,7 +64,7 @@ def _values(parameter: Parameter, tensors: Sequence[torch.Tensor]) -> Iterator[V
 
 
 def _shapes(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """The same, without dimensions from the end, and as attention masks have it."""
+    """Yield the shape, its prefixes, and shapes of attention masks for it."""
     yield shape
     for rank in range(len(shape) - 1, 0, -1):
         yield shape[:rank]

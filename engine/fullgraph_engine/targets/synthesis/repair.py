@@ -46,11 +46,11 @@ _SIDES = (64, 224, 128, 28, 96, 256, 299, 112, 16, 84, 384, 512, 8)
 _CONVOLUTIONS = {"conv1d": 1, "conv2d": 2, "conv3d": 3}
 _TRANSPOSED = {"conv_transpose1d": 1, "conv_transpose2d": 2, "conv_transpose3d": 3}
 _MOST_KNOWN = 6
-"""So many numbers of a constructor are tried as sizes of inputs."""
+"""Maximum number of constructor arguments tried as sizes of inputs."""
 _CLOSER = 1.5
-"""What it counts that a gap has become smaller."""
+"""Value of a smaller gap, in units of cost."""
 _LONGEST = 1 << 17
-"""Largest size that is solved for."""
+"""Maximum size that equations are solved for."""
 _ELEMENTWISE = {
     "add",
     "sub",
@@ -144,8 +144,10 @@ class Repairs:
         yield from self._others(outcome)
 
     def between(self, one: Gap, other: Gap) -> Iterator[Step]:
-        """Where two tries with different sizes met different numbers at one place: the size at
-        which it would be what is wanted there, if it depends on that in a straight line."""
+        """Yield the size that would meet the condition where two trials had different numbers.
+
+        The number is assumed to depend linearly on the size.
+        """
         if one.place != other.place:
             return
         numbers = {(site.path, site.dim): site.number for site in sites(one.candidate)}
@@ -170,7 +172,7 @@ class Repairs:
     # -- a function of torch that raised ------------------------------------------------------
 
     def _of_call(self, outcome: TrialOutcome, call: FailedCall) -> Iterator[Step]:
-        """What the weights of a layer say about its input."""
+        """Yield repairs of a layer's input from the shapes of its weights."""
         candidate = outcome.candidate
         yield from self._like_others(outcome, call)
         given = (*call.args, *call.kwargs.values())
@@ -226,8 +228,10 @@ class Repairs:
                         yield from self._equal(candidate, met, right, 1)
 
     def _like_others(self, outcome: TrialOutcome, call: FailedCall) -> Iterator[Step]:
-        """An input where a function of torch takes tensors of one shape, or of one shape but for
-        the dimension that they are put together in."""
+        """Yield inputs whose shape matches the others, for functions that need equal shapes.
+
+        For concatenations the joined dimension may differ.
+        """
         candidate = outcome.candidate
         joins = call.name in ("cat", "concat", "concatenate")
         given = call.args[:1] if joins else call.args if call.name in _ELEMENTWISE else ()
@@ -321,7 +325,7 @@ class Repairs:
                         yield 2.0 + 0.1 * site.dim, site.put(candidate, number_)
 
     def _more(self, outcome: TrialOutcome, width: int) -> Iterator[Step]:
-        """Another input, to be put beside what there is, that has the features that are missing."""
+        """Yield an additional input with the missing features to concatenate."""
         candidate = outcome.candidate
         given = [value for path, value in candidate.tensors() if path[0] == "inputs"]
         if not given or width not in {site.number for site in sites(candidate)} | {
@@ -343,7 +347,7 @@ class Repairs:
                 yield name
 
     def _square(self, candidate: Candidate, site: Site, number_: int) -> Candidate | None:
-        """Both sides of an image that has equal ones; None where the number is no side of one."""
+        """Return a candidate with both sides of a square image changed; None for other sizes."""
         value = candidate.get(site.path)
         if not isinstance(value, TensorText):
             return None
@@ -508,7 +512,7 @@ class Repairs:
                 yield 2.0, candidate.with_value(path, Sequence("tuple", (value_,) * wanted))
 
     def _counts(self, candidate: Candidate, wanted: int) -> Iterator[Step]:
-        """Sizes that can be split into so many equal parts."""
+        """Yield sizes that can be split into the wanted number of equal parts."""
         for path, value in candidate.tensors():
             shape = sizes(value)
             for dim in range(1, len(shape)) if path[0] == "inputs" else ():
@@ -575,7 +579,7 @@ class Repairs:
                 yield cost + 0.25 * at, changed
 
     def _name(self, candidate: Candidate, path: Path) -> str:
-        """What a value is called: its parameter, its field, its key."""
+        """Return the name of a value: its parameter, its field or its key."""
         last = path[-1]
         if isinstance(last, str):
             return last.lstrip(".")
@@ -622,7 +626,7 @@ class Repairs:
                     if dtype != value.dtype and path[0] == "inputs":
                         cost = 1.0 + 0.5 * at + (0.0 if path in near else 0.5)
                         yield cost, candidate.with_value(path, tensor(dtype, *sizes(value)))
-        # An argument that is left out may be needed after all.
+        # An omitted argument may be needed after all.
         lines = _lines(outcome)
         for name in self._left_out(candidate):
             close = 0.0 if re.search(rf"\b{re.escape(name)}\b", lines) else 2.5
@@ -637,7 +641,7 @@ class Repairs:
                 yield from self._alternatives(candidate, ("init", name), 2.0)
 
     def _of_classes(self, candidate: Candidate, names: set[str]) -> Iterator[Path]:
-        """Arguments that are classes of these names: a function is called in their place."""
+        """Yield arguments that refer to classes with these names, to replace them by functions."""
         for path, value in candidate.values():
             if isinstance(value, Reference) and value.call is None and _last(value) in names:
                 yield path
@@ -645,7 +649,7 @@ class Repairs:
     def _contained(
         self, candidate: Candidate, path: Path, value: TensorText, text: str, cost: float
     ) -> Iterator[Step]:
-        """A list, a tuple, a dictionary or a scalar in place of a tensor."""
+        """Yield containers or scalars as replacements for a tensor."""
         if re.search(r"slice|interpreted as an integer|converted to an index|ambiguous|int", text):
             yield cost, candidate.with_value(path, Constant(4))
         if re.search(r"str|key|indices|items|keys|values|get", text):
@@ -663,7 +667,7 @@ class Repairs:
             yield cost + extra + 0.2 * count, candidate.with_value(path, Sequence("list", items))
 
     def _keys(self, outcome: TrialOutcome, near: list[Path]) -> Iterator[Step]:
-        """A key that a dictionary of the code lacks: one that it has."""
+        """Yield existing keys of a dictionary as replacements for a missing key."""
         error, candidate = outcome.error, outcome.candidate
         key = error.args[0] if error is not None and error.args else None
         for frame, _, _ in reversed(outcome.frames[-6:]):
@@ -765,8 +769,11 @@ def _put_all(candidate: Candidate, found: list[Site], number_: int) -> Candidate
 
 
 def _side_dims(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The dimensions that are the sides of an image or a volume, behind the channels or, if only
-    those there are equal, before them; none where a shape is not like that of one."""
+    """Return the dimensions of the sides of an image or a volume.
+
+    They follow the channels or, if only the leading ones are equal, precede them. Other shapes have
+    none.
+    """
     rank = len(shape)
     if rank < 4:
         return ()
@@ -779,7 +786,7 @@ def _side_dims(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _images(candidate: Candidate) -> Iterator[tuple[Path, TensorText, int]]:
-    """Inputs that have sides, and the last one's length."""
+    """Yield inputs with sides, and the length of the last side."""
     for path, value in candidate.tensors():
         dims = _side_dims(sizes(value)) if path[0] == "inputs" else ()
         if dims:
@@ -787,7 +794,7 @@ def _images(candidate: Candidate) -> Iterator[tuple[Path, TensorText, int]]:
 
 
 def _with_all_sides(candidate: Candidate, side: int, before: int | None = None) -> Candidate:
-    """All images with another side, or those that had a certain one."""
+    """Return a candidate whose images have another side, or only images with side ``before``."""
     for path, value, known in _images(candidate):
         if before is None or known == before:
             candidate = _with_sides(candidate, path, value, side)
@@ -801,7 +808,7 @@ def _with_sides(candidate: Candidate, path: Path, value: TensorText, side: int) 
 
 
 def _of_length(found: Sequence, count: int) -> Sequence:
-    """A list that is longer or shorter, with its items repeated."""
+    """Return a list of this length, with its items repeated."""
     items = tuple(found.items[at % len(found.items)] for at in range(count))
     return Sequence(found.kind, items)
 

@@ -25,18 +25,20 @@ from .candidate import Candidate, Path, sizes, with_field
 from .guesses import WIDTH, Guesses, Namespace, Parameter
 
 _REAL_SECONDS = 1.5
-"""What takes longer with tensors that have data is tried with fake ones."""
+"""Maximum seconds of a trial with real tensors; slower candidates use fake ones."""
 _SMALL = 4096
-"""So many numbers of a parameter are initialized."""
+"""Maximum number of elements of an initialized parameter."""
 _RANDOM = frozenset(
     f"{name}_" for name in ("normal", "uniform", "random", "log_normal", "exponential", "bernoulli")
 )
 _INITIAL = _RANDOM | {"fill_", "zero_", "erfinv_", "mul_", "add_", "clamp_"}
 """Methods that initialize: whatever the tensor, and only if it is a parameter."""
 _BYTES, _REAL_BYTES = 1 << 27, 1 << 24
-"""Largest tensor that is made for a try, and largest with data: no deadline ends a convolution."""
+"""Maximum bytes of a tensor in a trial, without and with data: a deadline cannot stop a
+convolution.
+"""
 _REAL_MODULE = 1 << 28
-"""Bytes of a module that is called with tensors that have data: one run touches all of them."""
+"""Maximum bytes of a module called with real tensors; a run reads all of them."""
 
 
 class TimeIsUp(BaseException):
@@ -54,11 +56,11 @@ class FailedCall:
 
 @dataclass
 class TrialOutcome:
-    """How far a try came.
+    """The result and progress of a trial.
 
-    ``candidate`` has what the code asked of its configuration besides. ``phase`` is 0 while the
-    module is constructed, 1 while it is called, 2 when that has ended. ``calls`` counts the
-    functions of torch that were called in that phase.
+    ``candidate`` includes configuration attributes that the code requested. ``phase`` is 0 during
+    construction, 1 during the call, 2 at the end. ``calls`` counts the functions of torch called in
+    that phase.
     """
 
     candidate: Candidate
@@ -69,7 +71,7 @@ class TrialOutcome:
     leaves: dict[int, Path] = field(default_factory=dict)
     """Paths of the tensors of the candidate by their ``id``."""
     made: dict[Path, Any] = field(default_factory=dict)
-    """What each value of the candidate has become; keeps the ids valid."""
+    """The object made from each value of the candidate; keeps the ids valid."""
     used: bool = False
     """The module had been called before."""
 
@@ -140,15 +142,15 @@ class Trials:
         self._built: _Built | None = None
 
     def run(self, candidate: Candidate, seconds: float, *, afresh: bool = False) -> TrialOutcome:
-        """Try it; what it raises is in the outcome, a crash of the process is not.
+        """Try a candidate and return the outcome with its exception; a crash is not caught.
 
-        A module that was constructed with the same arguments before is called again, though that
-        may have changed it, unless ``afresh``.
+        A module from the same constructor arguments is reused unless ``afresh``, though calls may
+        have changed it.
         """
         if self.real and _largest(candidate) > _REAL_BYTES:
             self.real, self._built = False, None
         outcome = self._run(candidate, seconds, afresh)
-        # Constructing takes no less time without data.
+        # Fake tensors do not make construction faster.
         too_large = isinstance(outcome.error, TimeIsUp) and outcome.phase == 0
         if self.real and _wants_fake(outcome.error) and not too_large:
             self.real, self._built = False, None
@@ -207,12 +209,12 @@ class Trials:
 
 
 def _bytes(value: TensorText) -> int:
-    """What a tensor of this shape may take."""
+    """Return the maximum bytes of a tensor with this shape."""
     return 8 * math.prod(max(size, 1) for size in sizes(value))
 
 
 def _limit(seconds: float) -> contextlib.AbstractContextManager[None]:
-    """Of the processor; it may be busy with others, and what waits has more time."""
+    """Limit processor time; the wall time limit is longer for busy machines and waiting code."""
     return within(TimeIsUp, 4 * seconds, processor=seconds)
 
 
@@ -227,7 +229,7 @@ def _largest(candidate: Candidate) -> int:
 
 
 def _wants_fake(error: BaseException | None) -> bool:
-    """Whether there is no room, no time or no device for tensors with data."""
+    """Whether tensors with data failed for lack of memory, time or a device."""
     if isinstance(error, (TimeIsUp, MemoryError)):
         return True
     if not isinstance(error, (RuntimeError, AssertionError, NotImplementedError)):
@@ -292,8 +294,10 @@ def _initialized(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> to
 
 @contextlib.contextmanager
 def uninitialized(trials: Trials) -> Iterator[None]:
-    """Large parameters keep the values that their memory has: nobody will look at them. Small ones
-    take no time, and code that draws from what they lead to needs numbers."""
+    """Leave large parameters uninitialized to save time, since their values are unused.
+
+    Small parameters are initialized, because code that samples from results needs valid numbers.
+    """
     names = [name for name in dir(torch.nn.init) if name.endswith("_") and name[0] != "_"]
     before = {name: getattr(torch.nn.init, name) for name in names}
 
@@ -385,7 +389,7 @@ class _Maker:
 
 
 class _Bag(types.SimpleNamespace):
-    """Attributes of any name: those that are read are there. ``getattr`` with a default gets it."""
+    """An object that creates attributes when they are read; ``getattr`` uses its default."""
 
     def __init__(self, grow: Any, **fields: Any) -> None:
         super().__init__(**fields)
@@ -406,7 +410,7 @@ class _Bag(types.SimpleNamespace):
 
 
 class _Asked(dict):  # type: ignore[type-arg]
-    """A dictionary that has the keys that are asked for."""
+    """A dictionary that creates missing keys when they are read."""
 
     def __init__(self, grow: Any) -> None:
         super().__init__()
@@ -417,5 +421,5 @@ class _Asked(dict):  # type: ignore[type-arg]
         return value
 
 
-# Errors name them, and so does what is shown of a call.
+# Errors and descriptions of calls show the standard names.
 _Bag.__name__, _Asked.__name__ = types.SimpleNamespace.__name__, dict.__name__
