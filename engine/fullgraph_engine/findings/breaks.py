@@ -48,11 +48,11 @@ def of_break(
     code = f"graph-break/{record.id or break_slug(first.kind)}"
     return Finding(
         code=code,
-        message=f"Graph break: {_sentence(first.kind)}{outcome}",
+        message=f"Graph break: {_end_sentence(first.kind)}{outcome}",
         range=place.range,
-        explanation=_steady(first.explanation),
-        hints=tuple(_steady(hint) for hint in first.hints),
-        context=_steady(first.context),
+        explanation=_steady_words(first.explanation),
+        hints=tuple(_steady_words(hint) for hint in first.hints),
+        context=_steady_words(first.context),
         href=record.href,
         stack=place.stack,
         related=related_to(place),
@@ -128,7 +128,7 @@ def notes_on(causes: tuple[Cause, ...], operator: str) -> tuple[str, ...]:
     """Where a break was in the tracer's eyes, and what it led to."""
     notes = [
         f"While handling this break, another followed: {later.kind}"
-        + (f" ({_steady(later.explanation)})" if later.explanation else "")
+        + (f" ({_steady_words(later.explanation)})" if later.explanation else "")
         for later in causes[1:]
     ]
     if operator:
@@ -136,7 +136,7 @@ def notes_on(causes: tuple[Cause, ...], operator: str) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _steady(words: str) -> str:
+def _steady_words(words: str) -> str:
     """Without memory addresses, comments of quoted lines, and the lines in names of resume
     functions: the same program gives the same words."""
     words = _COMMENT.sub(r"\1", without_addresses(words))
@@ -147,5 +147,5 @@ _COMMENT = re.compile(r"(?m)(, code: [^'\"\n]*?)\s+#.*$")
 """Behind a line of code that torch quotes, where no string can have the sign."""
 
 
-def _sentence(words: str) -> str:
+def _end_sentence(words: str) -> str:
     return words.strip().rstrip(".")

@@ -59,7 +59,7 @@ def of_limit(
     place = source.locate(event.stack, fallback)
     name = in_user_words(source_of(event, recording)) or event.symbol
     code = "guard/limited-dimension"
-    condition = _named(event.condition, {event.symbol: name})
+    condition = _name_symbols(event.condition, {event.symbol: name})
     return Finding(
         code=code,
         message=f"`{name}` is limited to {event.low} to {event.high}: another size recompiles",
@@ -102,15 +102,15 @@ def of_equalities(
         if not all(letters.get(name) for name in named):
             continue
         # One letter for two dimensions, or `2*b` next to `b`, says that they belong together.
-        letter, value = letters[one], _named(other, letters)
+        letter, value = letters[one], _name_symbols(other, letters)
         if letter.replace(" ", "") == value.replace(" ", ""):
             continue
         words = {name: in_user_words(symbol.source) for name, symbol in named.items() if symbol}
-        sides = words[one], _named(other, words)
-        yield event, _equal(event, sides, (letter, value), source, fallback)
+        sides = words[one], _name_symbols(other, words)
+        yield event, _equal_dimensions(event, sides, (letter, value), source, fallback)
 
 
-def _equal(
+def _equal_dimensions(
     event: Equality,
     sides: tuple[str, str],
     letters: tuple[str, str],
@@ -136,7 +136,7 @@ def _equal(
     )
 
 
-def _named(expression: str, names: dict[str, str]) -> str:
+def _name_symbols(expression: str, names: dict[str, str]) -> str:
     return _SYMBOL.sub(lambda match: names[match[0]], expression)
 
 

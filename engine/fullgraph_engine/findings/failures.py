@@ -87,7 +87,7 @@ def of_failure(
     """
     place = source.locate(failure.stack, fallback)
     words = words_of(failure)
-    hints = _hints(failure)
+    hints = _failure_hints(failure)
     if devices.is_missing_gpu_error(failure.message):
         code = "trace/sandboxed"
         message = f"Code runs here without a GPU, and raises: {words}"
@@ -115,28 +115,28 @@ def of_failure(
         code=code,
         message=message,
         range=place.range,
-        explanation=_explanation(failure),
+        explanation=_failure_explanation(failure),
         hints=hints,
         stack=place.stack,
         related=related_to(place),
         notes=notes_on(failure.causes, failure.operator),
         identity=identity(code, place.range),
-        evidence=FailureEvidence(failure.kind, failure.phase, _title(failure)),
+        evidence=FailureEvidence(failure.kind, failure.phase, _failure_title(failure)),
     )
 
 
-def _title(failure: Failure) -> str:
+def _failure_title(failure: Failure) -> str:
     """Dynamo's title of what it could not do, as in breaks."""
     return failure.causes[0].kind if failure.phase == "tracer" and failure.causes else ""
 
 
-def _hints(failure: Failure) -> tuple[str, ...]:
+def _failure_hints(failure: Failure) -> tuple[str, ...]:
     """Dynamo's, without the one to run the code in eager mode: that was done already."""
     hints = failure.causes[0].hints if failure.causes else ()
     return tuple(hint for hint in hints if "error when running in eager" not in hint)
 
 
-def _explanation(failure: Failure) -> str:
+def _failure_explanation(failure: Failure) -> str:
     parts = [failure.message] if "\n" in failure.message else []
     if failure.causes:
         first = failure.causes[0]

@@ -195,9 +195,9 @@ class Explorer:
         self._repairs = REPAIRS
         self._found: dict[str, str] = {}
         """Values of optional arguments, in notation."""
-        self._took(known.lines)
+        self._note_lines(known.lines)
 
-    def _took(self, lines: TracedLines) -> None:
+    def _note_lines(self, lines: TracedLines) -> None:
         self.lines = lines
         """Lines that some path reached."""
         self._traced = _Places(lines.traced, self._source)
@@ -224,9 +224,9 @@ class Explorer:
             self._vary_answers(TracePath(), known.answers)
         elif known.asked:
             # The first answers came from real tensors or from inputs with known values.
-            self._plan(TracePath())
+            self._plan_path(TracePath())
         if known.training is not None:
-            self._plan(TracePath(training=not known.training))
+            self._plan_path(TracePath(training=not known.training))
         self._vary_flags(TracePath())
         return bool(self._waiting)
 
@@ -246,7 +246,7 @@ class Explorer:
         until = time.monotonic() + LONGEST
         while self._waiting and len(self.traced.reports) < MOST:
             following = self._waiting.popleft()
-            if not self._leads_on(following):
+            if not self._may_lead_on(following):
                 continue
             path, goal, given = following.path, following.goal, following.given
             if given:
@@ -263,25 +263,25 @@ class Explorer:
                 self._attempts[goal] += 1
             left = max(until - time.monotonic(), 0.1)
             travel_it = functools.partial(travel, path, self._turned)
-            answer = branch(travel_it, left, f"{_name(path)} {sorted(self._turned)}")
+            answer = branch(travel_it, left, f"{_path_name(path)} {sorted(self._turned)}")
             until -= answer.used
-            self._take(path, answer, emit)
+            self._take_path(path, answer, emit)
         self.could_be_real = self.could_be_real and not any(
             report.status == "traced" for report in self.traced.reports
         )
 
     # -- one path -----------------------------------------------------------------------------
 
-    def _take(
+    def _take_path(
         self, path: TracePath, answer: Answer[Traveled], emit: Callable[[Finding], None]
     ) -> None:
         words = path.words or "with chosen values"
         traveled = answer.value
         if traveled is None:
-            self._report(PathReport(words, "late" if answer.late else "failed", answer.lost))
+            self._note_report(PathReport(words, "late" if answer.late else "failed", answer.lost))
             return
         before = self._traced
-        self._took(
+        self._note_lines(
             TracedLines(
                 self.lines.traced | traveled.lines.traced,
                 self.lines.entered | traveled.lines.entered,
@@ -289,17 +289,17 @@ class Explorer:
         )
         self._answered |= {(asked.place, asked.answer) for asked in traveled.asked}
         if traveled.failure:
-            self._report(PathReport(words, "failed", traveled.failure))
+            self._note_report(PathReport(words, "failed", traveled.failure))
             self.could_be_real |= traveled.could_be_real
-            if self._repair(path, traveled):
+            if self._repair_path(path, traveled):
                 return
         else:
-            self._report(PathReport(words, "traced"))
-            self._tell(path, traveled, before, emit)
+            self._note_report(PathReport(words, "traced"))
+            self._emit_findings(path, traveled, before, emit)
         self._vary_answers(path, traveled.asked)
         self._vary_flags(path)
 
-    def _repair(self, path: TracePath, traveled: Traveled) -> bool:
+    def _repair_path(self, path: TracePath, traveled: Traveled) -> bool:
         """Repeat a path that raised with the last answer before the exception inverted.
 
         Most checks test for errors, so their usual answer is False; some test for the opposite.
@@ -313,10 +313,10 @@ class Explorer:
         self._waiting.appendleft(_Next(path))
         return True
 
-    def _report(self, report: PathReport) -> None:
+    def _note_report(self, report: PathReport) -> None:
         self.traced = dataclasses.replace(self.traced, reports=(*self.traced.reports, report))
 
-    def _tell(
+    def _emit_findings(
         self,
         path: TracePath,
         traveled: Traveled,
@@ -324,9 +324,9 @@ class Explorer:
         emit: Callable[[Finding], None],
     ) -> None:
         found = {f.identity: f for f in traveled.findings if f.code.startswith(TOLD)}
-        chosen = self._chosen(traveled, before) if not path.words else []
+        chosen = self._deciding_answers(traveled, before) if not path.words else []
         for identity, finding in found.items():
-            way = path if path.words else self._way_to(finding, chosen)
+            way = path if path.words else self._path_to_finding(finding, chosen)
             if identity not in self._told and way.words:
                 self._told.add(identity)
                 emit(dataclasses.replace(finding, path=way))
@@ -346,35 +346,41 @@ class Explorer:
                 self.traced, narrowed=tuple(sorted(lacking)), mode=training
             )
 
-    def _chosen(self, traveled: Traveled, before: _Places) -> list[tuple[PathAnswer, Side]]:
+    def _deciding_answers(
+        self, traveled: Traveled, before: _Places
+    ) -> list[tuple[PathAnswer, Side]]:
         """Return the answers that may have selected new code on a path with the usual answers."""
         found: list[tuple[PathAnswer, Side]] = []
         for asked in traveled.asked:
             for side in self._conditions.on_value(asked.place):
-                begins = self._begins(side)
+                begins = self._start_of_side(side)
                 if begins is None or (self._traced.any_in(begins) and not before.any_in(begins)):
-                    found.append((self._answer(asked.place, asked.answer, side), side))
+                    found.append((self._make_answer(asked.place, asked.answer, side), side))
         return found
 
-    def _way_to(self, finding: Finding, chosen: list[tuple[PathAnswer, Side]]) -> TracePath:
+    def _path_to_finding(
+        self, finding: Finding, chosen: list[tuple[PathAnswer, Side]]
+    ) -> TracePath:
         frames = (frame for frame in finding.stack if frame.path == self._source.path)
         places = _Places((finding.range, *map(self._source.range_of, frames)), self._source)
         near = [
             answer
             for answer, side in chosen
-            if places.any_in(self._part((self._begins(side) and side.block) or side.test))
+            if places.any_in(
+                self._widen_range((self._start_of_side(side) and side.block) or side.test)
+            )
         ]
-        far = [answer for answer, side in chosen if self._begins(side) is not None]
+        far = [answer for answer, side in chosen if self._start_of_side(side) is not None]
         return TracePath(answers=tuple(dict.fromkeys(near or far)))
 
     # -- which ones ---------------------------------------------------------------------------
 
-    def _plan(self, path: TracePath, goal: Side | None = None, given: str = "") -> None:
+    def _plan_path(self, path: TracePath, goal: Side | None = None, given: str = "") -> None:
         if (path, given) not in self._planned:
             self._planned.add((path, given))
             self._waiting.append(_Next(path, goal, given))
 
-    def _leads_on(self, following: _Next) -> bool:
+    def _may_lead_on(self, following: _Next) -> bool:
         goal = following.goal
         if goal is None:
             return True
@@ -382,22 +388,22 @@ class Explorer:
 
     def _may_open(self, side: Side) -> bool:
         """Whether its condition was traced and the side was not, as far as places can tell."""
-        return self._traced.any_in(self._part(side.test)) and self._is_open(side)
+        return self._traced.any_in(self._widen_range(side.test)) and self._is_open(side)
 
     def _is_open(self, side: Side) -> bool:
-        begins = self._begins(side)
+        begins = self._start_of_side(side)
         if begins is None:
             return True
         return self._entered.any_in(begins) and not self._traced.any_in(begins)
 
-    def _begins(self, side: Side) -> Range | None:
+    def _start_of_side(self, side: Side) -> Range | None:
         """Return the start of a side; None if lines cannot tell it from its condition."""
         if side.begins is None or self._entered.exact:
             return side.begins
         apart = side.begins.start.line > side.test.end.line
-        return self._part(side.begins) if apart else None
+        return self._widen_range(side.begins) if apart else None
 
-    def _part(self, range_: Range) -> Range:
+    def _widen_range(self, range_: Range) -> Range:
         """Whole lines where nothing more is known of code."""
         if self._entered.exact:
             return range_
@@ -416,14 +422,14 @@ class Explorer:
                 if not self._may_open(side) or (indirect and not direct):
                     continue
                 for value in conditions.answers(side, asked.place, asked.answer):
-                    begins = self._begins(side)
+                    begins = self._start_of_side(side)
                     if (begins is None or side.test == asked.place) and (
                         (asked.place, value) in self._answered
                     ):
                         continue
-                    answer = self._answer(asked.place, value, side)
+                    answer = self._make_answer(asked.place, value, side)
                     changed = dataclasses.replace(path, answers=(*path.answers, answer))
-                    self._plan(changed, side if begins is not None else None)
+                    self._plan_path(changed, side if begins is not None else None)
 
     def _vary_flags(self, path: TracePath) -> None:
         given = {value.name for value in path.values}
@@ -434,20 +440,20 @@ class Explorer:
                 if not self._may_open(side) or (flag, side) in self._flagged:
                     continue
                 self._flagged.add((flag, side))
-                goal = side if self._begins(side) is not None else None
+                goal = side if self._start_of_side(side) is not None else None
                 if flag.absent:
-                    self._plan(path, goal, flag.name)
+                    self._plan_path(path, goal, flag.name)
                     continue
                 value = PathValue(flag.name, flag.other)
-                self._plan(dataclasses.replace(path, values=(*path.values, value)), goal)
+                self._plan_path(dataclasses.replace(path, values=(*path.values, value)), goal)
 
-    def _answer(self, place: Range, value: Number, side: Side) -> PathAnswer:
+    def _make_answer(self, place: Range, value: Number, side: Side) -> PathAnswer:
         if isinstance(value, bool):
-            return PathAnswer(place, value, f"`{self._words(place)}` is {str(value).lower()}")
+            return PathAnswer(place, value, f"`{self._range_words(place)}` is {str(value).lower()}")
         state = "not empty" if side.loop else str(side.truth).lower()
-        return PathAnswer(place, value, f"`{self._words(side.test)}` is {state}")
+        return PathAnswer(place, value, f"`{self._range_words(side.test)}` is {state}")
 
-    def _words(self, range_: Range) -> str:
+    def _range_words(self, range_: Range) -> str:
         words = self._source.text_of(range_)
         return words if range_.start.line == range_.end.line else f"{words.rstrip()} …"
 
@@ -466,7 +472,7 @@ def altered(call: Call, path: TracePath) -> Call:
     return dataclasses.replace(call, args=args, kwargs=kwargs)
 
 
-def _name(path: TracePath) -> str:
+def _path_name(path: TracePath) -> str:
     """Return a name for a path, equal in every process."""
     answers = (f"{one.range}: {one.value}" for one in path.answers)
     return "; ".join([path.words, *answers])

@@ -36,7 +36,7 @@ class SourceText:
         with contextlib.suppress(SyntaxError):
             self.tree = parse(text)
         self._parts = PerStatement(self.tree, lambda part: _Part(part, self._lines))
-        self._nodes = PerStatement(self.tree, _nodes)
+        self._nodes_by_range = PerStatement(self.tree, _nodes_by_range)
 
     def locate(self, stack: Stack, fallback: Range) -> FindingPlace:
         """The place of a stack; ``fallback`` where no frame is in this file."""
@@ -65,14 +65,14 @@ class SourceText:
         """The columns of a frame, else its statement, else its line without indentation."""
         known = frame.end_byte >= 0 and (frame.end_line, frame.end_byte) > (frame.line, frame.byte)
         # Of some stacks torch does not keep on which line a range ends.
-        if known and frame.end_byte <= self._length(frame.end_line):
+        if known and frame.end_byte <= self._line_length(frame.end_line):
             exact = Range(
                 Position(frame.line, frame.byte), Position(frame.end_line, frame.end_byte)
             )
             return self._parts.at(frame.line).decides(exact)
         return self.header(frame.line)
 
-    def _length(self, line: int) -> int:
+    def _line_length(self, line: int) -> int:
         return len(self._lines[line]) if line < len(self._lines) else 0
 
     def text_of(self, range_: Range) -> str:
@@ -88,25 +88,28 @@ class SourceText:
 
     def code_of(self, range_: Range) -> str:
         """Return the code in a range as one line that does not depend on layout."""
-        node = self._nodes.at(range_.start.line).get(range_)
-        return _code(node) if node is not None else "".join(self.text_of(range_).split())
+        node = self._nodes_by_range.at(range_.start.line).get(range_)
+        return _code_words(node) if node is not None else "".join(self.text_of(range_).split())
 
     def occurrences(self, place: Range, function: str) -> int:
         """How many expressions and statements of a function, by its full name, begin before a place
         and have its code. What comments and docstrings say is none."""
-        node, name = self._nodes.at(place.start.line).get(place), function.rpartition(".")[2]
+        node, name = (
+            self._nodes_by_range.at(place.start.line).get(place),
+            function.rpartition(".")[2],
+        )
         if node is None:
             return 0
-        code, start = _code(node), extent(node).start
+        code, start = _code_words(node), extent(node).start
         return len(
             {
                 where.start
-                for nodes in self._nodes.of(self._names.lines(function))
+                for nodes in self._nodes_by_range.of(self._names.lines(function))
                 for one in nodes.values()
                 if (where := extent(one)).start < start
                 and type(one) is type(node)
                 and self.function(self.path, name, where.start.line) == function
-                and _code(one) == code
+                and _code_words(one) == code
             }
         )
 
@@ -155,7 +158,7 @@ class _Part:
             if isinstance(node, ast.Attribute):
                 self._attributes.append(node)
             elif isinstance(node, ast.stmt):
-                self._note(node)
+                self._note_statement(node)
                 self._note_header(node)
             elif isinstance(node, ast.IfExp):
                 self._headers[extent(node)] = extent(node.test)
@@ -192,12 +195,12 @@ class _Part:
         self._headers[extent(node)] = extent(header)
         self._conditions.setdefault(node.lineno - 1, extent(header))
 
-    def _note(self, node: ast.stmt) -> None:
+    def _note_statement(self, node: ast.stmt) -> None:
         first = node.lineno - 1
         start = Position(first, node.col_offset)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             # Only its header: the body has statements of its own.
-            self._statements.setdefault(first, Range(start, self._colon(node)))
+            self._statements.setdefault(first, Range(start, self._colon_position(node)))
             # A code object begins with its first decorator.
             for decorator in node.decorator_list:
                 self._definitions[decorator.lineno - 1] = first
@@ -205,14 +208,14 @@ class _Part:
         end = Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or 0)
         body = getattr(node, "body", None)
         if isinstance(body, list) and body and isinstance(body[0], ast.stmt):
-            end = self._colon(node)
+            end = self._colon_position(node)
         for line in range(first, end.line + 1):
             known = self._statements.get(line)
             # A later node of the walk is deeper; the smallest statement on a line wins.
             if known is None or known.start.line <= start.line:
                 self._statements[line] = Range(start, end)
 
-    def _colon(self, node: ast.stmt) -> Position:
+    def _colon_position(self, node: ast.stmt) -> Position:
         """The end of the header of a compound statement."""
         ends = [Position(node.lineno - 1, node.col_offset)]
         for name in _HEADERS:
@@ -229,7 +232,7 @@ class _Part:
         return place
 
 
-def _nodes(part: ast.Module) -> dict[Range, ast.stmt | ast.expr]:
+def _nodes_by_range(part: ast.Module) -> dict[Range, ast.stmt | ast.expr]:
     """Return expressions and statements by their ranges, the outermost of each.
 
     Instruction ranges are included: since Python 3.11 the instruction of a multi-line attribute, or
@@ -258,7 +261,7 @@ _HEADERS = (
 _PLACED = (ast.expr, ast.arg, ast.keyword)
 
 
-def _code(node: ast.AST) -> str:
+def _code_words(node: ast.AST) -> str:
     return ast.unparse(node).partition("\n")[0]
 
 

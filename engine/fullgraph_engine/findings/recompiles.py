@@ -32,17 +32,17 @@ def of_recording(recording: Recording, source: SourceText, fallback: Range) -> I
     names = GuardNames(source)
     for recompile in recording.recompiles:
         noted = filter(_is_of_note, of_latest(recompile))
-        yield from _of_guards(noted, recompile, names, fallback)
+        yield from _guard_findings(noted, recompile, names, fallback)
 
 
 def of_recompile(recompile: Recompile, names: GuardNames, fallback: Range) -> Iterator[Finding]:
     """The findings of a recompile that a program caused: at least one, whatever guard failed."""
     latest = of_latest(recompile)
     noted = list(filter(_is_of_note, latest)) or list(latest)
-    yield from _of_guards(noted, recompile, names, fallback)
+    yield from _guard_findings(noted, recompile, names, fallback)
 
 
-def _of_guards(
+def _guard_findings(
     guards: Iterable[FailedGuard], recompile: Recompile, names: GuardNames, fallback: Range
 ) -> Iterator[Finding]:
     """Findings for guards that failed, and for the limit if the recompile reached it."""
@@ -71,8 +71,7 @@ def of_latest(recompile: Recompile) -> tuple[FailedGuard, ...]:
     failures = recompile.failures
     if failures:
         return tuple(one for one in failures if one.compiled == failures[0].compiled)
-    # Dynamo reports an unexpected recompilation if it finds no failed guard; that is not about the
-    # code.
+    # Without a failed guard, Dynamo reports an unexpected recompilation.
     reasons = [one for one in recompile.reasons if "Unexpected recompilation" not in one][:1]
     return tuple(FailedGuard("", "other", "", "", _first_line(reason)) for reason in reasons)
 
@@ -101,7 +100,7 @@ def of_guard(
         stack=place.stack,
         related=(*related_guards(others, source), *related_to(place)),
         identity=names.identity(code, place, failed.stack, compiled, name),
-        evidence=_evidence(recompile, detail=failed.detail, reasons=recompile.reasons),
+        evidence=_recompile_evidence(recompile, detail=failed.detail, reasons=recompile.reasons),
         names=(GuardName(name, change(failed), recompile.function),),
     )
 
@@ -133,7 +132,7 @@ def of_limit(recompile: Recompile, source: SourceText, fallback: Range) -> Findi
         stack=place.stack,
         related=(*related_guards(of_latest(recompile), source), *related_to(place)),
         identity=f"{identity(code, where)} {recompile.function}",
-        evidence=_evidence(recompile, limit=recompile.limit),
+        evidence=_recompile_evidence(recompile, limit=recompile.limit),
     )
 
 
@@ -171,11 +170,11 @@ def related_guards(guards: Sequence[FailedGuard], source: SourceText) -> Iterato
             continue
         told.add((name, failed.compiled))
         frame = next((f for f in reversed(failed.stack) if f.path == source.path), failed.stack[-1])
-        where = source.range_of(frame) if frame.path == source.path else _line(frame.line)
+        where = source.range_of(frame) if frame.path == source.path else _line_range(frame.line)
         yield Related(frame.path, where, f"failed as well: {change(failed)}")
 
 
-def _evidence(
+def _recompile_evidence(
     recompile: Recompile, *, detail: str = "", reasons: tuple[str, ...] = (), limit: str = ""
 ) -> RecompileEvidence:
     guards = tuple(map(evidence_of, recompile.failures))
@@ -260,7 +259,7 @@ def _first_line(words: str) -> str:
     return re.sub(r"\s{2,}#.*", "", words.split("\n")[0])
 
 
-def _line(number: int) -> Range:
+def _line_range(number: int) -> Range:
     return Range(Position(number, 0), Position(number, 0))
 
 

@@ -221,17 +221,17 @@ class _Ledger:
         if known is not None:
             self._by_identity[finding.identity] = merge_findings(known, finding)
             return
-        self._put(finding)
-        self._tell(finding.identity)
+        self._put_finding(finding)
+        self._emit_finding(finding.identity)
 
     def add_break(self, finding: Finding, record: Break, *, sure: bool) -> None:
         """``sure``: it need not wait until it is known how the attempt ends."""
         again = self._tally.add(finding.identity, record)
         known = self._by_identity.get(finding.identity)
         if known is None or (again and known.evidence != finding.evidence):
-            self._put(finding)
+            self._put_finding(finding)
         if sure and finding.identity not in self._told:
-            self._tell(finding.identity)
+            self._emit_finding(finding.identity)
 
     def finish(self) -> None:
         """Tell what was held back and what was counted."""
@@ -239,7 +239,7 @@ class _Ledger:
             self._by_identity[key] = dataclasses.replace(self._by_identity[key], count=count)
         for key, finding in self._by_identity.items():
             if self._told.get(key) != finding:
-                self._tell(key)
+                self._emit_finding(key)
 
     def amend(self, finding: Finding) -> None:
         """Replace a finding with a longer explanation; it is emitted at the end."""
@@ -248,12 +248,12 @@ class _Ledger:
     def count(self, family: str) -> int:
         return sum(f.code.startswith(family) for f in self._by_identity.values())
 
-    def _put(self, finding: Finding) -> None:
+    def _put_finding(self, finding: Finding) -> None:
         self._by_identity[finding.identity] = dataclasses.replace(
             finding, target=self._target, run=self._run, mode=self._mode
         )
 
-    def _tell(self, key: str) -> None:
+    def _emit_finding(self, key: str) -> None:
         self._told[key] = self._by_identity[key]
         self._emit(self._told[key])
 
@@ -308,7 +308,7 @@ class _Attempt:
                     mode.restart(turned)
                     mode.real_follows = self.auto
                     self._truths = mode.bool_choices
-                built = self._build()
+                built = self._build_call()
                 if built is None:
                     return
                 call = built
@@ -318,7 +318,7 @@ class _Attempt:
                 # The call may change it.
                 training = bool(getattr(call.function, "training", False))
                 self._doubtful = call.is_doubtful
-                recording = self._trace(call, mode)
+                recording = self._trace_call(call, mode)
                 if recording.failure is None or mode is None or not mode.bool_choices or not left:
                     break
                 # A chosen truth caused the exception, which is not evidence about the program:
@@ -328,13 +328,13 @@ class _Attempt:
                     break
                 turned = frozenset(n for n in turned if n < untried[-1]) | {untried[-1]}
                 dynamo.reset()
-            wrong = self._misleads(call) if recording.failure is not None else None
+            wrong = self._misleading_failure(call) if recording.failure is not None else None
             if wrong is not None:
                 other = self._instead_of(call, wrong)
                 if other is None:
                     return
                 call, training = other, bool(getattr(other.function, "training", False))
-                recording = self._trace(call, mode)
+                recording = self._trace_call(call, mode)
             self.recording, self._call = recording, call
             self._training = training
             self.lines = recording.lines
@@ -344,7 +344,7 @@ class _Attempt:
                 self.finished = True
             else:
                 self._report_failure(recording.failure, call)
-            self._amend(recording)
+            self._amend_findings(recording)
 
     def look_for_inputs(self) -> None:
         """Other ones than a comment says, where the code raises with these."""
@@ -357,7 +357,7 @@ class _Attempt:
             comment = self.tracee.instead(built=self._call is not None)
         self.info = dataclasses.replace(self.info, comment=comment)
 
-    def _misleads(self, call: Call) -> Failure | None:
+    def _misleading_failure(self, call: Call) -> Failure | None:
         """Return the eager failure of an uncertain call, whose inputs may be wrong."""
         if not call.is_doubtful or (self.auto and self._could_be_real(call)):
             return None
@@ -378,7 +378,7 @@ class _Attempt:
         self._report_without(NoProbe(words))
         return None
 
-    def _trace(self, call: Call, mode: Any) -> Recording:
+    def _trace_call(self, call: Call, mode: Any) -> Recording:
         inputs = call.inputs or self.info.inputs
         self.info = dataclasses.replace(
             self.info, inputs=inputs, same_as=call.same_as, context=call.context.words
@@ -394,7 +394,7 @@ class _Attempt:
             mode.prefer_real = self.auto and self._could_be_real(call)
             mode.has_read_kept_value = False
         wanted = self.asked_dynamic or self.names_sizes
-        with self._written() as witness, explanations.taping(wanted) as self._tapes:
+        with self._document_writer() as witness, explanations.taping(wanted) as self._tapes:
             self.watch.enter_phase("trace")
             recording = tracing.trace(
                 call.function,
@@ -412,7 +412,7 @@ class _Attempt:
         self._all_frames += recording.frames
         return recording
 
-    def _written(
+    def _document_writer(
         self, *, sizes_only: bool = False
     ) -> AbstractContextManager[DocumentWriter | None]:
         if self.writer is None:
@@ -433,7 +433,7 @@ class _Attempt:
             if call.dynamic or not wishes:
                 return
             with (
-                self._written(sizes_only=True),
+                self._document_writer(sizes_only=True),
                 explanations.taping() as self._tapes,
                 call.context.enter(),
             ):
@@ -445,7 +445,7 @@ class _Attempt:
             if failure is not None and failure.kind == "ConstraintViolationError":
                 return  # the file itself asks for dynamic sizes: the first run says what pins them
             self._report_specialized(recording, tried=True)
-            self._amend(recording)
+            self._amend_findings(recording)
 
     def export(self) -> None:
         """Export the same call with ``torch.export``, with real tensors if they fit."""
@@ -473,7 +473,7 @@ class _Attempt:
     def forecast(self, branch: Branch, rows: bool) -> Forecast:
         """Further calls with other sizes and values: only to see which of them recompile."""
         with tracing.tensor_mode(self.fake) as mode:
-            begin = mode.restart if mode is not None else _nothing
+            begin = mode.restart if mode is not None else _do_nothing
             begin()
             try:
                 call = self.tracee.call()
@@ -540,12 +540,12 @@ class _Attempt:
         if not self.fake:
             known = dataclasses.replace(known, asked=False)  # real tensors answer for themselves
         explorer = Explorer(self.source, known)
-        explorer.run(self._travel, self._find_value, branch, self.ledger.add)
+        explorer.run(self._travel_path, self._find_value, branch, self.ledger.add)
         self.paths, self.lines, self.finished = explorer.traced, explorer.lines, True
         if self.auto and explorer.could_be_real:
             self.auto_failure = "the fake runs raised"
 
-    def _travel(self, path: TracePath, turned: frozenset[Range]) -> Traveled:
+    def _travel_path(self, path: TracePath, turned: frozenset[Range]) -> Traveled:
         """In a process of its own."""
         ledger = _Ledger(self.tracee, RunId(self.tracee.target.name, 0, "paths"), lambda _: None)
         attempt = _Attempt(self.tracee, ledger)
@@ -564,11 +564,11 @@ class _Attempt:
                 mode.drop_values((call.args, call.kwargs))
                 policy.asked.clear()
             could_be_real = attempt._could_be_real(call)
-            recording = attempt._trace(call, mode)
+            recording = attempt._trace_call(call, mode)
             failure = recording.failure
             if failure is None:
                 attempt._report_recording(recording)
-                attempt._amend(recording)
+                attempt._amend_findings(recording)
                 ledger.finish()
         return Traveled(
             tuple(ledger.findings),
@@ -605,7 +605,7 @@ class _Attempt:
         self.error = finding.message
         self.ledger.add(finding)
 
-    def _build(self) -> Call | None:
+    def _build_call(self) -> Call | None:
         try:
             with self.watch.count_as("inputs"):
                 return self.tracee.call()
@@ -720,16 +720,16 @@ class _Attempt:
                     dimensions.of_limit(limit, recording, self.source, self.target.range, tried)
                 )
 
-    def _explainer(self, recording: Recording) -> explanations.Explainer:
+    def _make_explainer(self, recording: Recording) -> explanations.Explainer:
         if self._explains is None or self._explains.recording is not recording:
             self._explains = explanations.Explainer(self._tapes, recording, self.source)
         return self._explains
 
-    def _amend(self, recording: Recording) -> None:
+    def _amend_findings(self, recording: Recording) -> None:
         """Compute the slow explanations for findings that were already reported."""
         sizes = DataSizes(recording, self.source)
         costs = BreakCosts(recording, self.source, self.target.range, self.target.name)
-        explainer = self._explainer(recording) if self._tapes else None
+        explainer = self._make_explainer(recording) if self._tapes else None
         for finding in self.ledger.findings:
             event = self._unexplained.get(finding.identity)
             if event is not None and explainer is not None:
@@ -767,7 +767,7 @@ class _Attempt:
             failure, self.source, self.target.range, fake=self.fake, chosen=chosen
         )
         if self.recording is not None and self._tapes:
-            finding = self._explainer(self.recording).amended(finding)
+            finding = self._make_explainer(self.recording).amended(finding)
         self.ledger.add(finding)
         self._raises = finding.code == failures.RAISES
 
@@ -847,7 +847,7 @@ class _Attempt:
         return Coverage.from_ranges(self.lines.traced, self.lines.entered)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 

@@ -114,9 +114,11 @@ class _Unsteady:
         for guard in self._recording.guards:
             frame = self._frames.get(guard.frame)
             if guard.kind in _VALUES:
-                found = frame and (self._mutated(guard, frame) or self._value(guard, frame))
+                found = frame and (
+                    self._mutation_finding(guard, frame) or self._value_finding(guard, frame)
+                )
             elif guard.kind == "ID_MATCH" and guard.type not in _STEADY:
-                found = frame and self._identity(guard, frame)
+                found = frame and self._identity_finding(guard, frame)
             else:
                 continue
             if found:
@@ -125,19 +127,19 @@ class _Unsteady:
 
     # -- kinds --------------------------------------------------------------------------------
 
-    def _mutated(self, guard: Guard, frame: TracedFrame) -> Finding | None:
+    def _mutation_finding(self, guard: Guard, frame: TracedFrame) -> Finding | None:
         if not self._writes:
             return None
         for expression in guard.expressions:
-            of, value = _checked(expression)
+            of, value = _checked_value(expression)
             if of not in self._writes:
                 continue
             new = self._writes[of]
-            if new == value or (not new and value != "None") or not self._lasts(of, frame):
+            if new == value or (not new and value != "None") or not self._is_lasting(of, frame):
                 continue
             name = in_user_words(of)
             now = new or "another object"
-            return self._finding(
+            return self._make_finding(
                 "guard/mutated",
                 guard,
                 frame,
@@ -148,7 +150,7 @@ class _Unsteady:
             )
         return None
 
-    def _lasts(self, of: str, frame: TracedFrame) -> bool:
+    def _is_lasting(self, of: str, frame: TracedFrame) -> bool:
         """Whether the next call finds what this one has changed, as far as can be known.
 
         A local may hold something new every time, as those do that a resume function is given.
@@ -162,21 +164,21 @@ class _Unsteady:
             return True
         return scope == "local" and (frame.id, name) in self._modules
 
-    def _value(self, guard: Guard, frame: TracedFrame) -> Finding | None:
+    def _value_finding(self, guard: Guard, frame: TracedFrame) -> Finding | None:
         scope, name = source_root(guard.source)
         if scope == "local":
             if guard.type not in _PLAIN or not self._given.includes(frame, name):
                 return None
-        elif not self._changes(guard, frame):
+        elif not self._is_changed_by_file(guard, frame):
             return None
-        of, value = _checked(guard.expressions[0]) if guard.expressions else ("", "")
+        of, value = _checked_value(guard.expressions[0]) if guard.expressions else ("", "")
         if not of or of != guard.source:
             return None
         words = in_user_words(guard.source)
         ending = f"is specialized to {value}; any other value recompiles"
         if scope == "global":
             why = f"A function of this file assigns `{words}`, or what it is in."
-            return self._finding(
+            return self._make_finding(
                 "guard/global", guard, frame, f"The global `{words}` {ending}", why
             )
         later = (
@@ -185,15 +187,17 @@ class _Unsteady:
             if guard.type in _NUMBERS
             else "Each new string recompiles."
         )
-        return self._finding("guard/value", guard, frame, f"`{words}` {ending}", later)
+        return self._make_finding("guard/value", guard, frame, f"`{words}` {ending}", later)
 
-    def _changes(self, guard: Guard, frame: TracedFrame, *, exactly: bool = False) -> bool:
+    def _is_changed_by_file(
+        self, guard: Guard, frame: TracedFrame, *, exactly: bool = False
+    ) -> bool:
         """Whether a function of the file that a frame is of assigns the global of a guard."""
         return frame.path == self._source.path and self._assignments.changes_global(
             guard.source, exactly=exactly
         )
 
-    def _identity(self, guard: Guard, frame: TracedFrame) -> Finding | None:
+    def _identity_finding(self, guard: Guard, frame: TracedFrame) -> Finding | None:
         scope, name = source_root(guard.source)
         called = _CALLED.get(guard.type, "")
         if scope == "local" and frame.path == self._source.path:
@@ -202,11 +206,13 @@ class _Unsteady:
             changing = self._given.includes(frame, name) and (whole or not called)
         else:
             # Functions are entered into tables of them while files are executed.
-            changing = scope == "global" and self._changes(guard, frame, exactly=bool(called))
+            changing = scope == "global" and self._is_changed_by_file(
+                guard, frame, exactly=bool(called)
+            )
         if not changing:
             return None
         words = in_user_words(guard.source.removesuffix(".__code__"))
-        return self._finding(
+        return self._make_finding(
             "guard/identity",
             guard,
             frame,
@@ -239,7 +245,7 @@ class _Unsteady:
                 evidence=GuardEvidence(expression=check.expression),
             )
 
-    def _finding(
+    def _make_finding(
         self, code: str, guard: Guard, frame: TracedFrame, message: str, explanation: str
     ) -> Finding:
         place = self._source.locate(guard.stack, self._fallback)
@@ -259,7 +265,7 @@ class _Unsteady:
         )
 
 
-def _checked(expression: str) -> tuple[str, str]:
+def _checked_value(expression: str) -> tuple[str, str]:
     """Return the compared expression and value; empty for other conditions."""
     match = _EQUAL.match(expression)
     if match is not None:

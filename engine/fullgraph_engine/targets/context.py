@@ -67,7 +67,7 @@ class CallContext:
         context = cls()
         for number, item in enumerate(items):
             try:
-                context = context._with(item)
+                context = context._with_item(item)
             except ValueError as error:
                 raise ContextError(str(error), number) from None
         return context
@@ -145,7 +145,7 @@ class CallContext:
         parts += [f"with {name}={value!r}" for name, value in self.settings]
         return ", ".join(filter(None, parts))
 
-    def _with(self, item: ContextItem) -> CallContext:
+    def _with_item(self, item: ContextItem) -> CallContext:
         name = item.name
         if name in WORDS:
             if item.given:

@@ -46,7 +46,7 @@ def within(
             for number, timer, most, clock in timers:
                 before = signal.signal(number, over)
                 left, interval = signal.setitimer(timer, max(most, 0.01), _AGAIN)
-                put_back.callback(_go_on, timer, left, interval, clock, clock())
+                put_back.callback(_restart_timer, timer, left, interval, clock, clock())
                 # A thread of torch may still be about to take the signal, which by default would
                 # end the process.
                 ignored = before in (None, signal.SIG_DFL)
@@ -74,7 +74,7 @@ def unaffected() -> Iterator[None]:
             signal.setitimer(timer, left, interval)
 
 
-def _go_on(
+def _restart_timer(
     timer: int, left: float, interval: float, clock: Callable[[], float], began: float
 ) -> None:
     """Count what was left of a timer when another one took its place."""

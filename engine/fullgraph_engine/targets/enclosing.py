@@ -101,13 +101,15 @@ class _Calls:
         trouble: NotCalled | None = None
         for one in self.enclosing:
             try:
-                _run(one, namespace, [watch], one.seconds)
+                _run_enclosing(one, namespace, [watch], one.seconds)
             except NotCalled as error:
                 trouble = trouble or error
             if watch.last is not None:
                 return watch.last
         users = " and ".join(dict.fromkeys(one.name for one in self.enclosing))
-        raise trouble or NotCalled(_sentence(f"{users} ran, and did not call {self.target.name}."))
+        raise trouble or NotCalled(
+            _capitalize_sentence(f"{users} ran, and did not call {self.target.name}.")
+        )
 
     def further(self, namespace: Namespace) -> int:
         """Return the number of further signatures; 0 if they have their own snapshots."""
@@ -121,13 +123,15 @@ class _Calls:
             with contextlib.suppress(NotCalled, tracing.ValueNeeded):
                 # Between calls it is safe to end; code of torch may abort when it is interrupted.
                 watch.until = time.monotonic() + one.further_seconds
-                _run(one, namespace, [watch], min(one.seconds, 2 * one.further_seconds))
+                _run_enclosing(one, namespace, [watch], min(one.seconds, 2 * one.further_seconds))
             if watch.last is not None:
                 break
         return max(len(watch.signatures) - 1, 0)
 
 
-def _run(one: Enclosing, namespace: Namespace, watches: Sequence[_Watch], seconds: float) -> None:
+def _run_enclosing(
+    one: Enclosing, namespace: Namespace, watches: Sequence[_Watch], seconds: float
+) -> None:
     """Run an enclosing target until one of ``watches`` has seen enough."""
     from .. import tracing
 
@@ -137,23 +141,23 @@ def _run(one: Enclosing, namespace: Namespace, watches: Sequence[_Watch], second
         with contextlib.ExitStack() as watched, within(_TooLong, seconds):
             for watch in watches:
                 watch.enclosing = one
-                watched.enter_context(_watched(watch, namespace))
+                watched.enter_context(_watch_calls(watch, namespace))
             call = one.probe.build(namespace)
             tracing.call_eagerly(call.function, call.args, call.kwargs)
     except Enough:
         return
     except _TooLong:
         words = f"{one.name} ran for {seconds:g} seconds, and had not called {wanted}."
-        raise NotCalled(_sentence(words)) from None
+        raise NotCalled(_capitalize_sentence(words)) from None
     except NotCalled as error:
-        raise NotCalled(_sentence(str(error))) from None
+        raise NotCalled(_capitalize_sentence(str(error))) from None
     except ProbeError as error:
         raise NotCalled(f"The probe of {one.name}, which uses it, fails: {error}") from error
     except (Exception, SystemExit) as error:
         failure = tracing.failure_of(error)
         words = f"{failure.kind}: {failure.message}".partition("\n")[0].rstrip(": ")
         when = "when" if watches[0].is_called else "before"
-        words = _sentence(f"{one.name} raised {when} it called {wanted}: {words}")
+        words = _capitalize_sentence(f"{one.name} raised {when} it called {wanted}: {words}")
         # Errors of torch are RuntimeErrors; for others the example itself is wrong.
         wrong = one.is_doubtful and not isinstance(error, RuntimeError)
         if wrong or isinstance(error, _NOT_OF_TENSORS):
@@ -165,7 +169,7 @@ _NOT_OF_TENSORS = (OSError, EOFError, ImportError, NameError, SystemExit)
 """Exceptions that do not depend on the kind of tensors."""
 
 
-def _sentence(words: str) -> str:
+def _capitalize_sentence(words: str) -> str:
     """With a capital letter in front, unless a name is."""
     return f"T{words[1:]}" if words.startswith("the ") else words
 
@@ -217,7 +221,7 @@ class _Watch:
     def constructed(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.made[id(module)] = (
             tensors.describe(args, kwargs),
-            _signature((args, kwargs)),
+            _call_signature((args, kwargs)),
         )
 
     def called(
@@ -233,12 +237,12 @@ class _Watch:
         if enclosing is None or self.last is not None or _unwatched:
             return
         init, made = self.made.get(id(function), ("", ()))
-        signature = (_signature((args, kwargs)), made, getattr(function, "training", None))
+        signature = (_call_signature((args, kwargs)), made, getattr(function, "training", None))
         if signature in self.signatures:
             if time.monotonic() > self.until:
                 raise Enough
             return
-        arguments = _copied((args, kwargs))
+        arguments = _copy_tensors((args, kwargs))
         if enclosing.is_doubtful:
             self.is_called = True
             body()
@@ -247,7 +251,7 @@ class _Watch:
         if self.takes(len(self.signatures) - 1):
             args, kwargs = arguments
             caller, program = sys._getframe(2), enclosing.name if enclosing.is_program else ""
-            place = _place(caller, str(namespace.get("__file__", "")), program)
+            place = _call_place(caller, str(namespace.get("__file__", "")), program)
             context = CallContext.current(function)
             self.last = Call(unwrap(function), args, kwargs, (), init, place, context=context)
             self.last.is_doubtful = enclosing.is_doubtful
@@ -256,16 +260,16 @@ class _Watch:
             raise Enough
 
 
-def _watched(watch: _Watch, namespace: Namespace) -> contextlib.AbstractContextManager[None]:
+def _watch_calls(watch: _Watch, namespace: Namespace) -> contextlib.AbstractContextManager[None]:
     subject = watch.target.subject
     found = namespace.get(subject)
     if isinstance(found, type):
-        return _watched_class(found, namespace, watch)
-    return _watched_function(subject, namespace, watch)
+        return _watch_class(found, namespace, watch)
+    return _watch_function(subject, namespace, watch)
 
 
 @contextlib.contextmanager
-def _watched_class(found: type, namespace: Namespace, watch: _Watch) -> Iterator[None]:
+def _watch_class(found: type, namespace: Namespace, watch: _Watch) -> Iterator[None]:
     """Watch instances of exactly this class; instances of subclasses are other models."""
     init, forward = found.__init__, getattr(found, "forward", None)  # type: ignore[misc]
 
@@ -301,7 +305,7 @@ def _watched_class(found: type, namespace: Namespace, watch: _Watch) -> Iterator
 
 
 @contextlib.contextmanager
-def _watched_function(name: str, namespace: Namespace, watch: _Watch) -> Iterator[None]:
+def _watch_function(name: str, namespace: Namespace, watch: _Watch) -> Iterator[None]:
     found = namespace[name]
 
     @functools.wraps(found)
@@ -390,14 +394,14 @@ def leave_snapshots(
         rng.begin_again()
         for one in enclosing:
             with contextlib.suppress(NotCalled):
-                _run(one, namespace, watches, one.seconds)
+                _run_enclosing(one, namespace, watches, one.seconds)
             if at or not left:
                 break
     if not at:
         return None
     watch, number = at[0]
     others = [patch for other in watches if other is not watch for patch in other.patches]
-    if watch.last is None or _are_kept(others):
+    if watch.last is None or _are_patches_referenced(others):
         return None
     oracle = mode.oracle if mode is not None else None
     _here = Snapshot(watch.target, number, watch.last, rng.state(), oracle)
@@ -409,7 +413,7 @@ def here() -> Snapshot | None:
     return _here
 
 
-def _are_kept(patches: Sequence[weakref.ref[Any]]) -> bool:
+def _are_patches_referenced(patches: Sequence[weakref.ref[Any]]) -> bool:
     """Whether the model has taken something that stood in for a function, to call it later."""
     if any(patch() is not None for patch in patches):
         gc.collect()
@@ -437,7 +441,7 @@ def _call_of_snapshot(target: Target, number: int) -> Call | None:
 # -- what a call is like ----------------------------------------------------------------------
 
 
-def _signature(tree: Any) -> Hashable:
+def _call_signature(tree: Any) -> Hashable:
     """Return a key of containers, dtypes, ranks, equal sizes and flags of call inputs.
 
     Other sizes than 0 and 1, which Dynamo specializes, are ignored: a network calls a convolution
@@ -467,7 +471,7 @@ def _leaf_signature(leaf: Any, sizes: dict[int, int]) -> Hashable:
     return id(type(leaf))
 
 
-def _copied(tree: T) -> T:
+def _copy_tensors(tree: T) -> T:
     """Return copies of tensor arguments, because code after the call may write to them.
 
     Parameters are not copied: Dynamo treats them differently from other tensors.
@@ -498,7 +502,7 @@ def _is_outermost(frame: FrameType | None, function: Any) -> bool:
     return frame is not None and frame.f_locals["function"] is function
 
 
-def _place(frame: FrameType | None, path: str, program: str) -> str:
+def _call_place(frame: FrameType | None, path: str, program: str) -> str:
     """Where the file makes the call, in words; else what program does; empty where no program."""
     while frame is not None and frame.f_code.co_filename != path:
         frame = frame.f_back

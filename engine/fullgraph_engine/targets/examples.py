@@ -43,11 +43,15 @@ def find(source: FileDefinitions, targets: Iterable[str]) -> list[Example]:
     if source.main:
         found.append(Example("main", "__main__", "", tuple(source.main)))
     if ">>>" in source.text or "```" in source.text:
-        found += _docstrings(source)
-    return [one for one in (_reaching(source, one, known) for one in found) if one.reaches]
+        found += _docstring_examples(source)
+    return [
+        one for one in (_with_reached_names(source, one, known) for one in found) if one.reaches
+    ]
 
 
-def _reaching(source: FileDefinitions, example: Example, targets: frozenset[str]) -> Example:
+def _with_reached_names(
+    source: FileDefinitions, example: Example, targets: frozenset[str]
+) -> Example:
     nodes = [node for statement in example.body for node in ast.walk(statement)]
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     # ``package.ops.Pool`` is the Pool of this file, perhaps.
@@ -66,7 +70,7 @@ def _reaching(source: FileDefinitions, example: Example, targets: frozenset[str]
 # -- docstrings -------------------------------------------------------------------------------
 
 
-def _docstrings(source: FileDefinitions) -> Iterator[Example]:
+def _docstring_examples(source: FileDefinitions) -> Iterator[Example]:
     yield from _in_docstring(source.tree, "the example in the file's docstring", "")
     for node in source.definitions:
         yield from _in_docstring(node, f"the example in {node.name}'s docstring", node.name)
@@ -83,17 +87,17 @@ def _in_docstring(
     if not text:
         return
     first = node.body[0].lineno
-    session = _session(text)
-    blocks = [(0, session)] if session else list(_fenced(text))
+    session = _session_input(text)
+    blocks = [(0, session)] if session else list(_fenced_blocks(text))
     for line, block in blocks:
-        body = _parsed(block)
+        body = _parse_example(block)
         for statement in body:
             ast.increment_lineno(statement, first + line - 1)
         if body:
             yield Example("docstring", name, owner, tuple(body))
 
 
-def _session(text: str) -> str:
+def _session_input(text: str) -> str:
     """Return the input after ``>>>`` at its original lines, without skipped or raising examples."""
     if ">>>" not in text:
         return ""
@@ -108,13 +112,13 @@ def _session(text: str) -> str:
     return "\n".join(lines)
 
 
-def _fenced(text: str) -> Iterator[tuple[int, str]]:
+def _fenced_blocks(text: str) -> Iterator[tuple[int, str]]:
     """Blocks of Markdown in a docstring, with the line, from 0, that each begins on."""
     for match in _FENCE.finditer(text):
         yield text.count("\n", 0, match.start(2)), textwrap.dedent(match[2])
 
 
-def _parsed(code: str) -> list[ast.stmt]:
+def _parse_example(code: str) -> list[ast.stmt]:
     """Parse an example up to its first invalid line: some show output instead of input.
 
     The whole example is parsed at once, since many repeat ``>>>`` on continuation lines.

@@ -37,7 +37,7 @@ def plan(
     """
     if target.bare_context is not None:
         return _in_context(target, target.bare_context, namespace, others, recording, kinds)
-    return _planned(target, namespace, others, recording, kinds)
+    return _probes_in_order(target, namespace, others, recording, kinds)
 
 
 def _in_context(
@@ -51,7 +51,9 @@ def _in_context(
     """The probes that a target has without its ``under(…)``, each in that context."""
     context = said.notation.context or CallContext()
     written = [one for one in target.written if one is not said or one.notation.init is not None]
-    found = _planned(replace(target, written=tuple(written)), namespace, others, recording, kinds)
+    found = _probes_in_order(
+        replace(target, written=tuple(written)), namespace, others, recording, kinds
+    )
     return [
         replace(
             probe,
@@ -72,7 +74,7 @@ class _Under:
         return probes.under(self.probe.build(namespace), self.context)
 
 
-def _planned(
+def _probes_in_order(
     target: Target,
     namespace: Namespace,
     others: Sequence[Target],
@@ -80,15 +82,17 @@ def _planned(
     kinds: Sequence[ExampleKind],
 ) -> list[Probe]:
     return (
-        _own(target, namespace, recording)
+        _own_probes(target, namespace, recording)
         or (searched.probes(target, namespace, ()) if target.constructed_by is not None else [])
-        or _called(target, namespace, others, recording, kinds)
-        or _stale(target, recording)
-        or _searched(target, namespace, others)
+        or _called_probes(target, namespace, others, recording, kinds)
+        or _stale_probes(target, recording)
+        or _searched_probes(target, namespace, others)
     )
 
 
-def _own(target: Target, namespace: Namespace, recording: Sequence[RecordedClass]) -> list[Probe]:
+def _own_probes(
+    target: Target, namespace: Namespace, recording: Sequence[RecordedClass]
+) -> list[Probe]:
     found = recorded.find(target, recording)
     known = probes.plan(target, namespace)
     if known and probes.are_from_attributes(known):
@@ -98,7 +102,7 @@ def _own(target: Target, namespace: Namespace, recording: Sequence[RecordedClass
     return recorded.probes(found)
 
 
-def _called(
+def _called_probes(
     target: Target,
     namespace: Namespace,
     others: Sequence[Target],
@@ -115,10 +119,12 @@ def _called(
     # What many others use is itself far inside: the nearest user has the least to run.
     users.sort(key=lambda user: -len(user.used_by))
     found = [
-        Enclosing(user.name, probe) for user in users for probe in _own(user, namespace, recording)
+        Enclosing(user.name, probe)
+        for user in users
+        for probe in _own_probes(user, namespace, recording)
     ]
     shown = [one for one in target.examples if one.kind in kinds][:_MOST_EXAMPLES]
-    above = [] if found else _outermost(target, namespace, others)
+    above = [] if found else _outermost_users(target, namespace, others)
     executed = programs.enclosing(
         shown, target.definition, [(user.name, user.examples) for user in above]
     )
@@ -132,13 +138,15 @@ def _called(
     return searched.otherwise(target, called, searched.probes(target, namespace, above))
 
 
-def _searched(target: Target, namespace: Namespace, others: Sequence[Target]) -> list[Probe]:
+def _searched_probes(target: Target, namespace: Namespace, others: Sequence[Target]) -> list[Probe]:
     if target.written:
         return []
-    return searched.probes(target, namespace, _outermost(target, namespace, others))
+    return searched.probes(target, namespace, _outermost_users(target, namespace, others))
 
 
-def _outermost(target: Target, namespace: Namespace, others: Sequence[Target]) -> list[Target]:
+def _outermost_users(
+    target: Target, namespace: Namespace, others: Sequence[Target]
+) -> list[Target]:
     """Return the target's users without nested users; tracing the outermost covers the rest."""
     users = [
         other
@@ -151,7 +159,7 @@ def _outermost(target: Target, namespace: Namespace, others: Sequence[Target]) -
     return users[:_MOST_ENCLOSING]
 
 
-def _stale(target: Target, recording: Sequence[RecordedClass]) -> list[Probe]:
+def _stale_probes(target: Target, recording: Sequence[RecordedClass]) -> list[Probe]:
     """Return a probe that reports an outdated recording of a target without other probes."""
     found = recorded.find(target, recording)
     if found is None:

@@ -72,10 +72,10 @@ class _Planned:
         missed = next((name for name in self.through if name in searched.settled), None)
         if missed is not None:
             raise NotCalled(f"{self.example.name} does not call {missed}.")
-        return Call(functools.partial(_execute, self.example, namespace), (), {})
+        return Call(functools.partial(_execute_example, self.example, namespace), (), {})
 
 
-def _execute(example: Example, namespace: Namespace) -> None:
+def _execute_example(example: Example, namespace: Namespace) -> None:
     """Execute it as Python would execute the file, or doctest the docstring.
 
     The ``__main__`` block binds names that functions of the file may use, so it has their very
@@ -84,13 +84,13 @@ def _execute(example: Example, namespace: Namespace) -> None:
     path = str(namespace.get("__file__", ""))
     main = example.kind == "main"
     with put_back(namespace), _as_main(namespace, main), conditions(example.name):
-        names = namespace if main else {**_understood(namespace), **namespace}
+        names = namespace if main else {**_assumed_names(namespace), **namespace}
         for statement in example.body:
             code = compile(ast.Module([statement], []), path, "exec", dont_inherit=True)
-            exec(_named(code, example.name), names)
+            exec(_rename_code(code, example.name), names)
 
 
-def _understood(namespace: Namespace) -> Namespace:
+def _assumed_names(namespace: Namespace) -> Namespace:
     """Return the names that examples assume: the file's package, and torch by its usual names."""
     import torch
 
@@ -100,7 +100,7 @@ def _understood(namespace: Namespace) -> Namespace:
     return {name: module for name, module in names.items() if module is not None}
 
 
-def _named(code: Any, name: str) -> Any:
+def _rename_code(code: Any, name: str) -> Any:
     """Return the code object renamed, so that stacks show the executed program."""
     if sys.version_info >= (3, 11):
         return code.replace(co_name=name, co_qualname=name)

@@ -75,10 +75,12 @@ def probes(target: Target, namespace: Namespace, users: Sequence[Target]) -> lis
     if not can_be_searched(target, namespace):
         return []
     above = tuple(
-        Enclosing(user.name, _probe(user)) for user in users if can_be_searched(user, namespace)
+        Enclosing(user.name, _searched_probe(user))
+        for user in users
+        if can_be_searched(user, namespace)
     )
     if not above:
-        return [_probe(target)]
+        return [_searched_probe(target)]
     names = tuple(one.name for one in above)
     either = _Either(target, above)
     return [Probe(_INFO, either, after=names, users=names, _enclosing=either.known)]
@@ -87,7 +89,7 @@ def probes(target: Target, namespace: Namespace, users: Sequence[Target]) -> lis
 _INFO = ProbeInfo("synthesis", inputs="")
 
 
-def _probe(target: Target) -> Probe:
+def _searched_probe(target: Target) -> Probe:
     said = target.constructed_by
     if said is None:
         return Probe(_INFO, _Searched(target))
@@ -112,7 +114,11 @@ class _Searched:
         subject, method = namespace[self.target.subject], self.target.method
         search = Search(subject, namespace, self.init, method)
         failed = unfound.get(name)
-        if failed is not None and failed.rests_on and failed.rests_on == self._rests_on(search):
+        if (
+            failed is not None
+            and failed.rests_on
+            and failed.rests_on == self._search_digest(search)
+        ):
             raise NoProbe(failed.obstacle)
         before = None
         with contextlib.suppress(NotationError):
@@ -126,7 +132,9 @@ class _Searched:
             if not placeholder.find_raised_error(
                 words
             ):  # else another text may have what is missing
-                unfound[name] = FoundProbe(name, obstacle=words, rests_on=self._rests_on(search))
+                unfound[name] = FoundProbe(
+                    name, obstacle=words, rests_on=self._search_digest(search)
+                )
             raise NoProbe(words)
         unfound.pop(name, None)
         comment = known[name] = notation.show(found.notation)
@@ -134,7 +142,7 @@ class _Searched:
         call.source, call.comment = "synthesis", comment
         return call
 
-    def _rests_on(self, search: Search) -> str:
+    def _search_digest(self, search: Search) -> str:
         """A digest of all that decides whether something is found."""
         path = str(search.guesses.namespace.get("__file__", ""))
         try:
@@ -142,14 +150,14 @@ class _Searched:
         except (SyntaxError, ValueError):
             return ""
         others = hashlib.sha256(repr(search.constructed).encode())
-        for imported in _imported():
+        for imported in _imported_files():
             if imported != path:
                 others.update("".join(linecache.getlines(imported)).encode(errors="replace"))
         given = "" if self.init is None else f" {notation.show_arguments(self.init)}"
         return f"{own} {others.hexdigest()}{given}"
 
 
-def _imported() -> Iterator[str]:
+def _imported_files() -> Iterator[str]:
     """The files of modules that were imported and are not installed, in order."""
     from ..tracing import stacks
 
@@ -200,11 +208,11 @@ class _Otherwise:
 
     def __call__(self, namespace: Namespace) -> Call:
         if self.name in settled:
-            return _uncalled(self.search, namespace)
+            return _build_uncalled(self.search, namespace)
         try:
             call = self.first.build(namespace)
             if call.is_doubtful:
-                call.otherwise = lambda: _uncalled(self.search, namespace)
+                call.otherwise = lambda: _build_uncalled(self.search, namespace)
             return call
         except NotCalled as error:
             cut_short = error.unbuilt or error.cut_short is not None
@@ -212,10 +220,10 @@ class _Otherwise:
             if cut_short and mode is not None and getattr(mode, "real_follows", True):
                 raise  # tensors with data may lead further
             before = error
-        return _uncalled(self.search, namespace, f"{before} ")
+        return _build_uncalled(self.search, namespace, f"{before} ")
 
 
-def _uncalled(search: Probe, namespace: Namespace, before: str = "") -> Call:
+def _build_uncalled(search: Probe, namespace: Namespace, before: str = "") -> Call:
     """Return the searched call of a target that its users did not call.
 
     ``before`` explains the users' failure.
@@ -248,4 +256,4 @@ class _Either:
                 return enclosing.probes(self.target, found)[0].build(namespace)
             except NotCalled:
                 pass
-        return _uncalled(_probe(self.target), namespace)
+        return _build_uncalled(_searched_probe(self.target), namespace)

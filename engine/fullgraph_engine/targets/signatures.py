@@ -27,11 +27,13 @@ def misfit(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Misf
         signature.bind(*args, **kwargs)
     except TypeError as error:
         keyword = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-        return Misfit(f"{error}{_taken(function, signature)}", keyword[1] if keyword else "")
+        return Misfit(
+            f"{error}{_describe_parameters(function, signature)}", keyword[1] if keyword else ""
+        )
     return None
 
 
-def _taken(function: Any, signature: inspect.Signature) -> str:
+def _describe_parameters(function: Any, signature: inspect.Signature) -> str:
     """Return ``; it takes (x, mask=None)`` with short defaults."""
     if not signature.parameters:
         name = "init" if isinstance(function, type) else getattr(function, "__name__", "forward")

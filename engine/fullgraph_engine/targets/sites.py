@@ -81,10 +81,10 @@ def is_compile(
         return source.dotted(expression.args[0]) in _COMPILE
     if function.startswith("torch._dynamo.optimize"):
         return True
-    return function == "torch.compile" and _first(expression) is None
+    return function == "torch.compile" and _call_subject(expression) is None
 
 
-def _first(call: ast.Call) -> ast.expr | None:
+def _call_subject(call: ast.Call) -> ast.expr | None:
     """Return the subject of a call: its first argument or the equivalent keyword."""
     if call.args:
         return None if isinstance(call.args[0], ast.Starred) else call.args[0]
@@ -119,7 +119,7 @@ class _Finder:
         self.bound: dict[str, _Bound] = {}
 
     def statement(self, statement: ast.stmt) -> None:
-        for call in _calls(statement):
+        for call in _statement_calls(statement):
             self.call(call)
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
             self.bind(statement.targets[0], statement.value)
@@ -165,7 +165,7 @@ class _Finder:
             return None
         if not is_compile(self.source, expression.func, self.bound):
             return None
-        return _first(expression)
+        return _call_subject(expression)
 
     def owner(self, expression: ast.expr) -> str:
         """The function or class of this file that an expression is, or is an instance of."""
@@ -186,7 +186,7 @@ class _Finder:
     def call(self, call: ast.Call) -> None:
         form = _FORMS.get(self.source.dotted(call.func))
         if form is not None:
-            subject = _first(call)
+            subject = _call_subject(call)
             if subject is not None:
                 self.add(form, subject, call, self.owner(subject), explicit=True)
             return
@@ -222,7 +222,7 @@ class _Finder:
         )
 
 
-def _calls(statement: ast.stmt) -> Iterator[ast.Call]:
+def _statement_calls(statement: ast.stmt) -> Iterator[ast.Call]:
     """The calls of one simple statement, outer ones first, none of another scope."""
     waiting: list[ast.AST] = [statement]
     while waiting:

@@ -82,7 +82,7 @@ class FileDefinitions:
         reached = self.reached([name])
         nodes: list[ast.AST] = []
         for node in self.definitions:
-            nodes += [node] if node.name in reached else _heads(node)
+            nodes += [node] if node.name in reached else _definition_heads(node)
         nodes += [one for one in self.statements if not isinstance(one, _DEFINITIONS)]
         return hashlib.sha256("".join(map(ast.dump, nodes)).encode()).hexdigest()
 
@@ -105,7 +105,7 @@ class FileDefinitions:
             seen.add(current.name)
             yield current
             for base in current.bases:
-                name = _subscripted(base)
+                name = _subscripted_value(base)
                 if isinstance(name, ast.Name) and name.id in self.classes:
                     waiting.append(self.classes[name.id])
 
@@ -121,7 +121,7 @@ class FileDefinitions:
         """Full names of the bases that come from elsewhere."""
         for current in self.bases(node):
             for base in current.bases:
-                expression = _subscripted(base)
+                expression = _subscripted_value(base)
                 if isinstance(expression, ast.Name) and expression.id in self.classes:
                     continue
                 name = self.dotted(expression)
@@ -185,7 +185,7 @@ def read(text: str) -> FileDefinitions:
     """
     tree = parse(text)
     source = FileDefinitions(text, tree)
-    _collect(source, tree.body)
+    _collect_definitions(source, tree.body)
     return source
 
 
@@ -226,21 +226,21 @@ class PerStatement(Generic[Read]):
 
     def at(self, line: int) -> Read:
         """Return the information about the statement around a zero-based line, or before it."""
-        return self._of(bisect.bisect_right(self._first, line) - 1)
+        return self._read_part(bisect.bisect_right(self._first, line) - 1)
 
     def of(self, lines: Iterable[int]) -> Iterator[Read]:
         """Return the information about the statements around zero-based lines, or about all."""
         numbers = {bisect.bisect_right(self._first, line) - 1 for line in lines}
-        return map(self._of, sorted(numbers) or range(len(self._parts)))
+        return map(self._read_part, sorted(numbers) or range(len(self._parts)))
 
-    def _of(self, number: int) -> Read:
+    def _read_part(self, number: int) -> Read:
         if number not in self._known:
             part = self._parts[number] if number >= 0 else ast.Module([], [])
             self._known[number] = self._read(part)
         return self._known[number]
 
 
-def _collect(source: FileDefinitions, body: list[ast.stmt]) -> None:
+def _collect_definitions(source: FileDefinitions, body: list[ast.stmt]) -> None:
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             if isinstance(node, ast.ClassDef):
@@ -263,21 +263,21 @@ def _collect(source: FileDefinitions, body: list[ast.stmt]) -> None:
             if is_main_guard(node.test):
                 if isinstance(node.test, ast.Compare) and isinstance(node.test.ops[0], ast.Eq):
                     source.main += node.body
-                _collect(source, node.orelse)
+                _collect_definitions(source, node.orelse)
             else:
-                _collect(source, node.body)
-                _collect(source, node.orelse)
+                _collect_definitions(source, node.body)
+                _collect_definitions(source, node.orelse)
             continue
         elif isinstance(node, ast.Try):
             for part in (node.body, *(handler.body for handler in node.handlers)):
-                _collect(source, part)
-            _collect(source, node.orelse)
-            _collect(source, node.finalbody)
+                _collect_definitions(source, part)
+            _collect_definitions(source, node.orelse)
+            _collect_definitions(source, node.finalbody)
             continue
         elif isinstance(node, (ast.With, ast.For, ast.While)):
-            _collect(source, node.body)
+            _collect_definitions(source, node.body)
             if not isinstance(node, ast.With):
-                _collect(source, node.orelse)
+                _collect_definitions(source, node.orelse)
             continue
         elif isinstance(node, ast.Assign):
             for target in node.targets:
@@ -302,7 +302,7 @@ def is_main_guard(test: ast.expr) -> bool:
     )
 
 
-def _subscripted(expression: ast.expr) -> ast.expr:
+def _subscripted_value(expression: ast.expr) -> ast.expr:
     return expression.value if isinstance(expression, ast.Subscript) else expression
 
 
@@ -387,7 +387,7 @@ def byte_lines(text: str) -> tuple[bytes, ...]:
     return tuple(line.encode() for line in unified.split("\n"))
 
 
-def _heads(node: Function | ast.ClassDef) -> list[ast.AST]:
+def _definition_heads(node: Function | ast.ClassDef) -> list[ast.AST]:
     """The parameters of a function; of a class also its bases and its fields."""
     if not isinstance(node, ast.ClassDef):
         return [node.args]

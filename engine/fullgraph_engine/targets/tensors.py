@@ -149,7 +149,7 @@ class _Builder:
         tensor = example(text.dtype, shape, text.strides, text.device)
         if text.grad:
             tensor = _requiring_grad(tensor, text)
-        _mark(tensor, text)
+        _mark_dimensions(tensor, text)
         for dim, size in enumerate(text.sizes):
             if next(symbols_of_size(size), None) is not None:
                 self.dynamic.append(Dynamic(path, tensor, dim, _symbol_text(size)))
@@ -165,7 +165,7 @@ def _requiring_grad(tensor: torch.Tensor, text: TensorText) -> torch.Tensor:
     return tensor if text.grad == "requires_grad" else tensor.clone()
 
 
-def _mark(tensor: torch.Tensor, text: TensorText) -> None:
+def _mark_dimensions(tensor: torch.Tensor, text: TensorText) -> None:
     if not text.marks:
         return
     from ..torch_internals import dynamo
@@ -221,7 +221,7 @@ def example(
 
     dtype = dtype_of(dtype_name)
     where = torch.device(device) if device is not None else None
-    if where is not None and not _fills(where):
+    if where is not None and not _can_hold_data(where):
         tensor = torch.empty(shape, dtype=dtype, device=where)
     elif dtype == torch.bool:
         tensor = torch.randint(0, 2, shape, device=where).to(torch.bool)
@@ -256,7 +256,7 @@ def dtype_of(name: str) -> torch.dtype:
     raise ProbeError(f"torch {torch.__version__} has no dtype {name}.", name)
 
 
-def _fills(device: torch.device) -> bool:
+def _can_hold_data(device: torch.device) -> bool:
     """Whether random fills work: not for a fake device whose backend this torch lacks."""
     import torch
 
@@ -302,15 +302,15 @@ def describe(
     """
     names = {(id(one.tensor), one.dim): one.symbol for one in dynamic}
     if facts:
-        names |= {(id(leaf), -1): "" for leaf in _tensors((args, kwargs))}
+        names |= {(id(leaf), -1): "" for leaf in _find_tensors((args, kwargs))}
     seen: set[int] = set()
-    parts = [_show(value, names, seen) for value in args]
-    parts += [f"{name}={_show(value, names, seen)}" for name, value in kwargs.items()]
+    parts = [_show_argument(value, names, seen) for value in args]
+    parts += [f"{name}={_show_argument(value, names, seen)}" for name, value in kwargs.items()]
     text = ", ".join(parts)
     return text if len(text) <= _LENGTH else text[: _LENGTH - 1] + "…"
 
 
-def _tensors(tree: Any) -> list[torch.Tensor]:
+def _find_tensors(tree: Any) -> list[torch.Tensor]:
     import torch
 
     from ..torch_internals.trees import pytree
@@ -318,7 +318,7 @@ def _tensors(tree: Any) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
-def _show(value: Any, names: dict[tuple[int, int], str], seen: set[int]) -> str:
+def _show_argument(value: Any, names: dict[tuple[int, int], str], seen: set[int]) -> str:
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -347,12 +347,12 @@ def _show(value: Any, names: dict[tuple[int, int], str], seen: set[int]) -> str:
 def _show_container(value: Any, names: dict[tuple[int, int], str], seen: set[int]) -> str:
     if isinstance(value, AnyMapping):
         items = [
-            f"{_show(key, names, seen)}: {_show(item, names, seen)}"
+            f"{_show_argument(key, names, seen)}: {_show_argument(item, names, seen)}"
             for key, item in list(value.items())[:_ITEMS]
         ]
         return "{" + ", ".join(items + ["…"] * (len(value) > _ITEMS)) + "}"
     if isinstance(value, (list, tuple)):
-        inner = [_show(item, names, seen) for item in value[:_ITEMS]]
+        inner = [_show_argument(item, names, seen) for item in value[:_ITEMS]]
         inner += ["…"] * (len(value) > _ITEMS)
         if isinstance(value, list):
             return "[" + ", ".join(inner) + "]"
@@ -365,7 +365,7 @@ def _show_container(value: Any, names: dict[tuple[int, int], str], seen: set[int
             for field in dataclasses.fields(value)
             if not _is_plainly(item := getattr(value, field.name, None), field.default)
         ]
-        fields = [f"{name}={_show(item, names, seen)}" for name, item in given[:_ITEMS]]
+        fields = [f"{name}={_show_argument(item, names, seen)}" for name, item in given[:_ITEMS]]
         fields += ["…"] * (len(given) > _ITEMS)
         return f"{type(value).__name__}({', '.join(fields)})"
     return f"{type(value).__name__}(…)"
@@ -396,11 +396,11 @@ def _show_tensor(tensor: torch.Tensor, names: dict[tuple[int, int], str]) -> str
     text = text if device == torch.device("cpu") else f"{text}@{device}"
     if (id(tensor), -1) not in names:
         return text
-    facts = _facts(tensor, {dim for known, dim in names if known == id(tensor)})
+    facts = _tensor_facts(tensor, {dim for known, dim in names if known == id(tensor)})
     return f"{text}({', '.join(facts)})" if facts else text
 
 
-def _facts(tensor: torch.Tensor, symbolic: AnySet[int]) -> list[str]:
+def _tensor_facts(tensor: torch.Tensor, symbolic: AnySet[int]) -> list[str]:
     """Return the words for the brackets behind a tensor, without marks of symbolic dimensions."""
     import torch
 

@@ -55,11 +55,13 @@ def mentioning(text: str, names: Sequence[str]) -> list[str]:
 
     Return all tests of the file if only a fixture or helper mentions it.
     """
-    tree, wanted = _parsed(text), frozenset(names)
-    if not _mentions(tree, wanted):
+    tree, wanted = _parse_tests(text), frozenset(names)
+    if not _mentions_names(tree, wanted):
         return []
-    tests = list(_tests(tree.body))
-    return [name for name, node in tests if _mentions(node, wanted)] or [name for name, _ in tests]
+    tests = list(_test_nodes(tree.body))
+    return [name for name, node in tests if _mentions_names(node, wanted)] or [
+        name for name, _ in tests
+    ]
 
 
 # Each target of a file asks for the same; one process plans them all, and lives for one edit.
@@ -67,7 +69,7 @@ _files = functools.lru_cache(maxsize=1)(workspace.tests_that_import)
 
 
 @functools.lru_cache(maxsize=4)
-def _parsed(text: str) -> ast.Module:
+def _parse_tests(text: str) -> ast.Module:
     """Empty if it does not parse."""
     try:
         return ast.parse(text)
@@ -75,7 +77,7 @@ def _parsed(text: str) -> ast.Module:
         return ast.Module([], [])
 
 
-def _mentions(tree: ast.AST, names: frozenset[str]) -> bool:
+def _mentions_names(tree: ast.AST, names: frozenset[str]) -> bool:
     return any(
         (isinstance(node, ast.Name) and node.id in names)
         or (isinstance(node, ast.Attribute) and node.attr in names)
@@ -83,13 +85,13 @@ def _mentions(tree: ast.AST, names: frozenset[str]) -> bool:
     )
 
 
-def _tests(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
+def _test_nodes(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
     for node in body:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
             yield node.name, node
         elif isinstance(node, ast.ClassDef):
             # What a class sets up may be all that mentions it.
-            yield from ((f"{node.name}::{name}", node) for name, _ in _tests(node.body))
+            yield from ((f"{node.name}::{name}", node) for name, _ in _test_nodes(node.body))
 
 
 @dataclass(frozen=True)
@@ -100,10 +102,10 @@ class _Planned:
     tests: tuple[str, ...]
 
     def __call__(self, namespace: Namespace) -> Call:
-        return Call(functools.partial(_execute, self.file, self.tests, namespace), (), {})
+        return Call(functools.partial(_execute_tests, self.file, self.tests, namespace), (), {})
 
 
-def _execute(file: Path, tests: Sequence[str], namespace: Namespace) -> None:
+def _execute_tests(file: Path, tests: Sequence[str], namespace: Namespace) -> None:
     """Execute tests and raise the exception of the first failure.
 
     Raises:
@@ -133,14 +135,16 @@ class _Ended:
     raised: BaseException | None = field(default=None)
 
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[Any]) -> None:
-        self._note(item, call)
+        self._note_exception(item, call)
 
     def pytest_exception_interact(
         self, node: pytest.Item | pytest.Collector, call: pytest.CallInfo[Any]
     ) -> None:
-        self._note(node, call)
+        self._note_exception(node, call)
 
-    def _note(self, node: pytest.Item | pytest.Collector, call: pytest.CallInfo[Any]) -> None:
+    def _note_exception(
+        self, node: pytest.Item | pytest.Collector, call: pytest.CallInfo[Any]
+    ) -> None:
         import pytest
 
         error = call.excinfo.value if call.excinfo is not None else None

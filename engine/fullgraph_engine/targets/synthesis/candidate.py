@@ -51,18 +51,18 @@ class Candidate:
         side, name, *steps = path
         pairs = dict(self.side(side))
         if steps:
-            pairs[str(name)] = _replaced(pairs[str(name)], tuple(steps), value)
+            pairs[str(name)] = _replace_part(pairs[str(name)], tuple(steps), value)
         else:
             pairs[str(name)] = value
-        return self._with(side, pairs)
+        return self._with_arguments(side, pairs)
 
     def without(self, path: Path) -> Candidate:
         """Return a copy without an argument."""
         side, name = path
         pairs = {key: value for key, value in self.side(side) if key != name}
-        return self._with(side, pairs)
+        return self._with_arguments(side, pairs)
 
-    def _with(self, side: Step, pairs: dict[str, Value]) -> Candidate:
+    def _with_arguments(self, side: Step, pairs: dict[str, Value]) -> Candidate:
         made = tuple(pairs.items())
         return replace(self, init=made) if side == "init" else replace(self, inputs=made)
 
@@ -70,7 +70,7 @@ class Candidate:
         """Yield every value with its path, outer values before nested ones."""
         for side, pairs in (("init", self.init), ("inputs", self.inputs)):
             for name, value in pairs:
-                yield from _walk((side, name), value)
+                yield from _walk_values((side, name), value)
 
     def tensors(self) -> Iterator[tuple[Path, TensorText]]:
         for path, value in self.values():
@@ -123,20 +123,20 @@ def with_size(value: TensorText, dim: int, number: int) -> TensorText:
     return tensor(value.dtype, *shape)
 
 
-def _replaced(value: Value, steps: Path, new: Value) -> Value:
+def _replace_part(value: Value, steps: Path, new: Value) -> Value:
     if not steps:
         return new
     inner = list(parts(value))
     at = steps[0]
     assert isinstance(at, int)
-    inner[at] = _replaced(inner[at], steps[1:], new)
+    inner[at] = _replace_part(inner[at], steps[1:], new)
     return with_parts(value, tuple(inner))
 
 
-def _walk(path: Path, value: Value) -> Iterator[tuple[Path, Value]]:
+def _walk_values(path: Path, value: Value) -> Iterator[tuple[Path, Value]]:
     yield path, value
     for at, item in enumerate(parts(value)):
-        yield from _walk((*path, at), item)
+        yield from _walk_values((*path, at), item)
 
 
 def with_field(reference: Reference, name: str, value: Value) -> Reference:

@@ -117,14 +117,14 @@ def parameters_of(function: Any, skip: int = 1) -> tuple[tuple[Parameter, ...], 
             keywords = True
         else:
             required = one.default is one.empty
-            annotation = _evaluated(one.annotation, function)
+            annotation = _evaluate_annotation(one.annotation, function)
             default = None if required else one.default
             positional = one.kind is not one.KEYWORD_ONLY
             found.append(Parameter(one.name, required, annotation, default, positional))
     return tuple(found), more, keywords
 
 
-def _evaluated(annotation: Any, function: Any) -> Any:
+def _evaluate_annotation(annotation: Any, function: Any) -> Any:
     if annotation is inspect.Parameter.empty:
         return None
     if isinstance(annotation, str):
@@ -171,11 +171,14 @@ class Guesses:
 
     def argument(self, parameter: Parameter) -> list[Value]:
         """For the constructor."""
-        found = [*self.of_type(parameter.annotation, parameter.name), *self._named(parameter)]
+        found = [
+            *self.of_type(parameter.annotation, parameter.name),
+            *self._guess_by_name(parameter),
+        ]
         found += _any_kind(parameter.name)
-        return _distinct(found)
+        return _distinct_values(found)
 
-    def _named(self, parameter: Parameter, depth: int = 0) -> Iterator[Value]:
+    def _guess_by_name(self, parameter: Parameter, depth: int = 0) -> Iterator[Value]:
         name = parameter.name.lower()
         # How the class uses its own arguments says nothing about nested parameters.
         read = self._read.get(parameter.name, frozenset()) if depth == 0 else frozenset()
@@ -314,7 +317,7 @@ class Guesses:
 
     def argument_at(self, parameter: Parameter, depth: int) -> Iterator[Value]:
         yield from self.of_type(parameter.annotation, parameter.name, depth)
-        yield from self._named(parameter, depth)
+        yield from self._guess_by_name(parameter, depth)
         yield Constant(number(parameter.name.lower()))
 
     def configurations(self, depth: int = 0, read: frozenset[str] = frozenset()) -> Iterator[Value]:
@@ -323,7 +326,7 @@ class Guesses:
 
         Configurations with the attributes in ``read`` come first.
         """
-        for kind in self._having(read) if read else ():
+        for kind in self._classes_with_attributes(read) if read else ():
             yield from self.made(kind, depth)
         if self._configurations is None:
             own = getattr(self.subject, "config_class", None)
@@ -337,22 +340,22 @@ class Guesses:
                 and value is not own
             ]
             subject = getattr(self.subject, "__name__", "")
-            others.sort(key=lambda kind: -_shared(kind.__name__, subject))
+            others.sort(key=lambda kind: -_shared_prefix(kind.__name__, subject))
             self._configurations = found + others
         for kind in self._configurations:
             yield from self.made(kind, depth)
         yield Reference("SimpleNamespace", Arguments())
         yield Mapping(())
 
-    def _having(self, read: frozenset[str]) -> list[type]:
+    def _classes_with_attributes(self, read: frozenset[str]) -> list[type]:
         """Classes of the file, no modules, whose instances have these attributes."""
         return [
             kind
-            for _, kind in self._defined()
+            for _, kind in self._defined_classes()
             if not issubclass(kind, torch.nn.Module) and read <= _attributes_of(kind)
         ]
 
-    def _defined(self) -> Iterator[tuple[str, type]]:
+    def _defined_classes(self) -> Iterator[tuple[str, type]]:
         """Classes of the file, by the names that they have there."""
         module = getattr(self.subject, "__module__", None)
         for name, value in list(self.namespace.items()):
@@ -362,13 +365,13 @@ class Guesses:
     @functools.cached_property
     def _tree(self) -> ast.Module:
         """The syntax tree of the class; empty if its text is unknown."""
-        return _parsed(textwrap.dedent(self._source))
+        return _parse_text(textwrap.dedent(self._class_source))
 
     @functools.cached_property
     def _read(self) -> dict[str, frozenset[str]]:
         """The attributes that the constructor reads, by parameter."""
         found: dict[str, set[str]] = {}
-        for node in ast.walk(self._method("__init__") or self._tree):
+        for node in ast.walk(self._method_tree("__init__") or self._tree):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 found.setdefault(node.value.id, set()).add(node.attr)
         return {name: frozenset(read) for name, read in found.items()}
@@ -378,7 +381,7 @@ class Guesses:
         """The number of items of each parameter that the method only indexes or unpacks."""
         counts: dict[str, int] = {}
         used: Counter[str] = Counter()
-        for node in ast.walk(self._method(self.method) or ast.Module([], [])):
+        for node in ast.walk(self._method_tree(self.method) or ast.Module([], [])):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 used[node.id] += 1
             elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
@@ -403,13 +406,13 @@ class Guesses:
         }
         return frozenset(
             value.id
-            for node in ast.walk(self._method("__init__") or self._tree)
+            for node in ast.walk(self._method_tree("__init__") or self._tree)
             if isinstance(node, ast.Assign)
             for kept, value in assigned(node)
             if isinstance(value, ast.Name) and _is_own(kept) and kept.attr in called
         )
 
-    def _method(self, name: str) -> ast.AST | None:
+    def _method_tree(self, name: str) -> ast.AST | None:
         return next(
             (
                 node
@@ -449,7 +452,7 @@ class Guesses:
             yield Reference("torch.nn.functional.relu")
             yield from (Constant(text) for text in ("relu", "gelu"))
         yield from (
-            Reference(f"torch.nn.{one}", Arguments()) for one in classes[:1] if not _sized(one)
+            Reference(f"torch.nn.{one}", Arguments()) for one in classes[:1] if not _has_size(one)
         )
 
     def classes(self, base: Any, name: str) -> Iterator[Value]:
@@ -457,7 +460,7 @@ class Guesses:
         base = base if isinstance(base, type) else torch.nn.Module
         found = [
             (key, kind)
-            for key, kind in self._defined()
+            for key, kind in self._defined_classes()
             if issubclass(kind, base) and kind is not base and kind is not self.subject
         ]
         wanted = name.lower().replace("_", "")
@@ -466,7 +469,10 @@ class Guesses:
 
     def texts(self, name: str) -> list[str]:
         """Return texts that the class or file compares the parameter with, then common ones."""
-        found = [*_compared(re.escape(name), self._source), *_compared(re.escape(name), self._file)]
+        found = [
+            *_compared_texts(re.escape(name), self._class_source),
+            *_compared_texts(re.escape(name), self._file_text),
+        ]
         if "act" in name or "nonlinearity" in name:
             found += ["relu", "gelu"]
         if "norm" in name:
@@ -477,7 +483,7 @@ class Guesses:
 
     def compared_in(self, kind: type) -> list[str]:
         """Texts that a class compares anything with."""
-        return list(dict.fromkeys(_compared(r"\w+", _source_of(kind))))[:8]
+        return list(dict.fromkeys(_compared_texts(r"\w+", _source_of(kind))))[:8]
 
     def layers(self, name: str) -> list[str]:
         """Names of layers that a text may be, for ``getattr(nn, name)``."""
@@ -487,14 +493,14 @@ class Guesses:
         return list(dict.fromkeys([*recurrent, *known]))
 
     @functools.cached_property
-    def _source(self) -> str:
+    def _class_source(self) -> str:
         return _source_of(self.subject)
 
     @functools.cached_property
     def declared(self) -> dict[str, Value]:
         """The defaults of options, declared in the file or in files that construct the class."""
         found: dict[str, Value] = {}
-        for text in (*reversed(self._elsewhere), self._file):
+        for text in (*reversed(self._other_texts), self._file_text):
             with contextlib.suppress(SyntaxError, ValueError):
                 found.update(declared(ast.parse(text)))
         return found
@@ -504,18 +510,18 @@ class Guesses:
         name = self.subject.__name__
         placed = [one.name for one in parameters if one.positional]
         required = {one.name for one in parameters if one.required}
-        found = constructed(self._file, name, placed, self.namespace)
+        found = constructed(self._file_text, name, placed, self.namespace)
         if any(required.issubset(known) for known in found):
             return found
-        return constructed(self._file, name, placed, self.namespace, self._elsewhere)
+        return constructed(self._file_text, name, placed, self.namespace, self._other_texts)
 
     @functools.cached_property
-    def _elsewhere(self) -> list[str]:
+    def _other_texts(self) -> list[str]:
         """Other files that construct it."""
         return texts_that_call(self.subject.__name__, str(self.namespace.get("__file__", "")))
 
     @functools.cached_property
-    def _file(self) -> str:
+    def _file_text(self) -> str:
         try:
             return "".join(linecache.getlines(inspect.getfile(self.subject)))
         except (OSError, TypeError):
@@ -543,7 +549,7 @@ class Guesses:
             tensor("f32", BATCH, width, SIDE, SIDE),
             tensor("i64", BATCH, LENGTH),
         ]
-        return _distinct(found)
+        return _distinct_values(found)
 
     @functools.cached_property
     def _documented(self) -> dict[str, Words]:
@@ -551,7 +557,7 @@ class Guesses:
         found: dict[str, Words] = {}
         for kind in reversed(self.subject.__mro__):
             text = textwrap.dedent(_source_of(kind)) if self.method in vars(kind) else ""
-            owner = next(iter(_parsed(text).body), None)
+            owner = next(iter(_parse_text(text).body), None)
             if not isinstance(owner, ast.ClassDef):
                 continue
             docstring = ast.get_docstring(owner)
@@ -580,7 +586,9 @@ class Guesses:
             constant = self.namespace.get(name)
             if name.lower() in named:
                 return named[name.lower()]
-            return constant if type(constant) is int else _dimension(name.lower(), width, image)
+            return (
+                constant if type(constant) is int else _dimension_size(name.lower(), width, image)
+            )
 
         usual = {4: (BATCH, width, SIDE, SIDE), 5: (BATCH, LENGTH, width, SIDE, SIDE)}.get(
             len(words), (*(BATCH, *(LENGTH,) * len(words))[: len(words) - 1], width)
@@ -608,7 +616,7 @@ _DIMENSIONS: tuple[tuple[str, int | None], ...] = (
 )
 
 
-def _dimension(name: str, width: int, image: bool) -> int:
+def _dimension_size(name: str, width: int, image: bool) -> int:
     """A size for the name of a dimension: ``batch``, ``t``, ``num_nodes``."""
     if name == "width" and image:
         return SIDE
@@ -618,7 +626,7 @@ def _dimension(name: str, width: int, image: bool) -> int:
     return number(name)
 
 
-def _parsed(text: str) -> ast.Module:
+def _parse_text(text: str) -> ast.Module:
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError):
@@ -634,7 +642,7 @@ def _source_of(kind: Any) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _compared(spelled: str, source: str) -> tuple[str, ...]:
+def _compared_texts(spelled: str, source: str) -> tuple[str, ...]:
     """Texts that a source compares a name with, which is given as a pattern. Repairs ask again and
     again."""
     found: list[str] = []
@@ -721,7 +729,7 @@ def _any_kind(name: str) -> list[Value]:
     ]
 
 
-def _sized(layer: str) -> bool:
+def _has_size(layer: str) -> bool:
     return "Norm" in layer or layer in ("Linear", "Conv1d", "Conv2d", "AvgPool2d")
 
 
@@ -810,7 +818,7 @@ def _input_by_name(name: str, width: int) -> list[Value]:
     ]
 
 
-def _shared(one: str, other: str) -> int:
+def _shared_prefix(one: str, other: str) -> int:
     """How many characters two names have in common from the start."""
     count = 0
     for a, b in zip(one, other):  # noqa: B905 - up to the end of the shorter
@@ -820,7 +828,7 @@ def _shared(one: str, other: str) -> int:
     return count
 
 
-def _distinct(values: list[Value]) -> list[Value]:
+def _distinct_values(values: list[Value]) -> list[Value]:
     found: list[Value] = []
     known: set[str] = set()
     for value in values:

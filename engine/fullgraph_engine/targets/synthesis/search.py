@@ -65,7 +65,7 @@ class Search:
         """Prepare the search; ``constructed_with`` fixes the constructor's arguments."""
         self.guesses = Guesses(subject, namespace, method)
         self.subject, self.method = subject, method
-        self.init = _constructor(subject)
+        self.init = _constructor_parameters(subject)
         self.inputs, self.more, _ = parameters_of(getattr(subject, method))
         self.trials = Trials(subject, namespace, self.guesses, self.inputs, method)
         self.repairs = Repairs(self.guesses, self.init, self.inputs)
@@ -80,9 +80,9 @@ class Search:
         if first is not None and self.given in (None, first.init):
             starts.insert(0, first)
         with uninitialized(self.trials), silent():
-            return self._run(seconds, starts, first)
+            return self._run_queue(seconds, starts, first)
 
-    def _run(
+    def _run_queue(
         self, seconds: float, starts: list[Candidate], before: Candidate | None
     ) -> Found | NotFound:
         """Try candidates in order of cost; repeating ``before`` may use the whole time."""
@@ -116,9 +116,9 @@ class Search:
                 return Found(notation, self.trials.count, spent)
             if best is None or outcome.score > best.score:
                 best = outcome
-            place = (*outcome.place, _dimension(outcome))
+            place = (*outcome.place, _dimension_words(outcome))
             visits[place] += 1
-            stop = _stop(outcome, origin)
+            stop = _find_stop(outcome, origin)
             reached = stop.reached - _STALE * visits[place]
             found = [*self.repairs.of(outcome)]
             if origin is not None and origin.gap is not None and stop.gap is not None:
@@ -143,7 +143,9 @@ class Search:
             changed = {
                 name: value
                 for name, value in known.items()
-                if name not in taken or taken[name].required or not _is(value, taken[name].default)
+                if name not in taken
+                or taken[name].required
+                or not _is_default(value, taken[name].default)
             }
             if changed and changed not in found and taken.keys() >= changed.keys():
                 found.append(changed)
@@ -175,12 +177,12 @@ class Search:
             yield Candidate(init, tuple(inputs))
 
 
-def _is(value: Value, default: Any) -> bool:
+def _is_default(value: Value, default: Any) -> bool:
     plain = isinstance(value, Constant) and type(value.value) is type(default)
     return plain and value == Constant(default)
 
 
-def _constructor(subject: type) -> tuple[Parameter, ...]:
+def _constructor_parameters(subject: type) -> tuple[Parameter, ...]:
     """Return the constructor's parameters, including keywords passed to its base class."""
     found: dict[str, Parameter] = {}
     for kind in subject.__mro__:
@@ -195,7 +197,7 @@ def _constructor(subject: type) -> tuple[Parameter, ...]:
     return tuple(found.values())
 
 
-def _reached(outcome: TrialOutcome) -> float:
+def _progress_score(outcome: TrialOutcome) -> float:
     """Return the progress of a trial in units of cost; a repair pays if it doubles the calls."""
     phase, calls, line = outcome.score
     far = 1.2 * math.log2(1 + calls) + 0.01 * line
@@ -211,12 +213,12 @@ class _Stop:
     gap: Gap | None
 
 
-def _stop(outcome: TrialOutcome, before: _Stop | None) -> _Stop:
+def _find_stop(outcome: TrialOutcome, before: _Stop | None) -> _Stop:
     """Return the stop of a trial that repairs the one that stopped at ``before``.
 
     Passing that line counts as progress even with fewer calls, for example without a loop.
     """
-    reached = _reached(outcome)
+    reached = _progress_score(outcome)
     if before is not None and _is_past(outcome.path, before.path):
         reached = max(reached, before.reached + _FARTHER)
     return _Stop(outcome.path, reached, gap_of(outcome))
@@ -233,7 +235,7 @@ def _is_past(
     return False
 
 
-def _dimension(outcome: TrialOutcome) -> str:
+def _dimension_words(outcome: TrialOutcome) -> str:
     """The dimension that an error is about, where it names one: shapes are compared one by one."""
     named = re.search(r"dimension (-?\d+)", words(outcome.error))
     return named[1] if named else ""

@@ -147,17 +147,17 @@ class Trials:
         A module from the same constructor arguments is reused unless ``afresh``, though calls may
         have changed it.
         """
-        if self.real and _largest(candidate) > _REAL_BYTES:
+        if self.real and _largest_tensor(candidate) > _REAL_BYTES:
             self.real, self._built = False, None
-        outcome = self._run(candidate, seconds, afresh)
+        outcome = self._run_trial(candidate, seconds, afresh)
         # Fake tensors do not make construction faster.
         too_large = isinstance(outcome.error, TimeIsUp) and outcome.phase == 0
         if self.real and _wants_fake(outcome.error) and not too_large:
             self.real, self._built = False, None
-            outcome = self._run(candidate, seconds, afresh)
+            outcome = self._run_trial(candidate, seconds, afresh)
         return outcome
 
-    def _run(self, candidate: Candidate, seconds: float, afresh: bool) -> TrialOutcome:
+    def _run_trial(self, candidate: Candidate, seconds: float, afresh: bool) -> TrialOutcome:
         self.count += 1
         rng.begin_again()
         outcome = TrialOutcome(candidate)
@@ -167,21 +167,21 @@ class Trials:
         if afresh or (built is not None and built.init != candidate.init):
             built = None
         try:
-            with self._tensors(), watch, torch.no_grad(), _limit(seconds):
+            with self._tensor_mode(), watch, torch.no_grad(), _limit_time(seconds):
                 if built is None:
-                    args, kwargs = self._arguments(maker, candidate.init, "init")
+                    args, kwargs = self._make_arguments(maker, candidate.init, "init")
                     module = self.subject(*args, **kwargs)
                     grown = outcome.candidate.init
                     built = self._built = _Built(grown, module, outcome.made, outcome.leaves)
-                    if self.real and _size(module) > _REAL_MODULE:
+                    if self.real and _module_bytes(module) > _REAL_MODULE:
                         raise MemoryError
                 else:
                     outcome.used = True
                 outcome.made, outcome.leaves = dict(built.made), dict(built.leaves)
                 module = built.module
-                args, kwargs = self._arguments(maker, candidate.inputs, "inputs")
+                args, kwargs = self._make_arguments(maker, candidate.inputs, "inputs")
                 outcome.phase, watch.count, watch.constructs = 1, 0, False
-                with _limit(_REAL_SECONDS if self.real else seconds):
+                with _limit_time(_REAL_SECONDS if self.real else seconds):
                     called = module if self.method == "forward" else getattr(module, self.method)
                     called(*args, **kwargs)
                 outcome.phase = 2
@@ -192,10 +192,10 @@ class Trials:
             outcome.failed = watch.failed
         return outcome
 
-    def _tensors(self) -> contextlib.AbstractContextManager[Any]:
+    def _tensor_mode(self) -> contextlib.AbstractContextManager[Any]:
         return unset_fake_temporarily() if self.real else contextlib.nullcontext()
 
-    def _arguments(
+    def _make_arguments(
         self, maker: _Maker, pairs: tuple[tuple[str, Value], ...], side: str
     ) -> tuple[list[Any], dict[str, Any]]:
         named = {name: maker.make(value, (side, name)) for name, value in pairs}
@@ -208,24 +208,24 @@ class Trials:
         return [*args, *(named.pop(name) for name in stars)], named
 
 
-def _bytes(value: TensorText) -> int:
+def _tensor_bytes(value: TensorText) -> int:
     """Return the maximum bytes of a tensor with this shape."""
     return 8 * math.prod(max(size, 1) for size in sizes(value))
 
 
-def _limit(seconds: float) -> contextlib.AbstractContextManager[None]:
+def _limit_time(seconds: float) -> contextlib.AbstractContextManager[None]:
     """Limit processor time; the wall time limit is longer for busy machines and waiting code."""
     return within(TimeIsUp, 4 * seconds, processor=seconds)
 
 
-def _size(module: Any) -> int:
+def _module_bytes(module: Any) -> int:
     """Bytes of the parameters of a module."""
     parameters = module.parameters() if isinstance(module, torch.nn.Module) else ()
     return sum(one.numel() * one.element_size() for one in parameters)
 
 
-def _largest(candidate: Candidate) -> int:
-    return max((_bytes(value) for _, value in candidate.tensors()), default=0)
+def _largest_tensor(candidate: Candidate) -> int:
+    return max((_tensor_bytes(value) for _, value in candidate.tensors()), default=0)
 
 
 def _wants_fake(error: BaseException | None) -> bool:
@@ -266,7 +266,7 @@ class _Watch(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if self.constructs:
-            large = _initialized(func, args, kwargs)
+            large = _initialize_small(func, args, kwargs)
             if large is not None:
                 self.count += 1
                 return large
@@ -281,7 +281,9 @@ class _Watch(TorchFunctionMode):
         return out
 
 
-def _initialized(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
+def _initialize_small(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> torch.Tensor | None:
     """The large tensor that a function initializes, if it does."""
     name = getattr(func, "__name__", "")
     tensor = args[0] if args else kwargs.get("tensor")
@@ -326,12 +328,12 @@ class _Maker:
         self.namespace, self.guesses, self.outcome = namespace, guesses, outcome
 
     def make(self, value: Value, path: Path) -> Any:
-        made = self.outcome.made[path] = self._make(value, path)
+        made = self.outcome.made[path] = self._make_value(value, path)
         return made
 
-    def _make(self, value: Value, path: Path) -> Any:
+    def _make_value(self, value: Value, path: Path) -> Any:
         if isinstance(value, TensorText):
-            return self._tensor(value, path)
+            return self._make_tensor(value, path)
         if isinstance(value, Constant):
             return value.value
         if isinstance(value, Sequence):
@@ -355,14 +357,14 @@ class _Maker:
             return _Bag(lambda name: self._grow_bag(path, name), **kwargs)
         return look_up(value.name, self.namespace)(*args, **kwargs)
 
-    def _tensor(self, value: TensorText, path: Path) -> torch.Tensor:
-        if _bytes(value) > _BYTES:
+    def _make_tensor(self, value: TensorText, path: Path) -> torch.Tensor:
+        if _tensor_bytes(value) > _BYTES:
             raise ValueError("the size of an input is out of all proportion")
         made = example(value.dtype, sizes(value))
         self.outcome.leaves[id(made)] = path
         return made
 
-    def _guess(self, path: Path, name: str) -> Value:
+    def _guess_attribute(self, path: Path, name: str) -> Value:
         parameter = Parameter(name, True)
         if path[0] == "init":
             declared = self.guesses.declared.get(name)
@@ -371,7 +373,7 @@ class _Maker:
 
     def _grow_bag(self, path: Path, name: str) -> Any:
         candidate = self.outcome.candidate
-        value, owner = self._guess(path, name), candidate.get(path)
+        value, owner = self._guess_attribute(path, name), candidate.get(path)
         if not isinstance(owner, Reference):  # it was changed on the way
             raise AttributeError(name)
         self.outcome.candidate = candidate.with_value(path, with_field(owner, name, value))
@@ -382,7 +384,7 @@ class _Maker:
         owner = candidate.get(path)
         if not isinstance(owner, Mapping) or not isinstance(key, str):
             raise KeyError(key)
-        value = self._guess(path, key)
+        value = self._guess_attribute(path, key)
         grown = Mapping((*owner.items, (Constant(key), value)))
         self.outcome.candidate = candidate.with_value(path, grown)
         return self.make(value, (*path, len(owner.items)))
