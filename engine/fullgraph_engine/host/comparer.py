@@ -1,4 +1,4 @@
-"""A process without user code that compares what runs of two texts have observed."""
+"""A process without user code that compares what the runs of two texts recorded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def main(
     user_path: list[str],
     permissions: Permissions,
 ) -> NoReturn:
-    """Never returns. What it reads may have been written by user code."""
+    """Compare the recorded behavior, report the result and exit. User code may have forged the
+    records."""
     report = descriptors.raised(report)
     request, analyze = order.request, order.request.analyze
     try:

@@ -1,4 +1,5 @@
-"""A module process: executes the text's top-level statements, then forks a run for each probe."""
+"""A module process: executes the top-level statements of a text, then forks a run for each
+probe."""
 
 from __future__ import annotations
 
@@ -78,7 +79,7 @@ from .wire import (
 )
 
 _DESCRIPTORS = (errno.EBADF, errno.EMFILE, errno.ENOTSOCK)
-"""What goes wrong where user code closes, uses up or redirects descriptors."""
+"""Error numbers that occur when user code closes, exhausts or redirects descriptors."""
 _exit, _monotonic, _dup = os._exit, time.monotonic, os.dup
 
 
@@ -91,7 +92,8 @@ def main(
     *,
     forks: bool,
 ) -> NoReturn:
-    """Never returns. ``forks``: a run is forked; else this process becomes one itself."""
+    """Execute the module, serve runs and exit. With ``forks``, runs are forked; otherwise this
+    process becomes the only run."""
     run.exit_after(
         lambda: _Module(job, given, pipeline, user_path, permissions, forks).live(),
         given.report,
@@ -129,20 +131,20 @@ class _Module:
         self.place = import_hook.ModulePlace("", False, ())
         self.progress: ImportProgress | None = None
         self.text_ended = 0.0
-        """When the text was executed, if packages that import it were not through then."""
+        """Time when the text was executed, if packages that import it were still being imported."""
         self.fault: BaseException | None = None
-        """What went wrong in the engine while Python was importing."""
+        """Exception in the engine's own code during the import."""
         self.said: list[Finding] = []
-        """What executing the imports has found: it holds for every generation."""
+        """Findings from executing the imports, repeated for every generation."""
         self.reads: Reads | None = None
-        """While somebody wants to know."""
+        """Recorder of the files read; None if the server does not need it."""
         self.may_stay_since: float | None = None
-        """When it began to execute what it may stay behind as a preamble."""
+        """Start time of the statements that a preamble would save; None if it cannot stay."""
         self.watch = Stopwatch("process", job.began)
         self.generation = False
-        """This process was forked off a preamble, or is one."""
+        """True if this process is a preamble or was forked from one."""
         self.inside_packages = False
-        """It is one, and packages that import the text are not through yet."""
+        """True if it is a preamble whose packages are still being imported around the text."""
 
     @property
     def analyze(self) -> Analyze:
@@ -159,7 +161,7 @@ class _Module:
         self.tell(Importing(self.analyze.request, module))
 
     def found(self, finding: Finding) -> None:
-        """A finding of execution, as opposed to one of the text alone."""
+        """Report a finding from execution, and keep it for later generations."""
         if self.may_stay_since is not None:
             self.said.append(finding)
         self.say(finding)
@@ -179,13 +181,13 @@ class _Module:
             self.tell(PhasesTaken(self.watch.phases()))
         late = self.execution.late if self.execution is not None else None
         if not runs or not self.forks:
-            # After it nobody waits for this process. A run that is forked off it tells these reads
-            # with its own: to look at all modules takes a while.
+            # Nothing waits for this process afterwards. A forked run reports these files with its
+            # own, because examining all modules is slow.
             self.tell_registered()
             self.tell_reads()
         self.tell(Planned(tuple(runs), late))
         command, given = self.command()
-        # From here on this is a run.
+        # From here on this process is a run.
         blackbox.undo_dump()
         namespace = self.module.__dict__ if self.module is not None else {}
         path, text = self.analyze.path, self.analyze.text
@@ -220,7 +222,7 @@ class _Module:
         run.main(traced, given)
 
     def command(self) -> tuple[wire.Downward, ProcessEnds]:
-        """What this process is to be a run for."""
+        """Wait for the command that tells which run this process becomes."""
         given = self.given
         if self.forks:
             server = ForkServer(given.control, given.report, self.forking)
@@ -237,7 +239,7 @@ class _Module:
     def enter(self) -> None:
         self.given.raise_all()
         if not self.forks:
-            self.given.raise_streams()  # its run has them anew
+            self.given.raise_streams()  # the run opens them again
             seconds = self.analyze.limits.module_seconds
             wire.report(self.given.report, Begun("module", seconds))
         self.settle()
@@ -247,7 +249,7 @@ class _Module:
         except OSError:
             os.chdir(self.job.scratch)
         if "PWD" in os.environ:
-            # The engine has it of whoever started it, perhaps for another project.
+            # The engine inherited it from the process that started it, perhaps for another project.
             os.environ["PWD"] = os.getcwd()  # noqa: PTH109
         sys.dont_write_bytecode = True
         sys.argv = [self.analyze.path]
@@ -257,10 +259,10 @@ class _Module:
         self.pipeline.note_registrations()
 
     def settle(self) -> None:
-        """Take up the descriptors, the limits and the scratch folder of a generation."""
+        """Set up the descriptors, limits and scratch folder of a generation."""
         given = self.given
         if self.job.again is not None:
-            descriptors.detach()  # all that it prints was printed before
+            descriptors.detach()  # an earlier process has printed the same output
         elif self.forks:
             descriptors.attach(given.stdout, given.stderr)
         else:
@@ -270,7 +272,7 @@ class _Module:
         self.start_clock()
         exits.watch(given.box)
         os.environ.update(sandbox.environment(self.job.scratch, self.allowed))
-        tempfile.tempdir = self.job.scratch  # also where user code clears the environment
+        tempfile.tempdir = self.job.scratch  # also for user code that clears the environment
         limits.apply(self.analyze.limits.memory, forks=True)
 
     def start_clock(self) -> None:
@@ -278,24 +280,24 @@ class _Module:
         blackbox.dump_at(self.given.box, seconds + run.GRACE)
 
     def interrupted(self, number: int, frame: FrameType | None) -> None:
-        """The parent says that time is up, or asks for the last words; it ends the process if this
-        does not help."""
+        """Record the stack when the parent process interrupts; at the time limit, also stop the
+        statement."""
         blackbox.at_stack(self.given.box, frames.of_stack(frame))
         if self.clock.executing and number == limits.INTERRUPT:
             self.clock.interrupted = True
             raise TimeIsUp
 
     def read(self, imports: int = 0) -> bool:
-        """Find and tell the targets; False if there is nothing to execute.
+        """Find and report the targets; False if there is nothing to execute.
 
-        ``imports``: so many statements are executed already, and have to be the same.
+        ``imports`` is the number of statements that were executed already and must be unchanged.
         """
         text, path = self.analyze.text, self.analyze.path
         self.watch.enter("reading")
         self.lines = syntax.lines_of(text)
         try:
             tree = parse(text)
-            # What was found in the imports, and what stands in for those that failed, has a place.
+            # Findings and placeholders of the imports refer to positions in the text.
             places = bool(self.said)
             if imports and not syntax.same_beginning(tree, self.tree, imports, places=places):
                 self.tell(Stale())
@@ -318,7 +320,7 @@ class _Module:
         return bool(wanted) or alone
 
     def check_text(self) -> None:
-        """Find operator definitions that torch will refuse."""
+        """Report operator definitions that torch will refuse."""
         self.refused = ()
         try:
             wrong = self.pipeline.check_text(self.analyze.text)
@@ -330,7 +332,7 @@ class _Module:
             self.say(each.finding)
 
     def check_registered(self) -> None:
-        """Find what the operators lack that the text has defined."""
+        """Report defects of the operators that the text defined."""
         try:
             found = self.pipeline.check_registered(self.analyze.text)
         except Exception:
@@ -340,12 +342,13 @@ class _Module:
             self.say(finding)
 
     def tell_mistake(self) -> None:
-        """What is no reason to stop: the exception that is being handled is fullgraph's own."""
+        """Log the exception being handled as an error of fullgraph, and continue."""
         words = traceback.format_exc()
         self.tell(Log(self.analyze.request, "engine", words))
 
     def chosen(self) -> list[int]:
-        """Indices of the targets to trace: those asked for, and of too many the nearest."""
+        """Return the indices of the targets to trace: the requested ones, or those nearest to the
+        cursor."""
         only, most = self.analyze.only, self.analyze.limits.targets
         wanted = [i for i, target in enumerate(self.targets) if not only or target.name in only]
         if len(wanted) > most:
@@ -389,13 +392,13 @@ class _Module:
             self.sandbox.noted = self.open_texts.loaded = self.reads.opened
         with self.pipeline.untraced():
             self.load(place)
-        self.progress.silent = True  # what is imported from here on belongs to a run
+        self.progress.silent = True  # later imports belong to a run
         self.report_followed()
         blackbox.undo_dump()
         descriptors.flush()
 
     def load(self, place: import_hook.ModulePlace) -> None:
-        """Import the module, and with it the packages above it, as Python would."""
+        """Import the module and its parent packages as Python would."""
         skipped = next((skip for skip in self.job.skip if skip.statement == PACKAGES), None)
         failed, reason = None, skipped.reason if skipped is not None else ""
         if skipped is None:
@@ -412,7 +415,7 @@ class _Module:
                 raise failed
 
     def imported(self, name: str) -> BaseException | None:
-        """The exception that the packages above the module failed with, if they did."""
+        """Import the module; return the exception of its parent packages, if they failed."""
         error: BaseException | None = None
         if "." in name:
             blackbox.at_statement(self.given.box, PACKAGES, 0)
@@ -423,17 +426,17 @@ class _Module:
             error = raised
         finally:
             self.clock.executing = False
-        if self.fault is not None:  # packages may have caught it
+        if self.fault is not None:  # packages may have swallowed it
             raise self.fault
         if isinstance(error, wire.Lost):
             raise error
-        # Code may take itself out of sys.modules; it was executed all the same.
+        # Code may remove itself from sys.modules, although it was executed.
         gone = isinstance(error, KeyError) and error.args == (name,) and self.execution is not None
         blackbox.after_statements(self.given.box)
         return None if gone else error
 
     def package_failed(self, error: BaseException) -> None:
-        """Report why the packages above the module failed, unless the text itself is why."""
+        """Report why the parent packages failed, unless the text itself is the reason."""
         if isinstance(error, TimeIsUp):
             self.clock.over = True
         if placeholder.origin(error) is None:
@@ -442,12 +445,12 @@ class _Module:
             self.found(import_failures.package(package, error, where, self.analyze.path))
 
     def package_line(self) -> int:
-        """Where the packages above the module are needed first, from 0."""
+        """Return the zero-based line that first needs the parent packages."""
         node = syntax.first_import_of(self.tree, self.place.name)
         return node.lineno - 1 if node is not None else 0
 
     def statements(self, module: types.ModuleType) -> None:
-        """The module's own code, in the middle of Python's import of it."""
+        """Execute the module's statements while Python imports it."""
         try:
             self.execute_text(module)
         except BaseException as error:
@@ -482,18 +485,18 @@ class _Module:
                 descriptors.close_all([self.given.keep_control, self.given.keep_report])
             self.may_stay_since = None
         self.watch.enter("module")
-        if self.analyze.nice:  # a preamble would keep it for all that it forks
+        if self.analyze.nice:  # later generations of a preamble must not inherit it
             limits.give_way(self.analyze.nice)
         execution.run(module, imports, len(self.tree.body))
         if replaced := replaced_builtins.restore():
             self.say(replaced_builtins.finding(replaced, self.lines))
-        # The packages above it may not be through yet.
+        # The parent packages may still be importing.
         blackbox.at_statement(self.given.box, PACKAGES, 0)
         if self.inside_packages and self.progress is not None:
             self.text_ended, self.progress.names = _monotonic(), []
 
     def report_followed(self) -> None:
-        """Say what was imported after the text, if it took long enough to do that only once."""
+        """Report the modules imported after the text, if importing them early would save time."""
         names: tuple[str, ...] = ()
         progress = self.progress
         seconds = _monotonic() - self.text_ended
@@ -504,7 +507,7 @@ class _Module:
             self.tell(Followed(names, seconds))
 
     def skipped(self) -> dict[int, str]:
-        """Statements that are not executed, and why."""
+        """Return the statements to skip, with reasons, by index."""
         skipped = {skip.statement: skip.reason for skip in self.job.skip}
         again = self.job.again
         if again is not None and again.late is not None:
@@ -515,19 +518,19 @@ class _Module:
 
     def worth_keeping(self, since: float, imports: int) -> bool:
         took = _monotonic() - since
-        blackbox.undo_dump()  # it has a thread
+        blackbox.undo_dump()  # the timer of the dump has a thread
         good = imports > 0 and not self.clock.over and processes.threads() == 1
-        # What runs work out is worth it as well, where more of them are to come.
+        # For edited texts it also saves the operator results of earlier runs.
         return good and (self.job.edited or took >= preamble.WORTH_KEEPING)
 
     def keep(self, reads: Reads, imports: int) -> None:
-        """Stay as a preamble. Returns in a generation, which goes on after the imports."""
+        """Stay as a preamble. Returns in each generation, which continues after the imports."""
         given = self.given
         files = reads.states()
         self.sandbox.note_shared_memory()
         self.before_runs()
         self.generation = True
-        # Before a fork: to look at all modules copies the pages of memory that they are in.
+        # Examine modules before a fork, since that copies the memory pages that contain them.
         self.inside_packages = len(early_imports.unfinished()) > 1
         server = ForkServer(given.keep_control, given.keep_report, self.forking)
         lines = self.tree.body[imports - 1].end_lineno or 0
@@ -547,8 +550,8 @@ class _Module:
         self.go_on(fresh, imports)
 
     def import_ahead(self, command: Ahead) -> None:
-        """Import in the preamble what its packages import after the text, as far as it does not
-        need the text."""
+        """Import in the preamble what packages import after the text, if it works without the
+        text."""
         assert self.progress is not None
         self.progress.silent = True
         names = early_imports.tried(command.names, 5 * command.seconds + 5, self.forking)
@@ -560,7 +563,7 @@ class _Module:
         self.before_runs()
 
     def repeat(self, packed: bytes) -> Iterator[None]:
-        """Make the calls of a run again, in the preamble, one each step."""
+        """Repeat the operator calls of a run in the preamble, one per step."""
         yield from self.pipeline.repeat_operator_calls(packed.decode())
         if processes.threads() > 1:
             wire.report(self.given.keep_report, Stale())
@@ -639,7 +642,7 @@ class _Module:
         return list(self.pipeline.plan(target, namespace, self.targets, *known))
 
     def tell_registered(self) -> None:
-        """Tell the operators that exist since the text and what it imports were executed."""
+        """Report the operators that exist after executing the text and its imports."""
         request = self.analyze.request
         try:
             operators = self.pipeline.registered()
@@ -678,12 +681,12 @@ class _Module:
 
 
 def info(target: Target) -> TargetInfo:
-    """The name, the kind and the range of a target, as events of the protocol carry them."""
+    """Return the name, kind and range of a target for events of the protocol."""
     return TargetInfo(target.name, target.kind, target.range)
 
 
 def distance(body: Range, line: int) -> int:
-    """How many lines a statement is away from one line; 0 inside it."""
+    """Return the number of lines between a statement and a line; 0 inside the statement."""
     return max(body.start.line - line, line - body.end.line, 0)
 
 
@@ -693,7 +696,7 @@ def _syntax_error(error: BaseException, lines: list[str]) -> Finding:
     text = lines[line] if 0 <= line < len(lines) else ""
     offset = getattr(error, "offset", None)
     if offset:
-        # In characters, counted from one; the end may be missing or on another line.
+        # Columns count characters from one; the end may be missing or on another line.
         end = getattr(error, "end_offset", None)
         same = getattr(error, "end_lineno", None) == line + 1
         stop = end if same and end and end > offset else offset + 1

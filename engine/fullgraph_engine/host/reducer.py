@@ -1,4 +1,5 @@
-"""A process without user code that makes a program smaller, by executing candidates in forks."""
+"""A process without user code that minimizes a program by executing candidates in other
+processes."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def main(
     permissions: Permissions,
     spares: Spares | None,
 ) -> NoReturn:
-    """Never returns. ``spares`` are for candidates where these are not forked."""
+    """Minimize the program, report the result and exit. ``spares`` execute candidates where forks
+    are unavailable."""
     report = descriptors.raised(report)
     number = order.request.request
     try:
@@ -54,7 +56,7 @@ def attempt(
     user_path: list[str],
     permissions: Permissions,
 ) -> NoReturn:
-    """Never returns: try out one candidate in a process that was not forked."""
+    """Execute one candidate in this process, which was not forked, and exit."""
     try:
         scratch, path, roots = order.scratch, order.path, order.roots
         box = entered(scratch, path, roots, user_path, pipeline, permissions, order.memory)
@@ -73,15 +75,15 @@ def entered(
     permissions: Permissions,
     memory: int,
 ) -> sandbox.Sandbox:
-    """Make this process one in which programs may be executed that look for a finding; ``memory``
-    is in MiB."""
+    """Confine this process so that it may execute candidates; return its sandbox. ``memory`` is in
+    MiB."""
     silence()
     limits.reset_signals(lambda number, frame: None)
     sys.dont_write_bytecode = True
     own = [*roots, *([_dirname(path)] if path else [])]
     sys.path[:] = [*own, *(entry for entry in user_path if entry not in own)]
     os.environ.update(sandbox.environment(scratch, permissions.allowed))
-    tempfile.tempdir = scratch  # found out once, maybe by the process that this one is of
+    tempfile.tempdir = scratch  # the process that forked this one may have cached another
     os.chdir(scratch)
     root = _dirname(scratch)
     box = sandbox.Sandbox(root, pipeline.pass_over, pipeline.untouched, permissions)

@@ -1,4 +1,4 @@
-"""Processes by fork: the warm parent forks module processes, and these fork their own runs."""
+"""Back end with forks: the parent forks module processes, which fork their own runs."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ _MOST_PATHS = 100
 
 
 class Forking:
-    """For a parent that has torch imported and no thread but its own."""
+    """The back end that forks a single-threaded parent process with torch imported."""
 
     name: BackendName = "fork"
 
     def __init__(self, host: Services) -> None:
         self.host = host
         self.shelf = Shelf()
-        # What is open now belongs to torch or the interpreter and is inherited; what the parent
-        # opens from here on, children close.
+        # Descriptors open at this point belong to torch or the interpreter and are inherited.
+        # Children close descriptors that the parent opens later.
         self._inherited = descriptors.listed() - host.own_descriptors()
         self._paths = deque[str](maxlen=_MOST_PATHS)
-        """Of texts that were executed before, in no order."""
+        """Paths of texts that were executed before."""
 
     def execute(self, job: Job, owner: ForkedOwner, *, keep: bool) -> ForkedModule:
         path = job.analyze.path
@@ -77,7 +77,7 @@ class Forking:
             given.close()
 
     def prepare(self, waiting: int | None) -> None:
-        """A fork takes no time."""
+        """Do nothing, as a fork is fast."""
 
     def make_room(self) -> bool:
         return self.shelf.drop_oldest()
@@ -86,7 +86,7 @@ class Forking:
         return self.shelf.keeps(scratch)
 
     def fork(self, order: Order, given: ProcessEnds, owner: Owner) -> int:
-        """A child of the parent itself that does what was ordered."""
+        """Fork a child of the parent process that executes an order; return its pid."""
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -105,7 +105,7 @@ class Forking:
 
 
 class ForkedSource:
-    """A fork server in the eyes of the parent, with what it needs to have runs forked."""
+    """The parent's handle of a fork server, through which it requests runs."""
 
     def __init__(self, ours: Channels, control: socket.socket | None = None) -> None:
         self.channels = ours
@@ -147,14 +147,14 @@ class ForkedSource:
 
 
 class ForkedModule(ForkedSource):
-    """A module process, and where it comes from."""
+    """The parent's handle of a module process and its preamble."""
 
     def __init__(self, backend: Forking, ours: Channels, owner: ForkedOwner) -> None:
         super().__init__(ours)
         self.pid, self.begun = 0, True
         self._backend, self._owner = backend, owner
         self._preamble: Preamble | None = None
-        """The one that this process is forked off, or becomes."""
+        """Preamble that this process is forked from, or becomes."""
 
     def begin(self, job: Job, given: ProcessEnds, *, keep: bool) -> None:
         backend, owner = self._backend, self._owner
