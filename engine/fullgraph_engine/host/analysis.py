@@ -52,7 +52,7 @@ from .blackbox import LastWords
 from .module_process import distance
 from .process_backends import (
     EnclosingProcess,
-    Launched,
+    LaunchedProcess,
     ModuleProcess,
     branches,
     limits,
@@ -72,28 +72,28 @@ from .supervision import (
 from .wire import (
     PACKAGES,
     BackendTried,
-    Begun,
     BranchAnswer,
-    Branching,
+    BranchBegun,
     CandidatesMade,
     CasesChosen,
-    Enclose,
-    Exited,
-    Followed,
-    Forked,
-    Job,
-    Launch,
-    NotForked,
+    ChildExited,
+    ChildForked,
+    ForkFailed,
+    LateImports,
+    LaunchEnclosingRun,
+    LaunchRun,
+    ModuleOrder,
     OperatorCalls,
     PhasesTaken,
-    Planned,
     PlannedRun,
+    PreambleStale,
     RunDone,
-    Skip,
+    RunsPlanned,
+    SkippedStatement,
     SnapshotTaken,
     Stage,
-    Stale,
-    Unparsable,
+    StageBegun,
+    TextUnparsable,
     Upward,
 )
 
@@ -151,7 +151,7 @@ class LaunchedRun:
     snapshot_of: EnclosingRun | None = None
     """Enclosing run whose snapshot the run was forked from."""
     done: RunDone | None = None
-    branching: Branching | None = None
+    branching: BranchBegun | None = None
     """Question that the run answers, if it ends after the answer."""
     answer: BranchAnswer | None = None
     foretold: bool = False
@@ -315,7 +315,7 @@ class Analysis:
         """Results of operators on fake tensors that runs computed, for reuse by later texts."""
         self._phases: tuple[PhaseTime, ...] = ()
         """Phases of all module processes of the request, in order."""
-        self._skips: list[Skip] = []
+        self._skips: list[SkippedStatement] = []
         self._told: set[bytes] = set()
         """Reported lines, since a repeated attempt reports its findings again."""
         self._begun: set[int] = set()
@@ -355,14 +355,14 @@ class Analysis:
         """Start a module process, without the statement that ended the previous one."""
         self._planned, self._read = False, False
         began = time.monotonic()
-        job = Job(self.request, self.scratch, tuple(self._skips), began=began)
+        job = ModuleOrder(self.request, self.scratch, tuple(self._skips), began=began)
         owner = _ModuleOwner(self)
         # With skipped statements, or with permission to start programs, the process is used for
         # this text alone.
         alone = bool(self._skips) or wire.starts_programs(self.request)
         process = self._host.backend.execute(job, owner, keep=not alone)
         self._process = process
-        made = Launched(process.channels, process.pid, process.begun)
+        made = LaunchedProcess(process.channels, process.pid, process.begun)
         seconds = self.request.limits.module_seconds
         module = self._supervisor.add(made, "module", seconds)
         module.late_answer_seconds = _MODULE_ANSWER_SECONDS
@@ -440,10 +440,10 @@ class Analysis:
         message, module = self._own(line), self._module
         if module is not None and self._supervisor.reports_too_much(module, line):
             return
-        if isinstance(message, Begun):
+        if isinstance(message, StageBegun):
             if module is not None:
                 self._supervisor.begin_stage(module, message, self._most_seconds(message.stage))
-        elif isinstance(message, Planned):
+        elif isinstance(message, RunsPlanned):
             if self._planned:
                 return
             self._planned = True
@@ -467,14 +467,14 @@ class Analysis:
                 # Any of these runs may show the requested finding.
                 self._plan([planned for planned in runs if planned.waits])
             self._launch()
-        elif isinstance(message, (Followed, Forked, NotForked, Exited)):
+        elif isinstance(message, (LateImports, ChildForked, ForkFailed, ChildExited)):
             if self._process is not None:
                 self._process.heard(message)
-        elif isinstance(message, Stale):
+        elif isinstance(message, PreambleStale):
             if not self._afresh:
                 self._afresh = True
                 self._start_afresh()
-        elif isinstance(message, Unparsable):
+        elif isinstance(message, TextUnparsable):
             if not self._read:  # a process reports Planned before it executes anything
                 self._unparsable = message.reason
                 self._finish()
@@ -592,7 +592,7 @@ class Analysis:
         known = any(skip.statement == statement for skip in self._skips)
         if known or len(self._skips) + 1 >= _MOST_ATTEMPTS:
             return False
-        self._skips.append(Skip(statement, cause))
+        self._skips.append(SkippedStatement(statement, cause))
         self.begin()
         return True
 
@@ -712,7 +712,7 @@ class Analysis:
                 return True
         self._number += 1
         number = self._number
-        command = Launch(
+        command = LaunchRun(
             number,
             planned.target,
             planned.probe,
@@ -784,14 +784,14 @@ class Analysis:
         message = self._own(line)
         if self._supervisor.reports_too_much(launched.watched, line):
             return
-        if isinstance(message, Begun):
+        if isinstance(message, StageBegun):
             most = self._most_seconds(message.stage)
             self._supervisor.begin_stage(launched.watched, message, most)
         elif isinstance(message, OperatorCalls):
             self._calls.append(message)
         elif isinstance(message, RunDone):
             launched.done = message
-        elif isinstance(message, Branching):
+        elif isinstance(message, BranchBegun):
             launched.branching = message
         elif isinstance(message, BranchAnswer):
             launched.answer = message
@@ -1030,7 +1030,7 @@ class Analysis:
             return self._enclosing[shared, real]
         self._number += 1
         most = self.request.limits
-        command = Enclose(
+        command = LaunchEnclosingRun(
             self._number,
             shared,
             "real" if real else "fake",
@@ -1044,7 +1044,7 @@ class Analysis:
         except OSError:
             process = None
         if process is not None:
-            watched = self._supervisor.add(Launched(process.channels), "run", most.seconds)
+            watched = self._supervisor.add(LaunchedProcess(process.channels), "run", most.seconds)
             one = owner.run = EnclosingRun(self._number, (shared, real), watched, process)
             self._host.watch(process.channels.reports, lambda: self._read_enclosing(one))
         self._enclosing[shared, real] = owner.run
@@ -1064,17 +1064,17 @@ class Analysis:
             one.settled += 1
             if message.target >= 0 and not one.over:
                 one.taken[message.target, message.probe] = message
-        elif isinstance(message, NotForked) or (
-            isinstance(message, (Forked, Exited)) and message.number != one.number
+        elif isinstance(message, ForkFailed) or (
+            isinstance(message, (ChildForked, ChildExited)) and message.number != one.number
         ):
             one.process.heard(message)
             return
-        elif isinstance(message, Forked):
+        elif isinstance(message, ChildForked):
             one.left += 1
             one.pid = one.pid or one.watched.pid
             self._goes_on(one, message.pid)
             return
-        elif isinstance(message, Exited):
+        elif isinstance(message, ChildExited):
             one.ended = True
             one.watched.pid, one.watched.kill_at = 0, float("inf")
         if one.ended and one.settled == one.left:
@@ -1369,7 +1369,7 @@ def _trace_mode(mode: Mode) -> TraceMode:
 
 
 def _unanswered(
-    question: Branching, code: int | None, watched: WatchedProcess, request: Analyze
+    question: BranchBegun, code: int | None, watched: WatchedProcess, request: Analyze
 ) -> BranchAnswer:
     """Return the answer for a process that ended before it gave one."""
     used = time.monotonic() - watched.started

@@ -125,7 +125,7 @@ def _note(descriptor: int, line: bytes) -> None:
     try:
         _write(descriptor, line)
     except OSError as error:  # user code closed the descriptor
-        raise wire.Lost from error
+        raise wire.ParentUnreachable from error
 
 
 def _loaded(kind: Any, line: bytes) -> Any:

@@ -12,13 +12,13 @@ from .permissions import Permissions
 from .pipeline import Pipeline
 from .process_backends import descriptors
 from .reducer import entered
-from .wire import Judgment
+from .wire import ComparisonOrder
 
 _exit = os._exit
 
 
 def main(
-    order: Judgment,
+    order: ComparisonOrder,
     report: int,
     pipeline: Pipeline,
     user_path: list[str],
@@ -39,7 +39,7 @@ def main(
             order.ended,
         )
         wire.report(report, judged)
-    except wire.Lost:
+    except wire.ParentUnreachable:
         _exit(1)
     except BaseException:
         try:

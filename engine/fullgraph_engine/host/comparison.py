@@ -29,10 +29,10 @@ from ..protocol import (
 from ..protocol.behavior import FOLDER, Judged
 from . import wire
 from .analysis import Analysis
-from .listener import Listener
+from .listener import EventInterceptor
 from .performer import Performer
 from .services import Services
-from .wire import BackendTried, CasesChosen, Judgment
+from .wire import BackendTried, CasesChosen, ComparisonOrder
 
 _GRACE = 5.0
 """Number of seconds that a run may exceed its time budget before it is ended; runs limit their own
@@ -46,7 +46,7 @@ _MANY_LINES = 2_000
 
 
 @dataclass
-class _Text:
+class _ComparedText:
     """One of the two texts and its state; ``folder`` receives the records of its runs."""
 
     text: str
@@ -56,7 +56,7 @@ class _Text:
     """Reason why its run ended early; empty if it completed."""
 
 
-class Comparison:
+class ComparisonSession:
     """The state of one ``Compare`` request; the event loop treats it like an ``Analysis``."""
 
     def __init__(self, request: Compare, host: Services, scratch: str) -> None:
@@ -65,8 +65,8 @@ class Comparison:
         self._began = time.monotonic()
         text, changed = request.analyze.text, request.changed
         before, after = differing(text, changed if request.covering else text)
-        self._original = _Text(text, before, Path(scratch, "original"))
-        self._changed = _Text(changed, after, Path(scratch, "changed"))
+        self._original = _ComparedText(text, before, Path(scratch, "original"))
+        self._changed = _ComparedText(changed, after, Path(scratch, "changed"))
         self._chosen: dict[int, CasesChosen] = {}
         self._running: list[Analysis] = []
         self._next: Callable[[], None] = self._observe
@@ -86,7 +86,7 @@ class Comparison:
 
     # -- the runs -----------------------------------------------------------------------------
 
-    def _run(self, text: _Text, parts: tuple[Part, ...], order: Observe) -> None:
+    def _run(self, text: _ComparedText, parts: tuple[Part, ...], order: Observe) -> None:
         request = self.request
         order = replace(order, last_probe=request.last_probe)
         limits = request.analyze.limits
@@ -111,11 +111,13 @@ class Comparison:
         def heard(message: Any) -> None:
             self._heard(message, text, analysis, left)
 
-        analysis.append(Analysis(analyze, Listener(self._host, heard), left))
+        analysis.append(Analysis(analyze, EventInterceptor(self._host, heard), left))
         self._running.append(analysis[0])
         analysis[0].begin()
 
-    def _heard(self, message: Any, text: _Text, analysis: list[Analysis], left: str) -> None:
+    def _heard(
+        self, message: Any, text: _ComparedText, analysis: list[Analysis], left: str
+    ) -> None:
         """Handle an event that the analysis would have sent to the server."""
         if self._finished:
             return
@@ -140,7 +142,7 @@ class Comparison:
             if not self._running:
                 self._next()
 
-    def _take(self, left: str, text: _Text) -> None:
+    def _take(self, left: str, text: _ComparedText) -> None:
         """Move the records of a run to a folder that outlives the run."""
         text.folder.mkdir(exist_ok=True)
         with contextlib.suppress(OSError):  # the run may have recorded nothing
@@ -166,7 +168,7 @@ class Comparison:
         chosen = [self._chosen.get(number) for number in range(max(self._chosen, default=-1) + 1)]
         return tuple(one.packed if one is not None else "" for one in chosen)
 
-    def _why(self, text: _Text, which: str) -> str:
+    def _why(self, text: _ComparedText, which: str) -> str:
         ended = text.ended or "the target was not called; look at the error of its analysis"
         return f"{which} could not be observed: {ended.rstrip('.')}."
 
@@ -179,7 +181,7 @@ class Comparison:
         left = self._changed
         if not left.ended and not any(left.folder.iterdir()):
             left.ended = f"there is no target {self.request.target} in it that could be called"
-        order = Judgment(
+        order = ComparisonOrder(
             self.request,
             self._cases(),
             self._original.lines,

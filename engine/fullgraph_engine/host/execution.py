@@ -17,7 +17,7 @@ from .. import devices, texts
 from ..placeholder import Placeholder, Unavailable, describe, origin
 from ..protocol import Finding, Frame, Position, Range, place_words
 from . import blackbox, frames, import_failures, import_hook, sandbox, syntax
-from .import_failures import TIME_USED_UP, TimeIsUp, elsewhere, reason
+from .import_failures import TIME_USED_UP, ModuleTimeIsUp, elsewhere, reason
 
 
 @dataclass
@@ -98,8 +98,8 @@ class Execution:
     def _statement(self, node: ast.stmt, namespace: dict[str, Any]) -> None:
         self.clock.interrupted = False
         error = self._attempt(node, namespace)
-        if self.clock.interrupted and not isinstance(error, TimeIsUp):
-            error = TimeIsUp()  # the code caught the exception, or a finalizer swallowed it
+        if self.clock.interrupted and not isinstance(error, ModuleTimeIsUp):
+            error = ModuleTimeIsUp()  # the code caught the exception, or a finalizer swallowed it
         if error is None:
             self._bound(node)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -166,7 +166,7 @@ class Execution:
             if cause is not None:
                 line, why = cause.line, cause.reason
             self._bind(single, namespace, line, why)
-            if isinstance(own, TimeIsUp):
+            if isinstance(own, ModuleTimeIsUp):
                 self._failed(node, own, namespace)
                 return
             if cause is None:
@@ -236,7 +236,7 @@ class Execution:
             return
         code = "trace/eager-error"
         notes: tuple[str, ...] = ()
-        if isinstance(error, TimeIsUp):
+        if isinstance(error, ModuleTimeIsUp):
             self.clock.over = True
             code = "trace/timeout"
             message = "This statement used up the time that executing the module may take"
@@ -268,7 +268,7 @@ class Execution:
 
     def _tell(self, finding: Finding, error: BaseException) -> None:
         """Report a failure together with an operation that the sandbox refused before it."""
-        if self.guard is not None and not isinstance(error, (TimeIsUp, SystemExit)):
+        if self.guard is not None and not isinstance(error, (ModuleTimeIsUp, SystemExit)):
             finding = self.guard.explained(finding, reason(error))
         self.emit(finding)
 

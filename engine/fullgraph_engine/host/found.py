@@ -13,7 +13,7 @@ _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
 
 
-class ByFile(Generic[_K, _V]):
+class CacheByFile(Generic[_K, _V]):
     """A cache of values by file path, limited to the files that were added to most recently."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class ByFile(Generic[_K, _V]):
         self._by_path.get(path, {}).pop(key, None)
 
 
-class FoundProbes(ByFile[str, FoundProbe]):
+class FoundProbes(CacheByFile[str, FoundProbe]):
     """Probes that searches found, by target name; the next search tries them first."""
 
     def forget_unfound(self, path: str) -> None:

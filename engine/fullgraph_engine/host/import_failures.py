@@ -31,7 +31,7 @@ _DISTRIBUTIONS = {
 TIME_USED_UP = "the module's time was used up"
 
 
-class TimeIsUp(BaseException):
+class ModuleTimeIsUp(BaseException):
     """Raised inside a top-level statement that exceeds the time limit of the module."""
 
 
@@ -40,7 +40,7 @@ def reason(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         code = "" if error.code is None else texts.shown(error.code)
         return f"sys.exit({code})"
-    if isinstance(error, TimeIsUp):
+    if isinstance(error, ModuleTimeIsUp):
         return TIME_USED_UP
     text = " ".join(texts.message(error).split())
     if isinstance(error, ImportError) and text:
@@ -100,7 +100,7 @@ def statement(name: str, error: BaseException, where: Range, path: str) -> Findi
 
 def package(name: str, error: BaseException, where: Range, path: str) -> Finding:
     """Create the finding for a failure in the file's parent packages."""
-    if isinstance(error, TimeIsUp):
+    if isinstance(error, ModuleTimeIsUp):
         stack = stack_of(error)
         return Finding(
             code="trace/timeout",

@@ -23,7 +23,7 @@ from .pipeline import Operators, Pipeline
 from .process_backends import descriptors, limits, processes
 from .process_backends.fork_server import forked
 from .services import Services
-from .wire import Survey
+from .wire import IndexOrder
 
 _MOST_SECONDS = 60
 """Maximum seconds for a process that builds the index; it ends itself after that."""
@@ -138,7 +138,7 @@ class Inventory:
         if self.due(busy) != 0.0 or self._host is None or self._yaml is None:
             return
         self._due = None
-        order = Survey(self._yaml, str(self._scratch), read=self._reader is None)
+        order = IndexOrder(self._yaml, str(self._scratch), read=self._reader is None)
         try:
             launched = self._host.backend.perform(order, self)
         except OSError as error:
@@ -174,7 +174,7 @@ class Inventory:
                 self._host.forward(line + b"\n")
 
 
-def survey(order: Survey, report: int, pipeline: Pipeline) -> None:
+def survey(order: IndexOrder, report: int, pipeline: Pipeline) -> None:
     """Complete the index, in a process with torch imported, which then ends."""
 
     def work() -> None:

@@ -10,7 +10,7 @@ from . import wire
 from .services import Services
 
 
-class Listener:
+class EventInterceptor:
     """A proxy for the event loop: it passes events to a callback and forwards all other calls."""
 
     def __init__(self, host: Services, heard: Callable[[Any], None]) -> None:

@@ -44,14 +44,14 @@ from ..protocol.facts import Degraded
 from ..torch_internals import releases
 from . import caches, credentials, orders, process_backends, proofs
 from .analysis import Analysis
-from .comparison import Comparison
+from .comparison import ComparisonSession
 from .found import FoundProbes
 from .index_builder import Inventory
 from .lines import LineReader
 from .permissions import Permissions
 from .pipeline import Pipeline, chosen
 from .process_backends import (
-    Launched,
+    LaunchedProcess,
     ProcessBackend,
     confinement,
     descriptors,
@@ -66,7 +66,7 @@ from .process_backends.spare import Starter
 from .process_backends.spawning import Spares, Spawning
 from .program_run import ProgramRun, may_have_program
 from .programs import ProgramProcesses
-from .reproduction import Reproduction
+from .reproduction import ReproSession
 from .speculation import ExpectedPaths
 from .wire import Order
 
@@ -114,7 +114,7 @@ def serve(
     try:
         confined = confinement.begin(scratch, may)
         permissions = Permissions(may, tuple(sorted(hidden)))
-        start = Starting(
+        start = EngineOptions(
             pipeline, user_path, None if indexed else yaml, processes, confined, permissions
         )
         return _serve(read, write, start, scratch)
@@ -134,7 +134,7 @@ class CollectorEnded(Exception):
 
 
 @dataclass(frozen=True)
-class Starting:
+class EngineOptions:
     """The options of an engine, as ``serve`` receives them.
 
     ``yaml`` is None if the operator index is not wanted.
@@ -148,7 +148,7 @@ class Starting:
     permissions: Permissions
 
 
-def _serve(read: int, write: int, start: Starting, scratch: str) -> int:
+def _serve(read: int, write: int, start: EngineOptions, scratch: str) -> int:
     started = time.monotonic()
     processes.die_with_server()
     spares = Spares(Starter(start.pipeline, start.permissions))
@@ -182,7 +182,7 @@ def _serve(read: int, write: int, start: Starting, scratch: str) -> int:
         spares.end()
         return 1
     inventory.settle()
-    host = Host(read, write, stages, start, version, inventory, spares, scratch, degraded)
+    host = EngineLoop(read, write, stages, start, version, inventory, spares, scratch, degraded)
     seconds = round(time.monotonic() - started, 3)
     untested = releases.is_untested(version)
     host.send(Ready(version, seconds, degraded, untested, start.confinement.level))
@@ -241,7 +241,7 @@ def _remove_abandoned() -> None:
 
 
 @dataclass(frozen=True)
-class _Left:
+class _Leftovers:
     """The leftovers of one finished analysis."""
 
     pids: frozenset[int]
@@ -249,7 +249,7 @@ class _Left:
     scratch: str
 
 
-class Host:
+class EngineLoop:
     """The event loop of the parent process; it never executes user code and never blocks on a
     child."""
 
@@ -258,7 +258,7 @@ class Host:
         read: int,
         write: int,
         pipeline: Pipeline,
-        start: Starting,
+        start: EngineOptions,
         torch: str,
         inventory: Inventory,
         spares: Spares,
@@ -274,10 +274,10 @@ class Host:
         self._requests, self._write = LineReader(read), write
         os.set_blocking(write, False)
         self._waiting = bytearray()
-        self._analyses: dict[int, Analysis | ProgramRun | Reproduction | Comparison] = {}
+        self._analyses: dict[int, Analysis | ProgramRun | ReproSession | ComparisonSession] = {}
         self._queue: list[tuple[Analyze, float]] = []
         """Waiting requests and the times at which they arrived."""
-        self._left: list[_Left] = []
+        self._left: list[_Leftovers] = []
         self._clean_at = math.inf
         self.found = FoundProbes()
         self.expected_paths = ExpectedPaths()
@@ -294,7 +294,7 @@ class Host:
         self.watch(self._wake, self._child_ended)
         self.watch(read, self._read_requests)
 
-    def _backend(self, start: Starting) -> ProcessBackend:
+    def _backend(self, start: EngineOptions) -> ProcessBackend:
         if process_backends.chosen(start.processes) == "fork":
             return Forking(self)
         return Spawning(self, self._spares)
@@ -324,7 +324,7 @@ class Host:
         self.unwatch(descriptor)
         os.close(descriptor)
 
-    def reports_of(self, launched: Launched, ready: Callable[[], None]) -> LineReader:
+    def reports_of(self, launched: LaunchedProcess, ready: Callable[[], None]) -> LineReader:
         """Watch the reports of a process, and close its output and black box."""
         ours = launched.channels
         descriptors.close_all((ours.stdout, ours.stderr, ours.box))
@@ -348,7 +348,7 @@ class Host:
         self._analyses.pop(request, None)
 
     def clean_up(self, ended: Sequence[int], scratch: str) -> None:
-        self._left.append(_Left(frozenset(ended), scratch))
+        self._left.append(_Leftovers(frozenset(ended), scratch))
         self._clean_at = min(self._clean_at, time.monotonic() + _REST)
 
     def _clean(self) -> None:
@@ -502,11 +502,11 @@ class Host:
     def _begin(self, request: Analyze | Reproduce | Compare, waited: float = 0.0) -> None:
         try:
             scratch = tempfile.mkdtemp(dir=self.scratch)
-            analysis: Analysis | ProgramRun | Reproduction | Comparison
+            analysis: Analysis | ProgramRun | ReproSession | ComparisonSession
             if isinstance(request, Reproduce):
-                analysis = Reproduction(request, self, scratch)
+                analysis = ReproSession(request, self, scratch)
             elif isinstance(request, Compare):
-                analysis = Comparison(request, self, scratch)
+                analysis = ComparisonSession(request, self, scratch)
             elif may_have_program(request):
                 analysis = ProgramRun(request, self, scratch, waited)
             else:

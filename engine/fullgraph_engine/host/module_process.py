@@ -52,29 +52,29 @@ from . import (
     wire,
 )
 from .execution import Clock, Execution
-from .import_failures import TIME_USED_UP, TimeIsUp
+from .import_failures import TIME_USED_UP, ModuleTimeIsUp
 from .import_progress import ImportProgress
 from .permissions import Permissions
-from .pipeline import Pipeline, Probe, Target
+from .pipeline import Pipeline, PipelineProbe, PipelineTarget
 from .process_backends import confinement, descriptors, limits, processes, spare
 from .process_backends.channels import ProcessEnds
 from .process_backends.fork_server import ForkServer
 from .reads import Reads
 from .wire import (
     PACKAGES,
-    Ahead,
-    Begun,
-    Continue,
-    Enclose,
-    Followed,
-    Job,
-    Kept,
-    Launch,
+    ForkGeneration,
+    ImportAhead,
+    LateImports,
+    LaunchEnclosingRun,
+    LaunchRun,
+    ModuleOrder,
     PhasesTaken,
-    Planned,
     PlannedRun,
-    Stale,
-    Unparsable,
+    PreambleReady,
+    PreambleStale,
+    RunsPlanned,
+    StageBegun,
+    TextUnparsable,
     Upward,
 )
 
@@ -84,7 +84,7 @@ _exit, _monotonic, _dup = os._exit, time.monotonic, os.dup
 
 
 def main(
-    job: Job,
+    job: ModuleOrder,
     given: ProcessEnds,
     pipeline: Pipeline,
     user_path: list[str],
@@ -95,17 +95,17 @@ def main(
     """Execute the module, serve runs and exit. With ``forks``, runs are forked; otherwise this
     process becomes the only run."""
     run.exit_after(
-        lambda: _Module(job, given, pipeline, user_path, permissions, forks).live(),
+        lambda: _ModuleExecutor(job, given, pipeline, user_path, permissions, forks).live(),
         given.report,
         job.analyze.request,
         lost=_DESCRIPTORS,
     )
 
 
-class _Module:
+class _ModuleExecutor:
     def __init__(
         self,
-        job: Job,
+        job: ModuleOrder,
         given: ProcessEnds,
         pipeline: Pipeline,
         user_path: list[str],
@@ -122,7 +122,7 @@ class _Module:
         self.lines: list[str] = []
         self.module: types.ModuleType | None = None
         self.execution: Execution | None = None
-        self.targets: Sequence[Target] = ()
+        self.targets: Sequence[PipelineTarget] = ()
         self.refused: tuple[Range, ...] = ()
         self.wanted: list[int] = []
         self.note = ""
@@ -185,13 +185,13 @@ class _Module:
             # own, because examining all modules is slow.
             self.tell_registered()
             self.tell_reads()
-        self.tell(Planned(tuple(runs), late))
+        self.tell(RunsPlanned(tuple(runs), late))
         command, given = self.command()
         # From here on this process is a run.
         blackbox.undo_dump()
         namespace = self.module.__dict__ if self.module is not None else {}
         path, text = self.analyze.path, self.analyze.text
-        if isinstance(command, Enclose):
+        if isinstance(command, LaunchEnclosingRun):
             enclosed = [
                 (one, self.targets[one.target], probes[one.target][one.probe])
                 for one in runs
@@ -199,7 +199,7 @@ class _Module:
             ]
             taken = snapshots.Snapshots(command, given, self.pipeline, self.forking)
             command, given = taken.run(enclosed, namespace, text, tells=self.analyze.calls)
-        assert isinstance(command, Launch)
+        assert isinstance(command, LaunchRun)
         target: Any = self.targets[command.target]
         probe: Any = probes[command.target][command.probe]
         tracee = Tracee(
@@ -241,7 +241,7 @@ class _Module:
         if not self.forks:
             self.given.raise_streams()  # the run opens them again
             seconds = self.analyze.limits.module_seconds
-            wire.report(self.given.report, Begun("module", seconds))
+            wire.report(self.given.report, StageBegun("module", seconds))
         self.settle()
         folder = self.analyze.cwd or os.path.dirname(self.analyze.path)  # noqa: PTH120
         try:
@@ -285,7 +285,7 @@ class _Module:
         blackbox.at_stack(self.given.box, frames.of_stack(frame))
         if self.clock.executing and number == limits.INTERRUPT:
             self.clock.interrupted = True
-            raise TimeIsUp
+            raise ModuleTimeIsUp
 
     def read(self, imports: int = 0) -> bool:
         """Find and report the targets; False if there is nothing to execute.
@@ -300,12 +300,12 @@ class _Module:
             # Findings and placeholders of the imports refer to positions in the text.
             places = bool(self.said)
             if imports and not syntax.same_beginning(tree, self.tree, imports, places=places):
-                self.tell(Stale())
+                self.tell(PreambleStale())
                 return False
             discovery = self.pipeline.discover(text, path, self.analyze.methods)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             self.say(_syntax_error(error, self.lines))
-            self.tell(Unparsable(str(error)))
+            self.tell(TextUnparsable(str(error)))
             return False
         self.tree = tree
         for finding in discovery.findings:
@@ -316,7 +316,7 @@ class _Module:
         self.tell_targets(wanted)
         alone = not self.targets and not discovery.off and self.pipeline.registers(text)
         if not wanted and not alone:
-            self.tell(Planned(()))
+            self.tell(RunsPlanned(()))
         return bool(wanted) or alone
 
     def check_text(self) -> None:
@@ -428,7 +428,7 @@ class _Module:
             self.clock.executing = False
         if self.fault is not None:  # packages may have swallowed it
             raise self.fault
-        if isinstance(error, wire.Lost):
+        if isinstance(error, wire.ParentUnreachable):
             raise error
         # Code may remove itself from sys.modules, although it was executed.
         gone = isinstance(error, KeyError) and error.args == (name,) and self.execution is not None
@@ -437,7 +437,7 @@ class _Module:
 
     def package_failed(self, error: BaseException) -> None:
         """Report why the parent packages failed, unless the text itself is the reason."""
-        if isinstance(error, TimeIsUp):
+        if isinstance(error, ModuleTimeIsUp):
             self.clock.over = True
         if placeholder.origin(error) is None:
             where = frames.line_range(self.package_line(), self.lines)
@@ -504,7 +504,7 @@ class _Module:
             names = tuple(name for name in progress.names if name in sys.modules)
             progress.names = None
         if names and seconds >= preamble.WORTH_KEEPING:
-            self.tell(Followed(names, seconds))
+            self.tell(LateImports(names, seconds))
 
     def skipped(self) -> dict[int, str]:
         """Return the statements to skip, with reasons, by index."""
@@ -534,22 +534,22 @@ class _Module:
         self.inside_packages = len(early_imports.unfinished()) > 1
         server = ForkServer(given.keep_control, given.keep_report, self.forking)
         lines = self.tree.body[imports - 1].end_lineno or 0
-        wire.report(given.keep_report, Kept(lines, files))
-        if server.fork(Continue(0)):
+        wire.report(given.keep_report, PreambleReady(lines, files))
+        if server.fork(ForkGeneration(0)):
             self.watch.forked()
             self.start_clock()
             return
         descriptors.close_all([given.control, given.report])
         descriptors.detach()
 
-        def import_ahead(command: Ahead) -> None:
+        def import_ahead(command: ImportAhead) -> None:
             self.import_ahead(command)
-            wire.report(given.keep_report, Kept(lines, reads.states()))
+            wire.report(given.keep_report, PreambleReady(lines, reads.states()))
 
         _, fresh = server.wait(ahead=import_ahead, repeat=self.repeat)
         self.go_on(fresh, imports)
 
-    def import_ahead(self, command: Ahead) -> None:
+    def import_ahead(self, command: ImportAhead) -> None:
         """Import in the preamble what packages import after the text, if it works without the
         text."""
         assert self.progress is not None
@@ -559,14 +559,14 @@ class _Module:
             good = early_imports.import_all(names)
         self.progress.silent = False
         if good != names or processes.threads() > 1:
-            wire.report(self.given.keep_report, Stale())
+            wire.report(self.given.keep_report, PreambleStale())
         self.before_runs()
 
     def repeat(self, packed: bytes) -> Iterator[None]:
         """Repeat the operator calls of a run in the preamble, one per step."""
         yield from self.pipeline.repeat_operator_calls(packed.decode())
         if processes.threads() > 1:
-            wire.report(self.given.keep_report, Stale())
+            wire.report(self.given.keep_report, PreambleStale())
         self.before_runs()
 
     def go_on(self, fresh: ProcessEnds, imports: int) -> None:
@@ -596,11 +596,11 @@ class _Module:
 
     # -- after it -----------------------------------------------------------------------------
 
-    def plan(self) -> tuple[list[PlannedRun], dict[int, list[Probe]]]:
+    def plan(self) -> tuple[list[PlannedRun], dict[int, list[PipelineProbe]]]:
         namespace = self.module.__dict__ if self.module is not None else {}
         missing = self.execution.unavailable if self.execution is not None else {}
         runs: list[PlannedRun] = []
-        probes: dict[int, list[Probe]] = {}
+        probes: dict[int, list[PipelineProbe]] = {}
         left: list[int] = []
         numbers = {self.targets[index].name: index for index in self.wanted}
         shared: dict[tuple[str, ...], int] = {}
@@ -616,7 +616,7 @@ class _Module:
             error: BaseException | None = gone
             try:
                 found = [] if gone else self.probes_of(target, namespace)
-            except wire.Lost:
+            except wire.ParentUnreachable:
                 raise
             except BaseException as raised:
                 error, found = raised, []
@@ -637,7 +637,7 @@ class _Module:
             self.tell_targets(left)
         return runs, probes
 
-    def probes_of(self, target: Target, namespace: dict[str, Any]) -> list[Probe]:
+    def probes_of(self, target: PipelineTarget, namespace: dict[str, Any]) -> list[PipelineProbe]:
         known = self.analyze.recorded, self.analyze.examples
         return list(self.pipeline.plan(target, namespace, self.targets, *known))
 
@@ -653,7 +653,7 @@ class _Module:
         if operators:
             self.tell(OperatorsRegistered(request, operators))
 
-    def tell_done(self, target: Target, status: Any, error: str | None) -> None:
+    def tell_done(self, target: PipelineTarget, status: Any, error: str | None) -> None:
         report = TargetReport(target.name, target.kind, target.range, status, error=error)
         self.tell(TargetDone(self.analyze.request, report))
 
@@ -680,7 +680,7 @@ class _Module:
             self.tell(Log(self.analyze.request, "engine", text))
 
 
-def info(target: Target) -> TargetInfo:
+def info(target: PipelineTarget) -> TargetInfo:
     """Return the name, kind and range of a target for events of the protocol."""
     return TargetInfo(target.name, target.kind, target.range)
 

@@ -14,7 +14,7 @@ from .process_backends import descriptors, limits, processes, spare
 from .process_backends.channels import ProcessEnds
 from .process_backends.spare import Starter
 from .process_backends.spawning import Spares
-from .wire import Job, Judgment, Order, ProgramOrder, Reduction, Trial
+from .wire import ComparisonOrder, ModuleOrder, Order, ProgramOrder, ReductionOrder, TrialOrder
 
 
 def perform(
@@ -33,16 +33,16 @@ def perform(
     processes that it starts.
     """
     try:
-        if isinstance(order, Job):
+        if isinstance(order, ModuleOrder):
             module_process.main(order, given, pipeline, user_path, permissions, forks=forks)
         elif isinstance(order, ProgramOrder):
             program_process.main(order, given, pipeline, user_path, permissions)
-        elif isinstance(order, Reduction):
+        elif isinstance(order, ReductionOrder):
             spares = None if forks else Spares(Starter(option, permissions))
             reducer.main(order, given.report, pipeline, user_path, permissions, spares)
-        elif isinstance(order, Judgment):
+        elif isinstance(order, ComparisonOrder):
             comparer.main(order, given.report, pipeline, user_path, permissions)
-        elif isinstance(order, Trial):
+        elif isinstance(order, TrialOrder):
             reducer.attempt(order, given.report, pipeline, user_path, permissions)
         else:
             index_builder.survey(order, given.report, pipeline)

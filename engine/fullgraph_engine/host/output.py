@@ -13,7 +13,7 @@ _PIECE = 4096
 _READ = 1 << 16
 
 
-class Budget:
+class OutputBudget:
     """Number of bytes that one process may still print on both streams together."""
 
     def __init__(self, most: int = MOST) -> None:
@@ -21,7 +21,7 @@ class Budget:
         self.told = False
 
 
-class Capture:
+class OutputCapture:
     """A reader for one output stream of one process; output beyond the budget is dropped."""
 
     def __init__(
@@ -29,7 +29,7 @@ class Capture:
         descriptor: int,
         request: int,
         stream: Stream,
-        budget: Budget,
+        budget: OutputBudget,
         log: Callable[[Log], None],
     ) -> None:
         self.descriptor = descriptor

@@ -52,7 +52,7 @@ from ..targets import Tracee
 from . import frames
 
 
-class Target(Protocol):
+class PipelineTarget(Protocol):
     """A target as the host sees it; ``range`` covers its name, ``body`` its whole statement."""
 
     @property
@@ -65,7 +65,7 @@ class Target(Protocol):
     def body(self) -> Range: ...
 
 
-class Probe(Protocol):
+class PipelineProbe(Protocol):
     """A probe as the host sees it."""
 
     @property
@@ -84,18 +84,18 @@ class Probe(Protocol):
         callees."""
 
 
-class Discovery(Protocol):
+class DiscoveredTargets(Protocol):
     """The targets found in a text; ``off`` is true if a comment excludes the file."""
 
     @property
-    def targets(self) -> Sequence[Target]: ...
+    def targets(self) -> Sequence[PipelineTarget]: ...
     @property
     def off(self) -> bool: ...
     @property
     def findings(self) -> Sequence[Finding]: ...
 
 
-class Wrong(Protocol):
+class RefusedOperator(Protocol):
     """An operator definition that torch will refuse, and the call that will raise."""
 
     @property
@@ -145,7 +145,7 @@ class Outcome(Protocol):
     def cache_misses(self) -> int: ...
 
 
-class Extracted(Protocol):
+class ExtractedCandidates(Protocol):
     """Packed programs that may reproduce a finding, or the reason why there are none.
 
     ``needs_real`` is the reason to repeat the run with real tensors.
@@ -159,7 +159,7 @@ class Extracted(Protocol):
     def needs_real(self) -> str | None: ...
 
 
-class Chosen(Protocol):
+class ChosenCases(Protocol):
     """Packed test cases for comparing two texts, or the reason why there are none."""
 
     @property
@@ -168,7 +168,7 @@ class Chosen(Protocol):
     def reason(self) -> str: ...
 
 
-class Tried(Protocol):
+class BackendAttempt(Protocol):
     """The result of compiling a target with a backend."""
 
     @property
@@ -219,25 +219,27 @@ class Pipeline(Protocol):
     def build(self) -> str:
         """Return a cache key for the result of ``prove``; empty if it must not be cached."""
 
-    def discover(self, text: str, path: str, methods: tuple[str, ...] = ()) -> Discovery: ...
+    def discover(
+        self, text: str, path: str, methods: tuple[str, ...] = ()
+    ) -> DiscoveredTargets: ...
 
-    def check_text(self, text: str) -> Sequence[Wrong]:
+    def check_text(self, text: str) -> Sequence[RefusedOperator]:
         """Return the wrong operator definitions of a text before it is executed."""
 
     def check_registered(self, text: str) -> Sequence[Finding]:
         """Return findings about the operators that a text defined, after it was executed."""
 
-    def confirm(self, target: Target, namespace: dict[str, Any]) -> bool:
+    def confirm(self, target: PipelineTarget, namespace: dict[str, Any]) -> bool:
         """Whether a target found in the text really is one, according to the executed module."""
 
     def plan(
         self,
-        target: Target,
+        target: PipelineTarget,
         namespace: dict[str, Any],
-        others: Sequence[Target],
+        others: Sequence[PipelineTarget],
         recorded: Sequence[RecordedClass],
         examples: Sequence[ExampleKind],
-    ) -> Sequence[Probe]:
+    ) -> Sequence[PipelineProbe]:
         """Return the probes of a target.
 
         ``others`` are all targets of the text, ``recorded`` comes from a run of the program, and
@@ -246,14 +248,14 @@ class Pipeline(Protocol):
 
     def leave_snapshots(
         self,
-        wanted: Sequence[tuple[Target, Probe]],
+        wanted: Sequence[tuple[PipelineTarget, PipelineProbe]],
         namespace: dict[str, Any],
         text: str,
         stay: Callable[[], bool],
         *,
         fake: bool,
         found: Sequence[FoundProbe],
-    ) -> tuple[Target, int] | None:
+    ) -> tuple[PipelineTarget, int] | None:
         """Execute the callers of targets once, and leave a process at each call of a wanted target.
 
         At each such call ``stay`` forks and returns True in the process that stays. In that
@@ -265,7 +267,7 @@ class Pipeline(Protocol):
         """Return the arguments of the call at which this process has stayed, and a description of
         it."""
 
-    def missing_probe(self, target: Target, text: str) -> Finding: ...
+    def missing_probe(self, target: PipelineTarget, text: str) -> Finding: ...
 
     def run_target(
         self,
@@ -280,14 +282,14 @@ class Pipeline(Protocol):
         ``asked`` has optional arguments: ``documents`` to write, and a stop ``watch``.
         """
 
-    def extract(self, tracee: Tracee, wanted: Wanted, until: float) -> Extracted:
+    def extract(self, tracee: Tracee, wanted: Wanted, until: float) -> ExtractedCandidates:
         """Trace a target again and write programs that may reproduce the finding, ``until`` a time
         of ``time.monotonic``."""
 
     def minimize(self, job: Job, around: Surroundings, say: Say) -> None:
         """Minimize a program that ``extract`` packed, in a process without user code."""
 
-    def choose_cases(self, tracee: Tracee, order: Observe) -> Chosen:
+    def choose_cases(self, tracee: Tracee, order: Observe) -> ChosenCases:
         """Choose inputs for comparing the behavior of a text and its changed version."""
 
     def observe(self, tracee: Tracee, order: Observe, part: Part, probe: int) -> None:
@@ -299,7 +301,7 @@ class Pipeline(Protocol):
         order: Observe,
         probe: int,
         let_start: Callable[[frozenset[str]], bool],
-    ) -> Tried:
+    ) -> BackendAttempt:
         """Compile a target with Inductor and call it on the first test cases."""
 
     def measure(self, tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Measurement:
@@ -425,12 +427,12 @@ class RealPipeline:
 
         return proof.installation_digest()
 
-    def discover(self, text: str, path: str, methods: tuple[str, ...] = ()) -> Discovery:
+    def discover(self, text: str, path: str, methods: tuple[str, ...] = ()) -> DiscoveredTargets:
         from .. import targets
 
         return targets.discover(text, path, methods)
 
-    def check_text(self, text: str) -> Sequence[Wrong]:
+    def check_text(self, text: str) -> Sequence[RefusedOperator]:
         from ..operators import definitions
 
         return definitions.find_invalid_definitions(text)
@@ -452,7 +454,7 @@ class RealPipeline:
         others: Sequence[Any],
         recorded: Sequence[RecordedClass],
         examples: Sequence[ExampleKind],
-    ) -> Sequence[Probe]:
+    ) -> Sequence[PipelineProbe]:
         from .. import targets
 
         return targets.plan(target, namespace, others, recorded, examples)
@@ -466,7 +468,7 @@ class RealPipeline:
         *,
         fake: bool,
         found: Sequence[FoundProbe],
-    ) -> tuple[Target, int] | None:
+    ) -> tuple[PipelineTarget, int] | None:
         from .. import tracing
         from ..targets import enclosing, searched
 
@@ -501,7 +503,7 @@ class RealPipeline:
 
         return run_target(tracee, part, emit, run, **asked)
 
-    def extract(self, tracee: Tracee, wanted: Wanted, until: float) -> Extracted:
+    def extract(self, tracee: Tracee, wanted: Wanted, until: float) -> ExtractedCandidates:
         from ..repro.extract import candidates
 
         return candidates.extract(tracee, wanted, until)
@@ -518,7 +520,7 @@ class RealPipeline:
             kind = graphs.Minimizer
         kind(candidates, job, around, say).run()
 
-    def choose_cases(self, tracee: Tracee, order: Observe) -> Chosen:
+    def choose_cases(self, tracee: Tracee, order: Observe) -> ChosenCases:
         from ..behavior import search
 
         return search.choose(tracee, order)
@@ -534,7 +536,7 @@ class RealPipeline:
         order: Observe,
         probe: int,
         let_start: Callable[[frozenset[str]], bool],
-    ) -> Tried:
+    ) -> BackendAttempt:
         from ..behavior import backend
 
         return backend.check(tracee, order, probe, let_start)

@@ -19,21 +19,21 @@ from typing import Protocol
 from ..protocol import Analyze
 from . import syntax, wire
 from .lines import Line, LineReader
-from .process_backends import ForkedOwner, descriptors, packets, processes
+from .process_backends import ForkedProcessOwner, descriptors, packets, processes
 from .process_backends.channels import ProcessEnds
 from .process_backends.limits import MIB
 from .wire import (
-    Ahead,
-    Continue,
-    Exited,
-    Followed,
-    Forked,
-    Job,
-    Kept,
-    NotForked,
+    ChildExited,
+    ChildForked,
+    ForkFailed,
+    ForkGeneration,
+    ImportAhead,
+    LateImports,
+    ModuleOrder,
     OperatorCalls,
-    Repeat,
-    Stale,
+    PreambleReady,
+    PreambleStale,
+    RepeatOperatorCalls,
 )
 
 WORTH_KEEPING = 0.05
@@ -44,7 +44,7 @@ _MOST_AHEAD = 50_000
 """Maximum number of characters of module names in one packet."""
 
 
-class Host(Protocol):
+class PreambleHost(Protocol):
     """The part of the event loop that preambles use."""
 
     def watch(self, descriptor: int, ready: Callable[[], None]) -> None: ...
@@ -62,14 +62,14 @@ class Preamble:
     def __init__(
         self,
         request: Analyze,
-        host: Host,
+        host: PreambleHost,
         shelf: Shelf,
         control: socket.socket,
         reports: int,
         scratch: str,
     ) -> None:
         self.request, self.scratch = request, scratch
-        self.kept: Kept | None = None
+        self.kept: PreambleReady | None = None
         self.pid = 0
         self.used = time.monotonic()
         self._host, self._shelf, self._control = host, shelf, control
@@ -77,11 +77,11 @@ class Preamble:
         self._doomed = False
         self._asked_ahead = False
         self._number = 0
-        self._generations: dict[int, ForkedOwner] = {}
+        self._generations: dict[int, ForkedProcessOwner] = {}
         shelf.alive.append(self)
         host.watch(reports, self._read)
 
-    def begin(self, pid: int, first: ForkedOwner) -> None:
+    def begin(self, pid: int, first: ForkedProcessOwner) -> None:
         self.pid = pid
         self._generations[0] = first
 
@@ -103,10 +103,10 @@ class Preamble:
             return False
         return all(file.holds() for file in self.kept.files)
 
-    def proceed(self, job: Job, given: ProcessEnds, generation: ForkedOwner) -> bool:
+    def proceed(self, job: ModuleOrder, given: ProcessEnds, generation: ForkedProcessOwner) -> bool:
         """Fork a generation; False if the process has ended."""
         self._number += 1
-        command = wire.encode(Continue(self._number, gives_way=job.analyze.nice > 0))
+        command = wire.encode(ForkGeneration(self._number, gives_way=job.analyze.nice > 0))
         sent = self._send(command, given.opened(), wire.encode(job))
         if sent:
             self._generations[self._number] = generation
@@ -123,7 +123,7 @@ class Preamble:
         finally:
             os.close(paper)
 
-    def followed(self, message: Followed) -> None:
+    def followed(self, message: LateImports) -> None:
         """Make the process import, once, the modules that a generation imported after the text."""
         if self.kept is None or self._doomed or self._asked_ahead:
             return
@@ -134,12 +134,12 @@ class Preamble:
             if size > _MOST_AHEAD:
                 break
             names.append(name)
-        packets.send(self._control, wire.encode(Ahead(tuple(names), message.seconds)), [])
+        packets.send(self._control, wire.encode(ImportAhead(tuple(names), message.seconds)), [])
 
     def remember(self, calls: OperatorCalls) -> None:
         """Make the process repeat the operator calls of a run while it is idle."""
         if self.kept is not None and not self._doomed:
-            self._send(wire.encode(Repeat()), [], calls.packed.encode())
+            self._send(wire.encode(RepeatOperatorCalls()), [], calls.packed.encode())
 
     def discard(self) -> None:
         """End the process after its generations have ended."""
@@ -172,23 +172,23 @@ class Preamble:
     def _take(self, lines: list[Line]) -> None:
         for line in lines:
             message = wire.received(line)
-            if isinstance(message, Kept) and self.kept is not None:
+            if isinstance(message, PreambleReady) and self.kept is not None:
                 self.kept = message  # a later report may list more files
-            elif isinstance(message, Stale):
+            elif isinstance(message, PreambleStale):
                 self._shelf.drop(self)
-            elif isinstance(message, Kept):
+            elif isinstance(message, PreambleReady):
                 self.kept = message
                 for generation in self._generations.values():
                     generation.became(0)
                 self._shelf.add(self)
-            elif isinstance(message, Forked):
+            elif isinstance(message, ChildForked):
                 if message.number in self._generations:
                     self._generations[message.number].became(message.pid)
-            elif isinstance(message, NotForked):
+            elif isinstance(message, ForkFailed):
                 refused = self._generations.pop(message.number, None)
                 if refused is not None:
                     refused.refused(message.error)
-            elif isinstance(message, Exited):
+            elif isinstance(message, ChildExited):
                 ended = self._generations.pop(message.number, None)
                 if ended is not None:
                     ended.ended(message.code)

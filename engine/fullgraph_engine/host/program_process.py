@@ -32,7 +32,7 @@ from .pipeline import Pipeline
 from .process_backends import confinement, descriptors, limits
 from .process_backends.channels import ProcessEnds
 from .reads import Reads
-from .wire import Begun, ProgramDone, ProgramOrder, ProgramShows, Upward
+from .wire import ProgramDone, ProgramOrder, ProgramShows, StageBegun, Upward
 
 _exit, _monotonic = os._exit, time.monotonic
 _SHARE = 4.0
@@ -91,7 +91,7 @@ class _ProgramProcess:
     def live(self) -> None:
         analyze = self.order.analyze
         self.given.raise_all()
-        self.tell(Begun("run", analyze.program.seconds))
+        self.tell(StageBegun("run", analyze.program.seconds))
         roots = tuple(analyze.roots)
         if not self.pipeline.is_program(self.order.text, self.path, roots):
             self.tell(ProgramDone(ran=False))

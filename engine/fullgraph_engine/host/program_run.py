@@ -26,7 +26,7 @@ from ..protocol import (
 from ..protocol.files import FilesRead, state
 from ..protocol.regions import Lack
 from .analysis import Analysis
-from .listener import Listener
+from .listener import EventInterceptor
 from .programs import ProgramKey, ProgramProcess
 from .services import Services
 from .wire import ProgramShows
@@ -172,7 +172,7 @@ class ProgramRun:
             return
         known = tuple(dict.fromkeys((*request.without, *self._targets)))
         rest = replace(request, without=known)
-        listener = Listener(self._host, self._forward_event)
+        listener = EventInterceptor(self._host, self._forward_event)
         self._analysis = Analysis(rest, listener, self.scratch, self._waited)
         self._analysis.begin()
 

@@ -27,7 +27,7 @@ from ..protocol.regions import Lack
 from . import blackbox, frames, shortage, wire
 from .process_backends import ProcessBackend, processes
 from .supervision import Supervisor, WatchedProcess, explain_end
-from .wire import Begun, ProgramDone, ProgramOrder, ProgramShows
+from .wire import ProgramDone, ProgramOrder, ProgramShows, StageBegun
 
 _REPORTING = 6.0
 """Maximum seconds for the last report of a program after its interruption."""
@@ -158,7 +158,7 @@ class ProgramProcess:
         if self._supervisor.reports_too_much(watched, line):
             return
         message = wire.received(line)
-        if isinstance(message, Begun):
+        if isinstance(message, StageBegun):
             self._supervisor.begin_stage(watched, message, self.key.seconds)
         elif isinstance(message, ProgramDone):
             self.done = message

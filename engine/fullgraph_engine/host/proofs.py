@@ -17,7 +17,7 @@ _SECONDS = 60.0
 _MOST_KEPT = 16
 
 
-class Proving(Protocol):
+class ProofPipeline(Protocol):
     """The part of the pipeline that checks torch."""
 
     def missing(self) -> tuple[Degraded, ...]:
@@ -31,7 +31,7 @@ class Proving(Protocol):
         """Return a cache key for the result of ``prove``; empty if it must not be cached."""
 
 
-def degraded(pipeline: Proving, *, forks: bool) -> tuple[Degraded, ...]:
+def degraded(pipeline: ProofPipeline, *, forks: bool) -> tuple[Degraded, ...]:
     """Return the unreliable facts, each once with all reasons.
 
     Without ``forks``, the test program runs in this process, from which no others are forked.
@@ -42,7 +42,7 @@ def degraded(pipeline: Proving, *, forks: bool) -> tuple[Degraded, ...]:
     return tuple(Degraded(fact, "; ".join(words)) for fact, words in reasons.items())
 
 
-def _proven(pipeline: Proving, forks: bool) -> tuple[Degraded, ...]:
+def _proven(pipeline: ProofPipeline, forks: bool) -> tuple[Degraded, ...]:
     build = pipeline.build()
     path = _path(build) if build else None
     kept = _read(path) if path is not None else None

@@ -20,7 +20,7 @@ _UNREAL = ("/proc/", "/dev/", "/sys/")
 _abspath, _exists = os.path.abspath, os.path.exists
 
 
-class Unfound(importlib.abc.MetaPathFinder):
+class UnfoundModules(importlib.abc.MetaPathFinder):
     """The last finder in ``sys.meta_path``: records where a missing module was searched for."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Reads:
         """Files open in an editor: reading them is reported, but not their state on disk."""
         self._before = frozenset(sys.modules)
         self._last = next(reversed(sys.modules.items()))
-        self.unfound = Unfound()
+        self.unfound = UnfoundModules()
         self.opened: set[str] = set()
         """Files that were opened, including listed folders and files with an editor's text."""
         self.discarded: Collection[str] = ()

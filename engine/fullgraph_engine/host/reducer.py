@@ -19,14 +19,14 @@ from .pipeline import Pipeline
 from .process_backends import descriptors, limits
 from .process_backends.branches import silence
 from .process_backends.spawning import Spares
-from .process_backends.trials import SpawnedTrials, Trials, answered
-from .wire import Reduction, Trial
+from .process_backends.trials import SpawnedTrialPool, TrialPool, answered
+from .wire import ReductionOrder, TrialOrder
 
 _exit, _dirname = os._exit, os.path.dirname
 
 
 def main(
-    order: Reduction,
+    order: ReductionOrder,
     report: int,
     pipeline: Pipeline,
     user_path: list[str],
@@ -39,7 +39,7 @@ def main(
     number = order.request.request
     try:
         _shrink(order, report, pipeline, user_path, permissions, spares)
-    except wire.Lost:
+    except wire.ParentUnreachable:
         _exit(1)
     except BaseException:
         try:
@@ -50,7 +50,7 @@ def main(
 
 
 def attempt(
-    order: Trial,
+    order: TrialOrder,
     report: int,
     pipeline: Pipeline,
     user_path: list[str],
@@ -94,7 +94,7 @@ def entered(
 
 
 def _shrink(
-    order: Reduction,
+    order: ReductionOrder,
     report: int,
     pipeline: Pipeline,
     user_path: list[str],
@@ -116,17 +116,17 @@ def _shrink(
         started = names
         return box.let_start(names)
 
-    def trial(work: str, text: str, seconds: float, memory: int) -> Trial:
+    def trial(work: str, text: str, seconds: float, memory: int) -> TrialOrder:
         start = tuple(started)
-        return Trial(work, text, seconds, memory, scratch, analyze.path, analyze.roots, start)
+        return TrialOrder(work, text, seconds, memory, scratch, analyze.path, analyze.roots, start)
 
-    def trials(work: Callable[[str], bytes], seconds: float, until: float) -> Trials:
+    def trials(work: Callable[[str], bytes], seconds: float, until: float) -> TrialPool:
         jobs, memory = max(analyze.jobs, 1), analyze.limits.memory
         if spares is None:
-            return Trials(
+            return TrialPool(
                 work, until, capacity=jobs, seconds=seconds, memory=memory, forking=forking
             )
-        return SpawnedTrials(
+        return SpawnedTrialPool(
             work,
             until,
             spares,

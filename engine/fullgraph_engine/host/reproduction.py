@@ -25,12 +25,12 @@ from ..protocol import (
 from ..protocol.repro import DATA
 from . import wire
 from .analysis import Analysis
-from .listener import Listener
+from .listener import EventInterceptor
 from .performer import Performer
 from .process_backends import descriptors, processes
 from .process_backends.limits import MIB
 from .services import Services
-from .wire import CandidatesMade, Reduction
+from .wire import CandidatesMade, ReductionOrder
 
 _GRACE, _COMPILING = 5.0, 120.0
 """Seconds beyond its time budget after which a reducer is assumed to hang, without and with a
@@ -42,7 +42,7 @@ _TOO_LATE = (
 _WATCH = 0.5
 
 
-class Reproduction:
+class ReproSession:
     """The state of one ``Reproduce`` request; the event loop treats it like an ``Analysis``."""
 
     def __init__(self, request: Reproduce, host: Services, scratch: str) -> None:
@@ -73,7 +73,7 @@ class Reproduction:
         self._left = tempfile.mkdtemp(dir=host.scratch)
         self._analysis: Analysis | None = Analysis(
             analyze,
-            Listener(host, self.heard),
+            EventInterceptor(host, self.heard),
             self._left,
             until=self._deadline,
         )
@@ -125,7 +125,7 @@ class Reproduction:
             return
         with contextlib.suppress(OSError):  # most runs write no data
             Path(self._left, DATA).rename(Path(self.scratch, DATA))
-        order = Reduction(self.request, made.packed, self._began, self.scratch)
+        order = ReductionOrder(self.request, made.packed, self._began, self.scratch)
         try:
             self._reducer.begin(order)
         except OSError as error:

@@ -46,14 +46,14 @@ from .process_backends.channels import ProcessEnds
 from .reads import Reads
 from .wire import (
     BackendTried,
-    Begun,
     BranchAnswer,
-    Branching,
+    BranchBegun,
     CandidatesMade,
     CasesChosen,
-    Launch,
+    LaunchRun,
     OperatorCalls,
     RunDone,
+    StageBegun,
     Upward,
 )
 
@@ -77,7 +77,7 @@ class Run:
     None where forking is not allowed. ``differs`` means that the probe is not the requested one.
     """
 
-    launch: Launch
+    launch: LaunchRun
     analyze: Analyze
     pipeline: Pipeline
     tracee: Tracee
@@ -105,7 +105,7 @@ class Run:
         if self.forking is not None:
             self.pipeline.note_operator_calls()
         else:
-            self.tell(Begun("run", self.launch.seconds))
+            self.tell(StageBegun("run", self.launch.seconds))
         started = _monotonic()
         self.watch.enter("findings")
         try:
@@ -119,7 +119,7 @@ class Run:
                 done = self.measure()
             else:
                 done = self.trace()
-        except wire.Lost:
+        except wire.ParentUnreachable:
             raise
         except BaseException as error:
             if isinstance(error, MemoryError):
@@ -172,7 +172,7 @@ class Run:
         if calls := self.pipeline.operator_calls():
             self.tell(OperatorCalls(calls))
 
-    def tell_branch(self, told: Branching | BranchAnswer) -> None:
+    def tell_branch(self, told: BranchBegun | BranchAnswer) -> None:
         if isinstance(told, BranchAnswer):
             self.tell_calls()  # the process ends after this message
         self.tell(told)
@@ -397,7 +397,7 @@ def exit_after(
     try:
         work()
         status = 0
-    except wire.Lost:
+    except wire.ParentUnreachable:
         status = LOST
     except BaseException as error:
         if isinstance(error, OSError) and error.errno in lost:
@@ -416,7 +416,7 @@ def main(run: Run, given: ProcessEnds) -> NoReturn:
     try:
         run.live(given)
         status = 0
-    except wire.Lost:
+    except wire.ParentUnreachable:
         status = LOST
     finally:
         _exit(status)

@@ -36,7 +36,7 @@ Rule = Callable[[str, tuple[Any, ...]], None]
 
 
 @dataclass(frozen=True)
-class Refusal:
+class RefusedOperation:
     """A refused operation: ``words`` describe it, ``allowance`` is the setting that would permit
     it."""
 
@@ -85,7 +85,7 @@ class Sandbox:
         self._startable: frozenset[str] = frozenset()
         self._is_held = False
         """True if the kernel prevents started programs from writing outside ``root``."""
-        self.refusal: Refusal | None = None
+        self.refusal: RefusedOperation | None = None
         """Last refused operation; a library may catch the error and raise a different one."""
         self.noted: set[str] | None = None
         """Files that user code has read; None if not recorded."""
@@ -204,7 +204,7 @@ class Sandbox:
         self, why: str, what: str = "", allowance: Allowance | None = None
     ) -> PermissionError:
         words = f"{why}: {what}" if what else why
-        self.refusal = Refusal(words, allowance)
+        self.refusal = RefusedOperation(words, allowance)
         return PermissionError(f"{REFUSED} and {words}")
 
     def _open(self, event: str, arguments: tuple[Any, ...]) -> None:

@@ -10,7 +10,7 @@ from ..protocol.facts import Degraded
 from .found import FoundProbes
 from .lines import LineReader
 from .pipeline import Pipeline
-from .process_backends import Launched, ProcessBackend
+from .process_backends import LaunchedProcess, ProcessBackend
 from .process_backends.channels import ProcessEnds
 from .programs import ProgramProcesses
 from .speculation import ExpectedPaths
@@ -56,7 +56,7 @@ class Services(Protocol):
     def close(self, descriptor: int) -> None:
         """Stop watching a descriptor and close it."""
 
-    def reports_of(self, launched: Launched, ready: Callable[[], None]) -> LineReader:
+    def reports_of(self, launched: LaunchedProcess, ready: Callable[[], None]) -> LineReader:
         """Watch the reports of a process, and close its output and black box."""
 
     def own_descriptors(self) -> set[int]:

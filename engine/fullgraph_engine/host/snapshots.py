@@ -16,11 +16,11 @@ from typing import Any
 from ..protocol import GivenCall
 from ..targets import deadline
 from . import run, wire
-from .pipeline import Pipeline, Probe, Target
+from .pipeline import Pipeline, PipelineProbe, PipelineTarget
 from .process_backends import descriptors, packets, processes
 from .process_backends.channels import ProcessEnds
 from .process_backends.fork_server import ForkServer
-from .wire import Enclose, Launch, PlannedRun, SnapshotTaken
+from .wire import LaunchEnclosingRun, LaunchRun, PlannedRun, SnapshotTaken
 
 _exit, _dup = os._exit, os.dup
 
@@ -31,7 +31,7 @@ class Snapshots:
 
     def __init__(
         self,
-        command: Enclose,
+        command: LaunchEnclosingRun,
         given: ProcessEnds,
         pipeline: Pipeline,
         forking: Callable[[bool], None],
@@ -42,12 +42,12 @@ class Snapshots:
 
     def run(
         self,
-        runs: Sequence[tuple[PlannedRun, Target, Probe]],
+        runs: Sequence[tuple[PlannedRun, PipelineTarget, PipelineProbe]],
         namespace: dict[str, Any],
         text: str,
         *,
         tells: bool,
-    ) -> tuple[Launch, ProcessEnds]:
+    ) -> tuple[LaunchRun, ProcessEnds]:
         """Execute the enclosing run of the given runs; returns in a run that a snapshot forked.
 
         ``tells``: whether the arguments of the calls are reported.
@@ -61,7 +61,7 @@ class Snapshots:
             at = self._pipeline.leave_snapshots(
                 wanted, namespace, text, self.stay, fake=fake, found=found
             )
-        except wire.Lost:
+        except wire.ParentUnreachable:
             raise
         except BaseException:  # user code may raise anything; runs without snapshots report it
             at = None
@@ -104,7 +104,7 @@ class Snapshots:
 
     def serve(
         self, taken: PlannedRun | None, call: GivenCall | None, source: str
-    ) -> tuple[Launch, ProcessEnds]:
+    ) -> tuple[LaunchRun, ProcessEnds]:
         """Fork the runs of a snapshot until the parent process ends; returns in a run."""
         server = self._server
         if server is None:
@@ -118,5 +118,5 @@ class Snapshots:
 
         server.is_own = is_own
         command, given = server.wait()
-        assert isinstance(command, Launch)
+        assert isinstance(command, LaunchRun)
         return command, given

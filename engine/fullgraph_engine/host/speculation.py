@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..protocol import Mode
-from .found import ByFile
+from .found import CacheByFile
 
 
 @dataclass(frozen=True)
@@ -21,5 +21,5 @@ class Expected:
     known: str
 
 
-ExpectedPaths = ByFile[tuple[str, int], Expected]
+ExpectedPaths = CacheByFile[tuple[str, int], Expected]
 """Cache of expected paths by target name and probe number."""

@@ -15,10 +15,10 @@ from typing import Literal, Protocol
 from ..protocol import Limits, Log
 from . import run
 from .lines import LineReader
-from .output import Budget, Capture
-from .process_backends import Launched, descriptors, processes
+from .output import OutputBudget, OutputCapture
+from .process_backends import LaunchedProcess, descriptors, processes
 from .process_backends.limits import MEMORY_SLACK, MIB
-from .wire import Begun, Stage
+from .wire import Stage, StageBegun
 
 ANSWER_SECONDS = 0.3
 """Number of seconds between the interruption of a process and its kill, unless the process has its
@@ -50,7 +50,7 @@ class WatchedProcess:
 
     pid: int
     reports: LineReader
-    captures: list[Capture]
+    captures: list[OutputCapture]
     box: int
     stage: Stage
     seconds: float
@@ -132,15 +132,15 @@ class Supervisor:
         """Known pids of the watched processes."""
         return [process.pid for process in self._processes if process.pid]
 
-    def add(self, launched: Launched, stage: Stage, seconds: float) -> WatchedProcess:
+    def add(self, launched: LaunchedProcess, stage: Stage, seconds: float) -> WatchedProcess:
         """Watch a process and forward its output.
 
         The time of ``stage`` starts now, or after a fresh process has imported torch.
         """
-        channels, budget = launched.channels, Budget()
+        channels, budget = launched.channels, OutputBudget()
         captures = [
-            Capture(channels.stdout, self._request, "stdout", budget, self._host.send),
-            Capture(channels.stderr, self._request, "stderr", budget, self._host.send),
+            OutputCapture(channels.stdout, self._request, "stdout", budget, self._host.send),
+            OutputCapture(channels.stderr, self._request, "stderr", budget, self._host.send),
         ]
         for capture in captures:
             self._watch_capture(capture)
@@ -154,7 +154,7 @@ class Supervisor:
         self._processes.append(process)
         return process
 
-    def _watch_capture(self, capture: Capture) -> None:
+    def _watch_capture(self, capture: OutputCapture) -> None:
         def read() -> None:
             if not capture.read():
                 self._host.unwatch(capture.descriptor)
@@ -173,7 +173,7 @@ class Supervisor:
 
     # -- reports of a process -----------------------------------------------------------------
 
-    def begin_stage(self, process: WatchedProcess, begun: Begun, most: float) -> None:
+    def begin_stage(self, process: WatchedProcess, begun: StageBegun, most: float) -> None:
         """Start the time of a stage that a process reports, at most ``most`` seconds.
 
         Only the first report of a stage counts, as user code may forge reports.
@@ -255,7 +255,7 @@ class Supervisor:
                 self._measure_process(process, seen, shared, now)
 
     def _measure_process(
-        self, process: WatchedProcess, seen: processes.Snapshot, shared: int, now: float
+        self, process: WatchedProcess, seen: processes.ProcessTable, shared: int, now: float
     ) -> None:
         """End a process with too many descendants or too much memory."""
         children = self._family.count_children(process)
@@ -270,7 +270,7 @@ class Supervisor:
         process.cause, process.kill_at = cause, now + 1.0
         processes.kill([process.pid])
 
-    def _find_stopped(self, process: WatchedProcess, seen: processes.Snapshot) -> int:
+    def _find_stopped(self, process: WatchedProcess, seen: processes.ProcessTable) -> int:
         """Return the pid of a process that a signal stopped before it could report its pid; 0 if
         there is none."""
         parent, known = self._family.find_parent(process), set(self.pids)

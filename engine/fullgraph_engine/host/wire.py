@@ -78,7 +78,7 @@ class PlannedRun:
 
 
 @dataclass(frozen=True)
-class Planned:
+class RunsPlanned:
     """The module was executed and these runs can be launched.
 
     ``late`` is the index of the statement that exceeded the time limit, if any.
@@ -89,7 +89,7 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Begun:
+class StageBegun:
     """The process begins a stage that may take this many seconds."""
 
     stage: Stage
@@ -97,14 +97,14 @@ class Begun:
 
 
 @dataclass(frozen=True)
-class Unparsable:
+class TextUnparsable:
     """The text has a syntax error; nothing was executed."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class Kept:
+class PreambleReady:
     """The sender executed the imports, the first ``lines`` lines, and stays as a preamble."""
 
     lines: int
@@ -112,13 +112,13 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Stale:
+class PreambleStale:
     """A generation found that its text does not begin like its preamble, or a preamble is
     outdated."""
 
 
 @dataclass(frozen=True)
-class Followed:
+class LateImports:
     """The parent packages of a generation's text imported these modules after the text, in
     ``seconds``."""
 
@@ -127,7 +127,7 @@ class Followed:
 
 
 @dataclass(frozen=True)
-class Forked:
+class ChildForked:
     """The sender is the child that the command ``number`` requested.
 
     ``pid`` comes from the kernel, because user code could put any pid into the message.
@@ -138,7 +138,7 @@ class Forked:
 
 
 @dataclass(frozen=True)
-class NotForked:
+class ForkFailed:
     """The system lacked resources for the child that ``number`` requested; ``error`` is an
     errno."""
 
@@ -147,7 +147,7 @@ class NotForked:
 
 
 @dataclass(frozen=True)
-class Exited:
+class ChildExited:
     """A child ended; ``code`` is negative for a signal, None if user code collected the status."""
 
     number: int
@@ -261,7 +261,7 @@ class OperatorCalls:
 
 
 @dataclass(frozen=True)
-class Branching:
+class BranchBegun:
     """A run that cannot fork announces that it only answers this question and then ends."""
 
     name: str
@@ -283,17 +283,17 @@ class BranchAnswer:
 
 
 Upward = Union[
-    Branching,
+    BranchBegun,
     BranchAnswer,
-    Planned,
-    Begun,
-    Unparsable,
-    Kept,
-    Stale,
-    Followed,
-    Forked,
-    NotForked,
-    Exited,
+    RunsPlanned,
+    StageBegun,
+    TextUnparsable,
+    PreambleReady,
+    PreambleStale,
+    LateImports,
+    ChildForked,
+    ForkFailed,
+    ChildExited,
     SnapshotTaken,
     OperatorCalls,
     PhasesTaken,
@@ -311,7 +311,7 @@ Upward = Union[
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchRun:
     """Start a run. Attached descriptors, for forked runs: report, stdout, stderr, box."""
 
     number: int
@@ -336,7 +336,7 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Enclose:
+class LaunchEnclosingRun:
     """Start an enclosing run that leaves a snapshot at each call of a wanted target.
 
     Attached descriptors: report, stdout, stderr, box, control. ``shared`` is its number; the other
@@ -352,7 +352,7 @@ class Enclose:
 
 
 @dataclass(frozen=True)
-class Continue:
+class ForkGeneration:
     """Fork a generation from a preamble.
 
     Attached descriptors: report, stdout, stderr, box, control, and a file with the order.
@@ -368,7 +368,7 @@ PACKAGES = -1
 
 
 @dataclass(frozen=True)
-class Ahead:
+class ImportAhead:
     """Import these modules in a preamble if they work before the text is executed.
 
     It may take several times ``seconds``.
@@ -379,7 +379,7 @@ class Ahead:
 
 
 @dataclass(frozen=True)
-class Skip:
+class SkippedStatement:
     """A top-level statement, or ``PACKAGES``, that ended an earlier process and is skipped."""
 
     statement: int
@@ -387,26 +387,26 @@ class Skip:
 
 
 @dataclass(frozen=True)
-class Again:
+class RepeatedExecution:
     """The one run for which a module process executes a module again, without reporting other
     results.
 
     ``late`` comes from the first execution; ``probe`` is the probe that the run was planned with.
     """
 
-    launch: Launch
+    launch: LaunchRun
     late: int | None
     probe: ProbeInfo
 
 
 @dataclass(frozen=True)
-class Job:
+class ModuleOrder:
     """The order to execute a module."""
 
     analyze: Analyze
     scratch: str
-    skip: tuple[Skip, ...] = ()
-    again: Again | None = None
+    skip: tuple[SkippedStatement, ...] = ()
+    again: RepeatedExecution | None = None
     edited: bool = False
     """True if the file was edited recently, so that another edit is likely."""
     began: float = 0.0
@@ -430,7 +430,7 @@ class ProgramOrder:
 
 
 @dataclass(frozen=True)
-class Reduction:
+class ReductionOrder:
     """The order to minimize a program. ``began`` is the time of the request, in
     ``time.monotonic()``."""
 
@@ -441,7 +441,7 @@ class Reduction:
 
 
 @dataclass(frozen=True)
-class Judgment:
+class ComparisonOrder:
     """The order to compare the behavior that runs of two texts recorded in these folders.
 
     ``cases`` are packed, by probe. ``lines`` and ``changed_lines`` are the lines that only one text
@@ -459,7 +459,7 @@ class Judgment:
 
 
 @dataclass(frozen=True)
-class Survey:
+class IndexOrder:
     """The order to complete the operator index; ``read``: first read the binding YAML in
     ``yaml``."""
 
@@ -469,7 +469,7 @@ class Survey:
 
 
 @dataclass(frozen=True)
-class Trial:
+class TrialOrder:
     """The order to execute one candidate text in a spare process.
 
     ``work`` is a pickled function of the text; only a process for such texts may unpickle it.
@@ -488,20 +488,20 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Repeat:
+class RepeatOperatorCalls:
     """Repeat the operator calls of the attached file in an idle preamble, packed as in
     ``OperatorCalls``."""
 
 
-Downward = Union[Launch, Enclose, Continue, Ahead, Repeat]
-Order = Union[Job, ProgramOrder, Reduction, Judgment, Survey, Trial]
+Downward = Union[LaunchRun, LaunchEnclosingRun, ForkGeneration, ImportAhead, RepeatOperatorCalls]
+Order = Union[ModuleOrder, ProgramOrder, ReductionOrder, ComparisonOrder, IndexOrder, TrialOrder]
 """Any order that a process is started for."""
 _KINDS: dict[str, type] = {
     kind.__name__: kind for union in (Upward, Downward, Order) for kind in typing.get_args(union)
 }
 
 
-class Lost(BaseException):
+class ParentUnreachable(BaseException):
     """Raised when user code has closed the descriptor that leads to the parent process."""
 
 
@@ -517,7 +517,7 @@ def report(descriptor: int, message: Upward | Event) -> None:
         while view:
             view = view[_write(descriptor, view) :]
     except OSError as error:
-        raise Lost from error
+        raise ParentUnreachable from error
 
 
 def received(line: bytes) -> Upward | Event | None:
@@ -525,8 +525,8 @@ def received(line: bytes) -> Upward | Event | None:
     try:
         if line.startswith(_INTERNAL):
             message: Upward = decode(line)
-            if isinstance(message, Forked):
-                return Forked(message.number, getattr(line, "sender", 0))
+            if isinstance(message, ChildForked):
+                return ChildForked(message.number, getattr(line, "sender", 0))
             return message
         return protocol.decode(line)  # type: ignore[return-value]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):

@@ -37,11 +37,11 @@ Constructed = Callable[[Any], "Arguments | None"]
 """A function that returns the constructor arguments of a module, or None if they are unknown."""
 
 
-class Unwritable(Exception):
+class InexpressibleArgument(Exception):
     """An argument that probe notation cannot express; the message names it with its article."""
 
 
-class Writer:
+class ArgumentWriter:
     """A converter from Python arguments to probe notation for the calls of one class.
 
     Names are written as the namespace ``home``, the module of the class, defines them. With
@@ -89,21 +89,21 @@ class Writer:
 
     def items(self, values: Any) -> tuple[Value, ...]:
         if len(values) > _MOST_ITEMS:
-            raise Unwritable(f"a collection of {len(values):,} items")
+            raise InexpressibleArgument(f"a collection of {len(values):,} items")
         return tuple(self.value(value) for value in values)
 
     def text(self, value: str) -> Value:
         if len(value) > _LONGEST or (self._contents and not _WORD.fullmatch(value)):
-            raise Unwritable("a text")
+            raise InexpressibleArgument("a text")
         return Constant(value)
 
     def tensor(self, tensor: Any) -> TensorText:
         torch: Any = sys.modules["torch"]
         if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
-            raise Unwritable(f"a {type(tensor).__name__}")
+            raise InexpressibleArgument(f"a {type(tensor).__name__}")
         dtype = dtype_name(tensor.dtype)
         if tensor.layout is not torch.strided or dtype is None:
-            raise Unwritable(f"a tensor of {tensor.dtype}, {tensor.layout}")
+            raise InexpressibleArgument(f"a tensor of {tensor.dtype}, {tensor.layout}")
         strides = None if tensor.is_contiguous() else tuple(tensor.stride())
         sizes = tuple(Fixed(int(size)) for size in tensor.shape)
         grad: Literal["", "requires_grad", "grad_fn"] = ""
@@ -132,7 +132,7 @@ class Writer:
         elif kind in (argparse.Namespace, types.SimpleNamespace):
             given = Arguments((), tuple((k, self.value(v)) for k, v in vars(value).items()))
         if given is None:
-            raise Unwritable(f"an object of {kind.__qualname__}")
+            raise InexpressibleArgument(f"an object of {kind.__qualname__}")
         return Reference(self.name(kind), given)
 
     def name(self, value: Any) -> str:
@@ -150,7 +150,7 @@ class Writer:
                 return f"{public}.{last}"
         found = sys.modules.get(module)
         if module == "__main__" or found is None or _at(name, vars(found)) is not value:
-            raise Unwritable(f"{name}, which cannot be imported")
+            raise InexpressibleArgument(f"{name}, which cannot be imported")
         return f"{module}.{name}"
 
 

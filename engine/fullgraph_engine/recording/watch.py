@@ -27,7 +27,7 @@ from ..targets.notation import Arguments
 from ..targets.recorded import signature_text
 from ..torch_internals import ambient
 from . import merging
-from .values import Unwritable, Writer, device_name, dtype_name
+from .values import ArgumentWriter, InexpressibleArgument, device_name, dtype_name
 
 FOLDER, ROOT = "FULLGRAPH_RECORD", "FULLGRAPH_RECORD_ROOT"
 """Environment variables with the folder for recordings and the workspace folder."""
@@ -183,7 +183,7 @@ class _Recorder:
             given: Arguments | str
             try:
                 given = self.writer(watched, contents=False).arguments(args, kwargs)
-            except Unwritable as error:
+            except InexpressibleArgument as error:
                 given = f"Its constructor was given {error}."
             key = id(module)
             inits = watched.inits
@@ -227,7 +227,7 @@ class _Recorder:
         try:
             forward = self.writer(watched, contents=True).arguments(args, kwargs)
             parameters, under = _parameters(module), _context()
-        except Unwritable as error:
+        except InexpressibleArgument as error:
             return _added(watched.left_out, f"It was called with {error}.")
         if isinstance(init, str):
             return _added(watched.left_out, init)
@@ -255,8 +255,8 @@ class _Recorder:
             return watched.last
         return "It is not known what its constructor was given."
 
-    def writer(self, watched: _Watched, *, contents: bool) -> Writer:
-        return Writer(watched.home, self.arguments_of, contents=contents)
+    def writer(self, watched: _Watched, *, contents: bool) -> ArgumentWriter:
+        return ArgumentWriter(watched.home, self.arguments_of, contents=contents)
 
     def arguments_of(self, module: Any) -> Arguments | None:
         watched = self.by_kind.get(type(module))
@@ -301,7 +301,7 @@ def _parameters(module: Any) -> str:
             continue
         dtype, device = dtype_name(parameter.dtype), device_name(parameter.device)
         if dtype is None:
-            raise Unwritable(f"parameters of {parameter.dtype}")
+            raise InexpressibleArgument(f"parameters of {parameter.dtype}")
         default = dtype_name(sys.modules["torch"].get_default_dtype())
         dtype = "" if dtype == default else dtype
         return f"{dtype}@{device}" if device else dtype

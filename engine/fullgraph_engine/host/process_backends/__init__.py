@@ -17,22 +17,22 @@ from .channels import Channels
 if TYPE_CHECKING:
     from ...protocol import ProbeInfo
     from ..wire import (
-        Enclose,
-        Exited,
-        Followed,
-        Forked,
-        Job,
-        Launch,
-        NotForked,
+        ChildExited,
+        ChildForked,
+        ForkFailed,
+        LateImports,
+        LaunchEnclosingRun,
+        LaunchRun,
+        ModuleOrder,
         OperatorCalls,
         Order,
-        Planned,
+        RunsPlanned,
     )
 
 BackendName = Literal["fork", "spawn"]
 
 
-class Owner(Protocol):
+class ProcessOwner(Protocol):
     """A receiver of the events of one process."""
 
     def became(self, pid: int) -> None:
@@ -45,7 +45,7 @@ class Owner(Protocol):
         """
 
 
-class ForkedOwner(Owner, Protocol):
+class ForkedProcessOwner(ProcessOwner, Protocol):
     """A receiver of the events of a process that another process forks on request."""
 
     def refused(self, error: int) -> None:
@@ -53,7 +53,7 @@ class ForkedOwner(Owner, Protocol):
 
 
 @dataclass(frozen=True)
-class Launched:
+class LaunchedProcess:
     """A started process; ``pid`` is 0 until its owner receives it.
 
     ``begun`` is false for a process that first imports torch and then reports its start.
@@ -72,7 +72,9 @@ class RunSource(Protocol):
     @property
     def channels(self) -> Channels: ...
 
-    def launch(self, command: Launch, probe: ProbeInfo, owner: ForkedOwner) -> Launched | None:
+    def launch(
+        self, command: LaunchRun, probe: ProbeInfo, owner: ForkedProcessOwner
+    ) -> LaunchedProcess | None:
         """Start a run of a target with this probe; None if the process has ended.
 
         Raises:
@@ -86,7 +88,7 @@ class RunSource(Protocol):
 class EnclosingProcess(RunSource, Protocol):
     """A process for an enclosing run, whose snapshots fork the runs of their targets."""
 
-    def heard(self, message: Forked | NotForked | Exited) -> None:
+    def heard(self, message: ChildForked | ForkFailed | ChildExited) -> None:
         """Handle a message from a snapshot about one of its runs."""
 
 
@@ -97,14 +99,16 @@ class ModuleProcess(RunSource, Protocol):
     def pid(self) -> int: ...
     @property
     def begun(self) -> bool:
-        """Whether the process is ready, as in ``Launched``."""
+        """Whether the process is ready, as in ``LaunchedProcess``."""
 
     @property
     def source(self) -> int:
         """Pid of the preamble that the process is forked from; 0 if the parent process forked
         it."""
 
-    def enclose(self, command: Enclose, owner: ForkedOwner) -> EnclosingProcess | None:
+    def enclose(
+        self, command: LaunchEnclosingRun, owner: ForkedProcessOwner
+    ) -> EnclosingProcess | None:
         """Start an enclosing run that leaves snapshots; None if the process has ended or cannot
         fork.
 
@@ -112,7 +116,9 @@ class ModuleProcess(RunSource, Protocol):
             OSError: the system lacks resources for another process.
         """
 
-    def heard(self, message: Forked | NotForked | Exited | Followed | Planned) -> None:
+    def heard(
+        self, message: ChildForked | ForkFailed | ChildExited | LateImports | RunsPlanned
+    ) -> None:
         """Handle a message from the process about its runs or imports."""
 
     def outdated(self) -> None:
@@ -130,14 +136,14 @@ class ProcessBackend(Protocol):
     @property
     def name(self) -> BackendName: ...
 
-    def execute(self, job: Job, owner: ForkedOwner, *, keep: bool) -> ModuleProcess:
+    def execute(self, job: ModuleOrder, owner: ForkedProcessOwner, *, keep: bool) -> ModuleProcess:
         """Start a process that executes a text. ``keep``: whether it may stay as a preamble.
 
         Raises:
             OSError: the system lacks resources for another process.
         """
 
-    def perform(self, order: Order, owner: Owner) -> Launched:
+    def perform(self, order: Order, owner: ProcessOwner) -> LaunchedProcess:
         """Start a process for any other order.
 
         Raises:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from ... import texts
-from ..wire import BranchAnswer, Branching
+from ..wire import BranchAnswer, BranchBegun
 from . import descriptors, limits, processes
 
 # Saved now, as user code may replace them later in the same process.
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Answer(Generic[T]):
+class BranchResult(Generic[T]):
     """The result of a function in another process: a value, or a clause ``lost`` on why it is
     missing."""
 
@@ -58,7 +58,7 @@ class Branches:
         self._until = until
         self._answers = {answer.name: answer for answer in answers}
 
-    def __call__(self, work: Callable[[], T], seconds: float, name: str = "") -> Answer[T]:
+    def __call__(self, work: Callable[[], T], seconds: float, name: str = "") -> BranchResult[T]:
         """Evaluate ``work`` in a fork, within ``seconds`` of processor time.
 
         A low-priority process may wait long for a processor, so the limit of elapsed time is
@@ -68,7 +68,7 @@ class Branches:
         if known is not None:
             return unpacked(known)
         most = min(_PATIENCE * seconds, self._until - _monotonic() - _SLACK)
-        late = Answer[T](lost=late_words(seconds), late=True)
+        late = BranchResult[T](lost=late_words(seconds), late=True)
         if most <= 0:
             return late
         come, go = _pipe()
@@ -79,7 +79,7 @@ class Branches:
             pid = _fork()
         except OSError as error:
             descriptors.close_all([come, go])
-            return Answer(lost=f"no process could be started ({error.strerror})")
+            return BranchResult(lost=f"no process could be started ({error.strerror})")
         finally:
             self._forking(False)
         if pid == 0:
@@ -103,18 +103,18 @@ class Branches:
         if limits.ran_out_of_time(code):
             return late
         try:
-            found: Answer[T] = _loads(answer)
+            found: BranchResult[T] = _loads(answer)
         except Exception:  # the process ended before it wrote the whole answer
-            return Answer(lost=ending(code))
+            return BranchResult(lost=ending(code))
         return found
 
 
-def answer_of(work: Callable[[], T]) -> Answer[T]:
+def answer_of(work: Callable[[], T]) -> BranchResult[T]:
     """Evaluate a function in this process; return its value or the reason for the failure."""
     try:
-        return Answer(work())
+        return BranchResult(work())
     except BaseException as error:  # user code may raise anything
-        return Answer(lost=f"it raised {texts.described(error)}")
+        return BranchResult(lost=f"it raised {texts.described(error)}")
 
 
 def ending(code: int | None) -> str:
@@ -133,7 +133,7 @@ class Replay:
     def __init__(
         self,
         answers: Iterable[BranchAnswer],
-        tell: Callable[[Branching | BranchAnswer], None],
+        tell: Callable[[BranchBegun | BranchAnswer], None],
         until: float,
         *,
         last: bool,
@@ -143,15 +143,15 @@ class Replay:
 
     def __call__(  # noqa: RET503 - it ends with the process
         self, work: Callable[[], T], seconds: float, name: str = ""
-    ) -> Answer[T]:
+    ) -> BranchResult[T]:
         """Return the known answer to the question ``name``, or compute it and end this process."""
         answer = self._answers.get(name)
         if answer is not None:
             return unpacked(answer)
         most = min(_PATIENCE * seconds, self._until - _monotonic() - _SLACK)
         if self._last or most <= 0:
-            return Answer(lost=late_words(seconds), late=True)
-        self._tell(Branching(name, seconds))
+            return BranchResult(lost=late_words(seconds), late=True)
+        self._tell(BranchBegun(name, seconds))
         limits.end_within(seconds, most)
         before = _process_time()
         found = answer_of(work)
@@ -159,15 +159,15 @@ class Replay:
             packed = base64.b64encode(_dumps(found.value)).decode()
         except Exception as error:
             packed = ""
-            found = Answer(lost=f"its answer cannot be passed on ({texts.message(error)})")
+            found = BranchResult(lost=f"its answer cannot be passed on ({texts.message(error)})")
         self._tell(BranchAnswer(name, packed, found.lost, used=_process_time() - before))
         _exit(0)
 
 
-def unpacked(answer: BranchAnswer) -> Answer[Any]:
+def unpacked(answer: BranchAnswer) -> BranchResult[Any]:
     """Decode an answer from another process; its value is unpickled, None if missing."""
     value = _loads(base64.b64decode(answer.packed)) if answer.packed else None
-    return Answer(value, answer.lost, answer.late, answer.used)
+    return BranchResult(value, answer.lost, answer.late, answer.used)
 
 
 def late_words(seconds: float) -> str:

@@ -72,7 +72,7 @@ class Confinement:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _KernelSupport:
     """The sandbox support of the kernel, as tested in another process."""
 
     entered: Entered
@@ -146,7 +146,7 @@ def isolate() -> None:
         landlock.isolate()
 
 
-def _seen(scratch: str, allowed: Allowed) -> _Seen:
+def _seen(scratch: str, allowed: Allowed) -> _KernelSupport:
     """Test all layers in other processes."""
     come, go = os.pipe()
     pid = os.fork()
@@ -164,11 +164,11 @@ def _seen(scratch: str, allowed: Allowed) -> _Seen:
     os.close(come)
     _, status = os.waitpid(pid, 0)
     try:
-        found: _Seen = from_plain(_Seen, json.loads(said))
+        found: _KernelSupport = from_plain(_KernelSupport, json.loads(said))
     except (ValueError, TypeError, KeyError, AttributeError):
         ended = os.waitstatus_to_exitcode(status)
         lack = f"trying it out failed ({ended})"
-        return _Seen(Entered(), _level(Entered(), allowed, lack, ()))
+        return _KernelSupport(Entered(), _level(Entered(), allowed, lack, ()))
     return found
 
 
@@ -178,7 +178,7 @@ def _look(scratch: str, allowed: Allowed, go: int) -> None:
     if os.fork() == 0:
         signal.alarm(int(_SECONDS))
         layers = confine(scratch, allowed, memory=1, programs=False).layers
-        seen = _Seen(entered, _level(entered, allowed, "", layers))
+        seen = _KernelSupport(entered, _level(entered, allowed, "", layers))
         descriptors.write_all(go, json.dumps(to_plain(seen)).encode())
         os._exit(0)
     os.wait()

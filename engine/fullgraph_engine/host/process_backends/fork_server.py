@@ -10,7 +10,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from .. import wire
-from ..wire import Ahead, Continue, Enclose, Exited, Forked, Launch, NotForked, Repeat
+from ..wire import (
+    ChildExited,
+    ChildForked,
+    ForkFailed,
+    ForkGeneration,
+    ImportAhead,
+    LaunchEnclosingRun,
+    LaunchRun,
+    RepeatOperatorCalls,
+)
 from . import descriptors, packets, processes
 from .channels import ProcessEnds
 
@@ -25,7 +34,7 @@ _LEAST_ENDS = 4
 """Minimum number of descriptors with a command; fewer arrive when the process has too many open."""
 _pidfd_open = getattr(os, "pidfd_open", None)
 
-Forks = Launch | Enclose | Continue
+Forks = LaunchRun | LaunchEnclosingRun | ForkGeneration
 """A command to fork a child."""
 
 
@@ -58,7 +67,7 @@ class ForkServer:
     def wait(
         self,
         aside: Callable[[], None] | None = None,
-        ahead: Callable[[Ahead], None] = lambda _: None,
+        ahead: Callable[[ImportAhead], None] = lambda _: None,
         repeat: Callable[[bytes], Iterator[None]] = lambda _: iter(()),
     ) -> tuple[Forks, ProcessEnds]:
         """Serve commands until the parent process ends; return only in a child, with its command.
@@ -86,7 +95,7 @@ class ForkServer:
             try:
                 ready = {found for found, _ in poll.poll(timeout)}
             except OSError as error:  # user code may have lowered the limit of descriptors
-                raise wire.Lost from error
+                raise wire.ParentUnreachable from error
             if aside is not None and now and self._control.fileno() not in ready:
                 aside()
                 aside = None
@@ -100,21 +109,21 @@ class ForkServer:
             if packet is None:
                 _exit(0)
             command = wire.decode(packet[0])
-            if isinstance(command, Ahead):
+            if isinstance(command, ImportAhead):
                 ahead(command)
                 continue
-            if isinstance(command, Repeat):
+            if isinstance(command, RepeatOperatorCalls):
                 for paper in packet[1]:
                     with open(paper, "rb") as file:  # noqa: PTH123
                         repeating.append(repeat(file.read()))
                 continue
             if len(packet[1]) < _LEAST_ENDS:
-                raise wire.Lost  # the process has too many open descriptors
+                raise wire.ParentUnreachable  # the process has too many open descriptors
             given = ProcessEnds(*packet[1])
             if not self.is_own(command):
                 onward = self.onward
                 if onward is None or not packets.send(onward, packet[0], packet[1]):
-                    self._tell(Exited(command.number, None))
+                    self._tell(ChildExited(command.number, None))
                 given.close()
                 continue
             try:
@@ -122,7 +131,7 @@ class ForkServer:
                     return command, given
             except OSError as error:
                 given.close()
-                self._tell(NotForked(command.number, error.errno or 0))
+                self._tell(ForkFailed(command.number, error.errno or 0))
             followed = True
 
     def fork(self, command: Forks, given: ProcessEnds | None = None) -> bool:
@@ -137,7 +146,7 @@ class ForkServer:
         if pid == 0:
             _setsid()
             processes.die_with(parent)
-            self._tell(Forked(command.number))  # the kernel adds the pid
+            self._tell(ChildForked(command.number))  # the kernel adds the pid
             self._disown()
             return True
         if given is not None:
@@ -146,7 +155,7 @@ class ForkServer:
             ended = _pidfd_open(pid) if _pidfd_open is not None else -1
         except OSError:
             ended = -1
-        gives_way = isinstance(command, Continue) and command.gives_way
+        gives_way = isinstance(command, ForkGeneration) and command.gives_way
         self._children[pid] = _Child(command.number, ended, gives_way)
         return False
 
@@ -162,12 +171,12 @@ class ForkServer:
             del self._children[pid]
             if child.ended >= 0:
                 descriptors.close_all([child.ended])
-            self._tell(Exited(child.number, code))
+            self._tell(ChildExited(child.number, code))
 
-    def _tell(self, message: Forked | NotForked | Exited) -> None:
+    def _tell(self, message: ChildForked | ForkFailed | ChildExited) -> None:
         try:
             wire.report(self._report, message)
-        except wire.Lost:
+        except wire.ParentUnreachable:
             _exit(0)
 
     def _disown(self) -> None:

@@ -37,7 +37,7 @@ SHARED_MEMORY = "/dev/shm"
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform.startswith("linux") else None
 
 
-class _Refused(Exception):
+class _KernelRefusal(Exception):
     """Raised when the kernel refuses a system call; ``lack`` is a clause for the user."""
 
     def __init__(self, call: str) -> None:
@@ -75,7 +75,7 @@ def enter(kinds: int = ALL) -> Entered:
     for user in (False, True):
         try:
             repeat(Entered(kinds, user))
-        except (OSError, _Refused) as error:
+        except (OSError, _KernelRefusal) as error:
             lack = getattr(error, "lack", str(error))
         else:
             return Entered(kinds, user)
@@ -84,7 +84,7 @@ def enter(kinds: int = ALL) -> Entered:
         for user in (entered.user,) if entered.held else (False, True):
             try:
                 repeat(Entered(kind, user and not entered.held))
-            except (OSError, _Refused):
+            except (OSError, _KernelRefusal):
                 continue
             entered = replace(entered, held=entered.held | kind, user=user)
             break
@@ -101,7 +101,7 @@ def repeat(entered: Entered) -> None:
         return
     uid, gid = os.geteuid(), os.getegid()
     if _libc.unshare(entered.held | (_USER if entered.user else 0)) != 0:
-        raise _Refused("new namespaces")
+        raise _KernelRefusal("new namespaces")
     if entered.user:
         for name, text in (
             ("setgroups", "deny"),
@@ -183,12 +183,12 @@ def restrict_mounts(
         return Mounts("only Linux has it", "only Linux has it")
     try:
         if _libc.unshare(_MOUNTS) != 0:
-            raise _Refused("a mount namespace")
+            raise _KernelRefusal("a mount namespace")
         _mount("none", "/", "", _PRIVATE | _RECURSIVE)
         _mount(root, root, "", _BIND)
         allowed = tuple(one for one in allowed if _is_bound(one))
         private = _overlaid(private, root, shared_memory)
-    except _Refused as error:
+    except _KernelRefusal as error:
         return Mounts(error.lack, error.lack)
     found = Mounts(
         private=private,
@@ -201,7 +201,7 @@ def restrict_mounts(
     writable = (root,) if found.shared_memory else (root, SHARED_MEMORY)
     try:
         _set_read_only("/", below=True)
-    except _Refused as error:
+    except _KernelRefusal as error:
         found = replace(found, read_only=error.lack)
     else:
         covered = tuple(f"{folder}/" for folder in private)
@@ -241,7 +241,7 @@ def _overlaid(folders: tuple[str, ...], root: str, size: int) -> tuple[str, ...]
                 if not _lack(lambda: _mount("overlay", folder, "overlay", 0, options + extra)):  # noqa: B023
                     found.append(folder)
                     break
-    except (OSError, _Refused):
+    except (OSError, _KernelRefusal):
         pass
     return tuple(found)
 
@@ -265,7 +265,7 @@ def _is_bound(folder: str) -> bool:
         if os.statvfs(folder).f_flag & os.ST_RDONLY:
             return False
         _mount(folder, folder, "", _BIND | _RECURSIVE)
-    except (OSError, _Refused):
+    except (OSError, _KernelRefusal):
         return False
     return True
 
@@ -280,7 +280,7 @@ def drop_capabilities() -> None:
 def _lack(call: Callable[[], None]) -> str:
     try:
         call()
-    except _Refused as error:
+    except _KernelRefusal as error:
         return error.lack
     return ""
 
@@ -289,7 +289,7 @@ def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -
     assert _libc is not None
     words = [word.encode() or None for word in (source, target, kind, options)]
     if _libc.mount(words[0], words[1], words[2], ctypes.c_ulong(flags), words[3]) != 0:
-        raise _Refused(f"a mount at {target}")
+        raise _KernelRefusal(f"a mount at {target}")
 
 
 def _set_read_only(path: str, *, below: bool) -> None:
@@ -306,7 +306,7 @@ def _set_attributes(path: str, added: int, removed: int, *, below: bool) -> None
     flags = _AT_RECURSIVE if below else 0
     arguments = (_AT_FDCWD, path.encode(), flags, attributes, len(attributes))
     if _libc.syscall(_MOUNT_SETATTR, *arguments) != 0:
-        raise _Refused("read-only mounts")
+        raise _KernelRefusal("read-only mounts")
 
 
 def _stay() -> None:
@@ -359,4 +359,4 @@ def _set_capabilities(permitted: int, inheritable: int) -> None:
         part, kept = permitted >> shift & 0xFFFFFFFF, inheritable >> shift & 0xFFFFFFFF
         words += [part, part, kept]
     if _libc.capset(header, struct.pack("6I", *words)) != 0:
-        raise _Refused("fewer capabilities")
+        raise _KernelRefusal("fewer capabilities")

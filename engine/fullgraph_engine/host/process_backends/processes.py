@@ -92,7 +92,7 @@ class _Reserve:
 _reserve = _Reserve()
 
 
-class Snapshot(Protocol):
+class ProcessTable(Protocol):
     """The processes of this machine at one time, without zombies."""
 
     parents: dict[int, int]
@@ -103,7 +103,7 @@ class Snapshot(Protocol):
         """Return the resident bytes of a process, including shared pages; 0 if it has ended."""
 
 
-def snapshot() -> Snapshot:
+def snapshot() -> ProcessTable:
     """Read the current processes of this machine: from ``/proc`` on Linux, from ``ps``
     elsewhere."""
     return _FromProc() if _LINUX else FromPs()
@@ -332,7 +332,7 @@ class Usage:
         return self.memory - self.processes * shared
 
 
-def usage(root: int, now: Snapshot) -> Usage:
+def usage(root: int, now: ProcessTable) -> Usage:
     """Count ``root`` and its descendants and sum their resident bytes."""
     pids = [root, *descendants(root, now.parents)]
     return Usage(len(pids), sum(now.resident(pid) for pid in pids))

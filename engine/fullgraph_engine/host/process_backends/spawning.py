@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 from .. import wire
 from ..services import Services
 from ..wire import (
-    Again,
-    Enclose,
-    Exited,
-    Followed,
-    Forked,
-    Job,
-    Launch,
-    NotForked,
+    ChildExited,
+    ChildForked,
+    ForkFailed,
+    LateImports,
+    LaunchEnclosingRun,
+    LaunchRun,
+    ModuleOrder,
     OperatorCalls,
     Order,
-    Planned,
+    RepeatedExecution,
+    RunsPlanned,
 )
-from . import BackendName, ForkedOwner, Launched, Owner, processes
+from . import BackendName, ForkedProcessOwner, LaunchedProcess, ProcessOwner, processes
 from .spare import Spare, Starter
 
 if TYPE_CHECKING:
@@ -92,17 +92,17 @@ class Spawning:
         for spare in spares:
             self._keep(spare)
 
-    def execute(self, job: Job, owner: ForkedOwner, *, keep: bool) -> SpawnedModule:
+    def execute(self, job: ModuleOrder, owner: ForkedProcessOwner, *, keep: bool) -> SpawnedModule:
         self._most = max(self._most, job.analyze.jobs)
         self._broken = False
         return SpawnedModule(self, job, owner)
 
-    def perform(self, order: Order, owner: Owner) -> Launched:
+    def perform(self, order: Order, owner: ProcessOwner) -> LaunchedProcess:
         spare = self.ordered(order, order.scratch, owner)
         spare.close()
-        return Launched(spare.channels, spare.pid, begun=False)
+        return LaunchedProcess(spare.channels, spare.pid, begun=False)
 
-    def ordered(self, order: Order, folder: str, owner: Owner) -> Spare:
+    def ordered(self, order: Order, folder: str, owner: ProcessOwner) -> Spare:
         """Start a process that executes an order; ``folder`` contains the order until it is
         read."""
         spare = self._spares.take()
@@ -143,30 +143,34 @@ class SpawnedModule:
     """A spare that executes a text and becomes its first run; other spares execute the further
     runs."""
 
-    def __init__(self, backend: Spawning, job: Job, owner: Owner) -> None:
+    def __init__(self, backend: Spawning, job: ModuleOrder, owner: ProcessOwner) -> None:
         self._backend, self._job = backend, job
         self._late: int | None = None
         self._spare: Spare | None = backend.ordered(job, job.scratch, owner)
         self.channels, self.pid, self.begun = self._spare.channels, self._spare.pid, False
         self.source = 0
 
-    def launch(self, command: Launch, probe: ProbeInfo, owner: ForkedOwner) -> Launched | None:
+    def launch(
+        self, command: LaunchRun, probe: ProbeInfo, owner: ForkedProcessOwner
+    ) -> LaunchedProcess | None:
         spare, self._spare = self._spare, None
         if spare is not None:
             self._backend.host.adopt(spare.pid, owner.ended)
             spare.say(wire.encode(command))
             spare.close()
-            return Launched(spare.channels, spare.pid, taken_over=True)
-        job = replace(self._job, again=Again(command, self._late, probe))
+            return LaunchedProcess(spare.channels, spare.pid, taken_over=True)
+        job = replace(self._job, again=RepeatedExecution(command, self._late, probe))
         spare = self._backend.ordered(job, job.scratch, owner)
         spare.close()
-        return Launched(spare.channels, spare.pid, begun=False)
+        return LaunchedProcess(spare.channels, spare.pid, begun=False)
 
-    def enclose(self, command: Enclose, owner: ForkedOwner) -> None:
+    def enclose(self, command: LaunchEnclosingRun, owner: ForkedProcessOwner) -> None:
         """Return None, as snapshots need a fork."""
 
-    def heard(self, message: Forked | NotForked | Exited | Followed | Planned) -> None:
-        if isinstance(message, Planned):
+    def heard(
+        self, message: ChildForked | ForkFailed | ChildExited | LateImports | RunsPlanned
+    ) -> None:
+        if isinstance(message, RunsPlanned):
             self._late = message.late
 
     def outdated(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from ..wire import Trial
+from ..wire import TrialOrder
 from . import descriptors, limits, processes
 from .branches import silence
 from .spawning import Spares
@@ -36,7 +36,7 @@ class _Running:
     said: bytearray = field(default_factory=bytearray)
 
 
-class Trials:
+class TrialPool:
     """A pool that calls ``work`` on texts in forks and returns its results, or None for failed
     trials.
 
@@ -144,7 +144,7 @@ class Trials:
         return _Running(pid, come, min(_monotonic() + self.seconds + _SLACK, self._until))
 
 
-class SpawnedTrials(Trials):
+class SpawnedTrialPool(TrialPool):
     """A pool that uses spares instead of forks, for ``work`` that can be pickled.
 
     ``order`` creates the order of a trial from the pickled work, a text and the limits. ``folder``
@@ -157,7 +157,7 @@ class SpawnedTrials(Trials):
         until: float,
         spares: Spares,
         folder: str,
-        order: Callable[[str, str, float, int], Trial],
+        order: Callable[[str, str, float, int], TrialOrder],
         *,
         capacity: int,
         seconds: float,
@@ -183,7 +183,7 @@ class SpawnedTrials(Trials):
         return _Running(spare.pid, ours.reports, until)
 
 
-def answered(trial: Trial, report: int) -> NoReturn:
+def answered(trial: TrialOrder, report: int) -> NoReturn:
     """Execute the trial of an order, in a spare, and exit."""
     try:
         work: Work = pickle.loads(base64.b64decode(trial.work))

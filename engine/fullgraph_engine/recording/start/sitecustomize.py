@@ -22,7 +22,7 @@ _MODULES = "torch.nn.modules.module"
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-class _Finder(object):
+class _TorchImportHook(object):
     """An import hook that starts the recorder once ``torch.nn.Module`` is defined."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
@@ -69,5 +69,5 @@ def _run_the_next() -> None:
 
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _HERE]
 if sys.version_info >= (3, 10) and "FULLGRAPH_RECORD" in os.environ:
-    sys.meta_path.insert(0, _Finder())
+    sys.meta_path.insert(0, _TorchImportHook())
 _run_the_next()
