@@ -19,7 +19,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from fullgraph_engine import targets, tracing  # noqa: E402
-from fullgraph_engine.host.process_backends.trials import Trials  # noqa: E402
+from fullgraph_engine.host.process_backends.trials import TrialPool  # noqa: E402
 from fullgraph_engine.protocol import Position, Range, Reproduced, ReproFound, Wanted  # noqa: E402
 from fullgraph_engine.repro import graphs, settings  # noqa: E402
 from fullgraph_engine.repro.candidate import Backend, Candidates  # noqa: E402
@@ -165,7 +165,9 @@ def reproduced(packed: str, folder: Path) -> tuple[ReproFound | None, Reproduced
     said: list[Any] = []
     torch.set_num_threads(1)
     around = Surroundings(
-        lambda work, seconds, until: Trials(work, until, capacity=2, seconds=seconds, memory=4096),
+        lambda work, seconds, until: TrialPool(
+            work, until, capacity=2, seconds=seconds, memory=4096
+        ),
         lambda _: None,
         str(scratch),
         lambda _: True,
@@ -288,7 +290,9 @@ def test_why_inductor_cannot_be_run_is_said(
         monkeypatch.setattr(spelling.find_owner(), spelling.path, spelling.get())
     backend = Backend("inductor", '"inductor"', accuracy=False)
     around = Surroundings(
-        lambda work, seconds, until: Trials(work, until, capacity=1, seconds=seconds, memory=4096),
+        lambda work, seconds, until: TrialPool(
+            work, until, capacity=1, seconds=seconds, memory=4096
+        ),
         lambda _: None,
         str(tmp_path / "scratch"),
         lambda _: False,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from fullgraph_engine.host.process_backends.trials import Trials
+from fullgraph_engine.host.process_backends.trials import TrialPool
 from fullgraph_engine.protocol import Finding, Frame, Position, Range, RunId, Wanted
 from fullgraph_engine.protocol.evidence import BreakEvidence, FailureEvidence, RecompileEvidence
 from fullgraph_engine.repro.candidate import Candidates, ReproCandidate
@@ -474,11 +474,11 @@ def work(text: str) -> bytes:
 
 
 @pytest.fixture
-def trials() -> Trials:
-    return Trials(work, capacity=2, seconds=2.0, memory=1024)
+def trials() -> TrialPool:
+    return TrialPool(work, capacity=2, seconds=2.0, memory=1024)
 
 
-def test_trials_give_what_the_work_gives_whatever_the_order(trials: Trials) -> None:
+def test_trials_give_what_the_work_gives_whatever_the_order(trials: TrialPool) -> None:
     first, second = trials.submit("a"), trials.submit("large")
     assert trials.free == 0
     assert dict([trials.wait(), trials.wait()]) == {first: b"a", second: b"x" * 200_000}
@@ -486,7 +486,7 @@ def test_trials_give_what_the_work_gives_whatever_the_order(trials: Trials) -> N
         trials.wait()
 
 
-def test_a_trial_that_raises_hangs_or_is_killed_gives_nothing(trials: Trials) -> None:
+def test_a_trial_that_raises_hangs_or_is_killed_gives_nothing(trials: TrialPool) -> None:
     number = trials.submit("raise")
     assert trials.wait() == (number, None)
     number = trials.submit("sleep")
