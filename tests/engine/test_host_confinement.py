@@ -113,7 +113,7 @@ def test_a_message_cannot_name_the_process_of_a_run(
     engine: Engine, victim: subprocess.Popen[bytes]
 ) -> None:
     lines = b"".join(
-        b'!{"type": "Forked", "number": %d, "pid": %d}\n' % (number, victim.pid)
+        b'!{"type": "ChildForked", "number": %d, "pid": %d}\n' % (number, victim.pid)
         for number in range(40)
     )
     # It reaches the parent through what the module's process reports through, while there is a run.

@@ -13,7 +13,13 @@ from tests.engine.hosts import Engine, Result, started_engine
 from fullgraph_engine import protocol
 from fullgraph_engine.host import shortage
 from fullgraph_engine.host.process_backends import processes
-from fullgraph_engine.host.wire import Forked, Planned, Stale, Unparsable, encode
+from fullgraph_engine.host.wire import (
+    ChildForked,
+    PreambleStale,
+    RunsPlanned,
+    TextUnparsable,
+    encode,
+)
 from fullgraph_engine.protocol import Analyzed, Cancel, Event, Limits, TargetDone
 
 HANGS = "def f():  # target\n    return 'sleep'\n"
@@ -182,27 +188,28 @@ def statuses(result: Result) -> list[str]:
 
 
 def test_nothing_to_run_is_not_believed_of_a_target(engine: Engine) -> None:
-    result = engine.analyze(forged(Planned(())))
+    result = engine.analyze(forged(RunsPlanned(())))
     assert statuses(result) == ["crashed"]
     (report,) = result.reports.values()
     assert "reported nothing of it" in (report.error or "")
 
 
 def test_a_text_that_was_parsed_is_no_text_that_does_not_parse(engine: Engine) -> None:
-    result = engine.analyze(forged(Unparsable("never")))
+    result = engine.analyze(forged(TextUnparsable("never")))
     assert isinstance(result.end, Analyzed)
     assert statuses(result) == ["traced"]
 
 
 def test_a_module_is_started_again_once(engine: Engine) -> None:
-    result = engine.analyze(forged(Stale()), limits=Limits(seconds=20.0, module_seconds=20.0))
+    limits = Limits(seconds=20.0, module_seconds=20.0)
+    result = engine.analyze(forged(PreambleStale()), limits=limits)
     assert isinstance(result.end, Analyzed)
     assert statuses(result) == ["traced"]
 
 
 def test_a_process_that_reports_without_end_is_ended(engine: Engine) -> None:
     text = (
-        forged(Planned(()))
+        forged(RunsPlanned(()))
         .replace("'\\n'.join(lines)", "'x' * 1000000")
         .replace("        if stat", "        while stat")
     )
@@ -216,7 +223,7 @@ def test_a_process_that_reports_without_end_is_ended(engine: Engine) -> None:
 def test_no_pid_that_is_reported_is_sent_a_signal(engine: Engine) -> None:
     victim = os.spawnvp(os.P_NOWAIT, "sleep", ["sleep", "60"])
     try:
-        text = forged(*(Forked(number, victim) for number in range(4)))
+        text = forged(*(ChildForked(number, victim) for number in range(4)))
         # Runs are numbered once they are launched: said over and over, it is said of a known one.
         begin, body = text.split("for n in range", 1)
         loop, target = ("for n in range" + body).split("def f()", 1)

@@ -30,7 +30,7 @@ from fullgraph_engine.host.process_backends import (
 from fullgraph_engine.host.process_backends.branches import Replay
 from fullgraph_engine.host.process_backends.spare import Spare, Starter
 from fullgraph_engine.host.process_backends.spawning import Spares
-from fullgraph_engine.host.wire import BranchAnswer, Branching
+from fullgraph_engine.host.wire import BranchAnswer, BranchBegun
 from fullgraph_engine.protocol import Allowed
 
 ENGINE = Path(__file__).resolve().parents[2] / "engine"
@@ -430,7 +430,7 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[object]]:
 
 def test_an_answer_is_told_and_then_known(replayed: Callable[..., list[object]]) -> None:
     question, answer = replayed(lambda: {"a": 1})
-    assert question == Branching("q", 5.0)
+    assert question == BranchBegun("q", 5.0)
     assert isinstance(answer, BranchAnswer)
     (known,) = replayed(lambda: pytest.fail("it is known"), (answer,))
     assert known.value == {"a": 1}  # type: ignore[attr-defined]
@@ -457,8 +457,8 @@ def test_the_last_attempt_asks_nothing() -> None:
         b"!5",
         b"![]",
         b"!{}",
-        b'!{"type": "Planned", "runs": [3]}',
-        b'!{"type": "Exited", "number": 1}',
+        b'!{"type": "RunsPlanned", "runs": [3]}',
+        b'!{"type": "ChildExited", "number": 1}',
         b'!{"type": "Nothing"}',
         b'{"type": "TargetDone", "report": 7}',
         b"!" + b"[" * 100_000,

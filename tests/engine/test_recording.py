@@ -26,7 +26,7 @@ from fullgraph_engine.protocol.recorded import (
     written,
 )
 from fullgraph_engine.recording.merging import merged, united
-from fullgraph_engine.recording.values import Unwritable, Writer
+from fullgraph_engine.recording.values import ArgumentWriter, InexpressibleArgument
 from fullgraph_engine.targets import notation
 from fullgraph_engine.targets.notation import Arguments
 
@@ -57,7 +57,7 @@ class Thing:
 
 def shown(value: Any, *, contents: bool = False) -> str:
     given = {Layer: Arguments((notation.Constant(3),))}
-    writer = Writer(globals(), lambda module: given.get(type(module)), contents=contents)
+    writer = ArgumentWriter(globals(), lambda module: given.get(type(module)), contents=contents)
     return notation.show_value(writer.value(value))
 
 
@@ -102,14 +102,14 @@ def test_values_are_written_as_probes(value: Any, text: str) -> None:
     ],
 )
 def test_what_has_no_notation_is_left_out_with_its_name(value: Any, words: str) -> None:
-    with pytest.raises(Unwritable, match=words) as raised:
+    with pytest.raises(InexpressibleArgument, match=words) as raised:
         shown(value)
     assert words in str(raised.value)
 
 
 def test_inputs_hold_no_texts_that_may_be_data() -> None:
     assert shown("mean", contents=True) == "'mean'"
-    with pytest.raises(Unwritable):
+    with pytest.raises(InexpressibleArgument):
         shown("a sentence of somebody", contents=True)
 
 

@@ -1,4 +1,4 @@
-"""Recording to findings: what is worth showing, where, in which words."""
+"""Findings made from recordings: their code, place, message and explanation."""
 
 from .runs import RunOutcome, run_target
 

@@ -1,7 +1,7 @@
-"""What the functions of a file assign outside of themselves: globals and what is in them.
+"""Globals, and attributes and items of globals, that the functions of a file assign.
 
-A guard on such a value fails as soon as another one is assigned; a constant that is only set while
-the file is executed is none.
+A guard on such a value fails as soon as a function assigns a different value. Values that only
+module-level code sets count as constants.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Assignments:
         """
         if not source.startswith("G["):
             return False
-        path = _path(source[1:])
+        path = _source_path(source[1:])
         return any(
             len(known) <= len(path)
             and all(
@@ -57,8 +57,8 @@ class Assignments:
         )
 
 
-def _path(source: str) -> Path:
-    """As far as it consists of keys and attributes."""
+def _source_path(source: str) -> Path:
+    """Return the leading keys and attributes of a source as a path."""
     path: list[str | None] = []
     at = 0
     while (match := _STEP.match(source, at)) is not None:
@@ -72,20 +72,20 @@ class _Reader:
         self._found = found
         self._once = _called_once(tree)
         for function in _functions_in(tree.body):
-            self._function(function, ())
+            self._read_function(function, ())
 
-    def _function(self, function: ast.AST, around: tuple[_Scope, ...]) -> None:
+    def _read_function(self, function: ast.AST, around: tuple[_Scope, ...]) -> None:
         scope = _Scope(function)
         scopes = (*around, scope)
         once = not around and getattr(function, "name", "") in self._once
         for node, in_loop in scope.nodes:
             if isinstance(node, _ASSIGNING) and (in_loop or not once):
-                for path in _assigned(node):
-                    self._note(path, scope, scopes)
+                for path in _assigned_paths(node):
+                    self._note_assignment(path, scope, scopes)
         for inner in scope.functions:
-            self._function(inner, scopes)
+            self._read_function(inner, scopes)
 
-    def _note(self, path: Path, scope: _Scope, scopes: tuple[_Scope, ...]) -> None:
+    def _note_assignment(self, path: Path, scope: _Scope, scopes: tuple[_Scope, ...]) -> None:
         name = path[0]
         if name in scope.globals or (
             len(path) > 1 and not any(name in each.bound for each in scopes)
@@ -94,7 +94,7 @@ class _Reader:
 
 
 class _Scope:
-    """What the names in one function mean."""
+    """The names that one function binds, and its local, global and nested names."""
 
     def __init__(self, function: ast.AST) -> None:
         self.globals: set[str] = set()
@@ -114,7 +114,7 @@ class _Scope:
 
 
 def _own_nodes(function: ast.AST, in_loop: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """The nodes of a function, not those of functions in it; each with whether it is in a loop."""
+    """Yield the nodes of a function without nested ones, each with whether a loop repeats it."""
     body = getattr(function, "body", [])
     pending = [(node, in_loop) for node in reversed(body if isinstance(body, list) else [body])]
     while pending:
@@ -148,48 +148,48 @@ def _called_once(tree: ast.Module) -> frozenset[str]:
     return frozenset(name for name in called if named[name] == 1)
 
 
-def _assigned(node: ast.AST) -> Iterator[Path]:
-    """What a node gives another value."""
+def _assigned_paths(node: ast.AST) -> Iterator[Path]:
+    """Yield the paths of the values that a node assigns, deletes or mutates."""
     match node:
         case ast.Name(ctx=ast.Store() | ast.Del()):
             yield (node.id,)
         case (
             ast.Attribute(ctx=ast.Store() | ast.Del()) | ast.Subscript(ctx=ast.Store() | ast.Del())
         ):
-            yield from _of_expression(node)
+            yield from _expression_paths(node)
         case ast.Call(func=ast.Name(id="setattr"), args=[owner, name, _]):
-            for path in _of_expression(owner):
-                yield (*path, _key(name))
+            for path in _expression_paths(owner):
+                yield (*path, _constant_key(name))
         case ast.Call(func=ast.Attribute(value=owner, attr=method)):
-            for path in _of_expression(owner):
-                yield from ((*path, key) for key in _keys(node, method))
+            for path in _expression_paths(owner):
+                yield from ((*path, key) for key in _changed_keys(node, method))
 
 
-def _keys(call: ast.Call, method: str) -> Iterator[str | None]:
-    """What in an object a call of its method changes."""
+def _changed_keys(call: ast.Call, method: str) -> Iterator[str | None]:
+    """Yield the keys that a mutating method changes; None for all of them."""
     match call.args:
         case _ if method in _CHANGE_ALL:
             yield None
         case [key, *_] if method == "pop":
-            yield _key(key)
+            yield _constant_key(key)
         case [ast.Dict(keys=keys)] if method == "update":
-            yield from (_key(key) for key in keys)
+            yield from (_constant_key(key) for key in keys)
         case [_, *_] if method == "update":
             yield None
     if method == "update":
         yield from (keyword.arg for keyword in call.keywords)
 
 
-def _of_expression(node: ast.AST) -> Iterator[Path]:
+def _expression_paths(node: ast.AST) -> Iterator[Path]:
     """``CONFIG["a"].b`` is ``("CONFIG", "a", "b")``; nothing where that begins with no name."""
     match node:
         case ast.Name(id=name):
             yield (name,)
         case ast.Attribute(value=owner, attr=attribute):
-            yield from ((*path, attribute) for path in _of_expression(owner))
+            yield from ((*path, attribute) for path in _expression_paths(owner))
         case ast.Subscript(value=owner, slice=key):
-            yield from ((*path, _key(key)) for path in _of_expression(owner))
+            yield from ((*path, _constant_key(key)) for path in _expression_paths(owner))
 
 
-def _key(node: ast.AST | None) -> str | None:
+def _constant_key(node: ast.AST | None) -> str | None:
     return str(node.value) if isinstance(node, ast.Constant) else None

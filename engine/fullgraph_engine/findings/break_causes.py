@@ -1,4 +1,4 @@
-"""What graph breaks come from."""
+"""Causes of graph breaks: the line or library call that Dynamo could not trace."""
 
 from __future__ import annotations
 
@@ -19,15 +19,20 @@ _WRAPPERS = ("/torch/nn/parallel/", "/torch/distributed/")
 
 
 def of_break(code: str, record: Break, place: FindingPlace, source: SourceText) -> BreakCause:
-    """The cause of one break; ``code`` and ``place`` are those of its finding."""
+    """Return the cause of a break whose finding has this ``code`` and ``place``."""
     if place.deeper:
         inner = place.deeper[-1]
-        around = next((frame for frame in reversed(place.deeper) if _wraps(frame.path)), None)
+        around = next((frame for frame in reversed(place.deeper) if _is_wrapper(frame.path)), None)
         wrapped = bool(record.hook) or around is not None
         shown = around or inner
         return BreakCause(
-            _identity(code, _portable(inner.path, source), inner.function, *_instruction(inner)),
-            _kind(inner.path, wrapped=wrapped),
+            _hash_identity(
+                code,
+                _portable_path(inner.path, source),
+                inner.function,
+                *_instruction_identity(inner),
+            ),
+            _cause_kind(inner.path, wrapped=wrapped),
             shown.function,
             shown.path,
             shown.line,
@@ -35,26 +40,26 @@ def of_break(code: str, record: Break, place: FindingPlace, source: SourceText) 
         )
     called = untraced_callee(record.causes[0].context)
     if called:
-        return BreakCause(_identity(code, "call", called), "call", called)
+        return BreakCause(_hash_identity(code, "call", called), "call", called)
     line = place.range.start.line
     frame = place.stack[-1] if place.stack else None
     function = source.function(source.path, frame.function, line) if frame is not None else ""
     text = source.code_of(place.range)
     before = source.occurrences(place.range, function)
-    return BreakCause(_identity(code, "place", function, text, str(before)), "place", function)
+    return BreakCause(_hash_identity(code, "place", function, text, str(before)), "place", function)
 
 
-def _kind(path: str, *, wrapped: bool) -> CauseKind:
+def _cause_kind(path: str, *, wrapped: bool) -> CauseKind:
     if not is_library(path):
         return "module"
     return "hook" if wrapped else "library"
 
 
-def _wraps(path: str) -> bool:
+def _is_wrapper(path: str) -> bool:
     return any(part in path for part in _WRAPPERS)
 
 
-def _instruction(frame: Frame) -> tuple[str, str]:
+def _instruction_identity(frame: Frame) -> tuple[str, str]:
     """The line of a frame, and how many lines of its file before it have the same text."""
     lines = linecache.getlines(frame.path)
     text = lines[frame.line].strip() if frame.line < len(lines) else ""
@@ -62,7 +67,7 @@ def _instruction(frame: Frame) -> tuple[str, str]:
     return text, f"{before}:{frame.byte}"
 
 
-def _portable(path: str, source: SourceText) -> str:
+def _portable_path(path: str, source: SourceText) -> str:
     """A path without the folder that depends on the machine."""
     if is_library(path):
         return _INSTALLED.sub("", path)
@@ -70,5 +75,5 @@ def _portable(path: str, source: SourceText) -> str:
     return path.removeprefix(folder)
 
 
-def _identity(*parts: str) -> str:
+def _hash_identity(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""What each graph break of a run cuts, and what it makes the call wait for."""
+"""Costs of graph breaks: the graphs that each break splits, and the waits that it causes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .places import SourceText
 
 
 class BreakCosts:
-    """The breaks of one recording, each with all that it led to.
+    """The breaks of one recording with the graphs, frames and waits that follow from each.
 
-    Dynamo compiles a function up to its break, and then what is left of it, as another function.
-    A break in a function that was being inlined divides each of its callers as well.
+    Dynamo compiles a function up to its break, and then the rest as another function. A break in an
+    inlined function splits each of its callers as well.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class BreakCosts:
         self._last = {
             record.frame: record for record in recording.breaks if record.frame in self._frames
         }
-        self._rest = self._resumed()
+        self._rest = self._find_resumed()
         self._whole = {rest: frame for frame, found in self._rest.items() for rest in found}
         self._records: dict[str, list[Break]] = defaultdict(list)
         self._causes: dict[str, dict[str, BreakCause]] = defaultdict(dict)
@@ -43,27 +43,27 @@ class BreakCosts:
                 self._causes[finding.identity].setdefault(cause.identity, cause)
 
     def causes(self, identity: str) -> tuple[BreakCause, ...]:
-        """Of a finding; empty where only a restarted analysis had it."""
+        """Return the causes of a finding; empty if only a restarted analysis reported it."""
         return tuple(self._causes[identity].values()) if identity in self._causes else ()
 
     def cost(self, finding: Finding) -> BreakCost | None:
-        """Of a graph break; None where only a restarted analysis had it."""
+        """Return the cost of a graph break; None if only a restarted analysis reported it."""
         records = self._records.get(finding.identity)
         if not records:
             return None
-        read = self._reads(finding.range)
+        read = self._count_reads(finding.range)
         sync = next(filter(None, map(_read_by, records)), "Tensor.item()" if read else "")
-        met = max(read, self._met(records), 1)
-        beside = {near for record in records for near in self._beside(record.frame)}
+        met = max(read, self._count_reached(records), 1)
+        beside = {near for record in records for near in self._frames_beside(record.frame)}
         rest = {one for record in records for one in self._rest.get(record.frame, ())}
         eager = [record for record in records if record.outcome in _EAGER]
         return BreakCost(
             target=self._target,
             met=met,
-            cuts=self._cuts(records),
-            graphs=sum(map(self._runs, beside)),
-            ops=sum(self._ops[frame] * self._runs(frame) for frame in beside),
-            eager=tuple(dict.fromkeys(self._name(record.frame) for record in eager)),
+            cuts=self._graph_cuts(records),
+            graphs=sum(map(self._count_runs, beside)),
+            ops=sum(self._ops[frame] * self._count_runs(frame) for frame in beside),
+            eager=tuple(dict.fromkeys(self._frame_name(record.frame) for record in eager)),
             dropped=sum(one.ops for one in eager if one.outcome == "frame-skipped"),
             sync=sync,
             syncs=(read or met) if sync else 0,
@@ -71,20 +71,24 @@ class BreakCosts:
             guards=sum(self._guards.get(frame, 0) for frame in rest),
         )
 
-    def _cuts(self, records: Iterable[Break]) -> tuple[GraphCut, ...]:
+    def _graph_cuts(self, records: Iterable[Break]) -> tuple[GraphCut, ...]:
         runs: Counter[tuple[str, int, int]] = Counter()
         for record in records:
-            before, after = self._before(record.frame), self._after(record.frame)
+            before, after = self._graphs_before(record.frame), self._graphs_after(record.frame)
             if before or after:
                 most = max((self._ops[frame] for frame in after), default=0)
-                cut = self._name(record.frame), sum(self._ops[frame] for frame in before), most
-                runs[cut] += max(map(self._runs, (record.frame, *before, *after)))
+                cut = (
+                    self._frame_name(record.frame),
+                    sum(self._ops[frame] for frame in before),
+                    most,
+                )
+                runs[cut] += max(map(self._count_runs, (record.frame, *before, *after)))
         return tuple(GraphCut(*cut, number) for cut, number in runs.items())
 
-    def _beside(self, frame: int) -> tuple[int, ...]:
-        return (*self._before(frame), *self._after(frame))
+    def _frames_beside(self, frame: int) -> tuple[int, ...]:
+        return (*self._graphs_before(frame), *self._graphs_after(frame))
 
-    def _before(self, frame: int) -> tuple[int, ...]:
+    def _graphs_before(self, frame: int) -> tuple[int, ...]:
         """The frame with the graph that ends at the break, or before another one right before."""
         at: int | None = frame
         while at is not None:
@@ -93,30 +97,30 @@ class BreakCosts:
             at = self._whole.get(at)
         return ()
 
-    def _after(self, frame: int) -> tuple[int, ...]:
+    def _graphs_after(self, frame: int) -> tuple[int, ...]:
         """The frames with graphs that begin behind the break; several if one was recompiled."""
         found: list[int] = []
         for rest in self._rest.get(frame, ()):
-            found += (rest,) if self._ops[rest] else self._after(rest)
+            found += (rest,) if self._ops[rest] else self._graphs_after(rest)
         return tuple(found)
 
-    def _runs(self, frame: int) -> int:
+    def _count_runs(self, frame: int) -> int:
         return self._recording.entries.get(frame, 0)
 
-    def _met(self, records: Iterable[Break]) -> int:
-        """How often the call came to a break, of which each caller had a report too.
+    def _count_reached(self, records: Iterable[Break]) -> int:
+        """Return how often the call reached a break that Dynamo reported once per caller.
 
-        The innermost function that was compiled is the one that ran into it.
+        Only the reports of the innermost compiled function are counted.
         """
         by_level: dict[Stack, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         for record in records:
             place = record.stack[-1:]
             near = (record.frame, *self._rest.get(record.frame, ()))
-            runs = self._runs(near[0]) or sum(map(self._runs, near[1:]))
+            runs = self._count_runs(near[0]) or sum(map(self._count_runs, near[1:]))
             by_level[place][record.inlined] += max(runs, 1)
         return sum(levels[min(levels)] for levels in by_level.values())
 
-    def _reads(self, place: Range) -> int:
+    def _count_reads(self, place: Range) -> int:
         """How often values of fake tensors were asked for at a place, in eager mode."""
         count = 0
         for chosen in self._recording.chosen:
@@ -124,15 +128,15 @@ class BreakCosts:
             count += frame is not None and self._source.range_of(frame) == place
         return count
 
-    def _name(self, frame: int) -> str:
+    def _frame_name(self, frame: int) -> str:
         traced = self._frames[frame]
         return self._source.function(traced.path, traced.function, traced.line)
 
-    def _resumed(self) -> dict[int, list[int]]:
-        """What was compiled to go on behind the break of each frame, by the ids of frames.
+    def _find_resumed(self) -> dict[int, list[int]]:
+        """Return the frames compiled to resume after the break of each frame, by frame id.
 
-        Calls end in the order opposite to that in which they began: of the frames of one function
-        that wait for their rest, the last one is the next to go on.
+        Calls end in the opposite order to their begin, so of several waiting frames of a function
+        the last one resumes first.
         """
         found: dict[int, list[int]] = {}
         waiting: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -140,7 +144,7 @@ class BreakCosts:
         """By the code of the rest, which may be compiled again."""
         same: dict[tuple[int, Stack], list[int]] = {}
         for id_, frame in sorted(self._frames.items()):
-            key = frame.path, self._name(id_)
+            key = frame.path, self._frame_name(id_)
             if frame.resumed:
                 if frame.code not in known and waiting[key]:
                     known[frame.code] = found[waiting[key].pop()]
@@ -149,7 +153,7 @@ class BreakCosts:
             record = self._last.get(id_)
             if record is None or frame.outcome != "compiled":
                 continue
-            # Compiled again, with the same break, it goes on in the same rest.
+            # A recompilation with the same break resumes in the same function.
             place = frame.code, record.stack[-record.inlined :]
             if place not in same:
                 same[place] = []

@@ -22,7 +22,7 @@ _OUTCOMES = {
     "raised": "; an error under `{strict}`",
 }
 
-# Reasons that are the ordinary course of things: nothing that a user could or should change.
+# Reasons for skipped frames that do not concern the user.
 _ORDINARY = (
     "no tensor-related objects found in frame",
     "frame is in the Dynamo skipfiles list",
@@ -48,11 +48,11 @@ def of_break(
     code = f"graph-break/{record.id or break_slug(first.kind)}"
     return Finding(
         code=code,
-        message=f"Graph break: {_sentence(first.kind)}{outcome}",
+        message=f"Graph break: {_end_sentence(first.kind)}{outcome}",
         range=place.range,
-        explanation=_steady(first.explanation),
-        hints=tuple(_steady(hint) for hint in first.hints),
-        context=_steady(first.context),
+        explanation=_steady_words(first.explanation),
+        hints=tuple(_steady_words(hint) for hint in first.hints),
+        context=_steady_words(first.context),
         href=record.href,
         stack=place.stack,
         related=related_to(place),
@@ -64,11 +64,11 @@ def of_break(
 
 
 class Tally:
-    """How often breaks were reached, which is less often than Dynamo reports them.
+    """A counter of how often each break was reached, without Dynamo's repeated reports.
 
-    A frame has one break: where its analysis was restarted, the last one reported is the one that
-    was acted on. And a break in a function that was being inlined is reported again, with the
-    same user stack, for every nearer frame that Dynamo compiles on its own after it.
+    A frame has one break: the last one reported after restarts of its analysis. Dynamo reports a
+    break in an inlined function again, with the same user stack, for every enclosing frame that it
+    compiles separately afterwards.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Tally:
         return before is not None and before[0] == identity
 
     def counts(self) -> dict[str, int]:
-        """By identity; one that only restarted analyses reported is not in it."""
+        """Return the counts by identity, without breaks that only restarted analyses reported."""
         levels: dict[tuple[str, Stack], Counter[int]] = defaultdict(Counter)
         for key, stack, inlined in self._last.values():
             levels[key, stack][inlined] += 1
@@ -128,7 +128,7 @@ def notes_on(causes: tuple[Cause, ...], operator: str) -> tuple[str, ...]:
     """Where a break was in the tracer's eyes, and what it led to."""
     notes = [
         f"While handling this break, another followed: {later.kind}"
-        + (f" ({_steady(later.explanation)})" if later.explanation else "")
+        + (f" ({_steady_words(later.explanation)})" if later.explanation else "")
         for later in causes[1:]
     ]
     if operator:
@@ -136,7 +136,7 @@ def notes_on(causes: tuple[Cause, ...], operator: str) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _steady(words: str) -> str:
+def _steady_words(words: str) -> str:
     """Without memory addresses, comments of quoted lines, and the lines in names of resume
     functions: the same program gives the same words."""
     words = _COMMENT.sub(r"\1", without_addresses(words))
@@ -147,5 +147,5 @@ _COMMENT = re.compile(r"(?m)(, code: [^'\"\n]*?)\s+#.*$")
 """Behind a line of code that torch quotes, where no string can have the sign."""
 
 
-def _sentence(words: str) -> str:
+def _end_sentence(words: str) -> str:
     return words.strip().rstrip(".")

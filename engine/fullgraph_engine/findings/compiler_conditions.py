@@ -45,7 +45,7 @@ class CompilerConditions:
         """The finding for one evaluated call; None unless it decides a condition of this file.
         ``tool`` is the function that traces the code."""
         # Where the answer is false, as it is without Dynamo, the same code runs.
-        choice = self._choice(check.stack) if check.value else None
+        choice = self._find_choice(check.stack) if check.value else None
         if choice is None or choice.compiled is choice.uncompiled is None:
             return None
         place = self._source.locate(check.stack, choice.condition)
@@ -63,14 +63,14 @@ class CompilerConditions:
             message=f"Compiled code takes another branch: `{check.function}()` is true "
             f"under `{tool}`",
             range=choice.condition,
-            explanation=" ".join(f"{self._subject(code)} {words}." for code, words in cut),
+            explanation=" ".join(f"{self._code_subject(code)} {words}." for code, words in cut),
             stack=place.stack,
             related=(*related, *related_to(place)),
             identity=identity(CODE, choice.condition),
             evidence=CompilerCheckEvidence(check.function),
         )
 
-    def _subject(self, code: Range) -> str:
+    def _code_subject(self, code: Range) -> str:
         """``Lines 3 to 5 run``; the code itself if it is a short part of a line."""
         first, last = code.start.line + 1, code.end.line + 1
         if first != last:
@@ -80,7 +80,7 @@ class CompilerConditions:
             return f"Line {first} runs"
         return f"`{text}` runs"
 
-    def _choice(self, stack: Stack) -> _Choice | None:
+    def _find_choice(self, stack: Stack) -> _Choice | None:
         """The condition that the innermost call of a stack decides. Functions that return the
         result of the call pass it to their callers."""
         is_check = True
@@ -117,7 +117,7 @@ class CompilerConditions:
             return next((one for one in calls if extent(one).end == end), None)
         here = [one for one in calls if one.lineno - 1 <= frame.line <= extent(one).end.line]
         if is_check:
-            here = [one for one in here if _name(one.func) in _NAMES]
+            here = [one for one in here if _function_name(one.func) in _NAMES]
         return here[0] if len(here) == 1 else None
 
     def _decided_by(self, call: ast.expr) -> _Choice | None:
@@ -143,32 +143,37 @@ class CompilerConditions:
         top, parent = flag, self._parents.get(flag)
         while isinstance(parent, (ast.BoolOp, ast.UnaryOp)):
             if isinstance(parent, ast.BoolOp) and short_circuit is None:
-                short_circuit = _of_operands(parent, top, flag)
+                short_circuit = _operand_choice(parent, top, flag)
             top, parent = parent, self._parents.get(parent)
         if isinstance(parent, (ast.If, ast.While, ast.IfExp)) and parent.test is top:
             return self._of_branches(parent, flag)
         return short_circuit
 
     def _of_branches(self, node: ast.If | ast.While | ast.IfExp, flag: ast.expr) -> _Choice | None:
-        compiled, uncompiled = _truth(node.test, flag, True), _truth(node.test, flag, False)
+        compiled, uncompiled = (
+            _truth_of_test(node.test, flag, True),
+            _truth_of_test(node.test, flag, False),
+        )
         if compiled is uncompiled:
             return None
         if isinstance(node, ast.IfExp):
             then, otherwise = extent(node.body), extent(node.orelse)
             return _Choice(
                 extent(node.test),
-                _only(compiled, uncompiled, then, otherwise),
-                _only(uncompiled, compiled, then, otherwise),
+                _exclusive_branch(compiled, uncompiled, then, otherwise),
+                _exclusive_branch(uncompiled, compiled, then, otherwise),
             )
-        rest = node.orelse or (self._behind(node) if isinstance(node.body[-1], _LEAVES) else ())
-        block, other = _block(node.body), _block(rest)
+        rest = node.orelse or (
+            self._following_statements(node) if isinstance(node.body[-1], _LEAVES) else ()
+        )
+        block, other = _block_range(node.body), _block_range(rest)
         return _Choice(
             extent(node.test),
-            _only(compiled, uncompiled, block, other),
-            _only(uncompiled, compiled, block, other),
+            _exclusive_branch(compiled, uncompiled, block, other),
+            _exclusive_branch(uncompiled, compiled, block, other),
         )
 
-    def _behind(self, node: ast.stmt) -> Sequence[ast.stmt]:
+    def _following_statements(self, node: ast.stmt) -> Sequence[ast.stmt]:
         """The statements that follow a statement in its block."""
         parent = self._parents[node]
         for block in (getattr(parent, name, None) for name in _BLOCKS):
@@ -177,11 +182,13 @@ class CompilerConditions:
         return ()
 
 
-def _only(
+def _exclusive_branch(
     here: bool | None, there: bool | None, then: Range | None, otherwise: Range | None
 ) -> Range | None:
-    """The branch that runs only where a test has the truth ``here``, and not where it has
-    ``there``; None stands for a truth that is unknown."""
+    """Return the branch that runs only if the test is ``here`` and not if it is ``there``.
+
+    None means that the truth of the test is unknown.
+    """
     if there is False and here is not False:
         return then
     if there is True and here is not True:
@@ -189,40 +196,40 @@ def _only(
     return None
 
 
-def _truth(test: ast.expr, flag: ast.expr, value: bool) -> bool | None:
+def _truth_of_test(test: ast.expr, flag: ast.expr, value: bool) -> bool | None:
     """The truth of a test where a part of it has a value; None if other parts decide."""
     if test is flag:
         return value
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        inner = _truth(test.operand, flag, value)
+        inner = _truth_of_test(test.operand, flag, value)
         return None if inner is None else not inner
     if isinstance(test, ast.BoolOp):
         decides = isinstance(test.op, ast.Or)
-        parts = [_truth(one, flag, value) for one in test.values]
+        parts = [_truth_of_test(one, flag, value) for one in test.values]
         if decides in parts:
             return decides
         return None if None in parts else not decides
     return None
 
 
-def _of_operands(node: ast.BoolOp, operand: ast.expr, flag: ast.expr) -> _Choice | None:
+def _operand_choice(node: ast.BoolOp, operand: ast.expr, flag: ast.expr) -> _Choice | None:
     """The choice of an operand of ``and`` or ``or`` about the operands after it."""
     later = node.values[node.values.index(operand) + 1 :]
     stops = isinstance(node.op, ast.Or)
-    if not later or _truth(operand, flag, True) is _truth(operand, flag, False):
+    if not later or _truth_of_test(operand, flag, True) is _truth_of_test(operand, flag, False):
         return None
     code = Range(extent(later[0]).start, extent(later[-1]).end)
-    is_cut = _truth(operand, flag, True) is stops
+    is_cut = _truth_of_test(operand, flag, True) is stops
     return _Choice(extent(operand), None if is_cut else code, code if is_cut else None)
 
 
-def _block(statements: Sequence[ast.stmt]) -> Range | None:
+def _block_range(statements: Sequence[ast.stmt]) -> Range | None:
     if not statements:
         return None
     return Range(extent(statements[0]).start, extent(statements[-1]).end)
 
 
-def _name(function: ast.expr) -> str:
+def _function_name(function: ast.expr) -> str:
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else ""

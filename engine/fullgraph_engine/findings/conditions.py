@@ -1,6 +1,6 @@
-"""Where the code of a file goes one way or another, and on what values that depends.
+"""Conditions in the code of a file, and the values that they depend on.
 
-Only for choosing what to trace next: what is found on the way is what Dynamo did.
+They only serve to choose the next path to trace; findings come from Dynamo's own trace of it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ LARGE, _MANY = 1e3, 3
 
 @dataclass(frozen=True)
 class Side:
-    """Where a condition leads if it is ``truth``.
+    """The code that runs if a condition is ``truth``.
 
-    ``begins`` is where its first statement is, of a compound one its head, or what is chosen of an
-    expression; None where no code of its own is known. ``block`` is all of it.
+    ``begins`` is the range of its first statement (the head of a compound statement) or of the
+    chosen expression; None if the side has no known code. ``block`` is the range of all of it.
     """
 
     test: Range
@@ -53,14 +53,14 @@ class _Code:
 
 
 class Conditions:
-    """Of one file; nothing of a text that does not parse."""
+    """The conditions of one file; empty if its text does not parse."""
 
     def __init__(self, tree: ast.Module | None) -> None:
         self._codes: list[_Code] = []
-        self._extents = PerStatement(tree, _extents)
-        """Of all expressions."""
+        self._expression_ranges = PerStatement(tree, _expression_ranges)
+        """Ranges of all expressions."""
         if tree is not None:
-            self._read(_Code(tree), tree.body)
+            self._read_conditions(_Code(tree), tree.body)
         self._dependent: dict[object, frozenset[int]] = {}
 
     @property
@@ -71,34 +71,41 @@ class Conditions:
     def on_value(self, asked: Range) -> list[Side]:
         """The sides that depend on the value that was asked for at a place."""
         # Without columns a place is a whole statement.
-        exact = asked in self._extents.at(asked.start.line)
+        exact = asked in self._expression_ranges.at(asked.start.line)
 
         def asks(_code: _Code, node: ast.AST) -> bool:
             if not isinstance(node, ast.expr):
                 return False
             return extent(node) == asked if exact else within(extent(node), asked)
 
-        return self._on(asked, asks)
+        return self._sides_depending_on(asked, asks)
 
     def on_parameter(self, name: str) -> list[Side]:
-        """Those that depend on parameters of this name."""
-        return self._on(
+        """Return the sides that depend on parameters with this name."""
+        return self._sides_depending_on(
             name,
             lambda code, node: (
-                isinstance(node, ast.Name) and node.id == name and name in _parameters(code.node)
+                isinstance(node, ast.Name)
+                and node.id == name
+                and name in _parameter_names(code.node)
             ),
         )
 
     # -- what depends on what -----------------------------------------------------------------
 
-    def _on(self, key: object, is_origin: Any) -> list[Side]:
+    def _sides_depending_on(self, key: object, is_origin: Any) -> list[Side]:
         known = self._dependent.get(key)
         if known is None:
-            known = self._dependent[key] = self._follow(is_origin)
+            known = self._dependent[key] = self._dependent_expressions(is_origin)
         return [side for side in self.sides if id(side) in known]
 
-    def _follow(self, is_origin: Any) -> frozenset[int]:
-        """By name only, whatever the order: of attributes and results of functions everywhere."""
+    def _dependent_expressions(self, is_origin: Any) -> frozenset[int]:
+        """Return the ids of the expressions that depend on an origin, directly or through
+        assignments.
+
+        Names are followed in any order of statements; attributes and functions across the whole
+        file.
+        """
         local: set[tuple[int, str]] = set()
         everywhere: set[str] = set()
 
@@ -106,7 +113,7 @@ class Conditions:
             return any(
                 is_origin(code, node) or (id(code), name) in local or name in everywhere
                 for node in ast.walk(expression)
-                for name in (_name(node),)
+                for name in (_flow_name(node),)
             )
 
         while True:
@@ -127,7 +134,7 @@ class Conditions:
 
     # -- reading ------------------------------------------------------------------------------
 
-    def _read(self, code: _Code, body: Sequence[ast.stmt]) -> None:
+    def _read_conditions(self, code: _Code, body: Sequence[ast.stmt]) -> None:
         self._codes.append(code)
         self._read_block(code, body)
 
@@ -137,52 +144,54 @@ class Conditions:
 
     def _read_statement(self, code: _Code, node: ast.stmt, rest: Sequence[ast.stmt]) -> None:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            self._read(_Code(node), node.body)
+            self._read_conditions(_Code(node), node.body)
             return
         if isinstance(node, ast.ClassDef):
             self._read_block(code, node.body)
             return
         if isinstance(node, ast.If):
-            code.sides += _sides(node.test, node.body, node.orelse or _behind(node.body, rest))
+            code.sides += _branch_sides(
+                node.test, node.body, node.orelse or _skipped_statements(node.body, rest)
+            )
         elif isinstance(node, ast.While):
-            code.sides += _sides(node.test, node.body, node.orelse or rest)
+            code.sides += _branch_sides(node.test, node.body, node.orelse or rest)
         elif isinstance(node, ast.Assert):
-            code.sides += _sides(node.test, rest, ())
+            code.sides += _branch_sides(node.test, rest, ())
         elif isinstance(node, (ast.For, ast.AsyncFor)):
-            code.sides += _sides(node.iter, node.body, (), loop=True)
-        code.flows += _flows(code, node)
+            code.sides += _branch_sides(node.iter, node.body, (), loop=True)
+        code.flows += _assigned_flows(code, node)
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self._read_expression(code, child)
-        for inner in _blocks(node):
+        for inner in _statement_blocks(node):
             self._read_block(code, inner)
 
     def _read_expression(self, code: _Code, expression: ast.expr) -> None:
         for node in ast.walk(expression):
             if isinstance(node, ast.IfExp):
-                code.sides += _choices(node.test, (True, node.body), (False, node.orelse))
+                code.sides += _choice_sides(node.test, (True, node.body), (False, node.orelse))
             elif isinstance(node, ast.BoolOp):
                 goes_on = isinstance(node.op, ast.And)
                 for operand, following in zip(node.values, node.values[1:], strict=False):
-                    code.sides += _choices(operand, (goes_on, following))
+                    code.sides += _choice_sides(operand, (goes_on, following))
             elif isinstance(node, ast.comprehension):
                 for test in node.ifs:
-                    code.sides.append(_side(test, True, None, None))
+                    code.sides.append(_make_side(test, True, None, None))
             elif isinstance(node, ast.NamedExpr):
                 code.flows.append((node.value, frozenset({node.target.id})))
 
 
-def _extents(part: ast.Module) -> frozenset[Range]:
+def _expression_ranges(part: ast.Module) -> frozenset[Range]:
     return frozenset(extent(node) for node in ast.walk(part) if isinstance(node, ast.expr))
 
 
 def answers(side: Side, asked: Range, given: Number) -> Iterator[Number]:
-    """What to answer in place of ``given`` so that the side may be taken, the most likely first."""
+    """Yield replacements for the answer ``given`` that may select the side, most likely first."""
     if isinstance(given, bool):
         yield not given
         return
     whole = isinstance(given, int)
-    constant, operator = _compared(side.expression, asked)
+    constant, operator = _compared_number(side.expression, asked)
     if constant is not None:
         below, above = constant - 1, constant + 1
         wanted = {
@@ -204,23 +213,23 @@ def answers(side: Side, asked: Range, given: Number) -> Iterator[Number]:
 _TURNED = {ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Lt: ast.Gt, ast.LtE: ast.GtE}
 
 
-def _compared(test: ast.expr, asked: Range) -> tuple[float | None, type[ast.cmpop]]:
-    """The number that a value is compared with, and how, if that is all there is to a condition."""
+def _compared_number(test: ast.expr, asked: Range) -> tuple[float | None, type[ast.cmpop]]:
+    """Return the number and operator that a condition compares a value with."""
     nothing = None, ast.Eq
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return nothing
     left, (right,), operator = test.left, test.comparators, type(test.ops[0])
     if operator not in (*_TURNED, ast.Eq, ast.NotEq):
         return nothing
-    number = _number(right)
+    number = _literal_number(right)
     if number is None:
-        left, number, operator = right, _number(left), _TURNED.get(operator, operator)
+        left, number, operator = right, _literal_number(left), _TURNED.get(operator, operator)
     simple = isinstance(left, (ast.Name, ast.Attribute)) or within(asked, extent(left))
     # Of an expression around the value nothing is known.
     return (number, operator) if simple and not isinstance(left, ast.BinOp) else nothing
 
 
-def _number(node: ast.expr) -> float | None:
+def _literal_number(node: ast.expr) -> float | None:
     try:
         value = ast.literal_eval(node)
     except (ValueError, TypeError):
@@ -228,25 +237,25 @@ def _number(node: ast.expr) -> float | None:
     return value if type(value) in (int, float) else None
 
 
-def _sides(
+def _branch_sides(
     test: ast.expr, taken: Sequence[ast.stmt], other: Sequence[ast.stmt], *, loop: bool = False
 ) -> Iterator[Side]:
     for truth, block in ((True, taken), (False, other)):
-        begins = _beginning(block)
-        # Behind an exception nothing is told.
+        begins = _first_effective_range(block)
+        # Code that ends with ``raise`` is not reported.
         if begins is not None and not isinstance(block[-1], ast.Raise):
             whole = Range(extent(block[0]).start, extent(block[-1]).end)
-            yield _side(test, truth, begins, whole, loop=loop)
+            yield _make_side(test, truth, begins, whole, loop=loop)
 
 
-def _choices(test: ast.expr, *choices: tuple[bool, ast.expr]) -> Iterator[Side]:
-    """Of an expression: those that call something. Operators of tensors are traced alike."""
+def _choice_sides(test: ast.expr, *choices: tuple[bool, ast.expr]) -> Iterator[Side]:
+    """Yield the choices of an expression that call something; others only use traced operators."""
     for truth, chosen in choices:
         if any(isinstance(node, ast.Call) for node in ast.walk(chosen)):
-            yield _side(test, truth, extent(chosen), extent(chosen))
+            yield _make_side(test, truth, extent(chosen), extent(chosen))
 
 
-def _side(
+def _make_side(
     test: ast.expr,
     truth: bool,
     begins: Range | None,
@@ -255,12 +264,12 @@ def _side(
     loop: bool = False,
 ) -> Side:
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return _side(test.operand, not truth, begins, block, loop=loop)
+        return _make_side(test.operand, not truth, begins, block, loop=loop)
     return Side(extent(test), truth, begins, block, loop, test)
 
 
-def _beginning(block: Sequence[ast.stmt]) -> Range | None:
-    """Of the first statement that does something, of a compound one only its head."""
+def _first_effective_range(block: Sequence[ast.stmt]) -> Range | None:
+    """Return the range of the first effective statement, only the head if it is compound."""
     for node in block:
         if isinstance(node, (ast.Pass, ast.Global, ast.Nonlocal)):
             continue
@@ -271,12 +280,12 @@ def _beginning(block: Sequence[ast.stmt]) -> Range | None:
     return None
 
 
-def _behind(body: Sequence[ast.stmt], rest: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
-    """What follows an ``if`` without ``else`` only where its condition is false."""
+def _skipped_statements(body: Sequence[ast.stmt], rest: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
+    """Return the statements that an ``if`` without ``else`` skips by leaving the block."""
     return rest if isinstance(body[-1], _LEAVES) else ()
 
 
-def _blocks(node: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
+def _statement_blocks(node: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
     for name in ("body", "orelse", "finalbody"):
         block = getattr(node, name, None)
         if isinstance(block, list):
@@ -285,47 +294,47 @@ def _blocks(node: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
         yield inner.body
 
 
-def _flows(code: _Code, node: ast.stmt) -> Iterator[tuple[ast.expr, frozenset[str]]]:
+def _assigned_flows(code: _Code, node: ast.stmt) -> Iterator[tuple[ast.expr, frozenset[str]]]:
     if isinstance(node, ast.Assign):
-        yield node.value, _targets(node.targets)
+        yield node.value, _target_names(node.targets)
     elif isinstance(node, (ast.AugAssign, ast.AnnAssign)) and node.value is not None:
-        yield node.value, _targets([node.target])
+        yield node.value, _target_names([node.target])
     elif isinstance(node, (ast.For, ast.AsyncFor)):
-        yield node.iter, _targets([node.target])
+        yield node.iter, _target_names([node.target])
     elif isinstance(node, ast.Return) and node.value is not None:
         name = getattr(code.node, "name", "")
         if name:
             yield node.value, frozenset({f"{name}()"})
 
 
-def _targets(targets: Iterable[ast.expr]) -> frozenset[str]:
+def _target_names(targets: Iterable[ast.expr]) -> frozenset[str]:
     found: set[str] = set()
     for target in targets:
         if isinstance(target, (ast.Tuple, ast.List)):
-            found |= _targets(target.elts)
+            found |= _target_names(target.elts)
         elif isinstance(target, ast.Starred):
-            found |= _targets([target.value])
+            found |= _target_names([target.value])
         else:
-            found.add(_name(target))
+            found.add(_flow_name(target))
     return frozenset(found - {""})
 
 
-def _name(node: ast.AST) -> str:
+def _flow_name(node: ast.AST) -> str:
     """``x``, ``self.x``, or ``f()`` of a call of ``f`` or of a method ``f``; else nothing."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
-        owner = _name(node.value)
+        owner = _flow_name(node.value)
         return f"{owner}.{node.attr}" if owner and not owner.endswith(")") else ""
     if isinstance(node, ast.Call):
         called = node.func
-        name = called.attr if isinstance(called, ast.Attribute) else _name(called)
+        name = called.attr if isinstance(called, ast.Attribute) else _flow_name(called)
         return f"{name}()" if name and "." not in name else ""
     return ""
 
 
 @functools.lru_cache(maxsize=256)
-def _parameters(node: Function | ast.Module) -> frozenset[str]:
+def _parameter_names(node: Function | ast.Module) -> frozenset[str]:
     if isinstance(node, ast.Module):
         return frozenset()
     given = node.args

@@ -25,7 +25,7 @@ _COUNTED = {
     "unique_consecutive": "distinct values",
     "where": "nonzero elements",
 }
-"""What operators return as many of as there are."""
+"""Nouns for what each operator counts to determine the size of its result."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,16 @@ class DataSize:
 
 
 class DataSizes:
-    """Those of one trace."""
+    """The data-dependent sizes of one trace, by frame and symbol."""
 
     def __init__(self, recording: Recording, source: SourceText) -> None:
         self._recording = recording
         self._source = source
 
     def of(self, frame: int, symbol: str) -> DataSize | None:
-        """What a symbol of a compiled frame is; None where no line of the file made it."""
+        """Return the data-dependent size of a symbol in a frame; None if no line of the file
+        created it.
+        """
         return self._all.get((frame, symbol))
 
     def spoken(self, frame: int, expression: str) -> tuple[str, tuple[DataSize, ...]]:
@@ -88,8 +90,8 @@ class DataSizes:
         found: dict[tuple[int, str], DataSize] = {}
         made: dict[tuple[int, Frame], int] = {}
         for symbol in self._recording.symbols:
-            place = self._place(symbol)
-            # A frame that is traced again makes its symbols again.
+            place = self._user_frame(symbol)
+            # A retraced frame creates its symbols again.
             if place is None or (symbol.frame, symbol.name) in found:
                 continue
             number = made[symbol.frame, place] = made.get((symbol.frame, place), -1) + 1
@@ -98,7 +100,7 @@ class DataSizes:
                 found[symbol.frame, symbol.name] = size
         return found
 
-    def _place(self, symbol: Symbol) -> Frame | None:
+    def _user_frame(self, symbol: Symbol) -> Frame | None:
         if _SYMBOL.fullmatch(symbol.name) is None:
             return None
         own = (frame for frame in reversed(symbol.stack) if frame.path == self._source.path)
@@ -110,14 +112,14 @@ class DataSizes:
             return None
         code = ast.unparse(node)
         line = f"line {place.line + 1}"
-        if isinstance(node, ast.Call) and _called(node) in _NUMBERS | {"int", "float"}:
-            many = f"[{number}]" if _called(node) == "tolist" else ""
+        if isinstance(node, ast.Call) and _called_name(node) in _NUMBERS | {"int", "float"}:
+            many = f"[{number}]" if _called_name(node) == "tolist" else ""
             if assigned and not many:
                 return DataSize(assigned, f"`{code}` ({line})")
             return DataSize(f"{code}{many}", f"a number that only the data know ({line})")
         whole = assigned or code
         in_tuple = "[0]" if _gives_tuple(node) else ""
-        return DataSize(f"{whole}{in_tuple}.shape[0]", f"{_counted(node, code)} ({line})")
+        return DataSize(f"{whole}{in_tuple}.shape[0]", f"{_counted_words(node, code)} ({line})")
 
     @cached_property
     def _nodes(self) -> dict[Range, tuple[ast.expr, str]]:
@@ -144,7 +146,7 @@ def is_own_check(source: SourceText, frame: Frame) -> bool:
     return re.match(r"torch\._check\w*\(", words) is not None
 
 
-def _called(node: ast.Call) -> str:
+def _called_name(node: ast.Call) -> str:
     match node.func:
         case ast.Attribute(attr=name) | ast.Name(id=name):
             return name
@@ -155,24 +157,24 @@ def _gives_tuple(node: ast.expr) -> bool:
     if not isinstance(node, ast.Call):
         return False
     named = any(keyword.arg == "as_tuple" for keyword in node.keywords)
-    return _called(node) == "where" or (_called(node) == "nonzero" and named)
+    return _called_name(node) == "where" or (_called_name(node) == "nonzero" and named)
 
 
-def _counted(node: ast.expr, code: str) -> str:
+def _counted_words(node: ast.expr, code: str) -> str:
     match node:
         case ast.Subscript(slice=ast.Name() | ast.Compare() | ast.UnaryOp() | ast.BinOp() as mask):
             return f"the number of true elements of `{ast.unparse(mask)}`"
-        case ast.Call(args=arguments) if _called(node) in _COUNTED:
-            what = _COUNTED[_called(node)]
-            given = [*_receiver(node), *arguments]
-            about = given[1:2] if _called(node) == "masked_select" else given[:1]
+        case ast.Call(args=arguments) if _called_name(node) in _COUNTED:
+            what = _COUNTED[_called_name(node)]
+            given = [*_method_receiver(node), *arguments]
+            about = given[1:2] if _called_name(node) == "masked_select" else given[:1]
             if about:
                 return f"the number of {what} of `{ast.unparse(about[0])}`"
     return f"a size of `{code}` that only the data know"
 
 
-def _receiver(node: ast.Call) -> Iterator[ast.expr]:
-    """What a method is called on; nothing for a function of torch."""
+def _method_receiver(node: ast.Call) -> Iterator[ast.expr]:
+    """Yield the receiver of a method call; nothing for a function of torch."""
     match node.func:
         case ast.Attribute(value=ast.Name(id="torch" | "F")):
             return

@@ -59,7 +59,7 @@ def of_limit(
     place = source.locate(event.stack, fallback)
     name = in_user_words(source_of(event, recording)) or event.symbol
     code = "guard/limited-dimension"
-    condition = _named(event.condition, {event.symbol: name})
+    condition = _name_symbols(event.condition, {event.symbol: name})
     return Finding(
         code=code,
         message=f"`{name}` is limited to {event.low} to {event.high}: another size recompiles",
@@ -82,7 +82,7 @@ def of_limit(
 def of_equalities(
     recording: Recording, source: SourceText, fallback: Range
 ) -> Iterator[tuple[Equality, Finding]]:
-    """Dimensions that the probe gives different letters, and that have to be equal."""
+    """Yield findings for equal dimensions that the probe gives different names."""
     constant = {(event.frame, event.symbol) for event in recording.specializations}
     symbols = {(symbol.frame, symbol.name): symbol for symbol in recording.symbols}
     order = list(symbols)
@@ -90,7 +90,7 @@ def of_equalities(
     for event in recording.equalities:
         one, other, key = event.symbol, event.value, event.frame
         if (key, other) in symbols and order.index((key, one)) < order.index((key, other)):
-            # Which of the two Dynamo keeps is of no interest: the first one is the known one.
+            # Dynamo may keep either symbol; report the older one.
             one, other = other, one
         if (key, one, other) in told:
             continue  # a restarted analysis makes them equal again
@@ -102,15 +102,15 @@ def of_equalities(
         if not all(letters.get(name) for name in named):
             continue
         # One letter for two dimensions, or `2*b` next to `b`, says that they belong together.
-        letter, value = letters[one], _named(other, letters)
+        letter, value = letters[one], _name_symbols(other, letters)
         if letter.replace(" ", "") == value.replace(" ", ""):
             continue
         words = {name: in_user_words(symbol.source) for name, symbol in named.items() if symbol}
-        sides = words[one], _named(other, words)
-        yield event, _equal(event, sides, (letter, value), source, fallback)
+        sides = words[one], _name_symbols(other, words)
+        yield event, _equal_dimensions(event, sides, (letter, value), source, fallback)
 
 
-def _equal(
+def _equal_dimensions(
     event: Equality,
     sides: tuple[str, str],
     letters: tuple[str, str],
@@ -136,12 +136,12 @@ def _equal(
     )
 
 
-def _named(expression: str, names: dict[str, str]) -> str:
+def _name_symbols(expression: str, names: dict[str, str]) -> str:
     return _SYMBOL.sub(lambda match: names[match[0]], expression)
 
 
 def explained(finding: Finding, why: Why) -> Finding:
-    """With the lines that led to it, in place of Dynamo's short reason if that is all there is."""
+    """Return the finding with the lines that caused it; they replace a short reason by Dynamo."""
     explanation = finding.explanation
     if why.text and finding.code == "guard/equal-dimensions":
         explanation = f"{explanation} {why.text}"
@@ -157,7 +157,7 @@ def explained(finding: Finding, why: Why) -> Finding:
 
 
 def source_of(event: Specialization | Limit, recording: Recording) -> str:
-    """Where the symbol came from, in Dynamo's words; empty where nobody knows."""
+    """Return Dynamo's name for the source of a symbol; empty if unknown."""
     if event.source:
         return event.source
     created = (s for s in recording.symbols if (s.frame, s.name) == (event.frame, event.symbol))

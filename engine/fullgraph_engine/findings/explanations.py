@@ -25,7 +25,7 @@ EVENTS = 20_000
 """A ShapeEnv with more is not explained."""
 
 SECONDS = 1.5
-"""What all explanations of one trace may take together."""
+"""Seconds allowed for all explanations of one trace."""
 
 _ASKS_DATA = re.compile(r"data.depend", re.I)
 _MAY_APPLY = ("mark_dynamic", "capture_scalar_outputs", "capture_dynamic_output_shape_ops")
@@ -38,7 +38,7 @@ def may_apply(text: str) -> bool:
 
 @contextlib.contextmanager
 def taping(wanted: bool = True) -> Iterator[Sequence[Tape]]:
-    """What happens to the sizes of every frame that is traced inside, as far as torch can tell."""
+    """Record the size operations of every frame traced in this context, if this torch allows it."""
     if wanted:
         try:
             from .. import shapes
@@ -55,7 +55,7 @@ def taping(wanted: bool = True) -> Iterator[Sequence[Tape]]:
 
 @dataclass(frozen=True)
 class Why:
-    """Why a symbol is what it is. Without a text, ``notes`` say why that is not known."""
+    """The explanation of a symbol's value; without a text, ``notes`` say why it is unknown."""
 
     text: str = ""
     related: tuple[Related, ...] = ()
@@ -83,36 +83,36 @@ class Explainer:
         try:
             tape = self._tape_of(event)
         except Exception as error:
-            return _unexplained(f"{type(error).__name__}: {error}")
+            return _unknown_cause(f"{type(error).__name__}: {error}")
         if tape is None:
             return Why()
         key = (tape.index, event.symbol)
         if key not in self._known:
             kind: FactKind = "value" if isinstance(event, Specialization) else "equal"
-            self._known[key] = self._why(tape, event.symbol, kind)
+            self._known[key] = self._explain_symbol(tape, event.symbol, kind)
         return self._known[key]
 
-    def _why(self, tape: Tape, symbol: str, kind: FactKind) -> Why:
+    def _explain_symbol(self, tape: Tape, symbol: str, kind: FactKind) -> Why:
         from ..shapes import OutOfTime, explain_symbol, follow_tape
 
         if tape.note or len(tape.events) > EVENTS:
-            return _unexplained(f"too much happened to sizes ({EVENTS:,} events and more)")
+            return _unknown_cause(f"too much happened to sizes ({EVENTS:,} events and more)")
         try:
             with self._budget.spend_time():
                 if tape.index not in self._histories:
                     self._histories[tape.index] = follow_tape(tape)
                 explanation = explain_symbol(tape, symbol, kind, self._histories[tape.index])
         except OutOfTime:
-            return _unexplained("it would take too long")
+            return _unknown_cause("it would take too long")
         except Exception as error:
-            return _unexplained(str(error).strip().split("\n")[0] or type(error).__name__)
+            return _unknown_cause(str(error).strip().split("\n")[0] or type(error).__name__)
         if explanation is None:
             return Why()
         notes = (explanation.unexplained,) if explanation.unexplained else ()
-        return Why(explanation.text, self._places(explanation), notes)
+        return Why(explanation.text, self._related_places(explanation), notes)
 
     def amended(self, finding: Finding) -> Finding:
-        """The finding with what sizes have to do with it; itself if that is nothing."""
+        """Return the finding with an explanation of the sizes involved, or unchanged."""
         if not finding.code.startswith(("graph-break/", "trace/compile-error")):
             return finding
         if "ConstraintViolation" in finding.message:
@@ -130,14 +130,14 @@ class Explainer:
                     (f for tape in reversed(self._tapes) if (f := find_violations(tape))), ()
                 )
         except Exception as error:  # a failure stays what it is, explained or not
-            return replace(finding, notes=(*finding.notes, *_unexplained(str(error)).notes))
+            return replace(finding, notes=(*finding.notes, *_unknown_cause(str(error)).notes))
         if not found:
             return finding
         steps = [one.explanation.steps[-1] for one in found]
         own = [s for s in steps if s.frame is not None and s.frame.path == self._source.path]
-        where = finding.range if finding.stack or not own else self._range(own[0])
+        where = finding.range if finding.stack or not own else self._step_range(own[0])
         words = [f"{violation.words[:1].upper()}{violation.words[1:]}" for violation in found]
-        related = [place for one in found for place in self._places(one.explanation)]
+        related = [place for one in found for place in self._related_places(one.explanation)]
         return replace(
             finding,
             range=where,
@@ -171,15 +171,15 @@ class Explainer:
     def _tape_of(self, event: Specialization | Equality) -> Tape | None:
         """The last attempt at the frame in which the symbol got this value."""
         frame = self._frames.get(event.frame)
-        fitting = [tape for tape in reversed(self._tapes) if _fits(tape, frame, event)]
+        fitting = [tape for tape in reversed(self._tapes) if _tape_matches(tape, frame, event)]
         if len(fitting) > 1:
-            # A function that is compiled for several callers: the one that stood here.
+            # A function compiled for several callers: keep the tapes with this caller's stack.
             fitting = [
                 tape for tape in fitting if any(place.stack == event.stack for place in tape.places)
             ] or fitting
         return fitting[0] if fitting else None
 
-    def _places(self, explanation: Explanation) -> tuple[Related, ...]:
+    def _related_places(self, explanation: Explanation) -> tuple[Related, ...]:
         name = explanation.source
         made = f"`{name}` was made symbolic here"
         steps = [
@@ -188,18 +188,20 @@ class Explainer:
         ]
         every = [*steps, (explanation.created, made)]
         return tuple(
-            Related(step.frame.path, self._range(step), words)
+            Related(step.frame.path, self._step_range(step), words)
             for step, words in every
             if step.frame is not None
         )
 
-    def _range(self, step: Step) -> Range:
+    def _step_range(self, step: Step) -> Range:
         frame = step.frame
         assert frame is not None
-        return self._source.range_of(frame) if frame.path == self._source.path else _range(frame)
+        return (
+            self._source.range_of(frame) if frame.path == self._source.path else _step_range(frame)
+        )
 
 
-def _fits(tape: Tape, frame: TracedFrame | None, event: Specialization | Equality) -> bool:
+def _tape_matches(tape: Tape, frame: TracedFrame | None, event: Specialization | Equality) -> bool:
     from ..shapes import final_value
 
     if frame is not None and (tape.path, tape.line) != (frame.path, frame.line):
@@ -207,11 +209,11 @@ def _fits(tape: Tape, frame: TracedFrame | None, event: Specialization | Equalit
     return final_value(tape, event.symbol) == event.value
 
 
-def _range(frame: Frame) -> Range:
+def _step_range(frame: Frame) -> Range:
     start = Position(frame.line, frame.byte)
     end = Position(frame.end_line, frame.end_byte) if frame.end_byte >= 0 else start
     return Range(start, end)
 
 
-def _unexplained(words: str) -> Why:
+def _unknown_cause(words: str) -> Why:
     return Why(notes=(f"Could not determine which lines caused this: {words.rstrip('.')}.",))

@@ -1,4 +1,4 @@
-"""What ``torch.export`` refuses of a target, and the sizes that may vary where it refuses none."""
+"""Findings of ``torch.export``: refusals of a target, and the sizes that may vary without one."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ _HREF = "https://docs.pytorch.org/docs/stable/export.html"
 def of_export(
     made: ExportResult, checked: Iterable[CheckedOperator], source: SourceText, fallback: Range
 ) -> Iterator[Finding]:
-    """Every refusal at its line, what ended the export, and what only the strict mode refuses; and
-    what is wrong with operators that the file defines."""
+    """Yield findings for refusals, for the failure of the export, and for faulty operators."""
     calls = {one.operator: one.calls for one in checked}
     for refusal in made.refusals:
-        yield _of_refusal(refusal, calls.get(refusal.problem.operator, ()), source, fallback)
+        yield _refusal_finding(refusal, calls.get(refusal.problem.operator, ()), source, fallback)
     for one in checked:
         if one.wrong and not any(each.problem.operator == one.operator for each in made.refusals):
-            yield _of_operator(one, source, fallback)
+            yield _operator_finding(one, source, fallback)
     if made.failure is not None:
-        yield _of_failure("failed", "torch.export fails here", made.failure, source, fallback)
+        yield _failure_finding("failed", "torch.export fails here", made.failure, source, fallback)
     if made.strict is not None:
         words = "torch.export fails here with `strict=True`, and not without"
-        yield _of_failure("strict", words, made.strict, source, fallback)
+        yield _failure_finding("strict", words, made.strict, source, fallback)
     if made.shapes:
         code = "export/dynamic-shapes"
         yield Finding(
@@ -44,7 +43,7 @@ def of_export(
         )
 
 
-def _of_operator(one: CheckedOperator, source: SourceText, fallback: Range) -> Finding:
+def _operator_finding(one: CheckedOperator, source: SourceText, fallback: Range) -> Finding:
     code = "export/opcheck"
     first, _, rest = one.wrong.partition("\n")
     return Finding(
@@ -58,13 +57,13 @@ def _of_operator(one: CheckedOperator, source: SourceText, fallback: Range) -> F
     )
 
 
-def _of_refusal(
+def _refusal_finding(
     refusal: ExportRefusal, calls: tuple[OperatorCall, ...], source: SourceText, fallback: Range
 ) -> Finding:
     problem = refusal.problem
     place = source.locate(stacks.join_stacks((), problem.stack), fallback)
     if source.innermost(place.stack) is not None:
-        # Its frames have no columns.
+        # The frames of this refusal lack columns.
         place = replace(place, range=source.value_on(place.range.start.line))
     code = f"export/{problem.kind}"
     words = refusal.words or source.text_of(place.range) or problem.expression
@@ -80,7 +79,7 @@ def _of_refusal(
                 *hints,
             )
     elif problem.kind == "constraint":
-        sizes = ", ".join(f"`{name}`" for name in _sizes(refusal)) or "a dynamic size"
+        sizes = ", ".join(f"`{name}`" for name in _size_words(refusal)) or "a dynamic size"
         message = f"torch.export cannot leave {sizes} dynamic: the code needs `{words}`"
         check = refusal.words
         hints = ("Say `Dim.AUTO` or the size itself in `dynamic_shapes`, or change this line.",)
@@ -108,11 +107,11 @@ def _of_refusal(
     )
 
 
-def _sizes(refusal: ExportRefusal) -> list[str]:
+def _size_words(refusal: ExportRefusal) -> list[str]:
     return [in_user_words(source) for _, source in refusal.problem.sources]
 
 
-def _of_failure(
+def _failure_finding(
     name: str, words: str, failure: Failure, source: SourceText, fallback: Range
 ) -> Finding:
     place = source.locate(failure.stack, fallback)

@@ -1,4 +1,4 @@
-"""What stopped a run before its end."""
+"""Findings for failures that stopped a run early."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .places import SourceText, identity, related_to
 
 RAISES = "trace/eager-error"
 
-# How torch says that a fake tensor has no data: the kinds, and parts of the messages.
+# Error kinds and message parts by which torch reports that a fake tensor lacks data.
 _FAKE_KINDS = (
     "DataDependentOutputException",
     "DynamicOutputShapeException",
@@ -32,7 +32,7 @@ _FAKE_WORDS = (
 
 
 def of_loss(loss: str, where: Range) -> Finding:
-    """Something of the trace that could not be recorded: what is shown may not be all."""
+    """Return the finding that a part of the trace could not be recorded."""
     code = "trace/incomplete"
     return Finding(
         code=code,
@@ -63,7 +63,7 @@ def of_probe(words: str, where: Range) -> Finding:
 
 
 def lacks_fake(failure: Failure) -> bool:
-    """Whether an operator has no fake implementation, so that fake tensors cannot go through it."""
+    """Whether an operator lacks a fake implementation, so that it cannot run on fake tensors."""
     return "no fake impl registered" in failure.message
 
 
@@ -87,7 +87,7 @@ def of_failure(
     """
     place = source.locate(failure.stack, fallback)
     words = words_of(failure)
-    hints = _hints(failure)
+    hints = _failure_hints(failure)
     if devices.is_missing_gpu_error(failure.message):
         code = "trace/sandboxed"
         message = f"Code runs here without a GPU, and raises: {words}"
@@ -115,28 +115,28 @@ def of_failure(
         code=code,
         message=message,
         range=place.range,
-        explanation=_explanation(failure),
+        explanation=_failure_explanation(failure),
         hints=hints,
         stack=place.stack,
         related=related_to(place),
         notes=notes_on(failure.causes, failure.operator),
         identity=identity(code, place.range),
-        evidence=FailureEvidence(failure.kind, failure.phase, _title(failure)),
+        evidence=FailureEvidence(failure.kind, failure.phase, _failure_title(failure)),
     )
 
 
-def _title(failure: Failure) -> str:
+def _failure_title(failure: Failure) -> str:
     """Dynamo's title of what it could not do, as in breaks."""
     return failure.causes[0].kind if failure.phase == "tracer" and failure.causes else ""
 
 
-def _hints(failure: Failure) -> tuple[str, ...]:
+def _failure_hints(failure: Failure) -> tuple[str, ...]:
     """Dynamo's, without the one to run the code in eager mode: that was done already."""
     hints = failure.causes[0].hints if failure.causes else ()
     return tuple(hint for hint in hints if "error when running in eager" not in hint)
 
 
-def _explanation(failure: Failure) -> str:
+def _failure_explanation(failure: Failure) -> str:
     parts = [failure.message] if "\n" in failure.message else []
     if failure.causes:
         first = failure.causes[0]

@@ -1,8 +1,8 @@
-"""What will be recompiled when a target is called a second and a third time.
+"""Forecast of recompiles when a target is called again.
 
-Nothing is guessed: the target is called again, with other sizes, other values or in another mode,
-and what Dynamo does is written down. Each experiment is made in a fork, so that none meets what
-another has left in Dynamo's caches or in the module.
+The target is called again with other sizes, other values or in another mode, and Dynamo's reaction
+is recorded. Each experiment runs in a fork, so that the caches of Dynamo and the state of the
+module from one experiment do not affect another.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ CALLS = 3
 SETTLING = 3
 """Calls with nothing changed, until none recompiles."""
 TIMES = 3.0
-"""How long all experiments may take, in times that the first trace took."""
+"""Time limit of all experiments, as a multiple of the duration of the first trace."""
 SHORTEST = 5.0
-"""Seconds that they may always take; of processor time, like all here: others may come first."""
+"""Minimum time limit of all experiments, in seconds of processor time."""
 LONGEST = 20.0
 
 _times = os.times
@@ -77,17 +77,17 @@ class Branch(Protocol):
     """
 
     def __call__(self, work: Callable[[], T], seconds: float, name: str) -> Answer[T]:
-        """What ``work`` gives in a process like this one, or how that ended instead.
+        """Run ``work`` in a forked process and return its result or how it ended.
 
-        ``name`` is the same for the same work in another process that forecasts the same call.
+        ``name`` identifies the work across processes that forecast the same call.
         """
 
 
 @dataclass
 class Forecast:
-    """What further calls of one target do; ``seconds`` is the wall time of all experiments.
+    """The result of calling a target again; ``seconds`` is the wall time of all experiments.
 
-    ``note`` says in sentences why nothing was tried, or what is not known.
+    ``note`` explains in sentences why experiments were skipped or are inconclusive.
     """
 
     rows: list[ForecastRow] = field(default_factory=list)
@@ -100,7 +100,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class _Change:
-    """What is another one in the calls after the first: each a set of sizes, values, or a mode."""
+    """A set of sizes, values or a mode that the calls after the first use."""
 
     kind: ForecastKind
     name: str
@@ -110,7 +110,7 @@ class _Change:
     values: tuple[dict[int, Any], ...] = ()
     training: bool | None = None
     of_note: bool = True
-    """Whether there is a finding, if it recompiles each time."""
+    """True if recompiling on each call deserves a finding."""
 
     @property
     def identity(self) -> str:
@@ -141,9 +141,9 @@ class Forecaster:
         self._told = {(id(tensor), dim) for tensor, dim in batch}
         self._told |= {(id(wish.tensor), wish.dim) for wish in call.dynamic}
         self._restless: set[str] = set()
-        """What changes from call to call though the inputs do not."""
+        """Names of sources that change from call to call although the inputs are equal."""
         self._left_out: list[str] = []
-        """For want of time."""
+        """Names of changes skipped because the time limit was reached."""
         self._lost: list[tuple[str, str]] = []
         """Others that gave nothing, and why."""
         self._until = 0.0
@@ -152,17 +152,17 @@ class Forecaster:
         self._guarded: set[int] = set()
         """Lines where the first run has a finding on a guard that changes from call to call."""
         self._rows = rows
-        """Of each change it is to be told what it does, also where that is no finding."""
+        """True to report a row for every change, also without a finding."""
         self._forecast = Forecast()
 
     def run(self) -> Forecast:
         started = time.perf_counter()
-        self._all(_used())
+        self._run_experiments(_processor_seconds())
         self._forecast.seconds = round(time.perf_counter() - started, 4)
         return self._forecast
 
-    def _all(self, started: float) -> None:
-        first = self._trace()
+    def _run_experiments(self, started: float) -> None:
+        first = self._trace_change()
         if first.failure is not None:
             self._forecast.raised = True
             words = f"{first.failure.kind}: {first.failure.message}".split("\n")[0]
@@ -176,14 +176,14 @@ class Forecaster:
             finding.range.start.line
             for finding in value_guards.of_recording(first, self.source, given, self.fallback)
         }
-        budget = min(TIMES * (_used() - started), LONGEST)
+        budget = min(TIMES * (_processor_seconds() - started), LONGEST)
         self._until = started + max(SHORTEST, budget)
-        if not self._settle():
+        if not self._settle_caches():
             return
-        for change_ in self._all_at_once(self._sizes()):
-            self._experiment(change_)
-        for change_ in self._flags():
-            self._experiment(change_)
+        for change_ in self._all_at_once(self._size_changes()):
+            self._run_experiment(change_)
+        for change_ in self._flag_changes():
+            self._run_experiment(change_)
         notes = [f"With another {name} {how}." for name, how in self._lost]
         if self._left_out:
             notes.append(f"Skipped (time limit reached): {', '.join(self._left_out)}.")
@@ -192,23 +192,23 @@ class Forecaster:
     @property
     def _left(self) -> float:
         """Seconds."""
-        return self._until - _used()
+        return self._until - _processor_seconds()
 
-    def _experiment(self, change_: _Change) -> None:
+    def _run_experiment(self, change_: _Change) -> None:
         if self._left <= 0:
             self._left_out.append(change_.name)
             return
-        answer = self._tried(functools.partial(self._calls, change_), change_.identity)
-        calls = self._answered(answer, [change_.name])
+        answer = self._run_work(functools.partial(self._trace_calls, change_), change_.identity)
+        calls = self._take_answer(answer, [change_.name])
         if calls is not None and not any(call.failure for call in calls):
-            self._conclude(change_, calls)
+            self._conclude_change(change_, calls)
 
-    def _tried(self, work: Callable[[], T], name: str) -> Answer[T]:
+    def _run_work(self, work: Callable[[], T], name: str) -> Answer[T]:
         answer = self._branch(work, max(self._left, 0.1), name)
         self._until -= answer.used
         return answer
 
-    def _answered(self, answer: Answer[T], names: list[str]) -> T | None:
+    def _take_answer(self, answer: Answer[T], names: list[str]) -> T | None:
         if answer.late:
             self._left_out += names
         elif answer.lost:
@@ -216,7 +216,7 @@ class Forecaster:
         return answer.value
 
     def _all_at_once(self, changes: list[_Change]) -> list[_Change]:
-        """Change all sizes together, which mostly answers for each; those that it leaves open."""
+        """Change all sizes together and return the changes that this leaves undecided."""
         if len(changes) < 2 or self._left <= 0:
             return changes
         together = _Change(
@@ -230,25 +230,29 @@ class Forecaster:
             ),
         )
         # If it does not end well, each will tell by itself.
-        calls = self._tried(functools.partial(self._calls, together), together.identity).value
+        calls = self._run_work(
+            functools.partial(self._trace_calls, together), together.identity
+        ).value
         if not calls or any(call.failure for call in calls):
             return changes
-        why = self._recompiled(calls[0])
-        if not why or any(self._recompiled(call) for call in calls[1:]):
+        why = self._failed_recompiles(calls[0])
+        if not why or any(self._failed_recompiles(call) for call in calls[1:]):
             return changes
         open_: list[_Change] = []
         for one in changes:
             names = set(one.name.split(", "))
             mine = [(recompile, failed) for recompile, failed in why if name_of(failed) in names]
             if mine:
-                self._row(one, "once", [failed for _, failed in mine], self._place(*mine[0]))
+                self._add_row(
+                    one, "once", [failed for _, failed in mine], self._recompile_place(*mine[0])
+                )
             else:
                 open_.append(one)
         return open_
 
     # -- calls --------------------------------------------------------------------------------
 
-    def _trace(self, change_: _Change | None = None, number: int = 0) -> Recording:
+    def _trace_change(self, change_: _Change | None = None, number: int = 0) -> Recording:
         sizes = change_.sizes[number] if change_ and change_.sizes else {}
         values = change_.values[number] if change_ and change_.values else {}
         self._begin()
@@ -261,13 +265,13 @@ class Forecaster:
         ]
         return tracing.trace(self.call.function, args, kwargs, dynamic=dynamic)
 
-    def _calls(self, change_: _Change) -> list[Recording]:
+    def _trace_calls(self, change_: _Change) -> list[Recording]:
         """In a fork: calls with the change, until one compiles nothing again."""
         if change_.training is not None:
             self.call.function.train(change_.training)  # type: ignore[attr-defined]
         recordings: list[Recording] = []
         for number in range(len(change_.tried)):
-            recording = self._trace(change_, number)
+            recording = self._trace_change(change_, number)
             # All that anybody asks for.
             told = Recording(
                 frames=recording.frames,
@@ -277,15 +281,15 @@ class Forecaster:
                 failure=recording.failure,
             )
             recordings.append(told)
-            if recording.failure is not None or not self._recompiled(recording):
+            if recording.failure is not None or not self._failed_recompiles(recording):
                 break
         return recordings
 
-    def _settle(self) -> bool:
+    def _settle_caches(self) -> bool:
         """Call again with nothing changed; False if that fails."""
         seen: list[Recording] = []
         for _ in range(SETTLING):
-            recording = self._trace()
+            recording = self._trace_change()
             if recording.failure is not None:
                 self._forecast.note = "A second call with the same inputs raised."
                 return False
@@ -299,15 +303,15 @@ class Forecaster:
         verdict: Verdict = "always" if len(seen) == SETTLING else "once"
         change_ = _Change("call", "the same inputs", "", ("again",) * len(seen))
         why = [(one, failed) for one in seen[-1].recompiles for failed in of_latest(one)]
-        place = self._place(*why[0]) if why else None
-        self._row(change_, verdict, [failed for _, failed in why], place)
+        place = self._recompile_place(*why[0]) if why else None
+        self._add_row(change_, verdict, [failed for _, failed in why], place)
         if verdict == "always":
             for recompile, failed in why[:MOST_FLAGS]:
-                if self._place(recompile, failed).range.start.line not in self._guarded:
+                if self._recompile_place(recompile, failed).range.start.line not in self._guarded:
                     self._forecast.findings.append(self._every_call(recompile, failed))
         return True
 
-    def _recompiled(self, recording: Recording) -> list[tuple[Recompile, FailedGuard]]:
+    def _failed_recompiles(self, recording: Recording) -> list[tuple[Recompile, FailedGuard]]:
         return [
             (recompile, failed)
             for recompile in recording.recompiles
@@ -315,19 +319,27 @@ class Forecaster:
             if name_of(failed) not in self._restless
         ]
 
-    # -- what is changed ----------------------------------------------------------------------
+    # -- changes ------------------------------------------------------------------------------
 
-    def _sizes(self) -> list[_Change]:
-        """The sizes that the code allows to be other ones. What it refuses is told nowhere."""
-        groups = self._groups()
+    def _size_changes(self) -> list[_Change]:
+        """Return the sizes that the code allows to vary; sizes that it refuses are skipped."""
+        groups = self._dimension_groups()
         self._left_out += [self._name_of_sizes(group) for group in groups[MOST_SIZES:]]
         options: list[list[_Change]] = []
         for group in groups[:MOST_SIZES]:
-            # A size that fails may be one that has to be even, or to go with another.
-            options.append([self._resize(group, 1), self._resize(group, 0), *self._wider(group)])
+            # A size may fail because it must be even or match another size.
+            options.append(
+                [
+                    self._resize_group(group, 1),
+                    self._resize_group(group, 0),
+                    *self._wider_changes(group),
+                ]
+            )
             self._taken.update(size for one in options[-1] for size in one.sizes_used())
-        answer = self._tried(functools.partial(self._workable, options), "sizes that work")
-        chosen = self._answered(answer, [several[0].name for several in options])
+        answer = self._run_work(
+            functools.partial(self._workable_options, options), "sizes that work"
+        )
+        chosen = self._take_answer(answer, [several[0].name for several in options])
         if chosen is None:
             return []
         return [
@@ -336,14 +348,14 @@ class Forecaster:
             if number is not None
         ]
 
-    def _workable(self, options: list[list[_Change]]) -> list[int | None]:
+    def _workable_options(self, options: list[list[_Change]]) -> list[int | None]:
         """In a fork: which of the changes, the first that does not raise without Dynamo."""
         return [
-            next((n for n, one in enumerate(several) if self._works(one)), None)
+            next((n for n, one in enumerate(several) if self._change_works(one)), None)
             for several in options
         ]
 
-    def _works(self, change_: _Change) -> bool:
+    def _change_works(self, change_: _Change) -> bool:
         self._begin()
         args, kwargs, _ = self._inputs.make_arguments(change_.sizes[0])
         try:
@@ -352,36 +364,38 @@ class Forecaster:
             return False
         return True
 
-    def _groups(self) -> list[list[tuple[int, int]]]:
-        """Dimensions that are changed together: of one letter, or of one size and place."""
+    def _dimension_groups(self) -> list[list[tuple[int, int]]]:
+        """Return the dimensions that change together: with one letter, or with equal size and
+        index.
+        """
         letters = {(id(wish.tensor), wish.dim): wish.symbol for wish in self.call.dynamic}
         groups: dict[object, list[tuple[int, int]]] = {}
-        for at, dim in self._dimensions():
+        for at, dim in self._input_dimensions():
             tensor = self._inputs.leaves[at].value
             letter = letters.get((id(tensor), dim))
             key = letter or (dim, tensor.shape[dim])
             groups.setdefault(key, []).append((at, dim))
         return list(groups.values())
 
-    def _dimensions(self) -> Iterator[tuple[int, int]]:
+    def _input_dimensions(self) -> Iterator[tuple[int, int]]:
         for at, leaf in enumerate(self._inputs.leaves):
             if can_be_resized(leaf.value):
                 for dim, size in enumerate(leaf.value.shape):
                     if type(size) is int and size > 1:
                         yield at, dim
 
-    def _wider(self, group: list[tuple[int, int]]) -> Iterator[_Change]:
+    def _wider_changes(self, group: list[tuple[int, int]]) -> Iterator[_Change]:
         """All dimensions of the same size, wherever they are; the first of them tells it."""
-        size = self._size(group)
-        same = [one for one in self._dimensions() if self._size([one]) == size]
+        size = self._group_size(group)
+        same = [one for one in self._input_dimensions() if self._group_size([one]) == size]
         if len(same) > len(group) and same[0] == group[0]:
-            yield self._resize(same, 1)
-            yield self._resize(same, 0)
+            yield self._resize_group(same, 1)
+            yield self._resize_group(same, 0)
 
-    def _resize(self, group: list[tuple[int, int]], step: int) -> _Change:
+    def _resize_group(self, group: list[tuple[int, int]], step: int) -> _Change:
         """Sizes a little larger, or multiples where ``step`` is 0."""
-        size = self._size(group)
-        taken = self._taken | {self._size([one]) for one in self._dimensions()}
+        size = self._group_size(group)
+        taken = self._taken | {self._group_size([one]) for one in self._input_dimensions()}
         larger = (size + n * step if step else size * (n + 1) for n in range(1, 99))
         # A size that another dimension has could be taken for that.
         sizes = [number for number in larger if number not in taken][:CALLS]
@@ -394,21 +408,21 @@ class Forecaster:
             of_note=True,
         )
 
-    def _size(self, group: list[tuple[int, int]]) -> int:
+    def _group_size(self, group: list[tuple[int, int]]) -> int:
         at, dim = group[0]
         return int(self._inputs.leaves[at].value.shape[dim])
 
     def _name_of_sizes(self, group: list[tuple[int, int]]) -> str:
         return ", ".join(f"{self._inputs.leaves[at].name}.shape[{dim}]" for at, dim in group)
 
-    def _flags(self) -> list[_Change]:
-        flags = [*self._values(), *self._modes()]
+    def _flag_changes(self) -> list[_Change]:
+        flags = [*self._value_changes(), *self._mode_changes()]
         if not self._rows:
             flags = [flag for flag in flags if flag.of_note and len(flag.tried) == CALLS]
         self._left_out += [flag.name for flag in flags[MOST_FLAGS:]]
         return flags[:MOST_FLAGS]
 
-    def _values(self) -> Iterator[_Change]:
+    def _value_changes(self) -> Iterator[_Change]:
         for at, leaf in enumerate(self._inputs.leaves):
             value, kind = leaf.value, type(leaf.value)
             others: tuple[Any, ...] = ()
@@ -432,7 +446,7 @@ class Forecaster:
                 of_note=leaf.given,
             )
 
-    def _modes(self) -> Iterator[_Change]:
+    def _mode_changes(self) -> Iterator[_Change]:
         function = self.call.function
         if isinstance(function, torch.nn.Module):
             words = "train()", "eval()"
@@ -441,10 +455,10 @@ class Forecaster:
 
     # -- what came of it ----------------------------------------------------------------------
 
-    def _conclude(self, change_: _Change, calls: list[Recording]) -> None:
-        recompiled = [why for recording in calls if (why := self._recompiled(recording))]
+    def _conclude_change(self, change_: _Change, calls: list[Recording]) -> None:
+        recompiled = [why for recording in calls if (why := self._failed_recompiles(recording))]
         if not recompiled:
-            self._row(change_, "stays", [], None)
+            self._add_row(change_, "stays", [], None)
             return
         count = len(recompiled)
         verdict: Verdict = "once"
@@ -452,27 +466,27 @@ class Forecaster:
             verdict = "always" if count == CALLS else "conditional"
         # The first recompile is for the other value itself, the later ones say what stays fixed.
         why = recompiled[-1]
-        pinned = self._pinned(why, calls[count - 2]) if count > 1 else None
-        place = pinned or self._place(*why[0])
-        self._row(change_, verdict, [failed for _, failed in why], place)
+        pinned = self._place_of_specialization(why, calls[count - 2]) if count > 1 else None
+        place = pinned or self._recompile_place(*why[0])
+        self._add_row(change_, verdict, [failed for _, failed in why], place)
         if verdict != "always" or not change_.of_note:
             return
-        if change_.kind == "size" and pinned is not None and self._is_told(change_):
+        if change_.kind == "size" and pinned is not None and self._is_reported(change_):
             return  # by the run that looks for pinned dimensions
-        # That a number is guarded is told of the first call. One that counts seldom can be anything
-        # else; Dynamo computes with one of another kind unless a line needs to know it.
+        # The first call's findings already report a guarded number. A counter rarely changes its
+        # type, and Dynamo treats it as symbolic unless a line specializes it.
         counts = change_.kind == "value" and "." not in change_.first
         if counts and place.range.start.line in self._guarded:
             return
         self._forecast.findings.append(self._every_other(change_, why, place, pinned is not None))
 
-    def _is_told(self, change_: _Change) -> bool:
+    def _is_reported(self, change_: _Change) -> bool:
         places = [
             (id(self._inputs.leaves[at].value), dim) for sizes in change_.sizes for at, dim in sizes
         ]
         return all(place in self._told for place in places)
 
-    def _pinned(
+    def _place_of_specialization(
         self, why: list[tuple[Recompile, FailedGuard]], before: Recording
     ) -> FindingPlace | None:
         """Where the compilation before made a constant of a size that it had as a symbol."""
@@ -486,10 +500,10 @@ class Forecaster:
                 return self.source.locate(event.stack, self.fallback)
         return None
 
-    def _place(self, recompile: Recompile, failed: FailedGuard) -> FindingPlace:
+    def _recompile_place(self, recompile: Recompile, failed: FailedGuard) -> FindingPlace:
         return place_of(failed, recompile, self.source, self.fallback)
 
-    def _row(
+    def _add_row(
         self,
         change_: _Change,
         verdict: Verdict,
@@ -544,7 +558,7 @@ class Forecaster:
         )
 
     def _every_call(self, recompile: Recompile, failed: FailedGuard) -> Finding:
-        place = self._place(recompile, failed)
+        place = self._recompile_place(recompile, failed)
         code = "recompile/every-call"
         others = [one for one in of_latest(recompile) if one is not failed]
         return Finding(
@@ -567,8 +581,8 @@ class Forecaster:
         )
 
 
-def _used() -> float:
-    """Seconds of processor time, those of children that have ended included."""
+def _processor_seconds() -> float:
+    """Return the processor time of this process and its ended children, in seconds."""
     return sum(_times()[:4])
 
 

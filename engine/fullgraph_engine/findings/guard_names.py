@@ -39,8 +39,8 @@ class GuardNames:
     ) -> str:
         """Return the identity of a finding about a guard with this name and stack.
 
-        In the compiled function itself it contains the name; in a function that it calls, the
-        position of the name among those that guards of the same stack have.
+        In the compiled function itself it contains the name; in a function that it calls, the index
+        of the name among the guards with the same stack.
         """
         if not self._is_called(stack, compiled):
             return f"{identity(code, place.range)} {name}"

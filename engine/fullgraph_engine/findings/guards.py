@@ -14,14 +14,14 @@ from .places import SourceText
 
 
 def of_recording(recording: Recording, source: SourceText) -> tuple[GuardedFrame, ...]:
-    """Every compiled frame that has guards, in the order of compilation."""
+    """Return every compiled frame that has guards, in the order of compilation."""
     frames = {frame.id: frame for frame in recording.frames}
     by_frame: dict[int, list[Guard]] = defaultdict(list)
     for guard in recording.guards:
         by_frame[guard.frame].append(guard)
     causes = _Causes(source)
     return tuple(
-        _frame(
+        _guarded_frame(
             frames[code.frame],
             code,
             recording.entries.get(code.frame, -1),
@@ -34,7 +34,7 @@ def of_recording(recording: Recording, source: SourceText) -> tuple[GuardedFrame
 
 
 def note_of(recording: Recording) -> str:
-    """What is left out, in a sentence; empty if nothing is."""
+    """Return a sentence about the omitted guards; empty if the list is complete."""
     told, all_ = len(recording.guards), recording.guard_count
     return f"These are the first {told:,} of {all_:,} guards." if told < all_ else ""
 
@@ -51,17 +51,17 @@ class _Causes:
         """The innermost range of the text, and whether there are frames below it."""
         found = self._known.get(id(stack))
         if found is None:
-            found = self._known[id(stack)] = self._find(stack)
+            found = self._known[id(stack)] = self._find_range(stack)
         return found
 
-    def _find(self, stack: Stack) -> tuple[Range | None, bool]:
+    def _find_range(self, stack: Stack) -> tuple[Range | None, bool]:
         for below, frame in enumerate(reversed(stack)):
             if frame.path == self.path:
                 return self._source.range_of(frame), below > 0
         return None, bool(stack)
 
 
-def _frame(
+def _guarded_frame(
     frame: TracedFrame,
     code: GuardedCode,
     entered: int,

@@ -1,9 +1,8 @@
-"""What a target does where its probe does not lead it.
+"""Exploration of paths that the probe does not take.
 
-In its other mode, with its flags turned, with optional arguments left out or given, and where eager
-code between graphs asks a fake tensor for a value and is given another answer. Nothing is guessed
-of what is found: each path is traced, in a process of its own. What is guessed is which paths lead
-to code that none has come to yet.
+The target is traced in its other mode, with flags inverted, with optional arguments left out or
+given, and with other answers where eager code between graphs asks a fake tensor for a value. Every
+finding comes from a trace in a separate process; only the choice of paths is heuristic.
 """
 
 from __future__ import annotations
@@ -35,25 +34,27 @@ from .places import SourceText
 MOST = 16
 """Paths of one target."""
 LONGEST = 20.0
-"""Seconds that they may take, in wall time."""
+"""Maximum duration of the exploration in seconds of wall time."""
 REPAIRS = 4
 """How many of the usual answers may lead into exceptions."""
 ATTEMPTS = 3
 """Paths toward one side of one condition."""
 PATIENCE = 8
-"""How often a place gets the answer that it would get anyway. A loop that never ends on it gets
-others then."""
+"""Number of times a condition gets its natural answer before the other is tried, so that loops end.
+"""
 TOLD = ("graph-break/", "frame-skipped/", "op/", "guard/specialised-dimension")
-"""What is told of further paths: what Dynamo does with the code of the path. How often it compiles
-depends on values that were chosen."""
+"""Finding codes reported for alternative paths. Codes about the number of compilations are left out
+because they depend on chosen values.
+"""
 _LONGEST = 40_000
-"""Of what is known, packed: it goes through a socket."""
+"""Maximum size in characters of the packed state; it is sent through a socket."""
 
 
 @dataclass(frozen=True)
 class Flag:
-    """A parameter that can be another one. ``other``: its other value; ``absent``: that is still
-    to be found."""
+    """A parameter with another value ``other``, or an ``absent`` one whose value is still to be
+    chosen.
+    """
 
     name: str
     other: bool | None = None
@@ -70,11 +71,11 @@ class Asked:
 
 @dataclass(frozen=True)
 class Known:
-    """What the path of the probe has shown. ``asked``: code asked tensors for values there.
+    """The state of the probe's path: lines, answers, flags and finding identities.
 
-    ``answers`` are those of a fake run; ``complete``: there were no others, so that it need not be
-    traced again with chosen ones. ``training`` is the mode of the module, if it matters;
-    ``identities`` are of its findings.
+    ``asked`` is true if code asked tensors for values. ``answers`` are the answers of a fake run;
+    if they are ``complete`` the path need not be traced again. ``training`` is the mode of the
+    module if the mode matters.
     """
 
     lines: TracedLines = field(default_factory=TracedLines)
@@ -86,7 +87,7 @@ class Known:
     identities: frozenset[str] = frozenset()
 
     def packed(self) -> str:
-        """As text; empty where it is too much."""
+        """Return the state as text; empty if it exceeds the maximum size."""
         text = base64.b85encode(zlib.compress(pack(self).encode())).decode()
         return text if len(text) <= _LONGEST else ""
 
@@ -98,7 +99,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Traveled:
-    """What came of one path. ``failure`` says what it raised, if it did."""
+    """The result of tracing one path; ``failure`` is the exception message, if it raised."""
 
     findings: tuple[Finding, ...] = ()
     lines: TracedLines = field(default_factory=TracedLines)
@@ -109,9 +110,9 @@ class Traveled:
 
 
 class Policy:
-    """Gives the answers of a path: at each place one, and from then on the usual ones.
+    """A policy that answers each place as its path says, and afterwards as usual.
 
-    These are the given ones but for truths at places in ``turned``.
+    The usual answers are the natural ones, inverted for truths at places in ``turned``.
     """
 
     def __init__(
@@ -143,8 +144,10 @@ class Policy:
 
 @dataclass(frozen=True)
 class _Next:
-    """A path to be traced, and what for: a side that none came to yet, or another mode. ``given``:
-    an optional argument that it has as well, of a value that is to be found."""
+    """A path to trace and its goal: a side that no path reached, or another mode.
+
+    ``given`` names an optional argument whose value is still to be chosen.
+    """
 
     path: TracePath
     goal: Side | None = None
@@ -169,7 +172,7 @@ class _Places:
 
 
 class Explorer:
-    """Traces paths until none is known that leads to code that none has come to."""
+    """An explorer that traces paths while one may reach code that no path has reached."""
 
     def __init__(self, source: SourceText, known: Known) -> None:
         self._source, self._known = source, known
@@ -184,27 +187,27 @@ class Explorer:
         self._flagged: set[tuple[Flag, Side]] = set()
         self._told = set(known.identities)
         self._own = set(known.identities)
-        """Of findings that are there with the usual answers too."""
+        """Identities of findings that the usual answers produce too."""
         self._places: set[Range] = set()
-        """Where these are asked for."""
+        """Ranges where code asks for values."""
         self._turned = frozenset(a.place for a in known.answers if a.answer is True)
-        """Where the usual answer is True, since the other one leads into an exception."""
+        """Ranges where the usual answer is True because False raises."""
         self._repairs = REPAIRS
         self._found: dict[str, str] = {}
         """Values of optional arguments, in notation."""
-        self._took(known.lines)
+        self._note_lines(known.lines)
 
-    def _took(self, lines: TracedLines) -> None:
+    def _note_lines(self, lines: TracedLines) -> None:
         self.lines = lines
-        """Those that some path came to."""
+        """Lines that some path reached."""
         self._traced = _Places(lines.traced, self._source)
         self._entered = _Places(lines.entered, self._source)
 
     def could_answer(self, recording: Recording) -> bool:
-        """Whether other answers than those of a run of which none is known may lead elsewhere.
+        """Whether a real run's code may reach other lines with other answers.
 
-        Code that asks breaks the graph, so it is known where it does, but in functions that run in
-        eager mode as a whole.
+        Code that asks for a value breaks the graph, so the place is known except in functions that
+        run completely in eager mode.
         """
         if any(record.outcome != "resumed" for record in recording.breaks):
             return any(self._may_open(side) for side in self._conditions.sides)
@@ -220,10 +223,10 @@ class Explorer:
             self._answered |= {(asked.place, asked.answer) for asked in known.answers}
             self._vary_answers(TracePath(), known.answers)
         elif known.asked:
-            # The first answers were those of real tensors, or of inputs with known values.
-            self._plan(TracePath())
+            # The first answers came from real tensors or from inputs with known values.
+            self._plan_path(TracePath())
         if known.training is not None:
-            self._plan(TracePath(training=not known.training))
+            self._plan_path(TracePath(training=not known.training))
         self._vary_flags(TracePath())
         return bool(self._waiting)
 
@@ -234,13 +237,16 @@ class Explorer:
         branch: Branch,
         emit: Callable[[Finding], None],
     ) -> None:
-        """Trace them with ``travel``, each in a ``branch``, and emit what is found there alone.
-        ``find`` gives a value for an optional argument, in notation, or nothing."""
+        """Trace the paths with ``travel``, each in a ``branch``, and emit the findings only found
+        there.
+
+        ``find`` returns a value for an optional argument, in notation, or an empty text.
+        """
         self.begin()
         until = time.monotonic() + LONGEST
         while self._waiting and len(self.traced.reports) < MOST:
             following = self._waiting.popleft()
-            if not self._leads_on(following):
+            if not self._may_lead_on(following):
                 continue
             path, goal, given = following.path, following.goal, following.given
             if given:
@@ -257,25 +263,25 @@ class Explorer:
                 self._attempts[goal] += 1
             left = max(until - time.monotonic(), 0.1)
             travel_it = functools.partial(travel, path, self._turned)
-            answer = branch(travel_it, left, f"{_name(path)} {sorted(self._turned)}")
+            answer = branch(travel_it, left, f"{_path_name(path)} {sorted(self._turned)}")
             until -= answer.used
-            self._take(path, answer, emit)
+            self._take_path(path, answer, emit)
         self.could_be_real = self.could_be_real and not any(
             report.status == "traced" for report in self.traced.reports
         )
 
     # -- one path -----------------------------------------------------------------------------
 
-    def _take(
+    def _take_path(
         self, path: TracePath, answer: Answer[Traveled], emit: Callable[[Finding], None]
     ) -> None:
         words = path.words or "with chosen values"
         traveled = answer.value
         if traveled is None:
-            self._report(PathReport(words, "late" if answer.late else "failed", answer.lost))
+            self._note_report(PathReport(words, "late" if answer.late else "failed", answer.lost))
             return
         before = self._traced
-        self._took(
+        self._note_lines(
             TracedLines(
                 self.lines.traced | traveled.lines.traced,
                 self.lines.entered | traveled.lines.entered,
@@ -283,20 +289,20 @@ class Explorer:
         )
         self._answered |= {(asked.place, asked.answer) for asked in traveled.asked}
         if traveled.failure:
-            self._report(PathReport(words, "failed", traveled.failure))
+            self._note_report(PathReport(words, "failed", traveled.failure))
             self.could_be_real |= traveled.could_be_real
-            if self._repair(path, traveled):
+            if self._repair_path(path, traveled):
                 return
         else:
-            self._report(PathReport(words, "traced"))
-            self._tell(path, traveled, before, emit)
+            self._note_report(PathReport(words, "traced"))
+            self._emit_findings(path, traveled, before, emit)
         self._vary_answers(path, traveled.asked)
         self._vary_flags(path)
 
-    def _repair(self, path: TracePath, traveled: Traveled) -> bool:
-        """Go the same way again with another answer to what was asked before it raised.
+    def _repair_path(self, path: TracePath, traveled: Traveled) -> bool:
+        """Repeat a path that raised with the last answer before the exception inverted.
 
-        Most checks are of what is wrong, and False is their usual answer. Some are of the opposite.
+        Most checks test for errors, so their usual answer is False; some test for the opposite.
         """
         last = traveled.asked[-1] if traveled.asked else None
         given = {answer.range for answer in path.answers}
@@ -307,10 +313,10 @@ class Explorer:
         self._waiting.appendleft(_Next(path))
         return True
 
-    def _report(self, report: PathReport) -> None:
+    def _note_report(self, report: PathReport) -> None:
         self.traced = dataclasses.replace(self.traced, reports=(*self.traced.reports, report))
 
-    def _tell(
+    def _emit_findings(
         self,
         path: TracePath,
         traveled: Traveled,
@@ -318,9 +324,9 @@ class Explorer:
         emit: Callable[[Finding], None],
     ) -> None:
         found = {f.identity: f for f in traveled.findings if f.code.startswith(TOLD)}
-        chosen = self._chosen(traveled, before) if not path.words else []
+        chosen = self._deciding_answers(traveled, before) if not path.words else []
         for identity, finding in found.items():
-            way = path if path.words else self._way_to(finding, chosen)
+            way = path if path.words else self._path_to_finding(finding, chosen)
             if identity not in self._told and way.words:
                 self._told.add(identity)
                 emit(dataclasses.replace(finding, path=way))
@@ -340,35 +346,41 @@ class Explorer:
                 self.traced, narrowed=tuple(sorted(lacking)), mode=training
             )
 
-    def _chosen(self, traveled: Traveled, before: _Places) -> list[tuple[PathAnswer, Side]]:
-        """What may have led a path with the usual answers to code that is new."""
+    def _deciding_answers(
+        self, traveled: Traveled, before: _Places
+    ) -> list[tuple[PathAnswer, Side]]:
+        """Return the answers that may have selected new code on a path with the usual answers."""
         found: list[tuple[PathAnswer, Side]] = []
         for asked in traveled.asked:
             for side in self._conditions.on_value(asked.place):
-                begins = self._begins(side)
+                begins = self._start_of_side(side)
                 if begins is None or (self._traced.any_in(begins) and not before.any_in(begins)):
-                    found.append((self._answer(asked.place, asked.answer, side), side))
+                    found.append((self._make_answer(asked.place, asked.answer, side), side))
         return found
 
-    def _way_to(self, finding: Finding, chosen: list[tuple[PathAnswer, Side]]) -> TracePath:
+    def _path_to_finding(
+        self, finding: Finding, chosen: list[tuple[PathAnswer, Side]]
+    ) -> TracePath:
         frames = (frame for frame in finding.stack if frame.path == self._source.path)
         places = _Places((finding.range, *map(self._source.range_of, frames)), self._source)
         near = [
             answer
             for answer, side in chosen
-            if places.any_in(self._part((self._begins(side) and side.block) or side.test))
+            if places.any_in(
+                self._widen_range((self._start_of_side(side) and side.block) or side.test)
+            )
         ]
-        far = [answer for answer, side in chosen if self._begins(side) is not None]
+        far = [answer for answer, side in chosen if self._start_of_side(side) is not None]
         return TracePath(answers=tuple(dict.fromkeys(near or far)))
 
     # -- which ones ---------------------------------------------------------------------------
 
-    def _plan(self, path: TracePath, goal: Side | None = None, given: str = "") -> None:
+    def _plan_path(self, path: TracePath, goal: Side | None = None, given: str = "") -> None:
         if (path, given) not in self._planned:
             self._planned.add((path, given))
             self._waiting.append(_Next(path, goal, given))
 
-    def _leads_on(self, following: _Next) -> bool:
+    def _may_lead_on(self, following: _Next) -> bool:
         goal = following.goal
         if goal is None:
             return True
@@ -376,22 +388,22 @@ class Explorer:
 
     def _may_open(self, side: Side) -> bool:
         """Whether its condition was traced and the side was not, as far as places can tell."""
-        return self._traced.any_in(self._part(side.test)) and self._is_open(side)
+        return self._traced.any_in(self._widen_range(side.test)) and self._is_open(side)
 
     def _is_open(self, side: Side) -> bool:
-        begins = self._begins(side)
+        begins = self._start_of_side(side)
         if begins is None:
             return True
         return self._entered.any_in(begins) and not self._traced.any_in(begins)
 
-    def _begins(self, side: Side) -> Range | None:
-        """Where a side begins; None where that cannot be told from its condition."""
+    def _start_of_side(self, side: Side) -> Range | None:
+        """Return the start of a side; None if lines cannot tell it from its condition."""
         if side.begins is None or self._entered.exact:
             return side.begins
         apart = side.begins.start.line > side.test.end.line
-        return self._part(side.begins) if apart else None
+        return self._widen_range(side.begins) if apart else None
 
-    def _part(self, range_: Range) -> Range:
+    def _widen_range(self, range_: Range) -> Range:
         """Whole lines where nothing more is known of code."""
         if self._entered.exact:
             return range_
@@ -410,14 +422,14 @@ class Explorer:
                 if not self._may_open(side) or (indirect and not direct):
                     continue
                 for value in conditions.answers(side, asked.place, asked.answer):
-                    begins = self._begins(side)
+                    begins = self._start_of_side(side)
                     if (begins is None or side.test == asked.place) and (
                         (asked.place, value) in self._answered
                     ):
                         continue
-                    answer = self._answer(asked.place, value, side)
+                    answer = self._make_answer(asked.place, value, side)
                     changed = dataclasses.replace(path, answers=(*path.answers, answer))
-                    self._plan(changed, side if begins is not None else None)
+                    self._plan_path(changed, side if begins is not None else None)
 
     def _vary_flags(self, path: TracePath) -> None:
         given = {value.name for value in path.values}
@@ -428,26 +440,26 @@ class Explorer:
                 if not self._may_open(side) or (flag, side) in self._flagged:
                     continue
                 self._flagged.add((flag, side))
-                goal = side if self._begins(side) is not None else None
+                goal = side if self._start_of_side(side) is not None else None
                 if flag.absent:
-                    self._plan(path, goal, flag.name)
+                    self._plan_path(path, goal, flag.name)
                     continue
                 value = PathValue(flag.name, flag.other)
-                self._plan(dataclasses.replace(path, values=(*path.values, value)), goal)
+                self._plan_path(dataclasses.replace(path, values=(*path.values, value)), goal)
 
-    def _answer(self, place: Range, value: Number, side: Side) -> PathAnswer:
+    def _make_answer(self, place: Range, value: Number, side: Side) -> PathAnswer:
         if isinstance(value, bool):
-            return PathAnswer(place, value, f"`{self._words(place)}` is {str(value).lower()}")
+            return PathAnswer(place, value, f"`{self._range_words(place)}` is {str(value).lower()}")
         state = "not empty" if side.loop else str(side.truth).lower()
-        return PathAnswer(place, value, f"`{self._words(side.test)}` is {state}")
+        return PathAnswer(place, value, f"`{self._range_words(side.test)}` is {state}")
 
-    def _words(self, range_: Range) -> str:
+    def _range_words(self, range_: Range) -> str:
         words = self._source.text_of(range_)
         return words if range_.start.line == range_.end.line else f"{words.rstrip()} …"
 
 
 def altered(call: Call, path: TracePath) -> Call:
-    """A call on its way along a path, but for the answers. Runs user code."""
+    """Apply the modes and values of a path to a call, without its answers. Runs user code."""
     if path.training is not None:
         call.function.train(path.training)  # type: ignore[attr-defined]
     if not path.values:
@@ -460,8 +472,8 @@ def altered(call: Call, path: TracePath) -> Call:
     return dataclasses.replace(call, args=args, kwargs=kwargs)
 
 
-def _name(path: TracePath) -> str:
-    """The same for the same path in another process."""
+def _path_name(path: TracePath) -> str:
+    """Return a name for a path, equal in every process."""
     answers = (f"{one.range}: {one.value}" for one in path.answers)
     return "; ".join([path.words, *answers])
 

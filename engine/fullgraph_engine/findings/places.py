@@ -36,7 +36,7 @@ class SourceText:
         with contextlib.suppress(SyntaxError):
             self.tree = parse(text)
         self._parts = PerStatement(self.tree, lambda part: _Part(part, self._lines))
-        self._nodes = PerStatement(self.tree, _nodes)
+        self._nodes_by_range = PerStatement(self.tree, _nodes_by_range)
 
     def locate(self, stack: Stack, fallback: Range) -> FindingPlace:
         """The place of a stack; ``fallback`` where no frame is in this file."""
@@ -50,7 +50,7 @@ class SourceText:
         return FindingPlace(fallback, shown, shown, ())
 
     def line_with(self, *parts: str) -> Range:
-        """The first line that has all of these in it, else the first line."""
+        """Return the first line that contains all the parts, else the first line."""
         wanted = [part.encode() for part in parts]
         numbers = (n for n, line in enumerate(self._lines) if all(one in line for one in wanted))
         number = next(numbers, 0)
@@ -58,25 +58,25 @@ class SourceText:
         return Range(Position(number, len(line) - len(line.lstrip())), Position(number, len(line)))
 
     def innermost(self, stack: Stack) -> Frame | None:
-        """The innermost frame of a stack that is in this file."""
+        """Return the innermost frame of a stack in this file."""
         return next((frame for frame in reversed(stack) if frame.path == self.path), None)
 
     def range_of(self, frame: Frame) -> Range:
         """The columns of a frame, else its statement, else its line without indentation."""
         known = frame.end_byte >= 0 and (frame.end_line, frame.end_byte) > (frame.line, frame.byte)
         # Of some stacks torch does not keep on which line a range ends.
-        if known and frame.end_byte <= self._length(frame.end_line):
+        if known and frame.end_byte <= self._line_length(frame.end_line):
             exact = Range(
                 Position(frame.line, frame.byte), Position(frame.end_line, frame.end_byte)
             )
             return self._parts.at(frame.line).decides(exact)
         return self.header(frame.line)
 
-    def _length(self, line: int) -> int:
+    def _line_length(self, line: int) -> int:
         return len(self._lines[line]) if line < len(self._lines) else 0
 
     def text_of(self, range_: Range) -> str:
-        """What stands in a range, its first line only."""
+        """Return the text of the first line of a range."""
         start, end = range_.start, range_.end
         raw = self._lines[start.line] if start.line < len(self._lines) else b""
         last = end.byte if end.line == start.line else len(raw)
@@ -87,26 +87,29 @@ class SourceText:
         return self._names.at(name, line) if path == self.path else name
 
     def code_of(self, range_: Range) -> str:
-        """What stands in a range, in one line that does not depend on layout."""
-        node = self._nodes.at(range_.start.line).get(range_)
-        return _code(node) if node is not None else "".join(self.text_of(range_).split())
+        """Return the code in a range as one line that does not depend on layout."""
+        node = self._nodes_by_range.at(range_.start.line).get(range_)
+        return _code_words(node) if node is not None else "".join(self.text_of(range_).split())
 
     def occurrences(self, place: Range, function: str) -> int:
         """How many expressions and statements of a function, by its full name, begin before a place
         and have its code. What comments and docstrings say is none."""
-        node, name = self._nodes.at(place.start.line).get(place), function.rpartition(".")[2]
+        node, name = (
+            self._nodes_by_range.at(place.start.line).get(place),
+            function.rpartition(".")[2],
+        )
         if node is None:
             return 0
-        code, start = _code(node), extent(node).start
+        code, start = _code_words(node), extent(node).start
         return len(
             {
                 where.start
-                for nodes in self._nodes.of(self._names.lines(function))
+                for nodes in self._nodes_by_range.of(self._names.lines(function))
                 for one in nodes.values()
                 if (where := extent(one)).start < start
                 and type(one) is type(node)
                 and self.function(self.path, name, where.start.line) == function
-                and _code(one) == code
+                and _code_words(one) == code
             }
         )
 
@@ -119,11 +122,11 @@ class SourceText:
         return self._parts.at(line).header(line) or self.line_range(line)
 
     def value_on(self, line: int) -> Range:
-        """What a statement that begins on a line decides or gives; else the statement."""
+        """Return the condition or value of the statement on a line, else its whole range."""
         return self._parts.at(line).value_on(line) or self.line_range(line)
 
     def receiver(self, attribute: str, end: Position) -> Range | None:
-        """What stands left of the dot of the attribute that ends at ``end``."""
+        """Return the expression left of the dot of the attribute that ends at ``end``."""
         node = self._parts.at(end.line).attribute_ends.get(end)
         if node is None or not attribute.endswith(node.attr):
             return None  # ``__x`` is ``_Class__x`` when it runs
@@ -142,7 +145,7 @@ class SourceText:
 
 
 class _Part:
-    """What stands where in a few statements of the module."""
+    """An index of the statements and expressions of one part of the module."""
 
     def __init__(self, part: ast.Module, lines: tuple[bytes, ...]) -> None:
         self._lines = lines
@@ -155,13 +158,13 @@ class _Part:
             if isinstance(node, ast.Attribute):
                 self._attributes.append(node)
             elif isinstance(node, ast.stmt):
-                self._note(node)
+                self._note_statement(node)
                 self._note_header(node)
             elif isinstance(node, ast.IfExp):
                 self._headers[extent(node)] = extent(node.test)
 
     def decides(self, range_: Range) -> Range:
-        """Of a jump, whose range is that of its whole statement: the condition."""
+        """Return the condition for the range of a statement that jumps, else the range itself."""
         return self._headers.get(range_, range_)
 
     def header(self, line: int) -> Range | None:
@@ -192,12 +195,12 @@ class _Part:
         self._headers[extent(node)] = extent(header)
         self._conditions.setdefault(node.lineno - 1, extent(header))
 
-    def _note(self, node: ast.stmt) -> None:
+    def _note_statement(self, node: ast.stmt) -> None:
         first = node.lineno - 1
         start = Position(first, node.col_offset)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             # Only its header: the body has statements of its own.
-            self._statements.setdefault(first, Range(start, self._colon(node)))
+            self._statements.setdefault(first, Range(start, self._colon_position(node)))
             # A code object begins with its first decorator.
             for decorator in node.decorator_list:
                 self._definitions[decorator.lineno - 1] = first
@@ -205,14 +208,14 @@ class _Part:
         end = Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or 0)
         body = getattr(node, "body", None)
         if isinstance(body, list) and body and isinstance(body[0], ast.stmt):
-            end = self._colon(node)
+            end = self._colon_position(node)
         for line in range(first, end.line + 1):
             known = self._statements.get(line)
             # A later node of the walk is deeper; the smallest statement on a line wins.
             if known is None or known.start.line <= start.line:
                 self._statements[line] = Range(start, end)
 
-    def _colon(self, node: ast.stmt) -> Position:
+    def _colon_position(self, node: ast.stmt) -> Position:
         """The end of the header of a compound statement."""
         ends = [Position(node.lineno - 1, node.col_offset)]
         for name in _HEADERS:
@@ -229,10 +232,12 @@ class _Part:
         return place
 
 
-def _nodes(part: ast.Module) -> dict[Range, ast.stmt | ast.expr]:
-    """Expressions and statements by their ranges, the outermost of each, and by those of their
-    instructions: since Python 3.11 that of an attribute, or of a call of one, begins with the name
-    where that is on another line than what it is of."""
+def _nodes_by_range(part: ast.Module) -> dict[Range, ast.stmt | ast.expr]:
+    """Return expressions and statements by their ranges, the outermost of each.
+
+    Instruction ranges are included: since Python 3.11 the instruction of a multi-line attribute, or
+    of a call to it, begins with the attribute's name.
+    """
     found: dict[Range, ast.stmt | ast.expr] = {}
     for node in ast.walk(part):
         if not isinstance(node, (ast.stmt, ast.expr)):
@@ -256,7 +261,7 @@ _HEADERS = (
 _PLACED = (ast.expr, ast.arg, ast.keyword)
 
 
-def _code(node: ast.AST) -> str:
+def _code_words(node: ast.AST) -> str:
     return ast.unparse(node).partition("\n")[0]
 
 
@@ -289,5 +294,5 @@ def related_to(place: FindingPlace, limit: int = 8) -> tuple[Related, ...]:
 
 
 def identity(code: str, where: Range) -> str:
-    """The same for two findings that a reader would call the same."""
+    """Return an identity for findings with the same code and place."""
     return f"{code}@{place_words(where)}"

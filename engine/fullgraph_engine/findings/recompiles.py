@@ -18,31 +18,31 @@ _STACK = "L['___stack"
 """How Dynamo names what a graph break leaves on Python's stack."""
 
 MOST = 8
-"""Findings of one recompile; the other guards that failed are told in each of them."""
+"""Maximum number of findings per recompile; each of them lists the other failed guards."""
 
 GUIDE = "https://docs.pytorch.org/docs/stable/compile/programming_model.recompilation.html"
 
 
 def of_recording(recording: Recording, source: SourceText, fallback: Range) -> Iterator[Finding]:
-    """One finding for each guard that failed, again for each time that it failed.
+    """Yield one finding for each failed guard, and again each time it fails.
 
-    Guards of one family at one place are told in the finding of the first: where a library's layer
-    is called there is one for each of its weights.
+    Guards of one family at one place share the finding of the first, because a call of a library
+    layer has a guard for each of its weights.
     """
     names = GuardNames(source)
     for recompile in recording.recompiles:
         noted = filter(_is_of_note, of_latest(recompile))
-        yield from _of_guards(noted, recompile, names, fallback)
+        yield from _guard_findings(noted, recompile, names, fallback)
 
 
 def of_recompile(recompile: Recompile, names: GuardNames, fallback: Range) -> Iterator[Finding]:
     """The findings of a recompile that a program caused: at least one, whatever guard failed."""
     latest = of_latest(recompile)
     noted = list(filter(_is_of_note, latest)) or list(latest)
-    yield from _of_guards(noted, recompile, names, fallback)
+    yield from _guard_findings(noted, recompile, names, fallback)
 
 
-def _of_guards(
+def _guard_findings(
     guards: Iterable[FailedGuard], recompile: Recompile, names: GuardNames, fallback: Range
 ) -> Iterator[Finding]:
     """Findings for guards that failed, and for the limit if the recompile reached it."""
@@ -57,20 +57,21 @@ def _of_guards(
 
 
 def _is_of_note(failed: FailedGuard) -> bool:
-    """Whether somebody can do something about it at this place.
+    """Whether the user can act on the failed guard at this place.
 
-    What a graph break left on Python's stack follows from the break, and is told there. That what
-    the first layer is given needs no gradient, and what it gives does, is so in every model.
+    Guards on values that a graph break left on Python's stack follow from the break, whose finding
+    reports them. Guards on ``requires_grad`` differ between the first layer and the rest in every
+    model.
     """
     return not failed.source.startswith(_STACK) and failed.detail != "requires_grad"
 
 
 def of_latest(recompile: Recompile) -> tuple[FailedGuard, ...]:
-    """What failed of the compilation before: it is the one that was made for values like these."""
+    """Return the failed guards of the latest compilation, which was made for similar values."""
     failures = recompile.failures
     if failures:
         return tuple(one for one in failures if one.compiled == failures[0].compiled)
-    # Where Dynamo itself finds no guard that fails it says so; nothing can be said of the program.
+    # Without a failed guard, Dynamo reports an unexpected recompilation.
     reasons = [one for one in recompile.reasons if "Unexpected recompilation" not in one][:1]
     return tuple(FailedGuard("", "other", "", "", _first_line(reason)) for reason in reasons)
 
@@ -99,7 +100,7 @@ def of_guard(
         stack=place.stack,
         related=(*related_guards(others, source), *related_to(place)),
         identity=names.identity(code, place, failed.stack, compiled, name),
-        evidence=_evidence(recompile, detail=failed.detail, reasons=recompile.reasons),
+        evidence=_recompile_evidence(recompile, detail=failed.detail, reasons=recompile.reasons),
         names=(GuardName(name, change(failed), recompile.function),),
     )
 
@@ -131,7 +132,7 @@ def of_limit(recompile: Recompile, source: SourceText, fallback: Range) -> Findi
         stack=place.stack,
         related=(*related_guards(of_latest(recompile), source), *related_to(place)),
         identity=f"{identity(code, where)} {recompile.function}",
-        evidence=_evidence(recompile, limit=recompile.limit),
+        evidence=_recompile_evidence(recompile, limit=recompile.limit),
     )
 
 
@@ -169,11 +170,11 @@ def related_guards(guards: Sequence[FailedGuard], source: SourceText) -> Iterato
             continue
         told.add((name, failed.compiled))
         frame = next((f for f in reversed(failed.stack) if f.path == source.path), failed.stack[-1])
-        where = source.range_of(frame) if frame.path == source.path else _line(frame.line)
+        where = source.range_of(frame) if frame.path == source.path else _line_range(frame.line)
         yield Related(frame.path, where, f"failed as well: {change(failed)}")
 
 
-def _evidence(
+def _recompile_evidence(
     recompile: Recompile, *, detail: str = "", reasons: tuple[str, ...] = (), limit: str = ""
 ) -> RecompileEvidence:
     guards = tuple(map(evidence_of, recompile.failures))
@@ -199,7 +200,7 @@ def evidence_of(failed: FailedGuard) -> GuardFailure:
 
 
 def name_of(failed: FailedGuard) -> str:
-    """What the guard is about, as the user would write it."""
+    """Return the value that the guard checks, as the user would write it."""
     owner = in_user_words(failed.source) if failed.source else ""
     if failed.kind == "TENSOR_MATCH" and failed.detail:
         part, _, axis = failed.detail.partition(" ")
@@ -225,7 +226,7 @@ def name_of(failed: FailedGuard) -> str:
 
 
 def change(failed: FailedGuard) -> str:
-    """What became of it, in a clause."""
+    """Return a clause that describes how the guarded value changed."""
     name = name_of(failed)
     if failed.source.startswith(_STACK):
         values = f": {failed.was}, now {failed.now}" if failed.was and failed.now else ""
@@ -258,7 +259,7 @@ def _first_line(words: str) -> str:
     return re.sub(r"\s{2,}#.*", "", words.split("\n")[0])
 
 
-def _line(number: int) -> Range:
+def _line_range(number: int) -> Range:
     return Range(Position(number, 0), Position(number, 0))
 
 

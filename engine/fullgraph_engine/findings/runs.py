@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 OTHER_BRANCHES = 4
-"""How often a fake run that ran into an exception is repeated with another truth chosen."""
+"""Maximum number of repetitions of a raising fake run, each with another truth chosen."""
 
 REAL_BYTES = 512 << 20
 """Parameters, buffers and inputs of a target up to this are run with real tensors if need be."""
@@ -103,7 +103,7 @@ class RunOutcome:
     raised: bool = False
     """It needs real tensors since fake ones raised, not for their values."""
     known: str = ""
-    """What the part "paths" goes on from, if there is anything for it to do."""
+    """Packed input of the part "paths"; empty if it has nothing to explore."""
     paths: TracedPaths | None = None
     unfound: FoundProbe | None = None
     """That a search has found no inputs for it."""
@@ -125,17 +125,16 @@ def run_target(
     known: str = "",
     watch: Stopwatch | None = None,
 ) -> RunOutcome:
-    """Trace a target as its probe gives it, or with first dimensions dynamic if it asks for none.
+    """Trace a target as its probe says, or with dynamic first dimensions if the probe has none.
 
-    The parts know nothing of each other, so they can be processes side by side. The second only
-    looks for dimensions that get pinned, the forecast for what recompiles, for which it needs a
-    ``branch``, and which goes to ``forecast_recompiles``; without ``forecast_rows`` only what may
-    be a finding. What else they meet is the first one's to report. The further paths need a
-    ``branch`` as well, and what is ``known`` from the first.
+    The parts are independent, so they can run in parallel processes. "second" only finds dimensions
+    that get specialized. "forecast" finds recompiles, needs a ``branch`` and includes
+    ``forecast_recompiles``; without ``forecast_rows`` it skips changes that cannot become findings.
+    "paths" needs a ``branch`` and the text ``known`` from the first part. Only the first part
+    reports other findings.
 
-    Findings go to ``emit`` as they arise; one that was emitted comes again when its count grew.
-    With the mode "auto" the run uses fake tensors and may give up early with ``needs_real``;
-    with "fake" it never does.
+    Findings go to ``emit`` as they arise, and again when their count grows. With the mode "auto"
+    the run uses fake tensors and may stop early with ``needs_real``; with "fake" it never does.
     """
     started = time.perf_counter()
     times, misses = dynamo.phase_counts(), fake_cache.count_misses()
@@ -213,7 +212,7 @@ class _Ledger:
         return list(self._by_identity.values())
 
     def begin(self) -> None:
-        """Start over, with nothing but what was told already."""
+        """Start over with the findings that were already emitted."""
         self._by_identity = dict(self._told)
         self._tally = breaks.Tally()
 
@@ -222,17 +221,17 @@ class _Ledger:
         if known is not None:
             self._by_identity[finding.identity] = merge_findings(known, finding)
             return
-        self._put(finding)
-        self._tell(finding.identity)
+        self._put_finding(finding)
+        self._emit_finding(finding.identity)
 
     def add_break(self, finding: Finding, record: Break, *, sure: bool) -> None:
         """``sure``: it need not wait until it is known how the attempt ends."""
         again = self._tally.add(finding.identity, record)
         known = self._by_identity.get(finding.identity)
         if known is None or (again and known.evidence != finding.evidence):
-            self._put(finding)
+            self._put_finding(finding)
         if sure and finding.identity not in self._told:
-            self._tell(finding.identity)
+            self._emit_finding(finding.identity)
 
     def finish(self) -> None:
         """Tell what was held back and what was counted."""
@@ -240,21 +239,21 @@ class _Ledger:
             self._by_identity[key] = dataclasses.replace(self._by_identity[key], count=count)
         for key, finding in self._by_identity.items():
             if self._told.get(key) != finding:
-                self._tell(key)
+                self._emit_finding(key)
 
     def amend(self, finding: Finding) -> None:
-        """Say more about one that was added; it is told in the end."""
+        """Replace a finding with a longer explanation; it is emitted at the end."""
         self._by_identity[finding.identity] = finding
 
     def count(self, family: str) -> int:
         return sum(f.code.startswith(family) for f in self._by_identity.values())
 
-    def _put(self, finding: Finding) -> None:
+    def _put_finding(self, finding: Finding) -> None:
         self._by_identity[finding.identity] = dataclasses.replace(
             finding, target=self._target, run=self._run, mode=self._mode
         )
 
-    def _tell(self, key: str) -> None:
+    def _emit_finding(self, key: str) -> None:
         self._told[key] = self._by_identity[key]
         self._emit(self._told[key])
 
@@ -276,7 +275,7 @@ class _Attempt:
         self.without_probe = False
         """The probe turned out to be none."""
         self.uncalled = False
-        """What uses the target led to no call of it."""
+        """True if the code that uses the target did not call it."""
         self.writer: DocumentWriter | None = None
         self.lines: TracedLines | None = None
         self.paths = TracedPaths()
@@ -286,7 +285,7 @@ class _Attempt:
         self._read = False
         """Values of tensors that had them."""
         self._all_frames: list[TracedFrame] = []
-        """Of all traces."""
+        """Frames of all traces."""
         self._truths: list[int] = []
         self._doubtful = False
         self._raises = False
@@ -295,7 +294,7 @@ class _Attempt:
         self._tapes: Sequence[Tape] = ()
         self._explains: explanations.Explainer | None = None
         self._unexplained: dict[str, Specialization | Equality] = {}
-        """What findings about dimensions are of, by their identities."""
+        """Events to explain, by the identities of their dimension findings."""
 
     # -- the two traces -----------------------------------------------------------------------
 
@@ -309,7 +308,7 @@ class _Attempt:
                     mode.restart(turned)
                     mode.real_follows = self.auto
                     self._truths = mode.bool_choices
-                built = self._build()
+                built = self._build_call()
                 if built is None:
                     return
                 call = built
@@ -319,23 +318,23 @@ class _Attempt:
                 # The call may change it.
                 training = bool(getattr(call.function, "training", False))
                 self._doubtful = call.is_doubtful
-                recording = self._trace(call, mode)
+                recording = self._trace_call(call, mode)
                 if recording.failure is None or mode is None or not mode.bool_choices or not left:
                     break
-                # A chosen truth led into the exception: that says nothing about the program, so
-                # take the other way at the last one that was not turned yet.
+                # A chosen truth caused the exception, which is not evidence about the program:
+                # invert the last choice that was not inverted yet.
                 untried = [number for number in mode.bool_choices if number not in turned]
                 if not untried:
                     break
                 turned = frozenset(n for n in turned if n < untried[-1]) | {untried[-1]}
                 dynamo.reset()
-            wrong = self._misleads(call) if recording.failure is not None else None
+            wrong = self._misleading_failure(call) if recording.failure is not None else None
             if wrong is not None:
                 other = self._instead_of(call, wrong)
                 if other is None:
                     return
                 call, training = other, bool(getattr(other.function, "training", False))
-                recording = self._trace(call, mode)
+                recording = self._trace_call(call, mode)
             self.recording, self._call = recording, call
             self._training = training
             self.lines = recording.lines
@@ -345,7 +344,7 @@ class _Attempt:
                 self.finished = True
             else:
                 self._report_failure(recording.failure, call)
-            self._amend(recording)
+            self._amend_findings(recording)
 
     def look_for_inputs(self) -> None:
         """Other ones than a comment says, where the code raises with these."""
@@ -358,8 +357,8 @@ class _Attempt:
             comment = self.tracee.instead(built=self._call is not None)
         self.info = dataclasses.replace(self.info, comment=comment)
 
-    def _misleads(self, call: Call) -> Failure | None:
-        """What a doubtful call raises also without Dynamo: it may be the call that is wrong."""
+    def _misleading_failure(self, call: Call) -> Failure | None:
+        """Return the eager failure of an uncertain call, whose inputs may be wrong."""
         if not call.is_doubtful or (self.auto and self._could_be_real(call)):
             return None
         return self._eager_failure(call)
@@ -379,7 +378,7 @@ class _Attempt:
         self._report_without(NoProbe(words))
         return None
 
-    def _trace(self, call: Call, mode: Any) -> Recording:
+    def _trace_call(self, call: Call, mode: Any) -> Recording:
         inputs = call.inputs or self.info.inputs
         self.info = dataclasses.replace(
             self.info, inputs=inputs, same_as=call.same_as, context=call.context.words
@@ -395,7 +394,7 @@ class _Attempt:
             mode.prefer_real = self.auto and self._could_be_real(call)
             mode.has_read_kept_value = False
         wanted = self.asked_dynamic or self.names_sizes
-        with self._written() as witness, explanations.taping(wanted) as self._tapes:
+        with self._document_writer() as witness, explanations.taping(wanted) as self._tapes:
             self.watch.enter_phase("trace")
             recording = tracing.trace(
                 call.function,
@@ -413,7 +412,7 @@ class _Attempt:
         self._all_frames += recording.frames
         return recording
 
-    def _written(
+    def _document_writer(
         self, *, sizes_only: bool = False
     ) -> AbstractContextManager[DocumentWriter | None]:
         if self.writer is None:
@@ -421,7 +420,7 @@ class _Attempt:
         return self.writer.write_attempt(sizes_only=sizes_only)
 
     def second(self) -> None:
-        """The same call with its batch-like dimensions dynamic: only to see which are pinned."""
+        """Repeat the call with dynamic batch dimensions to find specialized ones."""
         with tracing.tensor_mode(self.fake) as mode:
             if mode is not None:
                 mode.restart()
@@ -434,7 +433,7 @@ class _Attempt:
             if call.dynamic or not wishes:
                 return
             with (
-                self._written(sizes_only=True),
+                self._document_writer(sizes_only=True),
                 explanations.taping() as self._tapes,
                 call.context.enter(),
             ):
@@ -446,10 +445,10 @@ class _Attempt:
             if failure is not None and failure.kind == "ConstraintViolationError":
                 return  # the file itself asks for dynamic sizes: the first run says what pins them
             self._report_specialized(recording, tried=True)
-            self._amend(recording)
+            self._amend_findings(recording)
 
     def export(self) -> None:
-        """The same call through ``torch.export``, with real tensors if they are not too large."""
+        """Export the same call with ``torch.export``, with real tensors if they fit."""
         with tracing.tensor_mode(self.fake) as mode:
             if mode is not None:
                 mode.restart()
@@ -474,7 +473,7 @@ class _Attempt:
     def forecast(self, branch: Branch, rows: bool) -> Forecast:
         """Further calls with other sizes and values: only to see which of them recompile."""
         with tracing.tensor_mode(self.fake) as mode:
-            begin = mode.restart if mode is not None else _nothing
+            begin = mode.restart if mode is not None else _do_nothing
             begin()
             try:
                 call = self.tracee.call()
@@ -489,7 +488,7 @@ class _Attempt:
 
             def apart(work: Callable[[], T], seconds: float, name: str) -> Answer[T]:
                 def chosen() -> T:
-                    # With other sizes more values may be needed: no reason to begin anew.
+                    # Other sizes may need more values; prefer fake tensors to a restart.
                     if mode is not None:
                         mode.prefer_real = False
                     return work()
@@ -508,7 +507,9 @@ class _Attempt:
             return made
 
     def known(self) -> str:
-        """What further paths go on from; empty if there is none to go."""
+        """Return the packed input for exploring further paths; empty if there is nothing to
+        explore.
+        """
         recording, call = self.recording, self._call
         if recording is None or call is None or self.auto_failure is not None:
             return ""
@@ -535,16 +536,16 @@ class _Attempt:
         return known.packed() if explorer.begin() else ""
 
     def explore(self, branch: Branch, known: Known) -> None:
-        """Other paths than that of the probe: only what is not on that one."""
+        """Explore other paths and report only findings that the probe's path lacks."""
         if not self.fake:
             known = dataclasses.replace(known, asked=False)  # real tensors answer for themselves
         explorer = Explorer(self.source, known)
-        explorer.run(self._travel, self._find_value, branch, self.ledger.add)
+        explorer.run(self._travel_path, self._find_value, branch, self.ledger.add)
         self.paths, self.lines, self.finished = explorer.traced, explorer.lines, True
         if self.auto and explorer.could_be_real:
             self.auto_failure = "the fake runs raised"
 
-    def _travel(self, path: TracePath, turned: frozenset[Range]) -> Traveled:
+    def _travel_path(self, path: TracePath, turned: frozenset[Range]) -> Traveled:
         """In a process of its own."""
         ledger = _Ledger(self.tracee, RunId(self.tracee.target.name, 0, "paths"), lambda _: None)
         attempt = _Attempt(self.tracee, ledger)
@@ -563,11 +564,11 @@ class _Attempt:
                 mode.drop_values((call.args, call.kwargs))
                 policy.asked.clear()
             could_be_real = attempt._could_be_real(call)
-            recording = attempt._trace(call, mode)
+            recording = attempt._trace_call(call, mode)
             failure = recording.failure
             if failure is None:
                 attempt._report_recording(recording)
-                attempt._amend(recording)
+                attempt._amend_findings(recording)
                 ledger.finish()
         return Traveled(
             tuple(ledger.findings),
@@ -604,7 +605,7 @@ class _Attempt:
         self.error = finding.message
         self.ledger.add(finding)
 
-    def _build(self) -> Call | None:
+    def _build_call(self) -> Call | None:
         try:
             with self.watch.count_as("inputs"):
                 return self.tracee.call()
@@ -649,8 +650,10 @@ class _Attempt:
             return self.tracee.probe.further(self.tracee.namespace)
 
     def _place_in_probe(self, word: str) -> Range:
-        """Where the probe comment in use says something, last; all that it says if no word is
-        given; the name of the target if there is no comment."""
+        """Return the last range of ``word`` in the probe comment; its full range without a word.
+
+        Without a comment, return the range of the target's name.
+        """
         written = self.tracee.probe.written
         if written is None:
             return self.target.range
@@ -717,16 +720,16 @@ class _Attempt:
                     dimensions.of_limit(limit, recording, self.source, self.target.range, tried)
                 )
 
-    def _explainer(self, recording: Recording) -> explanations.Explainer:
+    def _make_explainer(self, recording: Recording) -> explanations.Explainer:
         if self._explains is None or self._explains.recording is not recording:
             self._explains = explanations.Explainer(self._tapes, recording, self.source)
         return self._explains
 
-    def _amend(self, recording: Recording) -> None:
-        """Say what takes time to find out, of findings that are told already."""
+    def _amend_findings(self, recording: Recording) -> None:
+        """Compute the slow explanations for findings that were already reported."""
         sizes = DataSizes(recording, self.source)
         costs = BreakCosts(recording, self.source, self.target.range, self.target.name)
-        explainer = self._explainer(recording) if self._tapes else None
+        explainer = self._make_explainer(recording) if self._tapes else None
         for finding in self.ledger.findings:
             event = self._unexplained.get(finding.identity)
             if event is not None and explainer is not None:
@@ -764,7 +767,7 @@ class _Attempt:
             failure, self.source, self.target.range, fake=self.fake, chosen=chosen
         )
         if self.recording is not None and self._tapes:
-            finding = self._explainer(self.recording).amended(finding)
+            finding = self._make_explainer(self.recording).amended(finding)
         self.ledger.add(finding)
         self._raises = finding.code == failures.RAISES
 
@@ -783,24 +786,24 @@ class _Attempt:
         return None
 
     def frame_times(self) -> tuple[FrameTime, ...]:
-        """What Dynamo compiled, in the order in which it was through with it."""
+        """Return the frames that Dynamo compiled, in the order in which their compilation ended."""
         return tuple(
             FrameTime(one.function, one.path, one.line, one.outcome, round(one.seconds, 6))
             for one in self._all_frames
         )
 
     def values(self) -> tuple[SeenValue, ...]:
-        """What the first trace saw; nothing if there was none."""
+        """Return the values seen in the first trace; empty without a trace."""
         return values.of_recording(self.recording, self.source) if self.recording else ()
 
     def shapes(self) -> tuple[tuple[PlaceShapes, ...], str]:
-        """What values were in the first trace, and what is left out."""
+        """Return the shapes seen in the first trace, and a note about omitted ones."""
         if self.recording is None:
             return (), ""
         return shapes.kept(shapes.of_recording(self.recording, self.source), self.recording)
 
     def guards(self) -> tuple[tuple[GuardedFrame, ...], str]:
-        """What the compiled code of the first trace depends on, and what is left out."""
+        """Return the guards of the first trace, and a note about omitted ones."""
         if self.recording is None:
             return (), ""
         return guards.of_recording(self.recording, self.source), guards.note_of(self.recording)
@@ -844,7 +847,7 @@ class _Attempt:
         return Coverage.from_ranges(self.lines.traced, self.lines.entered)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 
@@ -854,10 +857,9 @@ def _one_line(failure: Failure) -> str:
 
 
 def batch_dimensions(call: Call) -> list[tuple[torch.Tensor, int]]:
-    """First dimensions that look like one batch: as long as that of the first tensor.
+    """Return the first dimensions with the size of the first tensor's.
 
-    Sizes 0 and 1 are left out: Dynamo specializes them by rule, which says nothing about the
-    code.
+    Sizes 0 and 1 are left out: Dynamo always specializes them, whatever the code does.
     """
     tensors = [
         leaf

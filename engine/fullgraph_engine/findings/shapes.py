@@ -19,9 +19,9 @@ _Loop = (ast.For, ast.AsyncFor, ast.comprehension)
 
 
 def of_recording(recording: Recording, source: SourceText) -> _Places:
-    """Every place once, in the order of the text.
+    """Return the seen shapes of every place once, in the order of the text.
 
-    What is not found in the text at just that place is left out: code may claim any place.
+    Places without matching text are left out, because code may report arbitrary places.
     """
     if source.tree is None or not recording.shapes:
         return ()
@@ -34,12 +34,12 @@ def of_recording(recording: Recording, source: SourceText) -> _Places:
             continue
         key = place.role, place.range
         known = found.get(key)
-        found[key] = place if known is None else _joined(known, place)
-    return tuple(sorted(found.values(), key=_order))
+        found[key] = place if known is None else _join_places(known, place)
+    return tuple(sorted(found.values(), key=_sort_key))
 
 
 def kept(places: tuple[PlaceShapes, ...], recording: Recording) -> tuple[_Places, str]:
-    """Those that are told, and what was left out in a sentence, which is empty if nothing was."""
+    """Return the places to report and a sentence about omitted ones; empty if there are none."""
     told = places
     if len(told) > MOST_PLACES:
         # Names before expressions: those stand behind the code, these only under the pointer.
@@ -57,31 +57,31 @@ def kept(places: tuple[PlaceShapes, ...], recording: Recording) -> tuple[_Places
     return told, " ".join(notes)
 
 
-def _joined(one: PlaceShapes, other: PlaceShapes) -> PlaceShapes:
-    """A place that two compilations came to, as the copies of a ``finally`` block do."""
-    values = {_told(value): value for value in one.values}
+def _join_places(one: PlaceShapes, other: PlaceShapes) -> PlaceShapes:
+    """Merge the values of two compilations of a place, for example of ``finally`` blocks."""
+    values = {_value_key(value): value for value in one.values}
     for value in other.values:
-        known = values.get(_told(value))
-        values[_told(value)] = value if known is None else _counted(known, value)
+        known = values.get(_value_key(value))
+        values[_value_key(value)] = value if known is None else _add_counts(known, value)
     left_out = one.left_out + other.left_out
     return replace(one, values=tuple(values.values()), left_out=left_out)
 
 
-def _told(value: ShapeSeen) -> ShapeSeen:
+def _value_key(value: ShapeSeen) -> ShapeSeen:
     return replace(value, graph=0, node="", count=1)
 
 
-def _counted(one: ShapeSeen, other: ShapeSeen) -> ShapeSeen:
+def _add_counts(one: ShapeSeen, other: ShapeSeen) -> ShapeSeen:
     return replace(one, count=one.count + other.count)
 
 
-def _order(place: PlaceShapes) -> tuple[int, int, int, int, str]:
+def _sort_key(place: PlaceShapes) -> tuple[int, int, int, int, str]:
     start, end = place.range.start, place.range.end
     return start.line, start.byte, end.line, end.byte, place.role
 
 
 class _Text:
-    """What stands where in a part of a text."""
+    """An index of the names, returns and expressions in a part of a text."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._names: dict[tuple[str, Range], tuple[ShapeRole, str]] = {}
@@ -92,8 +92,8 @@ class _Text:
         self._expressions: dict[Range, str] = {}
         self._loads: dict[tuple[str, int], dict[Range, str]] = {}
         self._ends: dict[Position, tuple[Range, str] | None] = {}
-        """Of calls and attributes."""
-        self._visit(tree, "", False)
+        """Calls and attributes by their end; None where several share it."""
+        self._visit_node(tree, "", False)
 
     def place(self, seen: ShapedPlace) -> PlaceShapes | None:
         where = None
@@ -106,15 +106,15 @@ class _Text:
                 known = self._parameters.get((seen.function_line, seen.function, seen.name))
                 found = ("parameter", *known) if known is not None else None
             case "return":
-                returned = self._returned(where, seen.line)
+                returned = self._find_returned(where, seen.line)
                 if returned is not None:
                     range_, function, name = returned
                     found = "return", range_, function
             case "expression":
-                found = self._expression(where) if not name else self._loaded(name, where)
+                found = self._find_expression(where) if not name else self._find_loaded(name, where)
                 name = ""
             case _:
-                found = self._assigned(seen.name, where, seen.line)
+                found = self._find_assigned(seen.name, where, seen.line)
         if found is None:
             return None
         role, range_, function = found
@@ -124,38 +124,39 @@ class _Text:
         )
         return PlaceShapes(range_, role, values, name, function, seen.left_out)
 
-    def _assigned(
+    def _find_assigned(
         self, name: str, where: Range | None, line: int
     ) -> tuple[ShapeRole, Range, str] | None:
         if where is not None:
             known = self._names.get((name, where))
             if known is not None:
                 return known[0], where, known[1]
-        # Without columns, or with those of a fused instruction: if there is but one it is this.
+        # Without columns, or with the columns of a fused instruction, a single match is the right
+        # one.
         on_line = self._lines.get((name, line), [])
         if len(on_line) != 1:
             return None
         role, function, range_ = on_line[0]
         return role, range_, function
 
-    def _returned(self, where: Range | None, line: int) -> tuple[Range, str, str] | None:
-        """The returned expression, the function, and the name that is returned if it is one."""
+    def _find_returned(self, where: Range | None, line: int) -> tuple[Range, str, str] | None:
+        """Return the returned expression, its function, and its name if it is a name."""
         if where is not None:
             return self._returns.get(where)
         on_line = self._return_lines.get(line, [])
         return on_line[0] if len(on_line) == 1 else None
 
-    def _expression(self, where: Range | None) -> tuple[ShapeRole, Range, str] | None:
+    def _find_expression(self, where: Range | None) -> tuple[ShapeRole, Range, str] | None:
         if where is None:
             return None
         function = self._expressions.get(where)
         if function is not None:
             return "expression", where, function
-        # Columns begin at the name of an attribute, called or not, where that is on another line.
+        # The columns of a multi-line attribute, called or not, begin at its name.
         known = self._ends.get(where.end)
         return None if known is None else ("expression", *known)
 
-    def _loaded(self, name: str, where: Range | None) -> tuple[ShapeRole, Range, str] | None:
+    def _find_loaded(self, name: str, where: Range | None) -> tuple[ShapeRole, Range, str] | None:
         """A variable. A fused instruction has the columns of the first one of its two."""
         if where is None or (name, where) in self._names:
             return None  # in ``x += f(x)`` the first one is loaded where it is stored
@@ -166,21 +167,21 @@ class _Text:
 
     # -- reading the text ---------------------------------------------------------------------
 
-    def _visit(self, node: ast.AST, function: str, loop: bool) -> None:
+    def _visit_node(self, node: ast.AST, function: str, loop: bool) -> None:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 for child in (*node.decorator_list, node.args):
-                    self._visit(child, function, False)
+                    self._visit_node(child, function, False)
                 inner = f"{function}{node.name}"
                 first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
                 self._note_parameters(node.args, first, node.name, inner)
                 for statement in node.body:
-                    self._visit(statement, f"{inner}.<locals>.", False)
+                    self._visit_node(statement, f"{inner}.<locals>.", False)
                 return
             case ast.ClassDef():
                 prefix = f"{function}{node.name}."
                 for statement in node.body:
-                    self._visit(statement, prefix, False)
+                    self._visit_node(statement, prefix, False)
                 return
             case ast.Lambda():
                 inner = f"{function}<lambda>"
@@ -204,8 +205,8 @@ class _Text:
                 self._loads.setdefault((node.id, where.start.line), {})[where] = owner
             if isinstance(node, (ast.Call, ast.Attribute)):
                 self._ends[where.end] = None if where.end in self._ends else (where, owner)
-        for child, inside in _children(node, loop):
-            self._visit(child, function, inside)
+        for child, inside in _child_nodes(node, loop):
+            self._visit_node(child, function, inside)
 
     def _note_parameters(self, given: ast.arguments, line: int, name: str, function: str) -> None:
         every = [*given.posonlyargs, *given.args, *given.kwonlyargs]
@@ -216,7 +217,7 @@ class _Text:
             self._parameters[line - 1, name, one.arg] = Range(start, end), function
 
 
-def _children(node: ast.AST, loop: bool) -> Iterator[tuple[ast.AST, bool]]:
+def _child_nodes(node: ast.AST, loop: bool) -> Iterator[tuple[ast.AST, bool]]:
     """Each with whether it is part of what a loop assigns."""
     for field, value in ast.iter_fields(node):
         inside = (isinstance(node, _Loop) and field == "target") or (

@@ -26,14 +26,14 @@ def of_recording(
     broke = {record.frame: record for record in recording.breaks}
     steps: list[TraceStep] = []
     for frame in sorted(recording.frames, key=lambda frame: frame.id):
-        steps += (_graph(graph, frame, source) for graph in graphs[frame.id])
+        steps += (_graph_step(graph, frame, source) for graph in graphs[frame.id])
         if (record := broke.get(frame.id)) is not None:
-            steps.append(_break(record, frame, source, fallback))
+            steps.append(_break_step(record, frame, source, fallback))
     return tuple(steps)
 
 
-def _graph(graph: Graph, frame: TracedFrame, source: SourceText) -> TraceStep:
-    counted = Counter(_places(graph, source.path))
+def _graph_step(graph: Graph, frame: TracedFrame, source: SourceText) -> TraceStep:
+    counted = Counter(_operator_places(graph, source.path))
     return TraceStep(
         kind="graph",
         function=source.function(frame.path, frame.function, frame.line),
@@ -45,7 +45,7 @@ def _graph(graph: Graph, frame: TracedFrame, source: SourceText) -> TraceStep:
     )
 
 
-def _places(graph: Graph, path: str) -> Iterator[Range]:
+def _operator_places(graph: Graph, path: str) -> Iterator[Range]:
     """For each operator the innermost place in the file, if there is one."""
     for op in graph.ops:
         frame = next((frame for frame in reversed(op.stack) if frame.path == path), None)
@@ -56,7 +56,9 @@ def _places(graph: Graph, path: str) -> Iterator[Range]:
             yield Range(Position(frame.line, 0), Position(frame.line, 0))
 
 
-def _break(record: Break, frame: TracedFrame, source: SourceText, fallback: Range) -> TraceStep:
+def _break_step(
+    record: Break, frame: TracedFrame, source: SourceText, fallback: Range
+) -> TraceStep:
     finding = breaks.of_break(record, source, fallback)
     return TraceStep(
         kind="break",

@@ -1,8 +1,8 @@
 """Guards on values that change from call to call.
 
-Of hundreds of guards these few are worth a diagnostic: on what the traced code itself changes, on
-Python numbers, strings and objects that the target was called with, on globals and what is in them
-if functions assign it, and conditions on the data of tensors.
+Only these few of a trace's guards deserve a diagnostic: guards on values that the traced code
+changes, on Python numbers, strings and objects among the arguments, on globals and their contents
+that functions assign, and conditions on tensor data.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _CALLED = {
     "method_descriptor": "function",
     "type": "class",
 }
-"""What is passed on to be called, and how a person would call it."""
+"""Attributes of callables, and the user's words for each."""
 
 _STEADY = ("module", "NoneType", "bool", "wrapper_descriptor", "property")
 """Types of objects that a program has one of: the same one at every call."""
@@ -49,7 +49,7 @@ _STEADY = ("module", "NoneType", "bool", "wrapper_descriptor", "property")
 
 @dataclass(frozen=True)
 class CalledWith:
-    """What a target was called with: the code that was called, and its arguments by name."""
+    """The call of a target: its code object and its arguments by name."""
 
     code: types.CodeType | None = None
     arguments: frozenset[str] = frozenset()
@@ -71,7 +71,7 @@ class CalledWith:
         return name in self.arguments and self.is_of(frame)
 
     def is_of(self, frame: TracedFrame) -> bool:
-        """Whether a frame is of the code that was called, or what is left of it behind a break."""
+        """Whether a frame belongs to the called code or resumes it after a break."""
         code = self.code
         if code is None or frame.path != code.co_filename:
             return False
@@ -108,15 +108,17 @@ class _Unsteady:
             for guard in recording.guards
             if (match := _MODULE.match(guard.source)) is not None
         }
-        """Locals that are modules, by frame."""
+        """Locals bound to modules, by frame."""
 
     def findings(self) -> Iterator[Finding]:
         for guard in self._recording.guards:
             frame = self._frames.get(guard.frame)
             if guard.kind in _VALUES:
-                found = frame and (self._mutated(guard, frame) or self._value(guard, frame))
+                found = frame and (
+                    self._mutation_finding(guard, frame) or self._value_finding(guard, frame)
+                )
             elif guard.kind == "ID_MATCH" and guard.type not in _STEADY:
-                found = frame and self._identity(guard, frame)
+                found = frame and self._identity_finding(guard, frame)
             else:
                 continue
             if found:
@@ -125,19 +127,19 @@ class _Unsteady:
 
     # -- kinds --------------------------------------------------------------------------------
 
-    def _mutated(self, guard: Guard, frame: TracedFrame) -> Finding | None:
+    def _mutation_finding(self, guard: Guard, frame: TracedFrame) -> Finding | None:
         if not self._writes:
             return None
         for expression in guard.expressions:
-            of, value = _checked(expression)
+            of, value = _checked_value(expression)
             if of not in self._writes:
                 continue
             new = self._writes[of]
-            if new == value or (not new and value != "None") or not self._lasts(of, frame):
+            if new == value or (not new and value != "None") or not self._is_lasting(of, frame):
                 continue
             name = in_user_words(of)
             now = new or "another object"
-            return self._finding(
+            return self._make_finding(
                 "guard/mutated",
                 guard,
                 frame,
@@ -148,7 +150,7 @@ class _Unsteady:
             )
         return None
 
-    def _lasts(self, of: str, frame: TracedFrame) -> bool:
+    def _is_lasting(self, of: str, frame: TracedFrame) -> bool:
         """Whether the next call finds what this one has changed, as far as can be known.
 
         A local may hold something new every time, as those do that a resume function is given.
@@ -162,21 +164,21 @@ class _Unsteady:
             return True
         return scope == "local" and (frame.id, name) in self._modules
 
-    def _value(self, guard: Guard, frame: TracedFrame) -> Finding | None:
+    def _value_finding(self, guard: Guard, frame: TracedFrame) -> Finding | None:
         scope, name = source_root(guard.source)
         if scope == "local":
             if guard.type not in _PLAIN or not self._given.includes(frame, name):
                 return None
-        elif not self._changes(guard, frame):
+        elif not self._is_changed_by_file(guard, frame):
             return None
-        of, value = _checked(guard.expressions[0]) if guard.expressions else ("", "")
+        of, value = _checked_value(guard.expressions[0]) if guard.expressions else ("", "")
         if not of or of != guard.source:
             return None
         words = in_user_words(guard.source)
         ending = f"is specialized to {value}; any other value recompiles"
         if scope == "global":
             why = f"A function of this file assigns `{words}`, or what it is in."
-            return self._finding(
+            return self._make_finding(
                 "guard/global", guard, frame, f"The global `{words}` {ending}", why
             )
         later = (
@@ -185,28 +187,32 @@ class _Unsteady:
             if guard.type in _NUMBERS
             else "Each new string recompiles."
         )
-        return self._finding("guard/value", guard, frame, f"`{words}` {ending}", later)
+        return self._make_finding("guard/value", guard, frame, f"`{words}` {ending}", later)
 
-    def _changes(self, guard: Guard, frame: TracedFrame, *, exactly: bool = False) -> bool:
+    def _is_changed_by_file(
+        self, guard: Guard, frame: TracedFrame, *, exactly: bool = False
+    ) -> bool:
         """Whether a function of the file that a frame is of assigns the global of a guard."""
         return frame.path == self._source.path and self._assignments.changes_global(
             guard.source, exactly=exactly
         )
 
-    def _identity(self, guard: Guard, frame: TracedFrame) -> Finding | None:
+    def _identity_finding(self, guard: Guard, frame: TracedFrame) -> Finding | None:
         scope, name = source_root(guard.source)
         called = _CALLED.get(guard.type, "")
         if scope == "local" and frame.path == self._source.path:
-            # What is below an argument belongs to the program more often than to the call.
+            # Parts of an argument usually belong to the program, not to the call.
             whole = guard.source.removesuffix(".__code__") == f"L['{name}']"
             changing = self._given.includes(frame, name) and (whole or not called)
         else:
             # Functions are entered into tables of them while files are executed.
-            changing = scope == "global" and self._changes(guard, frame, exactly=bool(called))
+            changing = scope == "global" and self._is_changed_by_file(
+                guard, frame, exactly=bool(called)
+            )
         if not changing:
             return None
         words = in_user_words(guard.source.removesuffix(".__code__"))
-        return self._finding(
+        return self._make_finding(
             "guard/identity",
             guard,
             frame,
@@ -239,7 +245,7 @@ class _Unsteady:
                 evidence=GuardEvidence(expression=check.expression),
             )
 
-    def _finding(
+    def _make_finding(
         self, code: str, guard: Guard, frame: TracedFrame, message: str, explanation: str
     ) -> Finding:
         place = self._source.locate(guard.stack, self._fallback)
@@ -259,8 +265,8 @@ class _Unsteady:
         )
 
 
-def _checked(expression: str) -> tuple[str, str]:
-    """What is compared and with what; nothing for other conditions."""
+def _checked_value(expression: str) -> tuple[str, str]:
+    """Return the compared expression and value; empty for other conditions."""
     match = _EQUAL.match(expression)
     if match is not None:
         return match["of"], match["value"]

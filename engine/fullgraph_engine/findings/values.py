@@ -26,10 +26,10 @@ def of_recording(recording: Recording, source: SourceText) -> tuple[SeenValue, .
                 found.add(SeenValue(range_, item.kind))
         elif functions is not None and (value := functions.value(item)) is not None:
             found.add(value)
-    return tuple(sorted(found, key=_order))
+    return tuple(sorted(found, key=_sort_key))
 
 
-def _order(value: SeenValue) -> tuple[int, int, int, int, str, str]:
+def _sort_key(value: SeenValue) -> tuple[int, int, int, int, str, str]:
     start, end = value.range.start, value.range.end
     return start.line, start.byte, end.line, end.byte, value.name, value.kind
 
@@ -57,7 +57,7 @@ class _Functions:
                 (node.end_lineno or node.lineno) - 1,
                 source.name_of(node),
             )
-            for node, qualified in _definitions(tree.body, "")
+            for node, qualified in _nested_definitions(tree.body, "")
         ]
         self._found: dict[tuple[str, int], tuple[_Function, str] | None] = {}
 
@@ -66,14 +66,14 @@ class _Functions:
             return None  # made by Python for a comprehension, or by Dynamo to resume a function
         key = local.function, local.line
         if key not in self._found:
-            self._found[key] = self._find(*key)
+            self._found[key] = self._find_function(*key)
         found = self._found[key]
         if found is None:
             return None
         function, qualified = found
         return SeenValue(function.where, local.kind, local.name, qualified)
 
-    def _find(self, name: str, line: int) -> tuple[_Function, str] | None:
+    def _find_function(self, name: str, line: int) -> tuple[_Function, str] | None:
         """The innermost one of that name around the line: a resume function begins anywhere in
         the function that it continues."""
         anonymous = name == _LAMBDA or name in _COMPREHENSIONS
@@ -91,14 +91,14 @@ class _Functions:
         return function, function.qualified
 
 
-def _definitions(body: Iterable[ast.AST], prefix: str) -> Iterator[tuple[Function, str]]:
+def _nested_definitions(body: Iterable[ast.AST], prefix: str) -> Iterator[tuple[Function, str]]:
     """Every function below some statements with its ``__qualname__``."""
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if isinstance(node, ast.FunctionDef):  # Dynamo traces no coroutines
                 yield node, prefix + node.name
-            yield from _definitions(node.body, f"{prefix}{node.name}.<locals>.")
+            yield from _nested_definitions(node.body, f"{prefix}{node.name}.<locals>.")
         elif isinstance(node, ast.ClassDef):
-            yield from _definitions(node.body, f"{prefix}{node.name}.")
+            yield from _nested_definitions(node.body, f"{prefix}{node.name}.")
         elif isinstance(node, (ast.stmt, ast.excepthandler, ast.match_case)):
-            yield from _definitions(ast.iter_child_nodes(node), prefix)
+            yield from _nested_definitions(ast.iter_child_nodes(node), prefix)

@@ -1,7 +1,7 @@
-"""What a process last said about where it is, readable after its death.
+"""Record where a process is, so that the parent process can read it after a crash.
 
-A file in memory that the host shares with one process: a segmentation fault, a kill, or the end
-of the process lose nothing that was written to it, and writing never blocks as a pipe might.
+The record is an in-memory file shared with one process. A segmentation fault or a kill does not
+lose what was written, and writing never blocks as a pipe might.
 """
 
 from __future__ import annotations
@@ -26,26 +26,30 @@ _FRAME = re.compile(rb'^  File "(.*)", line (\d{1,9}) in (.*)$')
 
 @dataclass(frozen=True)
 class LastWords:
-    """``statement`` and ``line`` are the index and the zero-based line of the top-level statement
-    that was being executed, or ``wire.PACKAGES`` and 0; None before and after that."""
+    """The last recorded position of a process.
+
+    ``statement`` and ``line`` are the index and the zero-based line of the top-level statement in
+    execution, or ``wire.PACKAGES`` and 0. Both are None before and after the statements.
+    """
 
     statement: int | None
     line: int | None
     stack: tuple[Frame, ...]
     place: Range | None
-    """Where the last finding was: eager execution went on from there."""
+    """Range of the last finding; eager execution continued after it."""
     fatal: str
-    """The interpreter's own name for what happened: ``Segmentation fault``; or empty."""
+    """Name that the interpreter gives to the fatal error, as ``Segmentation fault``; or empty."""
 
 
 def attend(descriptor: int) -> None:
-    """Let the interpreter write the stack here when the process gets a fatal signal."""
-    faulthandler.disable()  # else the handlers would not be installed anew after a reset
+    """Let the interpreter write the stack to this descriptor when the process gets a fatal
+    signal."""
+    faulthandler.disable()  # otherwise the handlers would not be installed again after a reset
     faulthandler.enable(descriptor, all_threads=True)
 
 
 def dump_at(descriptor: int, seconds: float) -> None:
-    """Write the stacks of all threads after so long, even if C code never returns."""
+    """Write the stacks of all threads after this many seconds, even if C code never returns."""
     faulthandler.dump_traceback_later(max(seconds, 0.05), repeat=False, file=descriptor)
 
 
@@ -63,12 +67,12 @@ def at_statement(descriptor: int, index: int, line: int) -> None:
 
 
 def after_statements(descriptor: int) -> None:
-    """Record that no top-level statement is being executed any more."""
+    """Record that the top-level statements are finished."""
     _note(descriptor, _STATEMENT + b"\n")
 
 
 def at_stack(descriptor: int, stack: tuple[Frame, ...]) -> None:
-    """A stack with columns, from the process itself; preferred over the interpreter's."""
+    """Record a stack with columns; the reader prefers it to the interpreter's own dump."""
     _note(descriptor, _STACK + _dumps(to_plain(stack)).encode() + b"\n")
 
 
@@ -78,7 +82,7 @@ def at_place(descriptor: int, place: Range) -> None:
 
 
 def read(descriptor: int, path: str) -> LastWords:
-    """What was written; of several threads the one that was in ``path`` is chosen."""
+    """Read the record of a process; of several threads, return the stack that contains ``path``."""
     try:
         size = os.fstat(descriptor).st_size
         data = os.pread(descriptor, _MOST, max(0, size - _MOST))
@@ -108,7 +112,8 @@ def read(descriptor: int, path: str) -> LastWords:
             function = _unescape(found[3])
             threads[-1][1].insert(0, Frame(name, function, int(found[2]) - 1))
     if not stack:
-        # The interpreter lists the newest thread first: of the others, the last is the main one.
+        # The interpreter lists the newest thread first, so the main thread is the last of the
+        # others.
         ordered = [frames for current, frames in threads if current]
         ordered += [frames for current, frames in reversed(threads) if not current]
         in_file = [frames for frames in ordered if any(frame.path == path for frame in frames)]
@@ -119,19 +124,19 @@ def read(descriptor: int, path: str) -> LastWords:
 def _note(descriptor: int, line: bytes) -> None:
     try:
         _write(descriptor, line)
-    except OSError as error:  # user code has closed it
-        raise wire.Lost from error
+    except OSError as error:  # user code closed the descriptor
+        raise wire.ParentUnreachable from error
 
 
 def _loaded(kind: Any, line: bytes) -> Any:
     try:
         return from_plain(kind, json.loads(line))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None  # user code may write there as well
+        return None  # user code may write to this descriptor too
 
 
 def _unescape(name: bytes) -> str:
-    """faulthandler writes what is not ASCII as backslash escapes."""
+    """Decode a name that faulthandler wrote with backslash escapes for non-ASCII characters."""
     if b"\\" not in name:
         return name.decode("ascii", "replace")
     return name.decode("unicode_escape", "replace")

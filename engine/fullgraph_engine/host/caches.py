@@ -1,4 +1,4 @@
-"""Where libraries keep what they have compiled or downloaded, and which folders may be written."""
+"""Locate the cache folders of libraries and the folders that user code may write to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _realpath = os.path.realpath
 
 
 def folder(cache: Cache, env: Mapping[str, str] | None = None) -> str:
-    """The folder that a library takes by default, or that its variable names."""
+    """Return the cache folder of a library: from its environment variable, or the default."""
     env = os.environ if env is None else env
 
     def joined(*parts: str) -> str:
@@ -31,20 +31,23 @@ def folder(cache: Cache, env: Mapping[str, str] | None = None) -> str:
 
 
 def folders(allowed: Allowed) -> tuple[WritableFolder, ...]:
-    """All that may be written to, whether it is there or not."""
+    """Return all folders that the user allows writing to, existing or not."""
     return (*allowed.writable, *(WritableFolder(folder(cache)) for cache in allowed.caches))
 
 
 def make(allowed: Allowed) -> None:
-    """Make the folders of caches, as the libraries would; a folder that is named has to be there:
-    one that is relative to the workspace would be made in each."""
+    """Create the allowed cache folders, as the libraries would.
+
+    Folders that the user names are not created: a path relative to the workspace would appear in
+    every workspace.
+    """
     for cache in allowed.caches:
         with contextlib.suppress(OSError):
             os.makedirs(folder(cache), exist_ok=True)  # noqa: PTH103
 
 
 def writable(allowed: Allowed) -> tuple[str, ...]:
-    """Of these folders those that are there, without links in their paths."""
+    """Return the allowed folders that exist, with symbolic links resolved."""
     return tuple(_there(folders(allowed)))
 
 
@@ -56,5 +59,6 @@ def _there(named: tuple[WritableFolder, ...]) -> Iterator[str]:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Whether a path is a folder, or below it; both are absolute and without links."""
+    """Whether a path equals a folder or lies below it; both are absolute and without symbolic
+    links."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)

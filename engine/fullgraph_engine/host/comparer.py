@@ -1,4 +1,4 @@
-"""A process without user code that compares what runs of two texts have observed."""
+"""A process without user code that compares what the runs of two texts recorded."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from .permissions import Permissions
 from .pipeline import Pipeline
 from .process_backends import descriptors
 from .reducer import entered
-from .wire import Judgment
+from .wire import ComparisonOrder
 
 _exit = os._exit
 
 
 def main(
-    order: Judgment,
+    order: ComparisonOrder,
     report: int,
     pipeline: Pipeline,
     user_path: list[str],
     permissions: Permissions,
 ) -> NoReturn:
-    """Never returns. What it reads may have been written by user code."""
+    """Compare the recorded behavior, report the result and exit. User code may have forged the
+    records."""
     report = descriptors.raised(report)
     request, analyze = order.request, order.request.analyze
     try:
@@ -38,7 +39,7 @@ def main(
             order.ended,
         )
         wire.report(report, judged)
-    except wire.Lost:
+    except wire.ParentUnreachable:
         _exit(1)
     except BaseException:
         try:

@@ -1,4 +1,4 @@
-"""Where code is: frames of the interpreter as frames of the protocol."""
+"""Convert frames of the interpreter to frames of the protocol."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _getframe, _getline = sys._getframe, linecache.getline
 
 
 def of_traceback(trace: types.TracebackType | None) -> tuple[Frame, ...]:
-    """The frames of an exception outermost first, without the engine's and importlib's."""
+    """Return the frames of a traceback, outermost first, without frames of the engine and
+    importlib."""
     frames = []
     while trace is not None:
         if not _is_machinery(trace.tb_frame.f_code.co_filename):
@@ -29,7 +30,7 @@ def of_traceback(trace: types.TracebackType | None) -> tuple[Frame, ...]:
 
 
 def of_stack(frame: types.FrameType | None) -> tuple[Frame, ...]:
-    """The live stack outermost first, likewise."""
+    """Return the live stack, outermost first, without frames of the engine and importlib."""
     frames = []
     while frame is not None:
         if not _is_machinery(frame.f_code.co_filename):
@@ -39,8 +40,11 @@ def of_stack(frame: types.FrameType | None) -> tuple[Frame, ...]:
 
 
 def lasting(finding: Finding, scratch: str) -> Finding:
-    """Without paths that lead below a folder which is gone with the run: libraries write code there
-    and import it. Of such frames the name of the file is left, of other places nothing."""
+    """Return a finding without paths below the scratch folder, which is removed with the run.
+
+    Libraries generate code there and import it. Frames keep the file name only; related places are
+    dropped.
+    """
     below = f"{scratch}{os.sep}"
 
     def named(path: str) -> str:
@@ -58,12 +62,12 @@ def lasting(finding: Finding, scratch: str) -> Finding:
 
 
 def innermost(stack: tuple[Frame, ...], path: str) -> Frame | None:
-    """The frame of the analyzed file that a finding stands on."""
+    """Return the innermost frame in the analyzed file, where a finding is reported."""
     return next((frame for frame in reversed(stack) if frame.path == path), None)
 
 
 def range_of(frame: Frame, lines: list[str]) -> Range:
-    """The frame's own columns, else its line without the indentation."""
+    """Return the columns of a frame, or its whole line without indentation."""
     if frame.end_byte >= 0:
         end_line = max(frame.end_line, frame.line)
         return Range(Position(frame.line, frame.byte), Position(end_line, frame.end_byte))
@@ -71,7 +75,7 @@ def range_of(frame: Frame, lines: list[str]) -> Range:
 
 
 def line_range(line: int, lines: list[str]) -> Range:
-    """The range of a zero-based line without blanks around it; empty outside of ``lines``."""
+    """Return the range of a zero-based line without surrounding blanks; empty outside ``lines``."""
     text = lines[line].rstrip("\r\n") if 0 <= line < len(lines) else ""
     start = len(text[: len(text) - len(text.lstrip())].encode())
     end = len(text.rstrip().encode("utf-8", "surrogatepass"))

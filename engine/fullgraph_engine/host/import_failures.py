@@ -1,4 +1,4 @@
-"""Why an import failed: one finding at its root, however many names it takes along."""
+"""Explain failed imports with one finding at the root cause, however many names are affected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..protocol import Finding, Frame, Range, Related
 from ..protocol.evidence import ImportEvidence
 from . import frames
 
-# Distributions that are not called like the module that they bring.
+# Distributions whose names differ from the modules that they install.
 _DISTRIBUTIONS = {
     "attr": "attrs",
     "bs4": "beautifulsoup4",
@@ -31,16 +31,16 @@ _DISTRIBUTIONS = {
 TIME_USED_UP = "the module's time was used up"
 
 
-class TimeIsUp(BaseException):
-    """Raised into a top-level statement that has used up the module's time."""
+class ModuleTimeIsUp(BaseException):
+    """Raised inside a top-level statement that exceeds the time limit of the module."""
 
 
 def reason(error: BaseException) -> str:
-    """One line, in Python's words."""
+    """Return the reason for a failed import in one line, in Python's words."""
     if isinstance(error, SystemExit):
         code = "" if error.code is None else texts.safe_repr(error.code)
         return f"sys.exit({code})"
-    if isinstance(error, TimeIsUp):
+    if isinstance(error, ModuleTimeIsUp):
         return TIME_USED_UP
     text = " ".join(texts.error_message(error).split())
     if isinstance(error, ImportError) and text:
@@ -49,7 +49,8 @@ def reason(error: BaseException) -> str:
 
 
 def root(error: BaseException) -> BaseException:
-    """The exception that others only pass on (``raise ImportError(...) from error``)."""
+    """Return the root cause of an exception, through chains of ``raise ImportError(...) from
+    error``."""
     seen: set[int] = set()
     while error.__cause__ is not None and id(error) not in seen:
         seen.add(id(error))
@@ -58,7 +59,7 @@ def root(error: BaseException) -> BaseException:
 
 
 def stack_of(error: BaseException) -> tuple[Frame, ...]:
-    """The frames down to the root, outermost first."""
+    """Return the frames down to the root cause, outermost first."""
     stack: list[Frame] = []
     last, current = root(error), error
     while True:
@@ -69,7 +70,8 @@ def stack_of(error: BaseException) -> tuple[Frame, ...]:
 
 
 def elsewhere(stack: Iterable[Frame], path: str, why: str = "") -> tuple[Related, ...]:
-    """The frames below the analyzed file, the deepest first, where it failed because of ``why``."""
+    """Return the frames below the analyzed file, innermost first, with the reason at the first
+    one."""
     found: list[Related] = []
     for frame in stack:
         if frame.path == path:
@@ -85,20 +87,20 @@ def elsewhere(stack: Iterable[Frame], path: str, why: str = "") -> tuple[Related
 
 
 def same_root(error: BaseException, path: str) -> object:
-    """Equal for failures that have one cause."""
+    """Return a key for the root cause; failures with the same cause have equal keys."""
     last = root(error)
     deepest = elsewhere(stack_of(error), path)[:1]
     return reason(last), [(place.path, place.range) for place in deepest].__repr__()
 
 
 def statement(name: str, error: BaseException, where: Range, path: str) -> Finding:
-    """Of an import statement of the file."""
+    """Create the finding for a failed import statement of the file."""
     return _finding(f"Cannot import `{name}`", name, error, where, path, "import-error")
 
 
 def package(name: str, error: BaseException, where: Range, path: str) -> Finding:
-    """Of the packages above the file, whose own code failed."""
-    if isinstance(error, TimeIsUp):
+    """Create the finding for a failure in the file's parent packages."""
+    if isinstance(error, ModuleTimeIsUp):
         stack = stack_of(error)
         return Finding(
             code="trace/timeout",

@@ -1,4 +1,4 @@
-"""The analyzed text as a module of Python's own import system, and what is found around it."""
+"""Import hooks that make the analyzed text and other open files importable as modules."""
 
 from __future__ import annotations
 
@@ -21,30 +21,31 @@ from ..protocol import OpenFile
 from . import syntax
 
 INSTALLED = ("site-packages", "dist-packages")
-"""How folders end that packages are installed in."""
+"""Names of folders that packages are installed in."""
 
 Executor = Callable[[types.ModuleType], None]
 
 
 @dataclass(frozen=True)
 class ModulePlace:
-    """Where a text belongs: its module name, and the folders that its imports are looked up in."""
+    """The import position of a text: its module name, and the folders that its imports are searched
+    in."""
 
     name: str
     package: bool
-    """The file is an ``__init__.py``."""
+    """True if the file is an ``__init__.py``."""
     search: tuple[str, ...]
     beside: str = ""
-    """Its folder, where that is inside a package: searched only for what is found nowhere else."""
+    """Folder of a file inside a package, searched last for imported modules."""
 
 
 def place(
     path: str, roots: Sequence[str], user_path: Sequence[str] = (), tree: ast.Module | None = None
 ) -> ModulePlace:
-    """As Python would import the file: with its packages, from the folder above them.
+    """Determine the module name and search path with which Python would import a file.
 
-    ``user_path`` is the interpreter's own ``sys.path``. Folders without ``__init__.py`` are
-    namespace packages where the imports of ``tree`` need them to be packages.
+    ``user_path`` is the interpreter's own ``sys.path``. Folders without ``__init__.py`` count as
+    namespace packages if the imports of ``tree`` need that.
     """
     file = Path(path)
     if not file.is_absolute():
@@ -64,7 +65,7 @@ def place(
         folder = folder.parent
     search = tuple(dict.fromkeys((*roots, str(folder))))
     if not parents or not all(name.isidentifier() for name in parents):
-        # A script: its own folder goes first, as when it is started.
+        # For a script, its own folder is searched first, as when Python starts it.
         search = tuple(dict.fromkeys((str(file.parent), *roots)))
         return ModulePlace(_free(_stem(path)), False, search)
     parts = parents if package else [*parents, _stem(path)]
@@ -72,7 +73,7 @@ def place(
     loaded = sys.modules.get(parents[0])
     if loaded is not None and not _is_at(loaded, folder / parents[0]):
         return ModulePlace(_free(_stem(path)), False, search, beside)
-    if ".".join(parts) in sys.modules:  # a module of torch itself
+    if ".".join(parts) in sys.modules:  # the name of a module that torch itself uses
         parts, package = [*parents, f"{_stem(path)}__file"], False
     if loaded is None and not _is_first(folder / parents[0], (*search, *user_path)):
         search = tuple(dict.fromkeys((str(folder), *search)))
@@ -80,9 +81,9 @@ def place(
 
 
 def _editable(file: Path) -> str:
-    """The module's name in an editable install whose finder maps packages to folders; or empty.
+    """Return the module's name in an editable install that maps packages to folders; or empty.
 
-    setuptools writes such a finder where a folder is not called like its package.
+    setuptools creates such a mapping if the name of a folder differs from its package.
     """
     for finder in sys.meta_path:
         owner = sys.modules.get(getattr(finder, "__module__", ""))
@@ -104,7 +105,7 @@ def _namespaces(
     user_path: Sequence[str],
     tree: ast.Module | None,
 ) -> list[str]:
-    """The folders from ``folder`` upwards that are packages without ``__init__.py``."""
+    """Return the namespace packages among ``folder`` and its parents."""
     search = (*roots, *user_path)
     if str(folder) in search:
         return []
@@ -125,12 +126,12 @@ def _namespaces(
 def _is_at(module: types.ModuleType, folder: Path) -> bool:
     if _file_of(module) == str(folder / "__init__.py"):
         return True
-    # A namespace package has no file.
+    # A namespace package has a path but not a file.
     return str(folder) in list(getattr(module, "__path__", ()))
 
 
 def _is_first(folder: Path, search: Sequence[str]) -> bool:
-    """Whether the package of this name that Python finds is the one in this folder."""
+    """Whether Python finds the package of this name in this folder first."""
     spec = PathFinder.find_spec(folder.name, list(search))
     return spec is None or str(folder) in list(spec.submodule_search_locations or ())
 
@@ -145,16 +146,16 @@ def _stem(path: str) -> str:
 
 
 def _free(name: str) -> str:
-    """A file called ``torch.py`` or ``typing.py`` must not become that module."""
+    """Return an unused module name: a file ``torch.py`` must not replace the module ``torch``."""
     taken = name in sys.modules or name in sys.stdlib_module_names
     return f"{name}__file" if taken else name
 
 
 class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Finds and loads one module: the analyzed text, whatever is on disk.
+    """An import hook for one module: the analyzed text instead of the file on disk.
 
-    It stands in ``sys.meta_path``, so that a package whose ``__init__`` imports the file gets the
-    text that is being edited, too, and circular imports end as they would for Python.
+    It is in ``sys.meta_path``, so a package whose ``__init__`` imports the file gets the edited
+    text too. Circular imports behave as they do in Python.
     """
 
     def __init__(
@@ -169,7 +170,7 @@ class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         self._name, self._path, self._text = name, path, text
         self._package, self._execute = package, execute
         self._looked_for = looked_for
-        """Called with the name of every module that Python does not have yet."""
+        """Callback for the name of each module that Python has not loaded yet."""
 
     def find_spec(
         self,
@@ -195,8 +196,8 @@ class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         self._execute(module)
 
     def _as_of_python(self) -> SourceFileLoader:
-        """What the module would have been loaded by: its globals are looked at by user code, and by
-        Dynamo, which says what it finds there."""
+        """Return the loader that Python would use, since user code and Dynamo inspect module
+        globals."""
         loader = SourceFileLoader(self._name, self._path)
         vars(loader)["get_source"] = self.get_source
         return loader
@@ -211,22 +212,22 @@ class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return self._path
 
     def replace(self, text: str) -> None:
-        """Go on with another text: a snapshot's next generation."""
+        """Replace the text, for the next generation of a preamble."""
         self._text = text
         show(self._path, text)
 
 
 class OpenTexts(importlib.abc.MetaPathFinder):
-    """Finds modules whose files are open in an editor: they are what they are there."""
+    """An import hook for other modules open in an editor; it loads their unsaved texts."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
         self.loaded: set[str] = set()
-        """Paths of those that were imported, whether that failed or not."""
+        """Paths of the files that were imported, successfully or not."""
         self._names: frozenset[str] = frozenset()
 
     def replace(self, files: Iterable[OpenFile]) -> None:
-        """Know these files, and no others; what is imported already stays as it is."""
+        """Replace the set of open files; modules imported before stay unchanged."""
         self.texts = {file.path: file.text for file in files}
         self._names = frozenset(map(_module_name, self.texts))
 
@@ -267,20 +268,21 @@ def _module_name(path: str) -> str:
 
 
 def show(path: str, text: str) -> None:
-    """Let tracebacks and ``inspect`` see the text in place of the file."""
-    # No modification time: linecache then never compares with the disk.
+    """Let tracebacks and ``inspect`` use the text instead of the file on disk."""
+    # Without a modification time, linecache never compares the entry with the disk.
     linecache.cache[path] = (len(text), None, syntax.lines_of(text), path)
 
 
 class FailedPackage(types.ModuleType):
-    """A package above the file whose own code failed: what that had bound by then, and its modules.
+    """A substitute for a parent package whose code failed; it has the names bound before the
+    failure.
 
-    Whatever else is asked of it is missing for ``reason``, which was reported once.
+    Access to any other name raises an error with ``reason``, which was reported once.
     """
 
     reason = ""
     line = 0
-    """Where it was reported, from 0."""
+    """Zero-based line where the failure was reported."""
 
     def __getattr__(self, name: str) -> Any:
         child = f"{self.__name__}.{name}"
@@ -292,7 +294,7 @@ class FailedPackage(types.ModuleType):
 
 
 def failed_package(error: BaseException) -> FailedPackage | None:
-    """The package whose failure an exception comes from, if it does."""
+    """Return the failed package that an exception results from, if any."""
     owner: object = None
     if isinstance(error, AttributeError):
         owner = error.obj
@@ -302,13 +304,14 @@ def failed_package(error: BaseException) -> FailedPackage | None:
 
 
 def load(name: str) -> types.ModuleType:
-    """The module of a name from ``sys.modules``, else imported; raises what its import raises."""
+    """Return a module from ``sys.modules``, or import it; errors of the import propagate."""
     module = sys.modules.get(name)
     return module if module is not None else importlib.import_module(name)
 
 
 def stand_in(name: str, path: str, error: BaseException | None, reason: str, line: int = 0) -> None:
-    """Put packages in place of those above a module that could not be imported."""
+    """Put substitutes into ``sys.modules`` for the parent packages of a module that failed to
+    import."""
     left = _left_by(error)
     parts = name.split(".")
     folder = Path(path).parent
@@ -330,7 +333,7 @@ def stand_in(name: str, path: str, error: BaseException | None, reason: str, lin
 
 
 def _left_by(error: BaseException | None) -> dict[str, dict[str, Any]]:
-    """The namespaces of modules whose code an exception came out of, by their names."""
+    """Return the namespaces of the modules in which an exception was raised, by module name."""
     found: dict[str, dict[str, Any]] = {}
     trace = error.__traceback__ if error is not None else None
     while trace is not None:

@@ -1,5 +1,5 @@
-"""Work of a process with a single order: execute a text, run a program, minimize a program, compare
-the behavior of two texts, or complete the operator index."""
+"""Execute the single order of a process: a text, a program, a minimization, a comparison or an
+index."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .process_backends import descriptors, limits, processes, spare
 from .process_backends.channels import ProcessEnds
 from .process_backends.spare import Starter
 from .process_backends.spawning import Spares
-from .wire import Job, Judgment, Order, ProgramOrder, Reduction, Trial
+from .wire import ComparisonOrder, ModuleOrder, Order, ProgramOrder, ReductionOrder, TrialOrder
 
 
 def perform(
@@ -27,19 +27,22 @@ def perform(
     forks: bool,
     option: str = "",
 ) -> NoReturn:
-    """Never returns. ``forks``: a module process forks its runs; else ``option`` is what others
-    are started with for ``pipeline``."""
+    """Execute an order and exit.
+
+    ``forks``: a module process forks its runs; otherwise ``option`` selects the pipeline for the
+    processes that it starts.
+    """
     try:
-        if isinstance(order, Job):
+        if isinstance(order, ModuleOrder):
             module_process.main(order, given, pipeline, user_path, permissions, forks=forks)
         elif isinstance(order, ProgramOrder):
             program_process.main(order, given, pipeline, user_path, permissions)
-        elif isinstance(order, Reduction):
+        elif isinstance(order, ReductionOrder):
             spares = None if forks else Spares(Starter(option, permissions))
             reducer.main(order, given.report, pipeline, user_path, permissions, spares)
-        elif isinstance(order, Judgment):
+        elif isinstance(order, ComparisonOrder):
             comparer.main(order, given.report, pipeline, user_path, permissions)
-        elif isinstance(order, Trial):
+        elif isinstance(order, TrialOrder):
             reducer.attempt(order, given.report, pipeline, user_path, permissions)
         else:
             index_builder.survey(order, given.report, pipeline)
@@ -48,7 +51,10 @@ def perform(
 
 
 def await_order(beginning: str, user_path: list[str], pipeline: str) -> NoReturn:
-    """In a spare: get ready, then do one thing. ``beginning`` is from the one that started it."""
+    """Prepare a spare process, wait for one order and execute it.
+
+    ``beginning`` is the text that ``spare.Starter`` passed to it.
+    """
     given, parent, permissions = spare.begun(beginning)
     descriptors.fill_standard()
     limits.ignore_interrupts()

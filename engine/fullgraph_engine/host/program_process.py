@@ -32,18 +32,18 @@ from .pipeline import Pipeline
 from .process_backends import confinement, descriptors, limits
 from .process_backends.channels import ProcessEnds
 from .reads import Reads
-from .wire import Begun, ProgramDone, ProgramOrder, ProgramShows, Upward
+from .wire import ProgramDone, ProgramOrder, ProgramShows, StageBegun, Upward
 
 _exit, _monotonic = os._exit, time.monotonic
 _SHARE = 4.0
-"""Time between two partial reports, as a multiple of the time that a report takes."""
+"""Ratio of the time between two partial reports to the time that a report takes."""
 _RAISES = ("trace/eager-error", "trace/compile-error")
 _OUT_OF_LIMIT = ("MemoryError", "can't allocate memory", "[Errno 27] File too large")
 _NO_NETWORK = ("EPERM: operation not permitted", "to a (local) address", "DistNetworkError")
 _DATA = ("FileNotFoundError", "URLError", "ConnectionError", "LocalEntryNotFoundError")
-"""Exceptions that say that data is missing on this machine."""
+"""Names of exceptions that indicate missing data on this machine."""
 _ASKS_FOR_FILE = re.compile(r"\b(is_?file|is_?dir|exists)\(")
-"""Calls that ask whether a file exists, as in ``assert path.is_file()``."""
+"""Pattern of calls that check whether a file exists, as in ``assert path.is_file()``."""
 
 
 def main(
@@ -53,7 +53,7 @@ def main(
     user_path: list[str],
     permissions: Permissions,
 ) -> NoReturn:
-    """Never returns."""
+    """Execute the program, report and exit."""
     run.exit_after(
         lambda: _ProgramProcess(order, given, pipeline, user_path, permissions).live(),
         given.report,
@@ -91,7 +91,7 @@ class _ProgramProcess:
     def live(self) -> None:
         analyze = self.order.analyze
         self.given.raise_all()
-        self.tell(Begun("run", analyze.program.seconds))
+        self.tell(StageBegun("run", analyze.program.seconds))
         roots = tuple(analyze.roots)
         if not self.pipeline.is_program(self.order.text, self.path, roots):
             self.tell(ProgramDone(ran=False))
@@ -116,7 +116,7 @@ class _ProgramProcess:
     # -- before the program ---------------------------------------------------------------------
 
     def enter(self) -> None:
-        """Confine this process and give it what a program finds that was started by itself."""
+        """Confine this process and set up the environment of a program started directly."""
         analyze, given = self.order.analyze, self.given
         descriptors.attach(given.stdout, given.stderr)
         limits.reset_signals(self.handle_interrupt)
@@ -150,14 +150,14 @@ class _ProgramProcess:
         private = tuple(str(folder) for folder in folders if folder != folder.parent)
         self.sandbox.install(analyze.limits.memory, private=private)
         self.reads.discarded = self.sandbox.discarded
-        # Not before: the sandbox itself opens folders.
+        # Set this last, because the sandbox itself lists folders.
         self.sandbox.noted = self.open_texts.loaded = self.reads.opened
         self.pipeline.audit_native_writes()
         self.pipeline.note_registrations()
         os._exit = self.exit
 
     def text_of(self, path: str) -> str:
-        """The text of a file as the program had it."""
+        """Return the text of a file as the program read it."""
         if path == self.path:
             return self.order.text
         known = self.open_texts.texts.get(path)
@@ -171,7 +171,7 @@ class _ProgramProcess:
     # -- its end --------------------------------------------------------------------------------
 
     def handle_interrupt(self, number: int, frame: FrameType | None) -> None:
-        """The parent process has decided that the program is to end."""
+        """End the program at the request of the parent process."""
         blackbox.at_stack(self.given.box, frames.of_stack(frame))
         if self.program is None:
             return
@@ -189,14 +189,14 @@ class _ProgramProcess:
             _exit(status)
 
     def finish_and_exit(self, ending: Any) -> None:
-        """Report what was recorded, and end this process."""
+        """Report the recorded results and end this process."""
         if self.finishing:
             return
         work = functools.partial(self.finish, ending)
         run.exit_after(work, self.given.report, self.order.analyze.request)
 
     def finish(self, ending: Any) -> None:
-        """Report everything, and how the program ended."""
+        """Report all results and how the program ended."""
         self.finishing = True
         descriptors.flush()
         lacks = self.program.lacks_after(ending)
@@ -216,7 +216,7 @@ class _ProgramProcess:
         self.tell(ProgramDone(ran=True, how=ending.how, called=called, note=results.note))
 
     def flush(self) -> None:
-        """Report what was found so far, if that takes a small part of the program's time."""
+        """Report the results so far, if reporting takes a small share of the program's time."""
         began = _monotonic()
         if self.finishing or began < self.next_flush:
             return
@@ -228,7 +228,7 @@ class _ProgramProcess:
         self.next_flush = now + _SHARE * (now - began)
 
     def report(self, shown: Any, path: str) -> None:
-        """Send the results of one file, each once."""
+        """Send the results of one file, each result once."""
         number = self.order.analyze.request
         for finding in shown.findings:
             deeper = shown.deeper.get(finding.identity, ())
@@ -257,7 +257,7 @@ class _ProgramProcess:
             self.tell(message)
 
     def check_operators(self, path: str) -> None:
-        """Report faulty operator definitions of a file."""
+        """Report wrong operator definitions of a file."""
         text = self.text_of(path)
         if not self.pipeline.registers(text):
             return
@@ -266,8 +266,8 @@ class _ProgramProcess:
             self.send(path, FindingFound(self.order.analyze.request, finding))
 
     def explain_failure(self, finding: Finding, path: str) -> Finding:
-        """A failure in the file ``path`` with the limit of fullgraph or of this machine that caused
-        it, if one did."""
+        """Add to a failure in the file ``path`` the limit of fullgraph or of this machine that
+        caused it, if any."""
         finding = frames.lasting(finding, self.sandbox.root)
         if finding.code not in _RAISES:
             return finding

@@ -1,4 +1,5 @@
-"""What this torch cannot show: found out once for each build, by a program that is traced."""
+"""Determine which facts the installed torch cannot show, by tracing a test program once per
+build."""
 
 from __future__ import annotations
 
@@ -12,27 +13,28 @@ from ..protocol.facts import Degraded, Fact
 from .process_backends.branches import Branches, answer_of
 
 _SECONDS = 60.0
-"""Of processor time for the program, which takes a third of a second."""
+"""Seconds of processor time for the test program, which usually takes a third of a second."""
 _MOST_KEPT = 16
 
 
-class Proving(Protocol):
-    """What the pipeline knows of it."""
+class ProofPipeline(Protocol):
+    """The part of the pipeline that checks torch."""
 
     def missing(self) -> tuple[Degraded, ...]:
-        """What the names that are not there are needed for."""
+        """Return the facts that cannot be shown because private names of torch are missing."""
 
     def prove(self) -> tuple[Degraded, ...]:
-        """What is not seen of a program that has everything; call it in a process that ends."""
+        """Trace a test program and return the unobservable facts; call it in a temporary
+        process."""
 
     def build(self) -> str:
-        """Differs wherever the outcome of ``prove`` might; empty: it is not to be kept."""
+        """Return a cache key for the result of ``prove``; empty if it must not be cached."""
 
 
-def degraded(pipeline: Proving, *, forks: bool) -> tuple[Degraded, ...]:
-    """Every fact that is not to be relied on, once, with all reasons.
+def degraded(pipeline: ProofPipeline, *, forks: bool) -> tuple[Degraded, ...]:
+    """Return the unreliable facts, each once with all reasons.
 
-    Without ``forks`` no process inherits what the program leaves behind in this one.
+    Without ``forks``, the test program runs in this process, from which no others are forked.
     """
     reasons: dict[Fact, list[str]] = {}
     for one in (*pipeline.missing(), *_proven(pipeline, forks)):
@@ -40,7 +42,7 @@ def degraded(pipeline: Proving, *, forks: bool) -> tuple[Degraded, ...]:
     return tuple(Degraded(fact, "; ".join(words)) for fact, words in reasons.items())
 
 
-def _proven(pipeline: Proving, forks: bool) -> tuple[Degraded, ...]:
+def _proven(pipeline: ProofPipeline, forks: bool) -> tuple[Degraded, ...]:
     build = pipeline.build()
     path = _path(build) if build else None
     kept = _read(path) if path is not None else None
@@ -48,7 +50,7 @@ def _proven(pipeline: Proving, forks: bool) -> tuple[Degraded, ...]:
         return kept
     answer = Branches()(pipeline.prove, _SECONDS) if forks else answer_of(pipeline.prove)
     if forks and answer.value is None and not answer.late:
-        # Something else may have ended the process, and nothing would prove it later.
+        # Something else may have killed the process; without a retry the proof would be missing.
         answer = Branches()(pipeline.prove, _SECONDS)
     if answer.value is None:
         return (Degraded("graphs", f"a test program could not be traced: {answer.lost}"),)
@@ -60,7 +62,7 @@ def _proven(pipeline: Proving, forks: bool) -> tuple[Degraded, ...]:
 def _path(build: str) -> Path | None:
     try:
         return user_cache_folder() / "fullgraph" / "proofs" / f"{build}.json"
-    except RuntimeError:  # the user has no home
+    except RuntimeError:  # the user does not have a home folder
         return None
 
 
@@ -79,5 +81,5 @@ def _write(path: Path, found: tuple[Degraded, ...]) -> None:
         kept = sorted(path.parent.glob("*.json"), key=lambda one: one.stat().st_mtime)
         for old in kept[:-_MOST_KEPT]:
             old.unlink()
-    except OSError:  # it is proven again the next time
+    except OSError:  # the proof is repeated next time
         return

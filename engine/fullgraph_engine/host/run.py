@@ -1,4 +1,4 @@
-"""A run: one probe of one target, in a process of its own that ends with it."""
+"""A run: traces one probe of one target in its own process."""
 
 from __future__ import annotations
 
@@ -46,46 +46,45 @@ from .process_backends.channels import ProcessEnds
 from .reads import Reads
 from .wire import (
     BackendTried,
-    Begun,
     BranchAnswer,
-    Branching,
+    BranchBegun,
     CandidatesMade,
     CasesChosen,
-    Launch,
+    LaunchRun,
     OperatorCalls,
     RunDone,
+    StageBegun,
     Upward,
 )
 
 _exit, _monotonic = os._exit, time.monotonic
 LOST, BROKEN = 97, 98
-"""Exit status of a process whose way to the parent was closed by user code, and of one in which
-code of the engine failed."""
+"""Exit statuses: user code closed the pipe to the parent process; code of the engine failed."""
 _MOST_FINDINGS = 2000
 _LAST = 0.1
-"""The part of the time of a forecast that is kept for telling what it has found."""
+"""Fraction of a forecast's time reserved for reporting the results."""
 _EXTRACTING = 0.5
-"""The part of what is left of the time of a repro in which candidates for it are written."""
+"""Fraction of a repro's remaining time used for writing candidates."""
 GRACE = 0.15
-"""Seconds that the parent is given to act before the interpreter writes down its stacks."""
+"""Number of seconds that the parent process has to act before the interpreter writes the stacks."""
 
 
 @dataclass
 class Run:
-    """What a run is of, and what it has told.
+    """The state of one run.
 
-    ``forking`` is called with True before a fork and with False after it, on both sides; it is
-    None where nothing may be forked. ``differs``: the probe is not the one that was asked for.
+    ``forking`` is called with True before a fork and with False after it, in both processes; it is
+    None where forking is not allowed. ``differs`` means that the probe is not the requested one.
     """
 
-    launch: Launch
+    launch: LaunchRun
     analyze: Analyze
     pipeline: Pipeline
     tracee: Tracee
     forking: Callable[[bool], None] | None
     refusals: sandbox.Sandbox
     reads: Reads | None = None
-    """What it has read is told, if somebody wants to know."""
+    """Recorder of the files read, if the server needs it."""
     differs: bool = False
     watch: Stopwatch = field(default_factory=lambda: Stopwatch("process"))
     report: int = -1
@@ -100,13 +99,13 @@ class Run:
         return RunId(self.tracee.target.name, self.launch.probe, self.launch.part)
 
     def live(self, given: ProcessEnds) -> None:
-        """Trace, and tell what came of it."""
+        """Trace the target and report the result."""
         self.watch = Stopwatch("process", self.launch.began)
         self.settle(given)
         if self.forking is not None:
             self.pipeline.note_operator_calls()
         else:
-            self.tell(Begun("run", self.launch.seconds))
+            self.tell(StageBegun("run", self.launch.seconds))
         started = _monotonic()
         self.watch.enter_phase("findings")
         try:
@@ -120,7 +119,7 @@ class Run:
                 done = self.measure()
             else:
                 done = self.trace()
-        except wire.Lost:
+        except wire.ParentUnreachable:
             raise
         except BaseException as error:
             if isinstance(error, MemoryError):
@@ -152,7 +151,7 @@ class Run:
         self.tell(done)
 
     def settle(self, given: ProcessEnds) -> None:
-        """Take up the descriptors, listen to the parent, and keep within the limits."""
+        """Set up descriptors, signal handlers and limits."""
         given.raise_all()
         self.report, self.box = given.report, given.box
         settle(given, self.interrupted, self.launch.memory, self.launch.seconds + GRACE)
@@ -160,7 +159,7 @@ class Run:
     def interrupted(self, number: int, frame: FrameType | None) -> None:
         try:
             stack = self.pipeline.where(frame)
-        except Exception:  # in the middle of anything
+        except Exception:  # the interrupt may arrive in the middle of any operation
             stack = ()
         blackbox.at_stack(self.box, stack or frames.of_stack(frame))
 
@@ -173,9 +172,9 @@ class Run:
         if calls := self.pipeline.operator_calls():
             self.tell(OperatorCalls(calls))
 
-    def tell_branch(self, told: Branching | BranchAnswer) -> None:
+    def tell_branch(self, told: BranchBegun | BranchAnswer) -> None:
         if isinstance(told, BranchAnswer):
-            self.tell_calls()  # the process ends
+            self.tell_calls()  # the process ends after this message
         self.tell(told)
 
     def emit(self, finding: Finding) -> None:
@@ -186,9 +185,9 @@ class Run:
         if len(emitted) >= _MOST_FINDINGS and finding.identity not in emitted:
             return
         if finding.code.startswith("trace/") and placeholder.find_raised_error(finding.message):
-            return  # told at the statement that failed, and in the report
+            return  # it was reported at the failed statement and in the report
         if f"({placeholder.Placeholder.__name__})" in finding.context:
-            return  # the tracer looked into one
+            return  # the tracer entered a placeholder
         if finding.code == "trace/eager-error":
             told = finding.message
             if self.refusals.explains(told):
@@ -198,11 +197,11 @@ class Run:
         if finding.code.startswith("graph-break/"):
             blackbox.at_place(self.box, finding.range)
         emitted[finding.identity or str(len(emitted))] = finding
-        if self.launch.part != "forecast":  # told in one, so that it replaces an earlier one in one
+        if self.launch.part != "forecast":  # a forecast reports all findings in one event
             self.tell(FindingFound(self.analyze.request, finding))
 
     def commission(self) -> DocumentRequest:
-        """What the run is to write down."""
+        """Return the documents that the run must write."""
         asked = self.analyze
         saved = {one.number: one.archive for one in asked.compare_events if one.run == self.id}
         return DocumentRequest(asked.documents, self.written, asked.save_events, saved)
@@ -258,7 +257,7 @@ class Run:
         )
 
     def tell_seen(self, outcome: Outcome) -> None:
-        """What a run has seen besides what it finds."""
+        """Report the observations of a run other than findings."""
         number, target = self.analyze.request, self.tracee.target.name
         probe = self.launch.probe
         if outcome.values:
@@ -277,7 +276,7 @@ class Run:
             self.tell(TraceStepsFound(number, target, steps, left_out, probe))
 
     def extract(self) -> RunDone:
-        """Write programs that may show the wanted finding."""
+        """Write programs that may reproduce the wanted finding."""
         assert self.analyze.wanted is not None
         until = self.launch.began + _EXTRACTING * self.launch.seconds
         extracted = self.pipeline.extract(self.tracee, self.analyze.wanted, until)
@@ -288,7 +287,7 @@ class Run:
         return RunDone(report, extracted.needs_real)
 
     def behave(self) -> RunDone:
-        """Choose cases, or observe the target on those that were chosen."""
+        """Choose test cases, or execute the target on the chosen cases."""
         order, part, probe = self.analyze.observe, self.launch.part, self.launch.probe
         assert order is not None
         if part == "cases":
@@ -303,19 +302,19 @@ class Run:
         return self.executed()
 
     def measure(self) -> RunDone:
-        """Take the time of its calls."""
+        """Measure the time of the target's calls."""
         found = self.pipeline.measure(self.tracee, self.refusals.let_start)
         self.tell(Measured(self.analyze.request, self.tracee.target.name, self.id, found))
         return self.executed()
 
     def executed(self) -> RunDone:
-        """For parts that call a target and trace nothing."""
+        """Return the result of a part that calls a target without tracing it."""
         target, info = self.tracee.target, self.tracee.probe.info
         report = TargetReport(target.name, target.kind, target.range, "traced", "real", info)
         return RunDone(report, None)
 
     def unsteady(self) -> TargetReport:
-        """Where nothing is forked the module is executed for each run."""
+        """Return the report for a probe that changed because the module was executed again."""
         target, probe = self.tracee.target, self.tracee.probe
         reason = (
             f"Executed a second time, the module gives `{target.name}` other inputs; give it a "
@@ -326,7 +325,8 @@ class Run:
         )
 
     def failed(self, error: BaseException, seconds: float) -> TargetReport:
-        """What the pipeline let through: ``sys.exit`` in the user's code, or a mistake of ours."""
+        """Report an exception that the pipeline let through: from user code, or a bug in
+        fullgraph."""
         target = self.tracee.target
         mode: TraceMode = "fake" if self.tracee.fake else "real"
         stack = frames.of_traceback(error.__traceback__)
@@ -372,8 +372,11 @@ def settle(
     *,
     forks: bool = False,
 ) -> None:
-    """What a process does before it calls the user's code for a run; ``seconds`` after which the
-    interpreter writes down its stacks, if it is to do that. ``forks``: as ``limits.apply``."""
+    """Prepare the process of a run before it calls user code.
+
+    The interpreter writes the stacks after ``seconds``, if given. ``forks`` is as in
+    ``limits.apply``.
+    """
     descriptors.attach(given.stdout, given.stderr)
     limits.reset_signals(interrupted)
     blackbox.attend(given.box)
@@ -382,7 +385,7 @@ def settle(
     limits.apply(memory, forks=forks)
     confinement.isolate()
     exits.ignore()
-    # The same choices on every edit: findings must not come and go by chance.
+    # Use the same random numbers after every edit, so that findings are reproducible.
     random.seed(0)
     placeholder.raised_errors.clear()
 
@@ -390,7 +393,7 @@ def settle(
 def exit_after(
     work: Callable[[], None], report: int, request: int, *, lost: Collection[int] = ()
 ) -> NoReturn:
-    """Do the work of this process and end it; an exception of ours goes to the log.
+    """Do the work of this process and end it; log exceptions of the engine.
 
     ``lost`` are error numbers which mean that results could not be reported.
     """
@@ -398,7 +401,7 @@ def exit_after(
     try:
         work()
         status = 0
-    except wire.Lost:
+    except wire.ParentUnreachable:
         status = LOST
     except BaseException as error:
         if isinstance(error, OSError) and error.errno in lost:
@@ -412,12 +415,12 @@ def exit_after(
 
 
 def main(run: Run, given: ProcessEnds) -> NoReturn:
-    """Never returns, whatever the user's code does to the interpreter."""
+    """Execute the run and exit, whatever user code does to the interpreter."""
     status = BROKEN
     try:
         run.live(given)
         status = 0
-    except wire.Lost:
+    except wire.ParentUnreachable:
         status = LOST
     finally:
         _exit(status)

@@ -1,8 +1,8 @@
-"""What user code is kept from: changing files, starting processes, the network, other processes.
+"""Refuse operations of user code: changing files, starting processes, network access, signals.
 
-A user may allow some of it (``Permissions``). This sees what Python code does and says clearly what
-is refused. It can be switched off from within the process; what cannot be is in
-``process_backends/confinement``.
+The user may allow some of them (``Permissions``). This audit hook sees operations of Python code
+and explains refusals clearly. User code could disable it; the layers in
+``process_backends/confinement`` cannot be disabled from within the process.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _realpath, _fsdecode, _getpid, _getpgrp = os.path.realpath, os.fsdecode, os.getp
 _dirname, _listdir, _getframe = os.path.dirname, os.listdir, sys._getframe
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 REFUSED = "fullgraph runs this code only to trace it"
-"""How every refusal begins that is not the kernel's."""
+"""Beginning of every refusal message of the audit hook."""
 _FROM_KERNEL = ("PermissionError: [Errno 1] ", "OSError: [Errno 30] ")
-"""What the filter of system calls and read-only mounts say: EPERM, EROFS."""
+"""Beginnings of errors from the system call filter (EPERM) and from read-only mounts (EROFS)."""
 
 _STREAMS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/zero"})
 _AF_UNIX = 1
@@ -36,29 +36,30 @@ Rule = Callable[[str, tuple[Any, ...]], None]
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """``words`` say what was refused, ``allowance`` is what would have let it."""
+class RefusedOperation:
+    """A refused operation: ``words`` describe it, ``allowance`` is the setting that would permit
+    it."""
 
     words: str
     allowance: Allowance | None
 
 
 def is_refusal(words: str) -> bool:
-    """Whether an exception, told with its type, says that something was refused here."""
+    """Whether the text of an exception, including its type, is a refusal of the sandbox."""
     return any(beginning in words for beginning in (REFUSED, *_FROM_KERNEL))
 
 
 def hint(allowance: Allowance) -> str:
-    """How to allow something, as a sentence."""
+    """Return a sentence that explains how to allow an operation."""
     flag = shlex.quote(str(allowance))
     return f"Allow it with `--allow {flag}`, or in your editor with the setting `sandbox.allow`."
 
 
 class Sandbox:
-    """Installed once in a process; it holds for all that this process forks.
+    """The audit hook of a process and all processes forked from it.
 
-    Files may be changed below ``root``, where every generation has a scratch folder.
-    ``pass_over`` and ``untouched`` keep the tracer away from code that runs while it is tracing.
+    Files may be changed below ``root``, where every generation has a scratch folder. ``pass_over``
+    and ``untouched`` keep the tracer out of the hook's code.
     """
 
     def __init__(
@@ -74,28 +75,31 @@ class Sandbox:
         self._writable: tuple[str, ...] = ()
         self._private: tuple[str, ...] = ()
         self.discarded: set[str] = set()
-        """Files that user code has changed in its private view."""
+        """Files that user code changed in its private view."""
         self._home = _realpath(os.path.expanduser("~"))  # noqa: PTH111
-        # Now: the variables that name caches are other ones for user code.
+        # Resolve now, as user code gets other values of the variables that name caches.
         self._caches = {cache: _realpath(caches.folder(cache)) for cache in get_args(Cache)}
         self._pass_over, self._untouched = pass_over, untouched
         self.forking = False
-        """Set while the engine itself forks."""
+        """True if the engine itself is forking."""
         self._startable: frozenset[str] = frozenset()
         self._is_held = False
-        """The kernel keeps what is started from writing outside of ``root``."""
-        self.refusal: Refusal | None = None
-        """What was refused last: a library may catch that, and say something else."""
+        """True if the kernel prevents started programs from writing outside ``root``."""
+        self.refusal: RefusedOperation | None = None
+        """Last refused operation; a library may catch the error and raise a different one."""
         self.noted: set[str] | None = None
-        """Files that user code has read, while somebody wants to know."""
+        """Files that user code has read; None if not recorded."""
         self._owns_shared_memory = False
         self._shared: frozenset[str] = frozenset()
 
     def install(
         self, memory: int, *, programs: bool = False, private: tuple[str, ...] = ()
     ) -> None:
-        """``memory`` is in MiB, of shared memory. ``programs``: some may be let start later.
-        ``private`` folders are writable in a private view, which the process discards."""
+        """Install the audit hook and confine the process.
+
+        ``memory`` is the MiB of shared memory. ``programs``: whether programs may be allowed later.
+        ``private`` folders are writable in a private view, which is discarded with the process.
+        """
         rules: dict[str, Rule] = {
             "open": self._open,
             "os.scandir": self._lists,
@@ -109,7 +113,7 @@ class Sandbox:
         }
         lookup = {event: self._untouched(rule) for event, rule in rules.items()}.get
 
-        # A trace raises about a hundred thousand events: those without a rule must cost nothing.
+        # A trace raises about a hundred thousand events, so events without a rule must be cheap.
         def hook(event: str, arguments: tuple[Any, ...]) -> None:
             rule = lookup(event)
             if rule is not None:
@@ -131,18 +135,19 @@ class Sandbox:
         self._owns_shared_memory = "private /dev/shm" in held
 
     def note_shared_memory(self) -> None:
-        """Take what is in shared memory now for what every generation is to find there."""
+        """Record the current entries of shared memory, which every generation should find."""
         if self._owns_shared_memory:
             self._shared = frozenset(_listdir(confinement.SHARED_MEMORY))
 
     def clear_shared_memory(self) -> None:
-        """Remove what an earlier generation has left there, if it is nobody else's."""
+        """Remove shared memory that an earlier generation left and that no other process uses."""
         if self._owns_shared_memory:
             for name in set(_listdir(confinement.SHARED_MEMORY)) - self._shared:
                 descriptors.remove(f"{confinement.SHARED_MEMORY}/{name}")
 
     def _refuse_multiprocessing(self) -> None:
-        """What it starts an interpreter with raises no event; ``subprocess`` has the original."""
+        """Block multiprocessing, which starts an interpreter without an audit event; ``subprocess``
+        keeps the original."""
         try:
             import _posixsubprocess
         except ImportError:
@@ -158,7 +163,7 @@ class Sandbox:
         _posixsubprocess.fork_exec = fork_exec
 
     def let_start(self, names: frozenset[str]) -> bool:
-        """Let programs with these names be started, if the kernel holds them to ``root``."""
+        """Allow starting programs with these names, if the kernel confines them to ``root``."""
         if self._is_held:
             self._startable = names
         return self._is_held
@@ -166,11 +171,11 @@ class Sandbox:
     # -- what came of it ----------------------------------------------------------------------
 
     def explains(self, error: str) -> bool:
-        """Whether an exception, told with its type, says what was refused."""
+        """Whether the text of an exception, including its type, describes a refused operation."""
         return is_refusal(error) or self._hidden_variable(error) is not None
 
     def explained(self, finding: Finding, error: str) -> Finding:
-        """A failure with what was refused before it, if anything was, and how to allow it."""
+        """Add to a failure the operation that was refused before it, and how to allow it."""
         variable = self._hidden_variable(error)
         allowance, notes = None, list(finding.notes)
         if variable is not None:
@@ -193,13 +198,13 @@ class Sandbox:
         return name if found and name in self._hidden else None
 
     # -- the rules ----------------------------------------------------------------------------
-    # Every rule returns, or raises what user code then sees: an OSError as from the kernel.
+    # Every rule returns, or raises the OSError that the kernel would raise.
 
     def _refusal(
         self, why: str, what: str = "", allowance: Allowance | None = None
     ) -> PermissionError:
         words = f"{why}: {what}" if what else why
-        self.refusal = Refusal(words, allowance)
+        self.refusal = RefusedOperation(words, allowance)
         return PermissionError(f"{REFUSED} and {words}")
 
     def _open(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -227,7 +232,7 @@ class Sandbox:
     def _writes(self, path: Any) -> None:
         if isinstance(path, int):
             return
-        name = str.__str__(_fsdecode(path))  # what a derived class says of itself need not be so
+        name = str.__str__(_fsdecode(path))  # a subclass may override __str__
         if name in _STREAMS:
             return
         real = _realpath(name)
@@ -245,7 +250,8 @@ class Sandbox:
         raise self._refusal("lets it change no files", name, self._writing(real))
 
     def _writing(self, real: str) -> Allowance | None:
-        """What would let it write to a path, but for all of a home folder."""
+        """Return the permission that would allow writing to a path; the home folder as a whole has
+        none."""
         for cache, folder in self._caches.items():
             if caches.is_below(real, folder):
                 return Allowance(cache)
@@ -269,7 +275,7 @@ class Sandbox:
             self._resolves(event, arguments[1:])
 
     def _makes_socket(self, event: str, arguments: tuple[Any, ...]) -> None:
-        # The family of a descriptor is not known. Of the local ones pairs are needed.
+        # The family of an existing descriptor is unknown. Pairs of local sockets are needed.
         if arguments[1] not in (_AF_UNIX, -1):
             self._resolves(event, ("a socket",))
 
@@ -280,7 +286,7 @@ class Sandbox:
         raise self._refusal("gives it no network", str(where), Allowance("network"))
 
     def _signals(self, event: str, arguments: tuple[Any, ...]) -> None:
-        # A program that it starts could signal others as well: that is for the kernel to refuse.
+        # Programs could also signal other processes, which the kernel prevents.
         if self.forking or self._allowed.programs:
             return
         own = _getpid() if event == "os.kill" else _getpgrp()
@@ -289,7 +295,8 @@ class Sandbox:
 
 
 _NO_FOLDER = 99
-# Of the arguments of an event: which is the path, and which the descriptor that it is relative to.
+# Positions of the path and of the descriptor that it is relative to, among the arguments of an
+# event.
 _CHANGES: dict[str, tuple[tuple[int, int], ...]] = {
     "os.chflags": ((0, _NO_FOLDER),),
     "os.chmod": ((0, 2),),
@@ -325,7 +332,7 @@ _RESOLVES = (
 
 
 def _builds_extension() -> bool:
-    """Whether user code builds a C++ extension right now."""
+    """Whether user code is building a C++ extension."""
     frame: FrameType | None = _getframe()
     while frame is not None:
         if frame.f_globals.get("__name__") == "torch.utils.cpp_extension":
@@ -335,10 +342,11 @@ def _builds_extension() -> bool:
 
 
 def environment(scratch: str, allowed: Allowed) -> dict[str, str]:
-    """Variables for user code: caches go to the scratch folder, libraries do not ask the network.
+    """Return environment variables for user code: caches in the scratch folder, and libraries
+    offline.
 
-    What is only read from the user's real caches (downloaded weights, tokenizers) stays there. What
-    is allowed is left as it is.
+    Read-only caches of downloads (weights, tokenizers) stay in place. Allowed folders are not
+    redirected.
     """
     own = {
         name: f"{scratch}/{folder}"
@@ -353,7 +361,7 @@ def environment(scratch: str, allowed: Allowed) -> dict[str, str]:
     }
     if "cpp-extensions" in allowed.caches:
         del own["TORCH_EXTENSIONS_DIR"]
-        # As many compilers as there may be processes, with what each of them starts.
+        # One compiler per allowed process, including the processes that each compiler starts.
         own["MAX_JOBS"] = os.environ.get("MAX_JOBS", "4")
     if "triton-cache" in allowed.caches:
         del own["TRITON_CACHE_DIR"]
@@ -367,10 +375,10 @@ def environment(scratch: str, allowed: Allowed) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "TOKENIZERS_PARALLELISM": "false",
-        # Else torch up to 2.9 starts addr2line for the C++ frames of some errors.
+        # Otherwise torch up to 2.9 starts addr2line for the C++ frames of some errors.
         "TORCH_DISABLE_ADDR2LINE": "1",
         "TORCH_SYMBOLIZE_MODE": "dladdr",
-        # Else importing Inductor starts compile workers, where Triton is installed.
+        # Otherwise importing Inductor starts compile workers, if Triton is installed.
         "TORCH_WARM_POOL": "0",
         "WANDB_MODE": "disabled",
     }

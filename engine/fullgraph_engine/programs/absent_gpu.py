@@ -58,13 +58,13 @@ def install() -> None:
         if name in _LOOKS_FOR_DEVICE and release < _FAKES_WITHOUT_DEVICE:
             continue
         if hasattr(torch.cuda, name):
-            setattr(torch.cuda, name, _answering(value))
+            setattr(torch.cuda, name, _answer_with(value))
     for name in _SILENT:
         if hasattr(torch.cuda, name):
-            setattr(torch.cuda, name, _answering(None))
+            setattr(torch.cuda, name, _answer_with(None))
     stand_ins: dict[str, Any] = {
         "get_rng_state": lambda *_args, **_kwargs: torch.get_rng_state(),
-        "get_device_properties": lambda *_args, **_kwargs: _properties(),
+        "get_device_properties": lambda *_args, **_kwargs: _device_properties(),
         "Event": _Moment,
         "Stream": _Moment,
         "current_stream": _Moment,
@@ -73,19 +73,19 @@ def install() -> None:
     for name, stand_in in stand_ins.items():
         setattr(torch.cuda, name, stand_in)
     gradients: Any = torch.autograd
-    gradients.backward, gradients.grad = _backward, _grad
+    gradients.backward, gradients.grad = _skip_backward, _zero_gradients
     tensor: Any = torch.Tensor
-    tensor.backward = lambda self, *_args, **_kwargs: _backward((self,))
+    tensor.backward = lambda self, *_args, **_kwargs: _skip_backward((self,))
 
 
-def _answering(value: Any) -> Any:
+def _answer_with(value: Any) -> Any:
     def answer(*_args: Any, **_kwargs: Any) -> Any:
         return value
 
     return answer
 
 
-def _properties() -> types.SimpleNamespace:
+def _device_properties() -> types.SimpleNamespace:
     return types.SimpleNamespace(
         name=_NAME,
         major=8,
@@ -122,23 +122,25 @@ class _Moment:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _answering(None)
+        return _answer_with(None)
 
 
-def _backward(tensors: Any, *_args: Any, **_kwargs: Any) -> None:
+def _skip_backward(tensors: Any, *_args: Any, **_kwargs: Any) -> None:
     """Give each leaf that the tensors were computed from a gradient of its shape."""
     roots = (tensors,) if isinstance(tensors, torch.Tensor) else tuple(tensors)
     with torch.no_grad():
-        for leaf in _leaves(roots):
+        for leaf in _graph_leaves(roots):
             leaf.grad = torch.empty_like(leaf)
 
 
-def _grad(outputs: Any, inputs: Any, *_args: Any, **_kwargs: Any) -> tuple[torch.Tensor, ...]:
+def _zero_gradients(
+    outputs: Any, inputs: Any, *_args: Any, **_kwargs: Any
+) -> tuple[torch.Tensor, ...]:
     wanted = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
     return tuple(torch.empty_like(one) for one in wanted)
 
 
-def _leaves(roots: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
+def _graph_leaves(roots: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
     waiting: list[Any] = [root.grad_fn for root in roots]
     yield from (root for root in roots if root.grad_fn is None and root.requires_grad)
     seen: set[Any] = set()

@@ -48,7 +48,7 @@ def does_something(tree: ast.Module) -> bool:
     """Whether executing a file does more than define, import and construct: it has a ``__main__``
     block, or calls at top level what the file itself defines."""
     own = set(_bound_names(tree))
-    return any(_acts(node, own) for node in tree.body)
+    return any(_has_effect(node, own) for node in tree.body)
 
 
 def _bound_names(tree: ast.Module) -> Iterator[str]:
@@ -62,15 +62,15 @@ def _bound_names(tree: ast.Module) -> Iterator[str]:
                     yield one.id
 
 
-def _acts(node: ast.stmt, own: set[str]) -> bool:
+def _has_effect(node: ast.stmt, own: set[str]) -> bool:
     if isinstance(node, ast.If) and _is_main(node.test):
         return True
     if isinstance(node, (ast.If, ast.For, ast.While, ast.With, ast.Try)):
         inside = (one for one in ast.iter_child_nodes(node) if isinstance(one, ast.stmt))
-        return any(_acts(one, own) for one in inside)
+        return any(_has_effect(one, own) for one in inside)
     if isinstance(node, (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Assert)):
         called = [one.func for one in _executed_nodes(node) if isinstance(one, ast.Call)]
-        if any(_root(function) in own or _uses_compiled(function) for function in called):
+        if any(_root_name(function) in own or _uses_compiled(function) for function in called):
             return True
         # ``main()``, imported from another file.
         return isinstance(node, ast.Expr) and any(isinstance(one, ast.Name) for one in called)
@@ -100,7 +100,7 @@ def _last_name(function: ast.expr) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
-def _root(function: ast.expr) -> str:
+def _root_name(function: ast.expr) -> str:
     """The name that an attribute, call or item begins with: ``net`` of ``net(x).sum``."""
     node: ast.expr = function
     while True:

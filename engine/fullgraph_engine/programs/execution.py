@@ -75,9 +75,9 @@ class Program(Attribution):
         lacks: Lack = "",
     ) -> None:
         self.path, self.text, self.request, self.lacks = path, text, request, lacks
-        self.recorder = ProgramRecorder(bottom=_run.__code__, file=path)
+        self.recorder = ProgramRecorder(bottom=_run_code.__code__, file=path)
         super().__init__(self.recorder.recording)
-        self.regions = Regions(_run.__code__, self)
+        self.regions = Regions(_run_code.__code__, self)
         self.warnings: list[DynamoWarning] = []
         self.on_new_work: Callable[[], None] = lambda: None
         """Called after each outermost call of a region in which Dynamo did something."""
@@ -133,16 +133,16 @@ class Program(Attribution):
                     mode.prefer_real = False
             try:
                 code = compile(self.text, self.path, "exec", dont_inherit=True)
-                _run(code, module.__dict__)
+                _run_code(code, module.__dict__)
             except SystemExit as error:
                 if error.code in (0, None):
                     return Ending("finished")
-                return Ending("exited", self._line(error), error, error.code)
+                return Ending("exited", self._error_line(error), error, error.code)
             except BaseException as error:
-                return Ending("raised", self._line(error), error)
+                return Ending("raised", self._error_line(error), error)
         return Ending("finished")
 
-    def _line(self, error: BaseException) -> int:
+    def _error_line(self, error: BaseException) -> int:
         stack = stacks.stack_of_traceback(error.__traceback__)
         return next((one.line for one in reversed(stack) if one.path == self.path), -1)
 
@@ -219,7 +219,7 @@ class Program(Attribution):
         warnings.showwarning = showwarning  # type: ignore[assignment]
 
 
-def _run(code: types.CodeType, namespace: dict[str, Any]) -> None:
+def _run_code(code: types.CodeType, namespace: dict[str, Any]) -> None:
     """The bottom of all stacks of the program: frames outside it are not the user's."""
     exec(code, namespace)
 

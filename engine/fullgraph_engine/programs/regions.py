@@ -114,24 +114,24 @@ class Regions:
         if caller and isinstance(function, torch.fx.GraphModule):
             return  # torch compiles a graph of its own, as compiled autograd does
         api: RegionApi = "Module.compile" if through_module else "torch.compile"
-        region = self._region(api, function, frame, _options(compile_frame))
+        region = self._make_region(api, function, frame, _compile_options(compile_frame))
         if region is not None:
             # Compiled autograd has Dynamo trace the calls of compiled code.
-            enter = dynamo.disable(functools.partial(self._enter, region))
+            enter = dynamo.disable(functools.partial(self._enter_call, region))
             upstream.add_call_hook(context, enter)
 
-    def _enter(self, region: LiveRegion) -> Callable[[], None]:
+    def _enter_call(self, region: LiveRegion) -> Callable[[], None]:
         call = upstream.find_compiled_call(sys._getframe(1))
         region.calls += 1
         number = region.calls
         self._listener.enter_region(region)
 
         def leave() -> None:
-            self._leave(region, sys.exc_info()[1], call, number)
+            self._leave_call(region, sys.exc_info()[1], call, number)
 
         return dynamo.disable(leave)  # type: ignore[no-any-return]
 
-    def _leave(
+    def _leave_call(
         self,
         region: LiveRegion,
         error: BaseException | None,
@@ -152,7 +152,7 @@ class Regions:
             options = tuple((name, _option_words(value)) for name, value in kwargs.items())
             known = {"strict", "dynamic_shapes"}
             options = tuple(one for one in options if one[0] in known)
-            region = self._region("torch.export.export", mod, sys._getframe(1), options)
+            region = self._make_region("torch.export.export", mod, sys._getframe(1), options)
             if region is None:
                 return original(mod, *args, **kwargs)
             region.calls += 1
@@ -169,13 +169,13 @@ class Regions:
                 raise
             finally:
                 self._depth -= 1
-                self._leave(region, raised, CompiledCall(mod, tuple(inputs), named), number)
+                self._leave_call(region, raised, CompiledCall(mod, tuple(inputs), named), number)
 
         return export
 
     # -- both ---------------------------------------------------------------------------------
 
-    def _region(
+    def _make_region(
         self,
         api: RegionApi,
         function: Any,
@@ -208,29 +208,33 @@ def _describe_subject(subject: Any) -> tuple[str, types.CodeType | None, type | 
     if isinstance(subject, torch.nn.Module):
         kind = type(subject)
         # Classes of torch.jit compute ``forward``, and raise unless it is read from an object.
-        return _name(kind), _code(inspect.getattr_static(kind, "forward", None)), kind
+        return _thing_name(kind), _code_of(inspect.getattr_static(kind, "forward", None)), kind
     while isinstance(subject, functools.partial):
         subject = subject.func
     if isinstance(subject, type):
-        return _name(subject), None, None
+        return _thing_name(subject), None, None
     function = inspect.unwrap(subject) if callable(subject) else subject
     owner = getattr(function, "__self__", None)
     if inspect.ismethod(function):
         function = inspect.unwrap(function.__func__)
         holder = owner if isinstance(owner, type) else type(owner)
-        return f"{_name(holder)}.{function.__name__}", _code(function), None
+        return f"{_thing_name(holder)}.{function.__name__}", _code_of(function), None
     if inspect.isfunction(function):
-        return _name(function), _code(function), None
+        return _thing_name(function), _code_of(function), None
     owner_type: Any = type(subject)
-    return _name(owner_type), _code(owner_type.__call__) if callable(subject) else None, None
+    return (
+        _thing_name(owner_type),
+        _code_of(owner_type.__call__) if callable(subject) else None,
+        None,
+    )
 
 
-def _name(thing: Any) -> str:
+def _thing_name(thing: Any) -> str:
     name = str(getattr(thing, "__qualname__", getattr(thing, "__name__", "region")))
     return name.replace("<locals>.", "")
 
 
-def _code(function: Any) -> types.CodeType | None:
+def _code_of(function: Any) -> types.CodeType | None:
     code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
     return code if isinstance(code, types.CodeType) else None
 
@@ -254,7 +258,7 @@ def _compile_frame(
     return found, through_module, through_torch
 
 
-def _options(frame: types.FrameType | None) -> tuple[tuple[str, str], ...]:
+def _compile_options(frame: types.FrameType | None) -> tuple[tuple[str, str], ...]:
     """The arguments of a call of ``torch.compile`` that differ from their defaults."""
     if frame is None:
         return ()

@@ -330,7 +330,7 @@ class _File:
                 count=counts.get(key, 1),
                 causes=costs.causes(key) or finding.causes,
                 # The cost of a break that raises means nothing.
-                cost=_per_call(costs.cost(finding), calls) if _goes_on(finding) else None,
+                cost=_per_call(costs.cost(finding), calls) if _continues_after(finding) else None,
             )
             self.below = below[key]
             self.add(amended, target, self.calls_of(region, *numbers[key]))
@@ -506,7 +506,7 @@ class _File:
         site = next(one for one in reversed(region.site) if is_own(one.path))
         report = TargetReport(
             name=self.whole.names[region],
-            kind=_kind(region),
+            kind=_region_kind(region),
             range=place,
             status=status,
             mode=self.whole.mode,
@@ -571,7 +571,7 @@ class _File:
 
     @property
     def discovery(self) -> Discovery:
-        return _discover(self.text, self.path)
+        return _discover_targets(self.text, self.path)
 
     @property
     def targets(self) -> Sequence[Target]:
@@ -632,7 +632,7 @@ class _File:
 
 
 @functools.lru_cache(maxsize=_MOST_PATHS)
-def _discover(text: str, path: str) -> Discovery:
+def _discover_targets(text: str, path: str) -> Discovery:
     """The targets of a file; none for a text that does not parse."""
     try:
         return discover(text, path)
@@ -656,7 +656,7 @@ def _of_failure(
     )
 
 
-def _goes_on(finding: Finding) -> bool:
+def _continues_after(finding: Finding) -> bool:
     """Whether the call continues after a graph break."""
     return not (
         isinstance(finding.evidence, BreakEvidence) and finding.evidence.outcome == "raised"
@@ -707,7 +707,7 @@ def _home_of(region: LiveRegion) -> str | None:
     return region.code.co_filename if region.code is not None else None
 
 
-def _kind(region: LiveRegion) -> TargetKind:
+def _region_kind(region: LiveRegion) -> TargetKind:
     return "module" if region.kind is not None else "function"
 
 

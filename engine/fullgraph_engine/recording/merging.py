@@ -1,7 +1,7 @@
-"""What calls have in common, and one recording out of several.
+"""Generalize recorded calls and merge several recordings into one.
 
-Calls are alike if they differ in nothing but sizes and numbers. A size that was another one in
-another call becomes a symbol; sizes that varied together become the same one.
+Calls that differ only in sizes and numbers are one kind of call. A size that varies between calls
+becomes a symbol; sizes that vary together become the same symbol.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..targets.notation import (
 )
 
 MOST_CALLS = 8
-"""So many kinds of calls of one class are kept."""
+"""Maximum number of kinds of calls recorded per class."""
 
 MOST_STEPS = 4
 """Maximum number of calls of one object in a recorded sequence."""
@@ -35,7 +35,8 @@ _NAMES = ("s", "t", "u", "v", "w", "x", "y", "z", "m", "n", "p", "q", "r")
 
 
 def pattern(arguments: Arguments) -> str:
-    """What calls have in common that are alike: all but sizes and numbers."""
+    """Return the arguments with all sizes and numbers removed, so that calls of one kind compare
+    equal."""
 
     def of(value: Value) -> Value:
         if isinstance(value, TensorText):
@@ -51,7 +52,8 @@ def pattern(arguments: Arguments) -> str:
 
 
 def merged_call(old: RecordedCall, new: RecordedCall) -> RecordedCall:
-    """One call for two alike of the same constructor's arguments; else the new one."""
+    """Merge two calls of one kind with equal constructor arguments; return the new one if they
+    cannot be merged."""
     if old.init != new.init:
         return new
     then = tuple(
@@ -83,7 +85,7 @@ def without_covered(calls: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
 
 
 def united(old: Arguments, new: Arguments) -> Arguments:
-    """Two argument lists of one pattern as one, with symbols for what varies."""
+    """Merge two argument lists of the same pattern; sizes that differ become symbols."""
     pairs = list(zip(_sizes(old), _sizes(new), strict=True))
     names = itertools.chain(_NAMES, (f"s{number}" for number in itertools.count()))
     symbols: dict[tuple[int | str, int | str], Symbol] = {}
@@ -91,7 +93,7 @@ def united(old: Arguments, new: Arguments) -> Arguments:
     for one, other in pairs:
         key = _key(one), _key(other)
         if key not in symbols and not (isinstance(one, Fixed) and one == other):
-            # The first dimension of the first tensor is most often the batch.
+            # The first dimension of the first tensor is usually the batch.
             name = "b" if batch is not None and key == (_key(batch[0]), _key(batch[1])) else ""
             taken = {symbol.hint for symbol in symbols.values()}
             symbols[key] = Symbol(name or next(names), _hint(one, other, taken))
@@ -111,14 +113,15 @@ def united(old: Arguments, new: Arguments) -> Arguments:
         if symbol is not None:
             return SizeText(Symbol(symbol.name))
         hint = _hints(old).get(str(number)) if isinstance(value, SizeText) else None
-        # It no longer varies with any size.
+        # The symbol no longer varies together with any size.
         return value if hint is None else Constant(hint)
 
     return _mapped(old, of)
 
 
 def merged(recordings: Iterable[Recorded]) -> Recorded:
-    """Later ones have the last word about what classes and constructors are like."""
+    """Merge recordings into one; newer recordings replace the classes and constructors of older
+    ones."""
     classes: dict[tuple[str, str], RecordedClass] = {}
     for recorded in recordings:
         for path, found in recorded.items():
@@ -139,7 +142,7 @@ def _merged_class(old: RecordedClass, new: RecordedClass) -> RecordedClass:
     for call in old.calls:
         known = calls.get(_kind(call))
         calls[_kind(call)] = call if known is None else merged_call(call, known)
-    # New kinds first: the old ones may be of a program that is no more.
+    # List new kinds first: old ones may come from an outdated version of the program.
     kept = without_covered(calls.values())[:MOST_CALLS]
     left_out = tuple(sorted({*old.left_out, *new.left_out})[:MOST_CALLS])
     return dataclasses.replace(new, calls=kept, left_out=left_out)
@@ -157,16 +160,17 @@ def _order(call: RecordedCall) -> tuple[object, ...]:
 
 
 def _read(text: str) -> Arguments:
-    """
+    """Parse recorded arguments.
+
     Raises:
-        notation.NotationError: somebody has edited it.
+        notation.NotationError: the recording was edited by hand.
     """
     return notation.parse(f"forward({text})").inputs or Arguments()
 
 
 def _hint(one: Size, other: Size, taken: set[int | None]) -> int:
-    """A size for the run: one that Dynamo does not treat apart, nor takes for that of another
-    symbol, if there is one."""
+    """Choose an example size that Dynamo does not specialize and, if possible, no other symbol
+    uses."""
     values = [value for value in (_value(one), _value(other)) if value is not None]
     good = [value for value in values if value > 1]
     return next((value for value in good if value not in taken), (good or values)[0])
@@ -190,7 +194,8 @@ def _hints(arguments: Arguments) -> dict[str, int]:
 
 
 def _number(value: Value) -> int | str | None:
-    """An integer among the arguments, or the symbol that it always was."""
+    """Return an integer argument, or the symbol that replaced it in an earlier merge; None for
+    other values."""
     if isinstance(value, SizeText):
         return _key(value.size)
     if isinstance(value, Constant) and type(value.value) is int:
@@ -212,7 +217,8 @@ def _numbers(arguments: Arguments) -> Iterator[int | str]:
 
 
 def _mapped(arguments: Arguments, of: Callable[[Value], Value]) -> Arguments:
-    """With everything replaced that holds no other values, in the order of the text."""
+    """Return the arguments with each leaf value replaced by the result of a function, in text
+    order."""
 
     def value(one: Value) -> Value:
         inner = notation.parts(one)
@@ -225,10 +231,11 @@ def _mapped(arguments: Arguments, of: Callable[[Value], Value]) -> Arguments:
 
 
 def main(file: str, *parts: str) -> None:
-    """Add recordings to one that is there, or begin it; of files that are gone nothing is kept.
+    """Merge recordings into the recording file, creating it if needed, and drop classes of deleted
+    files.
 
     Raises:
-        SystemExit: it cannot be done, with the reason.
+        SystemExit: the recording cannot be written; the message gives the reason.
     """
     try:
         old = parse(Path(file).read_text(encoding="utf-8")) if Path(file).exists() else {}

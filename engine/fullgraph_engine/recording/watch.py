@@ -1,9 +1,9 @@
-"""Notes constructors' arguments and inputs of the workspace's modules, in the user's own process.
+"""Record constructor arguments and inputs of the workspace's modules, inside the user's program.
 
-Each class of the workspace gets an ``__init__`` and a ``forward`` around its own when it is
-defined. They do nothing that the program can see: an exception in here is swallowed, and Dynamo
-leaves the noting out, since it takes ``is_compiling()`` for true. What is noted is written to a
-file of this process, from time to time and at its end.
+Each workspace class gets wrappers around its ``__init__`` and ``forward`` when it is defined. The
+wrappers are invisible to the program: they swallow their own exceptions, and Dynamo does not trace
+the recording because ``is_compiling()`` is a constant true there. Each process writes its own file,
+every few seconds and at exit.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from ..targets.notation import Arguments
 from ..targets.recorded import signature_text
 from ..torch_internals import ambient
 from . import merging
-from .values import Unwritable, Writer, device_name, dtype_name
+from .values import ArgumentWriter, InexpressibleArgument, device_name, dtype_name
 
 FOLDER, ROOT = "FULLGRAPH_RECORD", "FULLGRAPH_RECORD_ROOT"
-"""Environment variables: where the processes leave what they noted, and the workspace."""
+"""Environment variables with the folder for recordings and the workspace folder."""
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _MOST_SKIPPED = 1024
 _MOST_SEEN = 4096
 _EVERY = 2.0
-"""Seconds between two writings of what is new."""
+"""Minimum seconds between two writes of new recordings."""
 
 
 def begin(module_class: Any) -> None:
-    """Look at every subclass of ``torch.nn.Module`` from now on."""
+    """Record every later subclass of ``torch.nn.Module``."""
     recorder = _Recorder(Path(os.environ[FOLDER]), Path(os.environ[ROOT]))
 
     def __init_subclass__(cls: Any, **kwargs: Any) -> None:
@@ -52,10 +52,10 @@ def begin(module_class: Any) -> None:
 
 
 class _Due:
-    """When a class is to be looked at again: the longer nothing new came, the later.
+    """A schedule that examines calls of one class less often the longer they show nothing new.
 
-    A call whose first argument has another ``shape`` than the last one is looked at in any case,
-    until it is ``settled`` that other shapes bring nothing new.
+    A call whose first argument has a new ``shape`` is examined in any case, until ``settled`` says
+    that new shapes show nothing new.
     """
 
     __slots__ = ("old", "settled", "shape", "skip")
@@ -68,7 +68,7 @@ class _Due:
 
     def wait(self, *, new: bool) -> None:
         self.old = 0 if new else self.old + 1
-        # The first calls are looked at one by one: a model has a layer many times.
+        # Examine the first calls one by one: a model often contains a layer many times.
         self.skip = 0 if self.old < 16 else min(1 << (self.old - 15), _MOST_SKIPPED)
         self.settled = self.old >= 32
 
@@ -84,24 +84,25 @@ class _Kind(NamedTuple):
 
 
 class _Watched:
-    """What is known of one class."""
+    """The recorded calls of one class and the schedule for examining further ones."""
 
     def __init__(self, kind: Any, path: str, home: dict[str, Any]) -> None:
         self.kind, self.path, self.home = kind, path, home
         self.signatures = (signature_text(kind.__init__), signature_text(kind.forward))
         self.inits: dict[int, tuple[Any, Arguments | str]] = {}
-        """By ``id`` of the object: a reference that ends it, and the arguments or why not."""
+        """Constructor arguments, or the reason why they are unknown, by ``id`` of the object; a
+        weak reference removes the entry."""
         self.texts: set[str] = set()
         self.last: Arguments | None = None
         self.due = (_Due(), _Due())
-        """In evaluation, and in training."""
+        """Schedules for evaluation mode and training mode."""
         self.seen: dict[tuple[str, ...], _Kind] = {}
-        """Kinds of calls by what was noted of them."""
+        """Kinds of calls by their exact notation."""
         self.calls: dict[_Kind, RecordedCall] = {}
         self.orders: dict[int, tuple[Any, list[_Kind]]] = {}
-        """By ``id`` of the object: a reference that ends it, and the kinds of its calls."""
+        """Kinds of calls of each object by ``id``; a weak reference removes the entry."""
         self.sequences: dict[tuple[_Kind, ...], None] = {}
-        """Orders in which an object was called in several ways."""
+        """Distinct sequences of calls of one object that used several kinds."""
         self.left_out: set[str] = set()
 
     def recorded(self) -> RecordedClass:
@@ -111,7 +112,7 @@ class _Watched:
         return RecordedClass(self.kind.__name__, *self.signatures, calls, left_out)
 
     def follows(self, module: Any, kind: _Kind) -> bool:
-        """Note the kind of a call of an object. Whether the order of its calls is new."""
+        """Record the kind of an object's next call; whether this makes a new sequence of calls."""
         key, orders = id(module), self.orders
         if key not in orders:
             orders[key] = (weakref.ref(module, lambda _: orders.pop(key, None)), [])
@@ -119,7 +120,7 @@ class _Watched:
         if kind in order or len(order) >= merging.MOST_STEPS:
             return False
         if order and order[0].parameters != kind.parameters:
-            return False  # it was moved in between
+            return False  # the module moved to another device or dtype in between
         order.append(kind)
         if len(order) < 2 or tuple(order) in self.sequences:
             return False
@@ -158,7 +159,7 @@ class _Recorder:
                 _around_init(found, self)
                 _around_forward(found, self)
         except Exception:
-            return  # the program does not depend on it
+            return  # recording must never break the program
 
     def of_workspace(self, kind: Any) -> _Watched | None:
         home = sys.modules.get(kind.__module__)
@@ -182,7 +183,7 @@ class _Recorder:
             given: Arguments | str
             try:
                 given = self.writer(watched, contents=False).arguments(args, kwargs)
-            except Unwritable as error:
+            except InexpressibleArgument as error:
                 given = f"Its constructor was given {error}."
             key = id(module)
             inits = watched.inits
@@ -210,7 +211,7 @@ class _Recorder:
             due.wait(new=new)
             due.shape = getattr(args[0], "shape", None) if args else None
             self.unwritten |= new
-            # A program that is killed tells nothing at its end.
+            # A killed program cannot write at exit, so write regularly.
             if self.unwritten and time.monotonic() - self.wrote > _EVERY:
                 self.write()
         except Exception:
@@ -221,12 +222,12 @@ class _Recorder:
     def note(
         self, watched: _Watched, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> bool:
-        """Whether this call says anything that others did not."""
+        """Record one call; whether it shows something new."""
         init = self.init_of(module, watched)
         try:
             forward = self.writer(watched, contents=True).arguments(args, kwargs)
             parameters, under = _parameters(module), _context()
-        except Unwritable as error:
+        except InexpressibleArgument as error:
             return _added(watched.left_out, f"It was called with {error}.")
         if isinstance(init, str):
             return _added(watched.left_out, init)
@@ -249,13 +250,13 @@ class _Recorder:
         found = watched.inits.get(id(module))
         if found is not None:
             return found[1]
-        # A copy of one: clear only if all were made alike.
+        # A copy of a module: use the arguments of the original if all instances have the same.
         if len(watched.texts) == 1 and watched.last is not None:
             return watched.last
         return "It is not known what its constructor was given."
 
-    def writer(self, watched: _Watched, *, contents: bool) -> Writer:
-        return Writer(watched.home, self.arguments_of, contents=contents)
+    def writer(self, watched: _Watched, *, contents: bool) -> ArgumentWriter:
+        return ArgumentWriter(watched.home, self.arguments_of, contents=contents)
 
     def arguments_of(self, module: Any) -> Arguments | None:
         watched = self.by_kind.get(type(module))
@@ -267,7 +268,7 @@ class _Recorder:
     # -- telling ------------------------------------------------------------------------------
 
     def write(self) -> None:
-        """To this process's own file. A forked process has one of its own."""
+        """Write the recording to this process's file; a forked process has its own file."""
         self.wrote, self.unwritten = time.monotonic(), False
         recorded: dict[str, tuple[RecordedClass, ...]] = {}
         for watched in self.classes:
@@ -281,7 +282,7 @@ class _Recorder:
             draft.write_text(written(recorded), encoding="utf-8")
             draft.replace(file)
         except OSError:
-            return  # the recording has ended, and this process goes on
+            return  # the recording has ended while this process continues
 
 
 def _added(known: set[Any], item: Any) -> bool:
@@ -291,13 +292,16 @@ def _added(known: set[Any], item: Any) -> bool:
 
 
 def _parameters(module: Any) -> str:
-    """``bf16@cuda``: what the module was moved to, by its first floating-point parameter."""
+    """Return the dtype and device that a module was moved to, as in ``bf16@cuda``.
+
+    The first floating-point parameter decides.
+    """
     for parameter in module.parameters():
         if not parameter.is_floating_point():
             continue
         dtype, device = dtype_name(parameter.dtype), device_name(parameter.device)
         if dtype is None:
-            raise Unwritable(f"parameters of {parameter.dtype}")
+            raise InexpressibleArgument(f"parameters of {parameter.dtype}")
         default = dtype_name(sys.modules["torch"].get_default_dtype())
         dtype = "" if dtype == default else dtype
         return f"{dtype}@{device}" if device else dtype
@@ -313,8 +317,8 @@ def _context() -> str:
 
 # -- around what the user wrote -----------------------------------------------------------------
 #
-# Each is a function with the globals of the one that it stands around: ``torch.jit.script`` looks
-# up names there. So it may use no name but its own closure's.
+# Each wrapper shares the globals of the function that it wraps, as ``torch.jit.script`` resolves
+# names there. So a wrapper may only use names of its closure.
 
 
 def _around_init(watched: _Watched, recorder: _Recorder) -> None:
@@ -353,7 +357,8 @@ def _around_forward(watched: _Watched, recorder: _Recorder) -> None:
 
 
 def _around_compiled(kind: Any, recorder: _Recorder) -> None:
-    """What ``torch.compile`` makes of a module: behind it, Dynamo notes nothing."""
+    """Wrap the class of modules returned by ``torch.compile``, whose calls the other wrappers
+    cannot see."""
     inner, compiling = kind.__call__, _is_compiling()
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -378,7 +383,7 @@ def _is_compiling() -> Callable[[], bool]:
 
 
 def _as(inner: Any, function: types.FunctionType | Any) -> Any:
-    """The function with the globals of the one around which it is."""
+    """Return a wrapper function with the globals and metadata of the function that it wraps."""
     globals_ = getattr(inner, "__globals__", None)
     if globals_ is None:
         return functools.wraps(inner)(function)

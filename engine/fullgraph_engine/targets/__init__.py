@@ -1,7 +1,7 @@
-"""What in a file can be traced, and what it is called with.
+"""Targets of a file and the probes that call them.
 
-``discover`` reads the text and executes nothing. ``plan`` looks at the executed module and says in
-which ways a target can be called; ``Probe.build`` makes the inputs, inside a run.
+``discover`` reads the text without executing it. ``plan`` inspects the executed module and returns
+the probes of a target; ``Probe.build`` makes the inputs during a run.
 """
 
 from . import rng

@@ -89,13 +89,15 @@ def parameters(
     for index, argument in enumerate(ordered):
         default = arguments.defaults[index - first_default] if index >= first_default else None
         only = index < len(arguments.posonlyargs)
-        found.append(_parameter(argument, default, aliases, positional_only=only))
+        found.append(_read_parameter(argument, default, aliases, positional_only=only))
     if arguments.vararg is not None:
-        found.append(_parameter(arguments.vararg, None, aliases, variadic=True))
+        found.append(_read_parameter(arguments.vararg, None, aliases, variadic=True))
     for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        found.append(_parameter(argument, default, aliases, keyword_only=True))
+        found.append(_read_parameter(argument, default, aliases, keyword_only=True))
     if arguments.kwarg is not None:
-        found.append(_parameter(arguments.kwarg, None, aliases, keyword_only=True, variadic=True))
+        found.append(
+            _read_parameter(arguments.kwarg, None, aliases, keyword_only=True, variadic=True)
+        )
     static = any(
         isinstance(decorator, ast.Name) and decorator.id == "staticmethod"
         for decorator in function.decorator_list
@@ -103,7 +105,7 @@ def parameters(
     return tuple(found[1:] if method and not static and ordered else found)
 
 
-def _parameter(
+def _read_parameter(
     argument: ast.arg,
     default: ast.expr | None,
     aliases: Mapping[str, ast.expr],
@@ -113,30 +115,30 @@ def _parameter(
     variadic: bool = False,
 ) -> Parameter:
     annotation = argument.annotation
-    shape, optional = (None, False) if annotation is None else _shape(annotation, aliases)
+    shape, optional = (None, False) if annotation is None else _annotated_shape(annotation, aliases)
     return Parameter(
         name=argument.arg,
         required=default is None and not variadic,
         keyword_only=keyword_only,
         positional_only=positional_only,
         variadic=variadic,
-        annotation="" if annotation is None else _text(annotation),
+        annotation="" if annotation is None else _annotation_text(annotation),
         default="" if default is None else ast.unparse(default),
         shape=None if variadic else shape,
         optional=optional,
     )
 
 
-def _text(annotation: ast.expr) -> str:
+def _annotation_text(annotation: ast.expr) -> str:
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         return annotation.value
     return ast.unparse(annotation)
 
 
-def _shape(
+def _annotated_shape(
     annotation: ast.expr, aliases: Mapping[str, ast.expr], depth: int = 0
 ) -> tuple[Value | None, bool]:
-    """What an annotation says about shapes, and whether it allows None."""
+    """Return the shape that an annotation declares, and whether the annotation allows None."""
     if depth > 4:
         return None, False
     if isinstance(annotation, ast.Constant):
@@ -146,10 +148,10 @@ def _shape(
             return _from_string(annotation.value, aliases, depth)
         return None, False
     if isinstance(annotation, ast.Name) and annotation.id in aliases:
-        return _shape(aliases[annotation.id], {}, depth + 1)
+        return _annotated_shape(aliases[annotation.id], {}, depth + 1)
     if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
-        left, left_none = _shape(annotation.left, aliases, depth + 1)
-        right, right_none = _shape(annotation.right, aliases, depth + 1)
+        left, left_none = _annotated_shape(annotation.left, aliases, depth + 1)
+        right, right_none = _annotated_shape(annotation.right, aliases, depth + 1)
         return left or right, left_none or right_none
     if isinstance(annotation, ast.Subscript):
         return _from_subscript(annotation, aliases, depth)
@@ -172,14 +174,14 @@ def _from_string(
     # FX prints the sizes that a graph is given as ``Sym(s0)``; a bare ``s0`` is a type's name.
     if _has_tensor(value) or (isinstance(value, SizeText) and stripped.startswith("Sym(")):
         return value, optional
-    # An annotation in quotes, for a name that is not there yet.
+    # A quoted annotation refers to a name that is defined later.
     try:
         inner = ast.parse(stripped, mode="eval").body
     except (SyntaxError, ValueError):
         return None, optional
     if isinstance(inner, ast.Constant):
         return None, optional
-    shape, none = _shape(inner, aliases, depth + 1)
+    shape, none = _annotated_shape(inner, aliases, depth + 1)
     return shape, none or optional
 
 
@@ -198,29 +200,29 @@ def _from_subscript(
     if head in _JAXTYPING and len(parts) == 2:
         dims = parts[1]
         if isinstance(dims, ast.Constant) and isinstance(dims.value, str):
-            return _jaxtyping(_JAXTYPING[head], dims.value), False
+            return _parse_jaxtyping(_JAXTYPING[head], dims.value), False
         return None, False
     if head == "Optional":
-        return _shape(parts[0], aliases, depth + 1)[0], True
+        return _annotated_shape(parts[0], aliases, depth + 1)[0], True
     if head == "Union":
-        shapes = [_shape(part, aliases, depth + 1) for part in parts]
+        shapes = [_annotated_shape(part, aliases, depth + 1) for part in parts]
         found = next((shape for shape, _ in shapes if shape is not None), None)
         return found, any(none for _, none in shapes)
     if head == "Annotated":
         for part in parts[1:]:
-            shape, none = _shape(part, aliases, depth + 1)
+            shape, none = _annotated_shape(part, aliases, depth + 1)
             if shape is not None:
                 return shape, none
         return None, False
     if head in ("tuple", "Tuple", "list", "List", "Sequence"):
-        return _container(head, parts, aliases, depth), False
+        return _container_value(head, parts, aliases, depth), False
     return None, False
 
 
-def _container(
+def _container_value(
     head: str, parts: list[ast.expr], aliases: Mapping[str, ast.expr], depth: int
 ) -> Value | None:
-    shapes = [_shape(part, aliases, depth + 1)[0] for part in parts]
+    shapes = [_annotated_shape(part, aliases, depth + 1)[0] for part in parts]
     if not shapes or shapes[0] is None:
         return None
     if head in ("tuple", "Tuple"):
@@ -240,7 +242,7 @@ def _last_name(expression: ast.expr) -> str:
     return ""
 
 
-def _jaxtyping(dtype: str, text: str) -> TensorText | None:
+def _parse_jaxtyping(dtype: str, text: str) -> TensorText | None:
     """The dimensions of a jaxtyping string: names, numbers, ``*batch``, ``...``, ``#b``, ``_``."""
     sizes: list[Size] = []
     for at, word in enumerate(text.split()):

@@ -1,14 +1,14 @@
-"""``# fullgraph:`` comments: finding them, and saying which statement they belong to.
+"""Parsing of ``# fullgraph:`` comments and of the statements that they belong to.
 
-A comment belongs to a class, a function or an assignment when it stands
+A comment belongs to a class, a function or an assignment if it is
 
 - in the block of comments directly above it or its decorators,
-- between there and its first statement: behind ``def …:`` or ``class …:``, in the signature,
+- between there and its first statement: after ``def …:`` or ``class …:``, in the signature,
   above or below the docstring.
 
 A comment on a method belongs to the class and names that method. ``# fullgraph: off`` on a line of
 its own before the first statement, and not directly above it, turns the whole file off.
-``# fullgraph: ignore[CODE]`` behind code is about the findings of its line, and none of these.
+``# fullgraph: ignore[CODE]`` after code hides findings of its line.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Comments:
     """Lines that hold nothing but a comment."""
 
     def above(self, line: int) -> tuple[Comment, ...]:
-        """Those in the block of comment lines that ends directly above ``line``."""
+        """Return the comments in the block of comment lines that ends directly above ``line``."""
         found = []
         at = line - 1
         while at in self.plain:
@@ -76,7 +76,7 @@ class Comments:
         return tuple(reversed(found))
 
     def between(self, first: int, last: int) -> tuple[Comment, ...]:
-        """Those on the lines ``first`` to ``last``."""
+        """Return the comments on the lines ``first`` to ``last``."""
         return tuple(self.marked[line] for line in sorted(self.marked) if first <= line <= last)
 
 
@@ -162,7 +162,7 @@ def _head_end(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> in
     if statement is None:
         return (node.end_lineno or node.lineno) - 1
     line = first_line(statement)
-    # A body on the line of its ``def`` shares the comment behind it.
+    # A one-line body shares the comment at the end of its line.
     return line if line == node.lineno - 1 else line - 1
 
 

@@ -43,11 +43,11 @@ class ContextError(ValueError):
 
 @dataclass(frozen=True)
 class CallContext:
-    """Modes and settings of a call.
+    """The modes and settings of a call.
 
     ``autocast`` has a device type and a dtype, in notation, for each enabled autocast; an empty
-    device type is that of the inputs. ``training`` is None where the module is called in the mode
-    that it is in. ``settings`` are those of ``torch._dynamo.config``.
+    device type means the device of the inputs. ``training`` is None if the module keeps its mode.
+    ``settings`` are options of ``torch._dynamo.config``.
     """
 
     grad: bool = True
@@ -67,7 +67,7 @@ class CallContext:
         context = cls()
         for number, item in enumerate(items):
             try:
-                context = context._with(item)
+                context = context._with_item(item)
             except ValueError as error:
                 raise ContextError(str(error), number) from None
         return context
@@ -91,7 +91,7 @@ class CallContext:
         )
 
     def on(self, device: str) -> CallContext:
-        """Return this context with a device type for the autocast that has none."""
+        """Return this context with a device type for the autocast without one."""
         autocast = tuple((given or device, dtype) for given, dtype in self.autocast)
         return replace(self, autocast=autocast)
 
@@ -145,7 +145,7 @@ class CallContext:
         parts += [f"with {name}={value!r}" for name, value in self.settings]
         return ", ".join(filter(None, parts))
 
-    def _with(self, item: ContextItem) -> CallContext:
+    def _with_item(self, item: ContextItem) -> CallContext:
         name = item.name
         if name in WORDS:
             if item.given:

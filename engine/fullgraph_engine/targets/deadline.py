@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 _AGAIN = 2.0
-"""Seconds; long enough for what is raised to have come out."""
+"""Seconds until the exception is raised again, so that the first one can propagate."""
 
 
 @contextlib.contextmanager
 def within(
     late: type[BaseException], seconds: float, processor: float | None = None
 ) -> Iterator[None]:
-    """Raise ``late`` in here after ``seconds`` by the clock, or ``processor`` seconds of its time.
+    """Raise ``late`` in this block after ``seconds`` of wall time or ``processor`` seconds.
 
-    Again and again if need be: what is raised in a destructor, or where the code catches
-    everything, is lost. One may be inside of another, which goes on counting.
+    The exception is raised repeatedly, because a destructor or a broad ``except`` may swallow it.
+    Deadlines can be nested; the outer one keeps counting.
     """
     able = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
     if not able:
@@ -46,7 +46,7 @@ def within(
             for number, timer, most, clock in timers:
                 before = signal.signal(number, over)
                 left, interval = signal.setitimer(timer, max(most, 0.01), _AGAIN)
-                put_back.callback(_go_on, timer, left, interval, clock, clock())
+                put_back.callback(_restart_timer, timer, left, interval, clock, clock())
                 # A thread of torch may still be about to take the signal, which by default would
                 # end the process.
                 ignored = before in (None, signal.SIG_DFL)
@@ -56,16 +56,15 @@ def within(
         finally:
             raising = False
     finally:
-        # Once more: the time may have been up in the line above. What was raised here would leave
-        # a timer that goes on for ever.
+        # The time may have been up in the line above. An exception here would leave a timer that
+        # never stops.
         raising = False
         put_back.close()
 
 
 @contextlib.contextmanager
 def unaffected() -> Iterator[None]:
-    """What is done in here takes none of the time, and a process that is forked in here has as much
-    left as this one."""
+    """Pause the deadlines in this block; a process forked here keeps the remaining time."""
     timers = [
         (timer, signal.getitimer(timer)) for timer in (signal.ITIMER_REAL, signal.ITIMER_PROF)
     ]
@@ -75,7 +74,7 @@ def unaffected() -> Iterator[None]:
             signal.setitimer(timer, left, interval)
 
 
-def _go_on(
+def _restart_timer(
     timer: int, left: float, interval: float, clock: Callable[[], float], began: float
 ) -> None:
     """Count what was left of a timer when another one took its place."""

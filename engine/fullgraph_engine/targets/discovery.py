@@ -44,12 +44,12 @@ class WrittenProbe:
 
 @dataclass(frozen=True)
 class Target:
-    """Something that can be traced.
+    """A module, function, call or statement that can be traced.
 
     ``range`` covers its name, ``body`` the whole statement with decorators. ``subject`` is the
-    expression of the file that it is. ``parameters`` are those of the function or of ``forward``,
-    ``init`` those of the constructor. ``used_by`` names the other targets whose code mentions it:
-    who traces those, sees it inside them.
+    expression that evaluates to it. ``parameters`` belong to the function or ``forward``, ``init``
+    to the constructor. ``used_by`` names the targets whose code mentions it; traces of them include
+    it.
     """
 
     name: str
@@ -74,9 +74,9 @@ class Target:
     """Another definition of the same name is in the file; only one survives."""
     used_by: tuple[str, ...] = ()
     definition: str = ""
-    """Name of the function or class of the file behind it, empty for other things."""
+    """Name of the function or class of the file that it refers to; empty for other targets."""
     examples: tuple[Example, ...] = ()
-    """Code beside the definitions that mentions it, its own docstring first."""
+    """Code outside the definitions that mentions it, its own docstring first."""
 
     @property
     def is_method(self) -> bool:
@@ -101,7 +101,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Discovery:
-    """The targets of a file in the order of the text, and what is wrong with its comments."""
+    """The targets of a file in the order of the text, and findings about its comments."""
 
     targets: tuple[Target, ...] = ()
     off: bool = False
@@ -109,8 +109,9 @@ class Discovery:
 
 
 def discover(text: str, path: str = "", methods: Collection[str] = ()) -> Discovery:
-    """Return the targets of a text. ``methods`` are names of methods of module classes that are
-    targets as well.
+    """Return the targets of a text.
+
+    ``methods`` names methods of module classes to include as targets.
 
     Raises:
         SyntaxError: the text does not parse.
@@ -166,13 +167,13 @@ class _Finder:
     # -- definitions --
 
     def _main_modules(self, modules: list[ast.ClassDef]) -> set[str]:
-        """The classes that the file's ``get_inputs`` is meant for."""
+        """Return the names of the classes that the file's ``get_inputs`` provides inputs for."""
         names = [node.name for node in modules if self.source.has_forward(node)]
         named = {name for name in names if name in ("Model", "ModelNew")}
         return named or set(names[-1:])
 
     def method_targets(self, node: ast.ClassDef) -> None:
-        """Add the methods of a module class that are targets by setting."""
+        """Add the methods of a module class that the user's settings make targets."""
         if any(comment.off for comment in marks.of_definition(self.comments, node)):
             return
         for method in marks.methods(node):
@@ -220,8 +221,8 @@ class _Finder:
             return
         init = source.method(node, "__init__")
         forward = source.method(node, "forward")
-        # Beside builders an example input is for what they build.
-        example = "" if self.pairs else self._example()
+        # In a file with builders, an example input belongs to the built modules.
+        example = "" if self.pairs else self._example_function()
         self.targets.append(
             Target(
                 name=node.name,
@@ -233,9 +234,9 @@ class _Finder:
                 parameters=self.parameters(forward, method=True),
                 init=self.init_parameters(node, init),
                 sites=tuple(site for site in self.sites if site.owner == node.name),
-                inputs_from=(self._function("get_inputs") or example) if inputs else "",
-                init_from=self._function("get_init_inputs") if inputs else "",
-                attributes=self._attributes(node),
+                inputs_from=(self._function_if_defined("get_inputs") or example) if inputs else "",
+                init_from=self._function_if_defined("get_init_inputs") if inputs else "",
+                attributes=self._input_attributes(node),
                 get_module=gives_module,
                 repeated=node.name in self.repeated,
                 definition=node.name,
@@ -302,21 +303,21 @@ class _Finder:
             return ()
         return parameters(function, self.source.assignments, method=method)
 
-    def _function(self, name: str) -> str:
+    def _function_if_defined(self, name: str) -> str:
         function = self.source.functions.get(name)
         if function is None:
             return name if name in self.source.imports else ""
         return "" if required_parameters(function) else name
 
-    def _example(self) -> str:
+    def _example_function(self) -> str:
         names = ("example_input", "example_inputs", "get_example_inputs", "sample_inputs")
-        return next((found for name in names if (found := self._function(name))), "")
+        return next((found for name in names if (found := self._function_if_defined(name))), "")
 
-    def _attributes(self, node: ast.ClassDef) -> tuple[str, ...]:
+    def _input_attributes(self, node: ast.ClassDef) -> tuple[str, ...]:
         found = []
         for name in ("example_input_array", "dummy_inputs"):
             if name in self.source.text and any(
-                _mentions(current, name) for current in self.source.bases(node)
+                _mentions_attribute(current, name) for current in self.source.bases(node)
             ):
                 found.append(name)
         return tuple(found)
@@ -348,7 +349,7 @@ class _Finder:
             called.add(site.subject)
             self.targets.append(
                 Target(
-                    name=_short(site.text),
+                    name=_shorten(site.text),
                     kind="call",
                     range=site.range,
                     body=range_of(statement) if statement is not None else site.range,
@@ -385,7 +386,7 @@ class _Finder:
             found = marks.of_statement(self.comments, statement)
             if not found:
                 continue
-            name = _assigned(statement)
+            name = _assigned_name(statement)
             off = [comment for comment in found if comment.off]
             self.claimed.update(comment.line for comment in off)
             if name is None or name.id in known or off:
@@ -441,7 +442,7 @@ class _Finder:
     # -- comments --
 
     def read(self, found: tuple[Comment, ...], *, method: str) -> list[WrittenProbe]:
-        """The probes of some comments; those that cannot be read become findings."""
+        """Parse the probes of comments; comments with syntax errors become findings."""
         written = []
         for comment in found:
             if comment.line in self.claimed:
@@ -452,7 +453,9 @@ class _Finder:
             try:
                 probe = notation.parse(comment.text)
             except NotationError as error:
-                self.findings.append(_invalid(error.message, comment.span(error.start, error.end)))
+                self.findings.append(
+                    _invalid_comment(error.message, comment.span(error.start, error.end))
+                )
                 continue
             if method and not probe.method and probe.inputs is not None:
                 probe = replace(probe, method=method)
@@ -460,7 +463,7 @@ class _Finder:
         if any(one.notation.inputs is not None for one in written):
             for one in written:
                 if one.notation.inputs is None and one.notation.context is not None:
-                    self.findings.append(_invalid(_CONTEXT_ALONE, one.comment.range))
+                    self.findings.append(_invalid_comment(_CONTEXT_ALONE, one.comment.range))
         return written
 
     def hiding_nothing(self) -> None:
@@ -468,7 +471,7 @@ class _Finder:
         for line, comment in sorted(self.comments.marked.items()):
             if comment.ignore:
                 self.claimed.add(line)
-                self.findings.append(_invalid(_HIDES_NOTHING, comment.range))
+                self.findings.append(_invalid_comment(_HIDES_NOTHING, comment.range))
 
     def unclaimed(self) -> None:
         coroutines = {
@@ -480,7 +483,7 @@ class _Finder:
         for line, comment in sorted(self.comments.marked.items()):
             if line not in self.claimed:
                 message = _OF_COROUTINE if line in coroutines else _OF_NOTHING
-                self.findings.append(_invalid(message, comment.range))
+                self.findings.append(_invalid_comment(message, comment.range))
 
 
 _OF_NOTHING = (
@@ -499,7 +502,7 @@ _HIDES_NOTHING = (
 )
 
 
-def _invalid(message: str, place: Range) -> Finding:
+def _invalid_comment(message: str, place: Range) -> Finding:
     text = f"Probe comment: {message}."
     return Finding(
         code="probe/invalid",
@@ -510,11 +513,11 @@ def _invalid(message: str, place: Range) -> Finding:
     )
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _TEXT_LIMIT else text[: _TEXT_LIMIT - 1] + "…"
 
 
-def _assigned(statement: ast.stmt) -> ast.Name | None:
+def _assigned_name(statement: ast.stmt) -> ast.Name | None:
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         target = statement.targets[0]
     elif isinstance(statement, ast.AnnAssign):
@@ -531,12 +534,12 @@ def _is_dataclass(decorator: ast.expr) -> bool:
     )
 
 
-def _mentions(node: ast.ClassDef, name: str) -> bool:
+def _mentions_attribute(node: ast.ClassDef, name: str) -> bool:
     """Whether a class sets ``self.name``, has it at class level, or as a property."""
     for statement in node.body:
         if isinstance(statement, ast.FunctionDef) and statement.name == name:
             return True
-        assigned = _assigned(statement)
+        assigned = _assigned_name(statement)
         if assigned is not None and assigned.id == name:
             return True
     return any(

@@ -1,12 +1,12 @@
-"""Probes from an enclosing run: what a class or function is called with inside another target.
+"""Probes from an enclosing run: the inputs that another target passes to a class or function.
 
 The run of such a probe makes the call of the enclosing target and runs it without Dynamo, up to the
-first call of the wanted class or function. What is traced is the very instance that was called, as
-it was then, with copies of its inputs.
+first call of the wanted class or function. It traces the called instance in its state at that time,
+with copies of its inputs.
 
-Where processes can be forked, one run of the enclosing target is enough for all that it calls:
-:func:`leave_snapshots` leaves one behind at the call of each, which goes on from there as the run
-of that one would have.
+Where processes can be forked, one run of the enclosing target serves all targets that it calls:
+:func:`leave_snapshots` forks a snapshot at each call, and the snapshot continues as the run of the
+called target.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..tracing.tensors import ChosenState
 
 MOST = 3
-"""Calls of so many signatures become runs."""
+"""Maximum number of call signatures per target that become runs."""
 
 
 _ANONYMOUS = re.compile(r"(\.<locals>\.<\w+>)+$")
@@ -61,9 +61,9 @@ class NotCalled(NoProbe):
 
 
 def probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Probe]:
-    """The probes of a target that ``enclosing`` call: the first, and those that wait for it.
+    """Return the probes for calls made by ``enclosing``: the first, and the ones that wait for it.
 
-    Building one raises :class:`NotCalled` where there is no such call.
+    Building a probe raises :class:`NotCalled` if the call does not happen.
     """
     if not enclosing:
         return []
@@ -101,17 +101,18 @@ class _Calls:
         trouble: NotCalled | None = None
         for one in self.enclosing:
             try:
-                _run(one, namespace, [watch], one.seconds)
+                _run_enclosing(one, namespace, [watch], one.seconds)
             except NotCalled as error:
                 trouble = trouble or error
             if watch.last is not None:
                 return watch.last
         users = " and ".join(dict.fromkeys(one.name for one in self.enclosing))
-        raise trouble or NotCalled(_sentence(f"{users} ran, and did not call {self.target.name}."))
+        raise trouble or NotCalled(
+            _capitalize_sentence(f"{users} ran, and did not call {self.target.name}.")
+        )
 
     def further(self, namespace: Namespace) -> int:
-        """How many signatures there are besides the first; those that have snapshots of their own
-        are known already."""
+        """Return the number of further signatures; 0 if they have their own snapshots."""
         from .. import tracing
 
         if _here is not None and _here.target == self.target:
@@ -122,13 +123,15 @@ class _Calls:
             with contextlib.suppress(NotCalled, tracing.ValueNeeded):
                 # Between calls it is safe to end; code of torch may abort when it is interrupted.
                 watch.until = time.monotonic() + one.further_seconds
-                _run(one, namespace, [watch], min(one.seconds, 2 * one.further_seconds))
+                _run_enclosing(one, namespace, [watch], min(one.seconds, 2 * one.further_seconds))
             if watch.last is not None:
                 break
         return max(len(watch.signatures) - 1, 0)
 
 
-def _run(one: Enclosing, namespace: Namespace, watches: Sequence[_Watch], seconds: float) -> None:
+def _run_enclosing(
+    one: Enclosing, namespace: Namespace, watches: Sequence[_Watch], seconds: float
+) -> None:
     """Run an enclosing target until one of ``watches`` has seen enough."""
     from .. import tracing
 
@@ -138,24 +141,24 @@ def _run(one: Enclosing, namespace: Namespace, watches: Sequence[_Watch], second
         with contextlib.ExitStack() as watched, within(_TooLong, seconds):
             for watch in watches:
                 watch.enclosing = one
-                watched.enter_context(_watched(watch, namespace))
+                watched.enter_context(_watch_calls(watch, namespace))
             call = one.probe.build(namespace)
             tracing.call_eagerly(call.function, call.args, call.kwargs)
     except Enough:
         return
     except _TooLong:
         words = f"{one.name} ran for {seconds:g} seconds, and had not called {wanted}."
-        raise NotCalled(_sentence(words)) from None
+        raise NotCalled(_capitalize_sentence(words)) from None
     except NotCalled as error:
-        raise NotCalled(_sentence(str(error))) from None
+        raise NotCalled(_capitalize_sentence(str(error))) from None
     except ProbeError as error:
         raise NotCalled(f"The probe of {one.name}, which uses it, fails: {error}") from error
     except (Exception, SystemExit) as error:
         failure = tracing.failure_of(error)
         words = f"{failure.kind}: {failure.message}".partition("\n")[0].rstrip(": ")
         when = "when" if watches[0].is_called else "before"
-        words = _sentence(f"{one.name} raised {when} it called {wanted}: {words}")
-        # What torch raises is a RuntimeError; else it is the example that is wrong.
+        words = _capitalize_sentence(f"{one.name} raised {when} it called {wanted}: {words}")
+        # Errors of torch are RuntimeErrors; for others the example itself is wrong.
         wrong = one.is_doubtful and not isinstance(error, RuntimeError)
         if wrong or isinstance(error, _NOT_OF_TENSORS):
             raise NotCalled(words) from error
@@ -163,25 +166,25 @@ def _run(one: Enclosing, namespace: Namespace, watches: Sequence[_Watch], second
 
 
 _NOT_OF_TENSORS = (OSError, EOFError, ImportError, NameError, SystemExit)
-"""What is raised with tensors of any kind."""
+"""Exceptions that do not depend on the kind of tensors."""
 
 
-def _sentence(words: str) -> str:
+def _capitalize_sentence(words: str) -> str:
     """With a capital letter in front, unless a name is."""
     return f"T{words[1:]}" if words.startswith("the ") else words
 
 
 class Enough(BaseException):
-    """Ends the enclosing run. Not an ``Exception``: user code that catches these goes on else."""
+    """Ends the enclosing run; a BaseException so that ``except Exception`` cannot swallow it."""
 
 
 _unwatched = 0
-"""How many of those who call targets want that nobody sees it."""
+"""Number of active :func:`unwatched` blocks."""
 
 
 @contextlib.contextmanager
 def unwatched() -> Iterator[None]:
-    """Calls in it do not count: such as those of modules whose parameters have no values."""
+    """Ignore calls in this block, for example of modules with uninitialized parameters."""
     global _unwatched
     _unwatched += 1
     try:
@@ -195,13 +198,15 @@ class _TooLong(BaseException):
 
 
 class _Watch:
-    """The signatures of the calls of a target that were seen, up to the one that ``takes`` says is
-    enough, from its number; then ``last`` is that one."""
+    """A recorder of the distinct call signatures of a target.
+
+    The run ends at the first signature whose number ``takes`` accepts; ``last`` is then its call.
+    """
 
     def __init__(self, target: Target, takes: Callable[[int], bool]) -> None:
         self.target, self.takes = target, takes
         self.patches: list[weakref.ref[Any]] = []
-        """What stands in for the methods of the class, or for the function."""
+        """Replacements for the methods of the class, or for the function."""
         self.signatures: set[Hashable] = set()
         self.made: dict[int, tuple[str, Hashable]] = {}
         """Arguments of constructors, in notation and as signatures, by the ``id`` of objects."""
@@ -209,14 +214,14 @@ class _Watch:
         self.until = float("inf")
         """When it has seen enough in any case, by the clock."""
         self.enclosing: Enclosing | None = None
-        """What is executed."""
+        """The enclosing target or program being executed."""
         self.is_called = False
         """A doubtful call was made."""
 
     def constructed(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.made[id(module)] = (
             tensors.describe(args, kwargs),
-            _signature((args, kwargs)),
+            _call_signature((args, kwargs)),
         )
 
     def called(
@@ -232,12 +237,12 @@ class _Watch:
         if enclosing is None or self.last is not None or _unwatched:
             return
         init, made = self.made.get(id(function), ("", ()))
-        signature = (_signature((args, kwargs)), made, getattr(function, "training", None))
+        signature = (_call_signature((args, kwargs)), made, getattr(function, "training", None))
         if signature in self.signatures:
             if time.monotonic() > self.until:
                 raise Enough
             return
-        arguments = _copied((args, kwargs))
+        arguments = _copy_tensors((args, kwargs))
         if enclosing.is_doubtful:
             self.is_called = True
             body()
@@ -246,7 +251,7 @@ class _Watch:
         if self.takes(len(self.signatures) - 1):
             args, kwargs = arguments
             caller, program = sys._getframe(2), enclosing.name if enclosing.is_program else ""
-            place = _place(caller, str(namespace.get("__file__", "")), program)
+            place = _call_place(caller, str(namespace.get("__file__", "")), program)
             context = CallContext.current(function)
             self.last = Call(unwrap(function), args, kwargs, (), init, place, context=context)
             self.last.is_doubtful = enclosing.is_doubtful
@@ -255,17 +260,17 @@ class _Watch:
             raise Enough
 
 
-def _watched(watch: _Watch, namespace: Namespace) -> contextlib.AbstractContextManager[None]:
+def _watch_calls(watch: _Watch, namespace: Namespace) -> contextlib.AbstractContextManager[None]:
     subject = watch.target.subject
     found = namespace.get(subject)
     if isinstance(found, type):
-        return _watched_class(found, namespace, watch)
-    return _watched_function(subject, namespace, watch)
+        return _watch_class(found, namespace, watch)
+    return _watch_function(subject, namespace, watch)
 
 
 @contextlib.contextmanager
-def _watched_class(found: type, namespace: Namespace, watch: _Watch) -> Iterator[None]:
-    """Instances of exactly this class; those of subclasses are other models."""
+def _watch_class(found: type, namespace: Namespace, watch: _Watch) -> Iterator[None]:
+    """Watch instances of exactly this class; instances of subclasses are other models."""
     init, forward = found.__init__, getattr(found, "forward", None)  # type: ignore[misc]
 
     @functools.wraps(init)
@@ -300,7 +305,7 @@ def _watched_class(found: type, namespace: Namespace, watch: _Watch) -> Iterator
 
 
 @contextlib.contextmanager
-def _watched_function(name: str, namespace: Namespace, watch: _Watch) -> Iterator[None]:
+def _watch_function(name: str, namespace: Namespace, watch: _Watch) -> Iterator[None]:
     found = namespace[name]
 
     @functools.wraps(found)
@@ -346,13 +351,13 @@ def leave_snapshots(
     *,
     fake: bool,
 ) -> Snapshot | None:
-    """Run enclosing targets to their end, once, for others: of each for calls of as many signatures
-    as it is named times.
+    """Run enclosing targets once to their end and leave a snapshot at each wanted call.
 
-    At each of these calls ``stay`` is asked: it forks, gives True in a process that stays, as a
-    snapshot, and False in one that goes on. Returns the snapshot in the former, where building the
-    call of that target gives this one, once; None in the process that came to the end, and where
-    the snapshot differs from what a run for that target alone would give.
+    A target gets snapshots for as many signatures as it occurs in ``wanted``. At each of these
+    calls ``stay`` forks; it returns True in the process that stays as a snapshot and False in the
+    continuing one. The function returns the snapshot in the staying process, where building the
+    call of its target returns the recorded call, once. It returns None in the process that reached
+    the end, and where the snapshot differs from a separate run for the target.
     """
     global _here
     from .. import tracing
@@ -389,14 +394,14 @@ def leave_snapshots(
         rng.begin_again()
         for one in enclosing:
             with contextlib.suppress(NotCalled):
-                _run(one, namespace, watches, one.seconds)
+                _run_enclosing(one, namespace, watches, one.seconds)
             if at or not left:
                 break
     if not at:
         return None
     watch, number = at[0]
     others = [patch for other in watches if other is not watch for patch in other.patches]
-    if watch.last is None or _are_kept(others):
+    if watch.last is None or _are_patches_referenced(others):
         return None
     oracle = mode.oracle if mode is not None else None
     _here = Snapshot(watch.target, number, watch.last, rng.state(), oracle)
@@ -408,7 +413,7 @@ def here() -> Snapshot | None:
     return _here
 
 
-def _are_kept(patches: Sequence[weakref.ref[Any]]) -> bool:
+def _are_patches_referenced(patches: Sequence[weakref.ref[Any]]) -> bool:
     """Whether the model has taken something that stood in for a function, to call it later."""
     if any(patch() is not None for patch in patches):
         gc.collect()
@@ -436,11 +441,11 @@ def _call_of_snapshot(target: Target, number: int) -> Call | None:
 # -- what a call is like ----------------------------------------------------------------------
 
 
-def _signature(tree: Any) -> Hashable:
-    """What makes two calls alike: containers, dtypes, ranks, which sizes are equal, and flags.
+def _call_signature(tree: Any) -> Hashable:
+    """Return a key of containers, dtypes, ranks, equal sizes and flags of call inputs.
 
-    Sizes themselves do not count, but for 0 and 1, which Dynamo treats apart: a network has a
-    convolution in dozens of them.
+    Other sizes than 0 and 1, which Dynamo specializes, are ignored: a network calls a convolution
+    with dozens of sizes.
     """
     from ..torch_internals.trees import pytree
 
@@ -466,10 +471,10 @@ def _leaf_signature(leaf: Any, sizes: dict[int, int]) -> Hashable:
     return id(type(leaf))
 
 
-def _copied(tree: T) -> T:
-    """The same arguments with tensors of their own: code behind the call may write to these.
+def _copy_tensors(tree: T) -> T:
+    """Return copies of tensor arguments, because code after the call may write to them.
 
-    Parameters stay what they are: for Dynamo they are something else than their copies.
+    Parameters are not copied: Dynamo treats them differently from other tensors.
     """
     import torch
 
@@ -497,7 +502,7 @@ def _is_outermost(frame: FrameType | None, function: Any) -> bool:
     return frame is not None and frame.f_locals["function"] is function
 
 
-def _place(frame: FrameType | None, path: str, program: str) -> str:
+def _call_place(frame: FrameType | None, path: str, program: str) -> str:
     """Where the file makes the call, in words; else what program does; empty where no program."""
     while frame is not None and frame.f_code.co_filename != path:
         frame = frame.f_back

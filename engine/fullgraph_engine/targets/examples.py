@@ -1,6 +1,6 @@
-"""Code of a file beside what it defines: its ``__main__`` block, and examples in docstrings.
+"""Example code in a file: its ``__main__`` block and examples in docstrings.
 
-Here it is only read; ``programs`` executes it.
+This module only reads it; ``programs`` executes it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _FENCE = re.compile(r"^([ \t]*)```(?:python|py)[ \t]*\n(.*?)^\1```", re.M | re.S
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """Code of the file that uses what it defines, and is not executed with it.
+    """Code in a file that uses its definitions and does not run on import.
 
-    ``name`` says what it is in words, inside of a sentence. ``owner`` is the class or function that
-    it is in the docstring of. ``reaches`` names the definitions of the file that it mentions,
-    however indirectly, ``direct`` those that no other target has to be called for.
+    ``name`` describes it within a sentence. ``owner`` is the class or function with the docstring.
+    ``reaches`` names the definitions of the file that it mentions directly or indirectly,
+    ``direct`` the ones that it reaches without calling another target.
     """
 
     kind: ExampleKind
@@ -43,11 +43,15 @@ def find(source: FileDefinitions, targets: Iterable[str]) -> list[Example]:
     if source.main:
         found.append(Example("main", "__main__", "", tuple(source.main)))
     if ">>>" in source.text or "```" in source.text:
-        found += _docstrings(source)
-    return [one for one in (_reaching(source, one, known) for one in found) if one.reaches]
+        found += _docstring_examples(source)
+    return [
+        one for one in (_with_reached_names(source, one, known) for one in found) if one.reaches
+    ]
 
 
-def _reaching(source: FileDefinitions, example: Example, targets: frozenset[str]) -> Example:
+def _with_reached_names(
+    source: FileDefinitions, example: Example, targets: frozenset[str]
+) -> Example:
     nodes = [node for statement in example.body for node in ast.walk(statement)]
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     # ``package.ops.Pool`` is the Pool of this file, perhaps.
@@ -66,7 +70,7 @@ def _reaching(source: FileDefinitions, example: Example, targets: frozenset[str]
 # -- docstrings -------------------------------------------------------------------------------
 
 
-def _docstrings(source: FileDefinitions) -> Iterator[Example]:
+def _docstring_examples(source: FileDefinitions) -> Iterator[Example]:
     yield from _in_docstring(source.tree, "the example in the file's docstring", "")
     for node in source.definitions:
         yield from _in_docstring(node, f"the example in {node.name}'s docstring", node.name)
@@ -83,19 +87,18 @@ def _in_docstring(
     if not text:
         return
     first = node.body[0].lineno
-    session = _session(text)
-    blocks = [(0, session)] if session else list(_fenced(text))
+    session = _session_input(text)
+    blocks = [(0, session)] if session else list(_fenced_blocks(text))
     for line, block in blocks:
-        body = _parsed(block)
+        body = _parse_example(block)
         for statement in body:
             ast.increment_lineno(statement, first + line - 1)
         if body:
             yield Example("docstring", name, owner, tuple(body))
 
 
-def _session(text: str) -> str:
-    """The input behind ``>>>``, each line where it is in the text, but for what is to be skipped or
-    shows an exception."""
+def _session_input(text: str) -> str:
+    """Return the input after ``>>>`` at its original lines, without skipped or raising examples."""
     if ">>>" not in text:
         return ""
     try:
@@ -109,16 +112,16 @@ def _session(text: str) -> str:
     return "\n".join(lines)
 
 
-def _fenced(text: str) -> Iterator[tuple[int, str]]:
+def _fenced_blocks(text: str) -> Iterator[tuple[int, str]]:
     """Blocks of Markdown in a docstring, with the line, from 0, that each begins on."""
     for match in _FENCE.finditer(text):
         yield text.count("\n", 0, match.start(2)), textwrap.dedent(match[2])
 
 
-def _parsed(code: str) -> list[ast.stmt]:
-    """The statements of an example, as far as it is Python: some show output in place of input.
+def _parse_example(code: str) -> list[ast.stmt]:
+    """Parse an example up to its first invalid line: some show output instead of input.
 
-    All of it is parsed at once, since many write ``>>>`` also where a statement goes on.
+    The whole example is parsed at once, since many repeat ``>>>`` on continuation lines.
     """
     lines = code.splitlines()
     while lines:

@@ -1,8 +1,8 @@
-"""What a call is made with, in a digest: two calls of the same one are traced alike.
+"""Digests of call inputs: calls with equal digests have equal traces.
 
-Of fake tensors what they have counts, of real ones their contents as well, of objects all that
-they hold, and of classes and functions of the file their names. Where something has a state that
-cannot be read, or is too much, there is no digest.
+A digest covers the metadata of fake tensors, the contents of real tensors, the attributes of
+objects, and the names of the file's classes and functions. Unreadable or too large state has no
+digest.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 _MOST = 50_000
 """Values in one call."""
 _MOST_BYTES = 32 << 20
-"""Of real tensors."""
+"""Maximum size of real tensors in bytes."""
 _MOST_CONSTANT = 64
 """Elements of a fake tensor with known values."""
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), range)
 _NAMED = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 _HEAP_TYPE = 1 << 9
-"""Of ``type.__flags__``: it was made by a ``class`` statement, or could have been."""
+"""Flag of ``type.__flags__`` for classes made by a ``class`` statement."""
 
 
 class _Unclear(Exception):
@@ -41,7 +41,7 @@ class _Unclear(Exception):
 
 
 def of_snapshot(snapshot: Snapshot, namespace: dict[str, Any]) -> GivenCall | None:
-    """What a target is called with where an enclosing run was left; None where that is unclear."""
+    """Return the digest of the inputs in a snapshot; None if part of the state is unreadable."""
     oracle, call = snapshot.oracle, snapshot.call
     walk = _Walk(namespace)
     try:
@@ -60,7 +60,7 @@ def of_snapshot(snapshot: Snapshot, namespace: dict[str, Any]) -> GivenCall | No
 
 
 class _Walk:
-    """Goes through all that a value holds. ``namespace`` is that of the file."""
+    """A traversal that digests everything a value refers to; ``namespace`` is the file's."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         import torch
@@ -87,74 +87,74 @@ class _Walk:
         left = [value]
         while left:
             one = left.pop()
-            left += reversed(self._told(one))
+            left += reversed(self._describe_value(one))
 
     def add_globals(self) -> None:
-        """What the names of the file hold, as far as that is plain: code may have changed it."""
+        """Add the simple values of the file's globals, because code may have changed them."""
         for name, value in self._namespace.items():
             if name.startswith("__") or isinstance(value, (types.ModuleType, types.FunctionType)):
                 continue
-            self._say("global", name, type(value).__qualname__)
+            self._update_digest("global", name, type(value).__qualname__)
             if isinstance(value, (*_PLAIN, dict, list, tuple, set)):
                 try:
                     self.add(value)
                 except RecursionError:
                     raise _Unclear from None
 
-    def _say(self, *words: object) -> None:
+    def _update_digest(self, *words: object) -> None:
         self._count += 1
         if self._count > _MOST:
             raise _Unclear
         self._hash.update(repr(words).encode(errors="surrogatepass"))
 
-    def _told(self, value: Any) -> list[Any]:
+    def _describe_value(self, value: Any) -> list[Any]:
         """Say what a value is; gives what it holds."""
         kind = type(value)
         if kind in _PLAIN:
-            self._say(kind.__name__, value)
+            self._update_digest(kind.__name__, value)
             return []
         number = self._seen.setdefault(id(value), len(self._seen))
         if number < len(self._kept):
-            self._say("again", number)
+            self._update_digest("again", number)
             return []
         self._kept.append(value)
         torch = self._torch
         if isinstance(value, torch.Tensor):
-            return self._tensor(value)
+            return self._describe_tensor(value)
         if isinstance(value, type):
-            self._class(value)
+            self._add_class(value)
             return []
         if isinstance(value, types.FunctionType):
-            return self._function(value)
+            return self._describe_function(value)
         if isinstance(value, types.MethodType):
-            self._say("method")
+            self._update_digest("method")
             return [value.__func__, value.__self__]
         if isinstance(value, functools.partial):
-            self._say("partial")
+            self._update_digest("partial")
             return [value.func, value.args, value.keywords, vars(value)]
         if isinstance(value, types.ModuleType):
-            self._say("module", value.__name__)
+            self._update_digest("module", value.__name__)
             return []
         if isinstance(value, _NAMED):
             owner = getattr(value, "__self__", None)
-            self._say("built in", getattr(value, "__module__", ""), value.__qualname__)
+            self._update_digest("built in", getattr(value, "__module__", ""), value.__qualname__)
             return [] if owner is None or isinstance(owner, types.ModuleType) else [owner]
         if isinstance(value, enum.Enum):
-            self._class(kind)
-            self._say("member", value.name)
+            self._add_class(kind)
+            self._update_digest("member", value.name)
             return []
         if isinstance(value, torch.Size):
-            self._say("size", tuple(map(_int, value)))
+            self._update_digest("size", tuple(map(_to_int, value)))
             return []
         if isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)):
-            self._say("torch", str(value))
+            self._update_digest("torch", str(value))
             return []
         if kind.__module__ == "torch._ops":
-            self._say("operator", str(value))
+            self._update_digest("operator", str(value))
             return []
-        return self._object(value)
+        return self._describe_object(value)
 
-    def _tensor(self, value: Any) -> list[Any]:
+    def _describe_tensor(self, value: Any) -> list[Any]:
         torch = self._torch
         if value.layout is not torch.strided or value._backward_hooks is not None:
             raise _Unclear
@@ -163,14 +163,14 @@ class _Walk:
         if shared == len(self._kept):
             self._kept.append(storage)
             if not isinstance(value, FakeTensor):
-                self._contents(value, storage)
-        self._say(
+                self._add_contents(value, storage)
+        self._update_digest(
             type(value).__qualname__,
             str(value.dtype),
-            tuple(map(_int, value.shape)),
-            tuple(map(_int, value.stride())),
-            _int(value.storage_offset()),
-            _int(storage.nbytes()),
+            tuple(map(_to_int, value.shape)),
+            tuple(map(_to_int, value.stride())),
+            _to_int(value.storage_offset()),
+            _to_int(storage.nbytes()),
             shared,
             str(value.device),
             (value.requires_grad, value.is_leaf, value.is_inference()),
@@ -180,41 +180,41 @@ class _Walk:
         if constant is not None:
             if constant.numel() > _MOST_CONSTANT:
                 raise _Unclear
-            self._say("constant", constant.tolist())
+            self._update_digest("constant", constant.tolist())
         marks = {name: one for name, one in vars(value).items() if name.startswith("_dynamo")}
         return [value.grad if value.is_leaf else None, marks]
 
-    def _contents(self, value: Any, storage: Any) -> None:
+    def _add_contents(self, value: Any, storage: Any) -> None:
         self._bytes += storage.nbytes()
         if self._bytes > _MOST_BYTES or value.device.type != "cpu":
             raise _Unclear
         self._hash.update(ctypes.string_at(storage.data_ptr(), storage.nbytes()))
 
-    def _class(self, kind: type) -> None:
-        self._say("class", kind.__module__, kind.__qualname__)
+    def _add_class(self, kind: type) -> None:
+        self._update_digest("class", kind.__module__, kind.__qualname__)
         for one in kind.__mro__:
             if one.__module__ != self._module:
                 continue
-            self._define(one.__qualname__)
+            self._add_definition(one.__qualname__)
             plain = {n: v for n, v in vars(one).items() if isinstance(v, _PLAIN)}
-            self._say(sorted(plain.items(), key=lambda item: item[0]))
+            self._update_digest(sorted(plain.items(), key=lambda item: item[0]))
 
-    def _define(self, name: str) -> None:
+    def _add_definition(self, name: str) -> None:
         top = name.partition(".")[0]
         if top not in self._namespace:
             raise _Unclear
         self.definitions.add(top)
 
-    def _function(self, value: types.FunctionType) -> list[Any]:
-        self._say("function", value.__module__, value.__qualname__)
+    def _describe_function(self, value: types.FunctionType) -> list[Any]:
+        self._update_digest("function", value.__module__, value.__qualname__)
         if value.__code__.co_filename == self._path:
-            self._define(value.__qualname__)
+            self._add_definition(value.__qualname__)
         else:
-            self._say(value.__code__.co_code, value.__code__.co_firstlineno)
+            self._update_digest(value.__code__.co_code, value.__code__.co_firstlineno)
         cells = list(closure_contents(value))
         return [cells, value.__defaults__, value.__kwdefaults__, vars(value)]
 
-    def _object(self, value: Any) -> list[Any]:
+    def _describe_object(self, value: Any) -> list[Any]:
         kind = type(value)
         held: list[Any] = []
         if isinstance(value, dict):
@@ -228,11 +228,11 @@ class _Walk:
             held += sorted(value, key=repr)
         elif not _is_plain_class(kind):
             raise _Unclear
-        self._say(len(held))
+        self._update_digest(len(held))
         if kind.__module__ != "builtins":
-            self._class(kind)
+            self._add_class(kind)
         else:
-            self._say("builtin", kind.__qualname__)
+            self._update_digest("builtin", kind.__qualname__)
         return [*held, *itertools.chain(*instance_state(value).items())]
 
 
@@ -246,7 +246,7 @@ def _is_plain_class(kind: type) -> bool:
     return True
 
 
-def _int(value: Any) -> int:
+def _to_int(value: Any) -> int:
     if type(value) is not int:
         raise _Unclear  # it is symbolic
     return value

@@ -1,4 +1,4 @@
-"""What to tell someone whose target has no probe."""
+"""The finding for a target without a probe."""
 
 from __future__ import annotations
 

@@ -14,18 +14,18 @@ class FunctionNames:
         self._functions: list[tuple[int, int, str]] = []
         """First and last zero-based line of each function, outer ones first, and its name."""
         if tree is not None:
-            self._note(tree, "")
+            self._note_functions(tree, "")
 
-    def _note(self, node: ast.AST, prefix: str) -> None:
+    def _note_functions(self, node: ast.AST, prefix: str) -> None:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 if not isinstance(child, ast.ClassDef):
                     # A code object begins with its first decorator.
                     first, last = first_line(child), (child.end_lineno or child.lineno) - 1
                     self._functions.append((first, last, f"{prefix}{child.name}"))
-                self._note(child, f"{prefix}{child.name}.")
+                self._note_functions(child, f"{prefix}{child.name}.")
             elif not isinstance(child, ast.expr):
-                self._note(child, prefix)
+                self._note_functions(child, prefix)
 
     def lines(self, name: str) -> list[int]:
         """The zero-based lines on which functions of a full name begin."""

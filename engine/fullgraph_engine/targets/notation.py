@@ -65,14 +65,14 @@ class NotationError(ValueError):
 
 @dataclass(frozen=True)
 class Fixed:
-    """A size that is a number."""
+    """A size written as a number."""
 
     value: int
 
 
 @dataclass(frozen=True)
 class Symbol:
-    """A size that is a name; equal names are equal sizes."""
+    """A size written as a name; equal names are equal sizes."""
 
     name: str
     hint: int | None = None
@@ -145,7 +145,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Arguments:
-    """What stands between the brackets of a call."""
+    """The arguments between the parentheses of a call."""
 
     positional: tuple[Value, ...] = ()
     named: tuple[tuple[str, Value], ...] = ()
@@ -179,7 +179,7 @@ class Notation:
 
 
 def dtype_names() -> frozenset[str]:
-    """Every dtype that notation may name, by the torch that is loaded, if one is."""
+    """Return the dtypes that notation accepts, from the loaded torch if available."""
     loaded = getattr(sys.modules.get("torch.fx.graph"), "dtype_abbrs", None)
     return _DTYPES if loaded is None else frozenset(loaded.values())
 
@@ -254,7 +254,7 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = list(_tokens(text))
+        self.tokens = list(_tokenize_text(text))
         self.at = 0
         self.hints: dict[str, int] = {}
 
@@ -283,12 +283,12 @@ class _Reader:
 
     def expect(self, text: str, where: str) -> _Token:
         if not self.is_operator(text):
-            self.fail(f"expected '{text}' {where}, found {_shown(self.token)}")
+            self.fail(f"expected '{text}' {where}, found {_shown_token(self.token)}")
         return self.advance()
 
     def expect_end(self) -> None:
         if self.token.kind != "end":
-            self.fail(f"unexpected {_shown(self.token)}; arguments are separated by ','")
+            self.fail(f"unexpected {_shown_token(self.token)}; arguments are separated by ','")
 
     def fail(self, message: str, token: _Token | None = None) -> NoReturn:
         token = token or self.token
@@ -306,14 +306,14 @@ class _Reader:
                     f"'{name}' is neither inputs nor a directive; "
                     "write inputs such as f32[b, 16], or off"
                 )
-        init = self._init()
+        init = self._parse_init()
         method, inputs, context = "", None, None
-        if not self._starts("under"):
+        if not self._starts_word("under"):
             if init is not None and self._at_end():
                 return Notation(init=init)
-            method, inputs = self._call()
-        if self._starts("under"):
-            context = self._under()
+            method, inputs = self._parse_call()
+        if self._starts_word("under"):
+            context = self._parse_under()
         then = []
         while inputs is not None and self.token.kind == "name" and self.token.text == "then":
             self.advance()
@@ -321,20 +321,22 @@ class _Reader:
         if not self._at_end():
             behind = "under(…)" if self.is_operator(")", self.tokens[self.at - 1]) else ""
             behind = f"{method}(…)" if method and context is None and not then else behind
-            self.fail(f"unexpected {_shown(self.token)}{behind and f' after {behind}'}")
+            self.fail(f"unexpected {_shown_token(self.token)}{behind and f' after {behind}'}")
         return Notation(init, method, inputs, context, tuple(then))
 
     def _at_end(self) -> bool:
         return self.token.kind == "end"
 
-    def _starts(self, word: str) -> bool:
+    def _starts_word(self, word: str) -> bool:
         """Whether ``word(`` stands here."""
         token = self.token
         return token.kind == "name" and token.text == word and self.is_operator("(", self.peek())
 
     def _ends_arguments(self) -> bool:
         """Whether arguments without brackets end here."""
-        return self._starts("under") or (self.token.kind == "name" and self.token.text == "then")
+        return self._starts_word("under") or (
+            self.token.kind == "name" and self.token.text == "then"
+        )
 
     def _starts_calls(self) -> bool:
         """Whether the whole text has the form ``name(…)`` or ``name(…) name(…)``."""
@@ -353,8 +355,8 @@ class _Reader:
                     return self.tokens[index + 1].kind in ("end", "name")
         return True
 
-    def _init(self) -> Arguments | None:
-        if not self._starts("init") or not self._starts_calls():
+    def _parse_init(self) -> Arguments | None:
+        if not self._starts_word("init") or not self._starts_calls():
             return None
         self.advance()
         self.advance()
@@ -362,7 +364,7 @@ class _Reader:
         self.expect(")", "at the end of init(…)")
         return init
 
-    def _call(self) -> tuple[str, Arguments]:
+    def _parse_call(self) -> tuple[str, Arguments]:
         """A method and its inputs; the brackets of ``forward`` may stay away."""
         if not self._starts_calls():
             return "", self.arguments(None)
@@ -377,11 +379,11 @@ class _Reader:
     def _further_call(self) -> FurtherCall:
         if self.token.kind == "end":
             self.fail("expected another call after then, such as forward(f32[5, 16])")
-        method, inputs = self._call()
-        context = self._under() if self._starts("under") else CallContext()
+        method, inputs = self._parse_call()
+        context = self._parse_under() if self._starts_word("under") else CallContext()
         return FurtherCall(inputs, method, context)
 
-    def _under(self) -> CallContext:
+    def _parse_under(self) -> CallContext:
         self.advance()
         self.advance()
         context = self.context(")")
@@ -392,7 +394,7 @@ class _Reader:
         """A context up to ``closing`` (not consumed), or to the end of the text."""
         items: list[ContextItem] = []
         places: list[tuple[int, int]] = []
-        while not self._closes(closing):
+        while not self._is_closing(closing):
             start = self.token.start
             items.append(self._context_item())
             places.append((start, self.tokens[self.at - 1].end))
@@ -405,12 +407,14 @@ class _Reader:
 
     def _context_item(self) -> ContextItem:
         if self.token.kind != "name":
-            self.fail(f"expected a word such as no_grad in under(…), found {_shown(self.token)}")
-        name = self._dotted()
+            self.fail(
+                f"expected a word such as no_grad in under(…), found {_shown_token(self.token)}"
+            )
+        name = self._parse_dotted_name()
         if not self.accept("="):
             return ContextItem(name)
         if not name.startswith("config.") and self.token.kind == "name":
-            value = self._dotted().removeprefix("torch.")
+            value = self._parse_dotted_name().removeprefix("torch.")
             if self.accept("@"):
                 value += f"@{self.advance().text}"
             return ContextItem(name, value, given=True)
@@ -421,11 +425,11 @@ class _Reader:
             self.fail(f"{name} takes a number, a string, True, False or None", start)
         return ContextItem(name, plain, given=True)
 
-    def _dotted(self) -> str:
+    def _parse_dotted_name(self) -> str:
         name = self.advance().text
         while self.accept("."):
             if self.token.kind != "name":
-                self.fail(f"expected a name after '.', found {_shown(self.token)}")
+                self.fail(f"expected a name after '.', found {_shown_token(self.token)}")
             name += "." + self.advance().text
         return name
 
@@ -433,7 +437,7 @@ class _Reader:
         """Arguments up to ``closing`` (not consumed), or to the end of the text."""
         positional: list[Value] = []
         named: list[tuple[str, Value]] = []
-        while not self._closes(closing):
+        while not self._is_closing(closing):
             start = self.token
             if start.kind == "name" and self.is_operator("=", self.peek()):
                 if any(name == start.text for name, _ in named):
@@ -456,7 +460,7 @@ class _Reader:
             self.expect_end()
         return Arguments(tuple(positional), tuple(named))
 
-    def _closes(self, closing: str | None) -> bool:
+    def _is_closing(self, closing: str | None) -> bool:
         if closing is not None and self.is_operator(closing):
             return True
         return self.token.kind == "end"
@@ -489,7 +493,7 @@ class _Reader:
         if number is not None:
             return number
         if token.kind not in ("name", "number") and not self.is_operator("-"):
-            self.fail(f"expected a value, found {_shown(token)}")
+            self.fail(f"expected a value, found {_shown_token(token)}")
         size = self.size()
         if isinstance(size, Fixed):
             return Constant(size.value)
@@ -509,7 +513,7 @@ class _Reader:
 
     def items(self, closing: str) -> tuple[Value, ...]:
         items: list[Value] = []
-        while not self._closes(closing):
+        while not self._is_closing(closing):
             items.append(self.value())
             if not self.accept(","):
                 break
@@ -521,7 +525,7 @@ class _Reader:
         self.expect("(", "here")
         items: list[Value] = []
         comma = False
-        while not self._closes(")"):
+        while not self._is_closing(")"):
             items.append(self.value())
             comma = self.accept(",")
             if not comma:
@@ -533,7 +537,7 @@ class _Reader:
 
     def mapping(self) -> Mapping:
         items: list[tuple[Value, Value]] = []
-        while not self._closes("}"):
+        while not self._is_closing("}"):
             key = self.value()
             self.expect(":", "after a key of the dictionary")
             items.append((key, self.value()))
@@ -543,7 +547,7 @@ class _Reader:
         return Mapping(tuple(items))
 
     def reference(self) -> Reference:
-        name = self._dotted()
+        name = self._parse_dotted_name()
         if not self.accept("("):
             return Reference(name)
         call = self.arguments(")")
@@ -559,7 +563,7 @@ class _Reader:
             )
         self.expect("[", f"after {token.text}")
         sizes: list[Size] = []
-        while not self._closes("]"):
+        while not self._is_closing("]"):
             sizes.append(self.size())
             if not self.accept(","):
                 break
@@ -574,8 +578,8 @@ class _Reader:
         return made
 
     def _with_facts(self, tensor: TensorText) -> TensorText:
-        """Return the tensor with the facts from the brackets behind it."""
-        while not self._closes(")"):
+        """Parse the facts in parentheses after a tensor and return the tensor with them."""
+        while not self._is_closing(")"):
             word = self.token
             if word.text in GRADS:
                 if tensor.grad:
@@ -587,18 +591,18 @@ class _Reader:
             elif word.text in MARKS and self.is_operator("=", self.peek()):
                 self.advance()
                 self.advance()
-                mark = word.text, self._dimensions(len(tensor.sizes))
+                mark = word.text, self._parse_dimensions(len(tensor.sizes))
                 tensor = replace(tensor, marks=(*tensor.marks, mark))
             else:
                 self.fail(
-                    f"{_shown(word)} is unknown behind a tensor; write requires_grad, grad_fn or "
-                    "a mark such as mark_dynamic=0"
+                    f"{_shown_token(word)} is unknown behind a tensor; write requires_grad, "
+                    "grad_fn or a mark such as mark_dynamic=0"
                 )
             if not self.accept(","):
                 break
         return tensor
 
-    def _dimensions(self, rank: int) -> tuple[int, ...]:
+    def _parse_dimensions(self, rank: int) -> tuple[int, ...]:
         start = self.token
         value = self.value()
         items = value.items if isinstance(value, Sequence) else (value,)
@@ -615,7 +619,7 @@ class _Reader:
             return None
         self.advance()
         strides: list[int] = []
-        while not self._closes("]"):
+        while not self._is_closing("]"):
             size = self.size()
             if not isinstance(size, Fixed):
                 self.fail("strides are numbers", opening)
@@ -636,7 +640,7 @@ class _Reader:
         ):
             return None
         if self.token.kind != "name":
-            self.fail(f"expected a device such as cuda after '@', found {_shown(self.token)}")
+            self.fail(f"expected a device such as cuda after '@', found {_shown_token(self.token)}")
         device = self.advance().text
         if self.is_operator(":") and self.peek().kind == "number":
             self.advance()
@@ -647,7 +651,7 @@ class _Reader:
         left = self.product()
         while self.is_operator("+") or self.is_operator("-"):
             operator = self.advance().text
-            left = _compute("+" if operator == "+" else "-", left, self.product())
+            left = _compute_size("+" if operator == "+" else "-", left, self.product())
         return left
 
     def product(self) -> Size:
@@ -657,13 +661,13 @@ class _Reader:
             right = self.factor()
             if operator.text == "//" and right == Fixed(0):
                 self.fail("a size cannot be divided by zero", operator)
-            left = _compute("*" if operator.text == "*" else "//", left, right)
+            left = _compute_size("*" if operator.text == "*" else "//", left, right)
         return left
 
     def factor(self) -> Size:
         token = self.token
         if self.accept("-"):
-            return _compute("-", Fixed(0), self.factor())
+            return _compute_size("-", Fixed(0), self.factor())
         if self.accept("("):
             size = self.size()
             self.expect(")", "in the size")
@@ -674,7 +678,7 @@ class _Reader:
             self.advance()
             return Fixed(int(token.text.replace("_", "")))
         if token.kind != "name" or token.text in _CONSTANTS:
-            self.fail(f"expected a size such as 16 or b, found {_shown(token)}")
+            self.fail(f"expected a size such as 16 or b, found {_shown_token(token)}")
         if token.text == "Sym" and self.is_operator("(", self.peek()):
             self.advance()
             self.advance()
@@ -687,7 +691,7 @@ class _Reader:
         self.advance()
         number = self.token
         if number.kind != "number" or not re.fullmatch(r"[\d_]+", number.text):
-            self.fail(f"expected a number after {token.text}=, found {_shown(number)}")
+            self.fail(f"expected a number after {token.text}=, found {_shown_token(number)}")
         self.advance()
         hint = int(number.text.replace("_", ""))
         known = self.hints.setdefault(token.text, hint)
@@ -696,7 +700,7 @@ class _Reader:
         return Symbol(token.text, hint)
 
 
-def _tokens(text: str) -> Iterator[_Token]:
+def _tokenize_text(text: str) -> Iterator[_Token]:
     at = 0
     while True:
         match = _TOKEN.match(text, at)
@@ -718,17 +722,17 @@ def _tokens(text: str) -> Iterator[_Token]:
                 yield _Token(known, match[known], start, end)
 
 
-def _shown(token: _Token) -> str:
+def _shown_token(token: _Token) -> str:
     return "the end" if token.kind == "end" else f"'{token.text}'"
 
 
-def _compute(operator: Literal["+", "-", "*", "//"], left: Size, right: Size) -> Size:
+def _compute_size(operator: Literal["+", "-", "*", "//"], left: Size, right: Size) -> Size:
     if isinstance(left, Fixed) and isinstance(right, Fixed):
-        return Fixed(_apply(operator, left.value, right.value))
+        return Fixed(_apply_operator(operator, left.value, right.value))
     return Arithmetic(operator, left, right)
 
 
-def _apply(operator: Literal["+", "-", "*", "//"], left: int, right: int) -> int:
+def _apply_operator(operator: Literal["+", "-", "*", "//"], left: int, right: int) -> int:
     if operator == "+":
         return left + right
     if operator == "-":
@@ -748,7 +752,7 @@ def symbols(arguments: Arguments) -> tuple[Symbol, ...]:
 
 
 def fixed_sizes(arguments: Arguments) -> frozenset[int]:
-    """Every size that is written as a number."""
+    """Return all sizes written as numbers."""
     found: set[int] = set()
     for tensor in tensors(arguments):
         found.update(size.value for size in tensor.sizes if isinstance(size, Fixed))
@@ -780,7 +784,7 @@ def parts(value: Value) -> tuple[Value, ...]:
 
 
 def with_parts(value: Value, inner: tuple[Value, ...]) -> Value:
-    """The same with other values inside, as many as ``parts`` gives; itself if there are none."""
+    """Return the value with its ``parts`` replaced, or itself if it has none."""
     if isinstance(value, Sequence):
         return Sequence(value.kind, inner)
     if isinstance(value, Mapping):
@@ -817,7 +821,7 @@ _LARGE = (32, 64, 48, 96, 80, 128)
 
 
 def choose_sizes(*parts: Arguments | None) -> dict[str, int]:
-    """A size for every symbol: its hint, or a small one that nothing else in the probe has."""
+    """Return a size for every symbol: its hint, or a small size unique in the probe."""
     given = [part for part in parts if part is not None]
     names: list[Symbol] = [symbol for part in given for symbol in symbols(part)]
     chosen = {symbol.name: symbol.hint for symbol in names if symbol.hint is not None}
@@ -834,7 +838,7 @@ def choose_sizes(*parts: Arguments | None) -> dict[str, int]:
 
 
 def with_numbers(said: Notation) -> Notation:
-    """The same with a number for every symbolic size."""
+    """Return the notation with a number for every symbolic size."""
     sizes = choose_sizes(said.init, said.inputs, *(call.inputs for call in said.then))
 
     def known(size: Size) -> bool:
@@ -870,7 +874,7 @@ def evaluate(size: Size, sizes: dict[str, int]) -> int:
     left, right = evaluate(size.left, sizes), evaluate(size.right, sizes)
     if size.operator == "//" and right == 0:
         return 0
-    return _apply(size.operator, left, right)
+    return _apply_operator(size.operator, left, right)
 
 
 # -- printing ---------------------------------------------------------------------------------

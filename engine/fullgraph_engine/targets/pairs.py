@@ -44,23 +44,23 @@ def find(source: FileDefinitions) -> tuple[Pair, ...]:
     lines = byte_lines(source.text)
     found: dict[tuple[str, str], Pair] = {}
     listed: set[str] = set()
-    for builder, example, place in _rows(source):
+    for builder, example, place in _table_rows(source):
         listed.add(builder)
-        found.setdefault((builder, example), _pair(source, builder, example, place, lines))
-    for builder in _builders(source):
+        found.setdefault((builder, example), _make_pair(source, builder, example, place, lines))
+    for builder in _builder_names(source):
         name = _example_for(source, builder)
         if builder not in listed and name:
-            found[builder, name] = _pair(source, builder, name, None, lines)
+            found[builder, name] = _make_pair(source, builder, name, None, lines)
     if _only_aliases(source, found):
         found = {key: pair for key, pair in found.items() if key[0] != "build"}
-    return tuple(sorted(found.values(), key=lambda pair: _order(pair.range)))
+    return tuple(sorted(found.values(), key=lambda pair: _sort_key(pair.range)))
 
 
-def _order(place: Range) -> tuple[int, int]:
+def _sort_key(place: Range) -> tuple[int, int]:
     return place.start.line, place.start.byte
 
 
-def _pair(
+def _make_pair(
     source: FileDefinitions,
     builder: str,
     example: str,
@@ -76,11 +76,11 @@ def _pair(
     return Pair(builder, example, range_of(source.assignments[builder]), "")
 
 
-def _names(source: FileDefinitions) -> set[str]:
+def _defined_names(source: FileDefinitions) -> set[str]:
     return {*source.functions, *source.assignments, *source.imports}
 
 
-def _builders(source: FileDefinitions) -> Iterator[str]:
+def _builder_names(source: FileDefinitions) -> Iterator[str]:
     for name in (*source.functions, *source.assignments, *source.imports):
         if _BUILD.fullmatch(name) and _callable_without_arguments(source, name):
             yield name
@@ -92,7 +92,7 @@ def _callable_without_arguments(source: FileDefinitions, name: str) -> bool:
 
 
 def _example_for(source: FileDefinitions, builder: str) -> str:
-    names = _names(source)
+    names = _defined_names(source)
     match = _BUILD.fullmatch(builder)
     suffix = (match[2] or "") if match is not None else ""
     if suffix:
@@ -144,23 +144,23 @@ def _builds_module(source: FileDefinitions, builder: str) -> bool:
 
 
 def _only_aliases(source: FileDefinitions, found: dict[tuple[str, str], Pair]) -> bool:
-    """Whether ``build`` only renames a builder that has a pair of its own."""
+    """Whether ``build`` only renames a builder with its own pair."""
     value = source.assignments.get("build")
     return isinstance(value, ast.Name) and any(key[0] == value.id for key in found)
 
 
-def _rows(source: FileDefinitions) -> Iterator[tuple[str, str, Range]]:
+def _table_rows(source: FileDefinitions) -> Iterator[tuple[str, str, Range]]:
     """Builders and examples that stand side by side in some table."""
-    names = _names(source)
-    for value in _tables(source):
+    names = _defined_names(source)
+    for value in _table_expressions(source):
         for node in ast.walk(value):
-            for left, right in itertools.pairwise(_elements(node)):
-                both = (_named(source, left, names), _named(source, right, names))
+            for left, right in itertools.pairwise(_row_elements(node)):
+                both = (_name_in_row(source, left, names), _name_in_row(source, right, names))
                 if all(both) and _is_row(*both) and _all_callable(source, both):
                     yield (*both, range_of(left))
 
 
-def _tables(source: FileDefinitions) -> Iterator[ast.expr]:
+def _table_expressions(source: FileDefinitions) -> Iterator[ast.expr]:
     for name, value in source.assignments.items():
         if not isinstance(value, (ast.Constant, ast.Name)) and name != "__all__":
             yield value
@@ -172,7 +172,7 @@ def _tables(source: FileDefinitions) -> Iterator[ast.expr]:
             yield statement.value
 
 
-def _elements(node: ast.AST) -> list[ast.expr]:
+def _row_elements(node: ast.AST) -> list[ast.expr]:
     if isinstance(node, ast.Call):
         return node.args
     return node.elts if isinstance(node, (ast.Tuple, ast.List)) else []
@@ -189,7 +189,7 @@ def _all_callable(source: FileDefinitions, names: tuple[str, ...]) -> bool:
     return all(_callable_without_arguments(source, name) for name in names)
 
 
-def _named(source: FileDefinitions, element: ast.expr, names: set[str]) -> str:
+def _name_in_row(source: FileDefinitions, element: ast.expr, names: set[str]) -> str:
     """The module-level name that an element of a row is, or spells."""
     if isinstance(element, ast.Constant) and isinstance(element.value, str):
         return element.value if element.value in names else ""

@@ -13,10 +13,10 @@ from .discovery import Target, WrittenProbe
 from .probes import Call, Enclosing, Namespace, NoProbe, Probe
 
 _MOST_ENCLOSING = 4
-"""So many ways to call the users of one target are tried."""
+"""Maximum number of enclosing calls tried per target."""
 
 _MOST_EXAMPLES = 3
-"""So many of the file's examples are executed for one target."""
+"""Maximum number of the file's examples executed per target."""
 
 
 def plan(
@@ -26,16 +26,18 @@ def plan(
     recording: Sequence[RecordedClass] = (),
     kinds: Sequence[ExampleKind] = ("main", "docstring"),
 ) -> list[Probe]:
-    """The probes of a target: those that the file gives it, else what is recorded of it, else what
-    a search finds for a constructor that a comment calls, else what its users or the file's
-    examples call it with, else what a search finds.
+    """Return the probes of a target from the best available source.
 
-    ``others`` are the targets of the file, which may use it. ``kinds`` are those of the examples
+    The sources are, in order: the file's probes, recordings, a search for a constructor call from a
+    comment, calls by users of the target or by the file's examples, and a search for the whole
+    call.
+
+    ``others`` are the targets of the file, which may use it. ``kinds`` are the kinds of examples
     that may be executed.
     """
     if target.bare_context is not None:
         return _in_context(target, target.bare_context, namespace, others, recording, kinds)
-    return _planned(target, namespace, others, recording, kinds)
+    return _probes_in_order(target, namespace, others, recording, kinds)
 
 
 def _in_context(
@@ -49,7 +51,9 @@ def _in_context(
     """The probes that a target has without its ``under(…)``, each in that context."""
     context = said.notation.context or CallContext()
     written = [one for one in target.written if one is not said or one.notation.init is not None]
-    found = _planned(replace(target, written=tuple(written)), namespace, others, recording, kinds)
+    found = _probes_in_order(
+        replace(target, written=tuple(written)), namespace, others, recording, kinds
+    )
     return [
         replace(
             probe,
@@ -70,7 +74,7 @@ class _Under:
         return probes.under(self.probe.build(namespace), self.context)
 
 
-def _planned(
+def _probes_in_order(
     target: Target,
     namespace: Namespace,
     others: Sequence[Target],
@@ -78,15 +82,17 @@ def _planned(
     kinds: Sequence[ExampleKind],
 ) -> list[Probe]:
     return (
-        _own(target, namespace, recording)
+        _own_probes(target, namespace, recording)
         or (searched.probes(target, namespace, ()) if target.constructed_by is not None else [])
-        or _called(target, namespace, others, recording, kinds)
-        or _stale(target, recording)
-        or _searched(target, namespace, others)
+        or _called_probes(target, namespace, others, recording, kinds)
+        or _stale_probes(target, recording)
+        or _searched_probes(target, namespace, others)
     )
 
 
-def _own(target: Target, namespace: Namespace, recording: Sequence[RecordedClass]) -> list[Probe]:
+def _own_probes(
+    target: Target, namespace: Namespace, recording: Sequence[RecordedClass]
+) -> list[Probe]:
     found = recorded.find(target, recording)
     known = probes.plan(target, namespace)
     if known and probes.are_from_attributes(known):
@@ -96,7 +102,7 @@ def _own(target: Target, namespace: Namespace, recording: Sequence[RecordedClass
     return recorded.probes(found)
 
 
-def _called(
+def _called_probes(
     target: Target,
     namespace: Namespace,
     others: Sequence[Target],
@@ -113,10 +119,12 @@ def _called(
     # What many others use is itself far inside: the nearest user has the least to run.
     users.sort(key=lambda user: -len(user.used_by))
     found = [
-        Enclosing(user.name, probe) for user in users for probe in _own(user, namespace, recording)
+        Enclosing(user.name, probe)
+        for user in users
+        for probe in _own_probes(user, namespace, recording)
     ]
     shown = [one for one in target.examples if one.kind in kinds][:_MOST_EXAMPLES]
-    above = [] if found else _outermost(target, namespace, others)
+    above = [] if found else _outermost_users(target, namespace, others)
     executed = programs.enclosing(
         shown, target.definition, [(user.name, user.examples) for user in above]
     )
@@ -130,14 +138,16 @@ def _called(
     return searched.otherwise(target, called, searched.probes(target, namespace, above))
 
 
-def _searched(target: Target, namespace: Namespace, others: Sequence[Target]) -> list[Probe]:
+def _searched_probes(target: Target, namespace: Namespace, others: Sequence[Target]) -> list[Probe]:
     if target.written:
         return []
-    return searched.probes(target, namespace, _outermost(target, namespace, others))
+    return searched.probes(target, namespace, _outermost_users(target, namespace, others))
 
 
-def _outermost(target: Target, namespace: Namespace, others: Sequence[Target]) -> list[Target]:
-    """Its users but for those that are used themselves: what uses them all shows what happens."""
+def _outermost_users(
+    target: Target, namespace: Namespace, others: Sequence[Target]
+) -> list[Target]:
+    """Return the target's users without nested users; tracing the outermost covers the rest."""
     users = [
         other
         for other in others
@@ -149,8 +159,8 @@ def _outermost(target: Target, namespace: Namespace, others: Sequence[Target]) -
     return users[:_MOST_ENCLOSING]
 
 
-def _stale(target: Target, recording: Sequence[RecordedClass]) -> list[Probe]:
-    """What is recorded is of no use, which is worth saying where nothing else is known."""
+def _stale_probes(target: Target, recording: Sequence[RecordedClass]) -> list[Probe]:
+    """Return a probe that reports an outdated recording of a target without other probes."""
     found = recorded.find(target, recording)
     if found is None:
         return []

@@ -27,16 +27,16 @@ from .tensors import Built, Dynamic, ProbeError
 Namespace = dict[str, Any]
 
 ENCLOSING_SECONDS = 20.0
-"""What one enclosing run may take: all targets that it encloses wait for one of their own."""
+"""Seconds of one enclosing run; every target in it waits for a probe."""
 
 _SITES = 4
-"""At most so many call sites of one target become probes."""
+"""Maximum number of call sites of one target that become probes."""
 
 
 class NoProbe(ProbeError):
-    """What was planned as a probe turned out to be none: the target is left without one.
+    """Raised by a planned probe whose call turns out not to exist.
 
-    ``uncalled``: what uses the target was run, and led to no call of it.
+    ``uncalled``: the code that uses the target ran without calling it.
     """
 
     uncalled = False
@@ -72,14 +72,14 @@ class FurtherCall:
 
 @dataclass
 class Call:
-    """What to trace. ``function`` is an ``nn.Module``, a function or a bound method, not compiled.
+    """A call to trace; ``function`` is an uncompiled ``nn.Module``, function or bound method.
 
-    ``init`` is what a constructor was called with, in notation. ``source`` says in words where the
-    call comes from, if only making it could tell; ``comment`` is then what to write as a probe.
-    What a doubtful one raises may be no fault of the program: perhaps there is one ``otherwise``.
-    ``same_as`` is the target whose own call it is, if it was seen there.
-    ``iterated`` are parameters whose arguments were taken apart, and the types that these have.
-    An ``uncalled`` target has its call from elsewhere, as what uses it led to none.
+    ``init`` is the constructor call, in notation. ``source`` describes the origin of the call if
+    only making it reveals it; ``comment`` is then the probe comment to suggest. A doubtful call may
+    raise although the program is correct; ``otherwise`` may make another one. ``same_as`` is the
+    target whose call this is, if it was observed there. ``iterated`` maps parameters whose
+    arguments were unpacked to their types. An ``uncalled`` target has its call from another source,
+    because its users did not call it.
     """
 
     function: Callable[..., Any]
@@ -99,7 +99,7 @@ class Call:
     then: tuple[FurtherCall, ...] = ()
     """Calls of the same object, made in this order behind the first one."""
     is_stated: bool = False
-    """Whether the inputs come from notation, which states whether tensors require grad."""
+    """True if the inputs come from notation, which states whether tensors require grad."""
 
     @property
     def inputs(self) -> str:
@@ -117,9 +117,9 @@ class Call:
 class Probe:
     """One way to call a target.
 
-    ``waits``: whether there is such a call is known once the run before it has asked ``further``.
-    ``after`` names the targets whose runs should have ended before, ``users`` those that call it:
-    running them once shows the calls of all probes that have the same ones.
+    ``waits``: the probe's call may not exist until the previous run has asked ``further``.
+    ``after`` names the targets whose runs should end first, ``users`` the targets that call it; one
+    run of the users shows the calls of all probes with the same ones.
     """
 
     info: ProbeInfo
@@ -146,34 +146,34 @@ class Probe:
         return self._further(namespace) if self._further is not None else 0
 
     def enclosing(self) -> Sequence[Enclosing]:
-        """How its users are called, as far as that is known by now."""
+        """Return the known calls of the target's users."""
         return self._enclosing() if self._enclosing is not None else ()
 
 
 @dataclass(frozen=True)
 class Enclosing:
-    """What uses the wanted target, and a way to call it.
+    """A call of code that uses the wanted target.
 
-    ``is_program``: it is no target, but code that is executed to see what it calls.
+    ``is_program``: the code is an executed program, not a target.
     """
 
     name: str
     probe: Probe
     seconds: float = field(default_factory=lambda: ENCLOSING_SECONDS)
-    """What it may take up to the first call of the wanted one."""
+    """Maximum seconds until the first call of the wanted target."""
     further_seconds: float = field(default_factory=lambda: ENCLOSING_SECONDS)
-    """And up to those of other signatures."""
+    """Maximum seconds until its calls with other signatures."""
     is_program: bool = False
     is_doubtful: bool = False
-    """Nobody may have run it for long, so what it calls may raise."""
+    """True if the code may be outdated, so that its calls may raise."""
 
 
 def confirm(target: Target, namespace: Namespace) -> bool:
-    """Whether a target is what its text promised, now that the module has run.
+    """Whether the executed module defines the target as its text suggests.
 
-    False for a class that is no ``nn.Module`` and has no probe comment, a name that holds nothing
-    to call, and the definition of a repeated name that did not survive. A name that is missing
-    counts as confirmed: its statement failed, and that is worth a word.
+    False for a class without probe comment that does not derive from ``nn.Module``, for a name that
+    cannot be called, and for an overwritten definition. A missing name returns True: its statement
+    failed, and the run should report it.
     """
     if target.pairs or target.kind == "call" or target.definition not in namespace:
         return True
@@ -215,7 +215,7 @@ def unwrap(function: Any) -> Any:
         attributes = getattr(function, "__dict__", {})
         # A compiled module also has a ``_torchdynamo_orig_callable``: only its ``forward``.
         children = attributes.get("_modules")
-        # TorchScript's is no dictionary.
+        # A TorchScript module stores children in another type.
         original = children.get("_orig_mod") if isinstance(children, dict) else None
         if original is None:
             original = attributes.get("_torchdynamo_orig_callable")
@@ -267,18 +267,18 @@ def _from_comments(target: Target, namespace: Namespace) -> list[Probe]:
 
 
 def _inputs_of(target: Target, written: WrittenProbe) -> Arguments | None:
-    """What a comment calls the target with, completed by annotations where it is silent."""
+    """Return the inputs in a comment, completed from annotations."""
     said = written.notation
     ours = said.method in ("", target.method, target.subject)
     if not ours:
         return said.inputs
     if said.inputs is None:
-        annotated = _annotated(target.parameters, Arguments())
+        annotated = _with_annotated_shapes(target.parameters, Arguments())
         return annotated if annotated is not None else None
-    return _annotated(target.parameters, said.inputs) or said.inputs
+    return _with_annotated_shapes(target.parameters, said.inputs) or said.inputs
 
 
-def _annotated(parameters: tuple[Parameter, ...], given: Arguments) -> Arguments | None:
+def _with_annotated_shapes(parameters: tuple[Parameter, ...], given: Arguments) -> Arguments | None:
     """``given`` plus the annotated shapes; None while a required parameter has neither."""
     named = dict(given.named)
     positional = list(given.positional)
@@ -324,8 +324,8 @@ def _in_order(
 def _from_annotations(target: Target, namespace: Namespace) -> list[Probe]:
     if not any(parameter.shape is not None for parameter in target.parameters):
         return []
-    inputs = _annotated(target.parameters, Arguments())
-    if inputs is None or not _constructible(target, namespace):
+    inputs = _with_annotated_shapes(target.parameters, Arguments())
+    if inputs is None or not _is_constructible(target, namespace):
         return []
     info = ProbeInfo(
         origin="annotation",
@@ -352,18 +352,20 @@ class _Written:
     def __call__(self, namespace: Namespace) -> Call:
         said = self.notation
         sizes = notation.choose_sizes(said.init, self.inputs, *(one.inputs for one in said.then))
-        subject, init = _subject(self.target, namespace, said.init, sizes)
+        subject, init = _build_subject(self.target, namespace, said.init, sizes)
         function = self.called(subject, said.method, namespace)
         built = tensors.build(self.inputs, sizes, namespace)
-        _check(self.target, function, built)
+        _check_inputs(self.target, function, built)
         call = Call(function, built.args, built.kwargs, built.dynamic, init, is_stated=True)
         call.then = tuple(self.further(subject, one, sizes, namespace) for one in said.then)
         return under(call, said.context) if said.context is not None else call
 
     def called(self, subject: Any, method: str, namespace: Namespace) -> Any:
         if self.target.is_method or method not in ("", self.target.method, self.target.subject):
-            return _method(self.target, subject, method or self.target.method)
-        found = self.target.kind == "module" and _named(self.target, namespace, self.target.subject)
+            return _find_method(self.target, subject, method or self.target.method)
+        found = self.target.kind == "module" and _named_callable(
+            self.target, namespace, self.target.subject
+        )
         if not isinstance(found, type) or _is_module(subject):
             return subject
         for name in (method or self.target.method, "__call__"):
@@ -378,15 +380,17 @@ class _Written:
         method = said.method or self.notation.method
         function = self.called(subject, method, namespace)
         built = tensors.build(said.inputs, sizes, namespace)
-        _check(self.target, function, built)
-        context = _checked(said.context, function).on(_device((built.args, built.kwargs)))
+        _check_inputs(self.target, function, built)
+        context = _check_context(said.context, function).on(
+            _device_type((built.args, built.kwargs))
+        )
         name = method if method != (self.notation.method or self.target.method) else ""
         return FurtherCall(function, built.args, built.kwargs, built.dynamic, context, name)
 
 
 def under(call: Call, context: CallContext) -> Call:
     """The call in a context: its module is switched to the mode that this names."""
-    call.context = _checked(context, call.function).on(_device((call.args, call.kwargs)))
+    call.context = _check_context(context, call.function).on(_device_type((call.args, call.kwargs)))
     switch_mode(call.function, context)
     return call
 
@@ -403,7 +407,7 @@ def _module_of(function: Any) -> Any:
     return owner if _is_module(owner) else None
 
 
-def _checked(context: CallContext, function: Any) -> CallContext:
+def _check_context(context: CallContext, function: Any) -> CallContext:
     """
     Raises:
         ProbeError: the function, or this torch, does not have what the context names.
@@ -419,7 +423,7 @@ def _checked(context: CallContext, function: Any) -> CallContext:
     return context
 
 
-def _device(inputs: Any) -> str:
+def _device_type(inputs: Any) -> str:
     """The device type of the first tensor of some inputs."""
     import torch
 
@@ -429,7 +433,7 @@ def _device(inputs: Any) -> str:
     return next((one.device.type for one in found), "cpu")
 
 
-def _method(target: Target, function: Any, method: str) -> Callable[..., Any]:
+def _find_method(target: Target, function: Any, method: str) -> Callable[..., Any]:
     found = getattr(function, method, None)
     if not callable(found):
         words = f"The probe calls {method}(…), but {target.name} has no such method."
@@ -437,9 +441,9 @@ def _method(target: Target, function: Any, method: str) -> Callable[..., Any]:
     return unwrap(found)  # type: ignore[no-any-return]
 
 
-def _check(target: Target, function: Any, built: Built) -> None:
+def _check_inputs(target: Target, function: Any, built: Built) -> None:
     """Say it in words when the inputs do not fit the signature."""
-    called = _called(function)
+    called = _signature_owner(function)
     found = misfit(called, built.args, built.kwargs)
     if found is not None:
         name = f"{target.name}.forward" if _is_module(function) else target.name
@@ -447,8 +451,8 @@ def _check(target: Target, function: Any, built: Built) -> None:
         raise ProbeError(words, found.keyword)
 
 
-def _called(function: Any) -> Any:
-    """What has the signature: ``forward`` for a module, whose ``__call__`` says nothing."""
+def _signature_owner(function: Any) -> Any:
+    """Return the function with the signature: ``forward`` for a module."""
     return function.forward if _is_module(function) else function
 
 
@@ -461,7 +465,7 @@ def _is_module(value: Any) -> bool:
 # -- the thing itself -------------------------------------------------------------------------
 
 
-def _named(target: Target, namespace: Namespace, name: str) -> Any:
+def _named_callable(target: Target, namespace: Namespace, name: str) -> Any:
     if name not in namespace:
         raise ProbeError(
             f"{name} does not exist after the file has run; "
@@ -470,14 +474,14 @@ def _named(target: Target, namespace: Namespace, name: str) -> Any:
     return namespace[name]
 
 
-def _subject(
+def _build_subject(
     target: Target,
     namespace: Namespace,
     init: Arguments | None,
     sizes: dict[str, int] | None = None,
 ) -> tuple[Any, str]:
     """The callable of a target and its constructor's arguments in notation."""
-    found = _named(target, namespace, target.subject)
+    found = _named_callable(target, namespace, target.subject)
     if not isinstance(found, type):
         if init is not None:
             words = f"{target.name} is no class, so it has no constructor for init(…)."
@@ -490,7 +494,7 @@ def _subject(
         args, kwargs = _init_arguments(found, namespace[target.init_from]())
         shown = tensors.describe(args, kwargs)
     else:
-        made = _configuration(found, namespace) or {}
+        made = _configuration_classes(found, namespace) or {}
         args, kwargs = (), {name: kind() for name, kind in made.items()}
         shown = ", ".join(f"{name}={kind.__name__}()" for name, kind in made.items())
     wrong = misfit(found, args, kwargs)
@@ -502,7 +506,7 @@ def _subject(
 
 
 def _init_arguments(constructor: Any, value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What ``get_init_inputs`` means: a list, a dictionary, or ``[[…], {…}]``."""
+    """Return the arguments from ``get_init_inputs``: a list, a dictionary, or ``[[…], {…}]``."""
     if isinstance(value, dict):
         if not misfit(constructor, (), value):
             return (), value
@@ -524,8 +528,8 @@ def _init_arguments(constructor: Any, value: Any) -> tuple[tuple[Any, ...], dict
 
 
 def fit(function: Any, value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What a value means as the inputs of ``function``: one argument, several, or keywords."""
-    called = _called(function)
+    """Return a value as the inputs of ``function``: one argument, several, or keywords."""
+    called = _signature_owner(function)
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return ((), dict(value)) if not misfit(called, (), value) else ((value,), {})
     if type(value) in (list, tuple):
@@ -568,15 +572,17 @@ def _uses_init_from(target: Target, namespace: Namespace) -> bool:
     return bool(target.init_from) and target.init_from in namespace
 
 
-def _constructible(target: Target, namespace: Namespace) -> bool:
+def _is_constructible(target: Target, namespace: Namespace) -> bool:
     """Whether a class can be made without anyone saying with what."""
     found = namespace.get(target.subject)
     if not isinstance(found, type):
         return True
-    return _uses_init_from(target, namespace) or _configuration(found, namespace) is not None
+    return (
+        _uses_init_from(target, namespace) or _configuration_classes(found, namespace) is not None
+    )
 
 
-def _configuration(found: type, namespace: Namespace) -> dict[str, type] | None:
+def _configuration_classes(found: type, namespace: Namespace) -> dict[str, type] | None:
     """Classes whose default instances are all that a constructor asks for, by parameter.
 
     ``def __init__(self, config: BertConfig)``, or the ``config_class`` that libraries of
@@ -584,7 +590,7 @@ def _configuration(found: type, namespace: Namespace) -> dict[str, type] | None:
     """
     made: dict[str, type] = {}
     for parameter in _required_init(found):
-        kind = _annotation(found, parameter, namespace)
+        kind = _parameter_class(found, parameter, namespace)
         if kind is None and parameter == "config":
             kind = getattr(found, "config_class", None)
         ours = isinstance(kind, type) and kind.__module__.partition(".")[0] not in _NO_SETTINGS
@@ -594,7 +600,7 @@ def _configuration(found: type, namespace: Namespace) -> dict[str, type] | None:
     return made
 
 
-def _annotation(found: type, parameter: str, namespace: Namespace) -> Any:
+def _parameter_class(found: type, parameter: str, namespace: Namespace) -> Any:
     """The class that annotates a parameter of the constructor, also where it is a string."""
     annotation = inspect.signature(found).parameters[parameter].annotation
     if isinstance(annotation, str):
@@ -611,7 +617,7 @@ def _from_conventions(
     """The first convention that applies; each call site is a probe of its own."""
     if target.is_method:
         return []
-    able = init is not None or _constructible(target, namespace)
+    able = init is not None or _is_constructible(target, namespace)
     shown = notation.show_arguments(init) if init is not None else ""
     if target.inputs_from and target.inputs_from in namespace and able:
         if init is None and _uses_init_from(target, namespace):
@@ -629,7 +635,7 @@ def _from_conventions(
             for pair in target.pairs
         ]
     if able:
-        for attribute in _attributes(target, namespace):
+        for attribute in _input_attributes(target, namespace):
             info = ProbeInfo("convention", attribute, shown, attribute)
             return [Probe(info, _Attribute(target, attribute, init))]
     if init is None and target.sites:
@@ -637,7 +643,7 @@ def _from_conventions(
         unique = {(site.form, site.subject, site.arguments): site for site in reversed(explicit)}
         return [
             Probe(
-                ProbeInfo("convention", site.arguments[1:-1], "", _where(site)),
+                ProbeInfo("convention", site.arguments[1:-1], "", _site_place(site)),
                 _Called(target, site),
             )
             for site in sorted(unique.values(), key=lambda one: one.range.start.line)[:_SITES]
@@ -648,11 +654,11 @@ def _from_conventions(
     return []
 
 
-def _where(site: Site) -> str:
+def _site_place(site: Site) -> str:
     return f"line {site.range.start.line + 1}"
 
 
-def _attributes(target: Target, namespace: Namespace) -> list[str]:
+def _input_attributes(target: Target, namespace: Namespace) -> list[str]:
     found = list(target.attributes)
     subject = namespace.get(target.subject)
     # Hugging Face's base classes have it as a property.
@@ -676,9 +682,9 @@ class _Returned:
 
     def __call__(self, namespace: Namespace) -> Call:
         sizes = notation.choose_sizes(self.init)
-        function, shown = _subject(self.target, namespace, self.init, sizes)
+        function, shown = _build_subject(self.target, namespace, self.init, sizes)
         name = self.target.inputs_from
-        args, kwargs = fit(function, _value(namespace, name))
+        args, kwargs = fit(function, _value_of_name(namespace, name))
         return Call(function, args, kwargs, (), shown)
 
 
@@ -692,7 +698,7 @@ class _Attribute:
 
     def __call__(self, namespace: Namespace) -> Call:
         sizes = notation.choose_sizes(self.init)
-        function, shown = _subject(self.target, namespace, self.init, sizes)
+        function, shown = _build_subject(self.target, namespace, self.init, sizes)
         value = getattr(function, self.attribute, None)
         if callable(value) and not isinstance(value, type):
             value = value()
@@ -721,7 +727,7 @@ class _Paired:
         function = unwrap(builder() if not _is_module(builder) else builder)
         if isinstance(function, type):
             function = function()
-        value = _value(namespace, self.example)
+        value = _value_of_name(namespace, self.example)
         if isinstance(function, tuple) and function and callable(function[0]):
             function = unwrap(function[0])
         if not callable(function):
@@ -733,8 +739,8 @@ class _Paired:
         return Call(function, args, kwargs)
 
 
-def _value(namespace: Namespace, name: str) -> Any:
-    """What a name of the file holds, or returns."""
+def _value_of_name(namespace: Namespace, name: str) -> Any:
+    """Return the value of a name of the file, or the result of calling it."""
     found = tensors.look_up(name, namespace)
     import torch
 
@@ -759,7 +765,7 @@ class _GetModule:
     }
 
     def __call__(self, namespace: Namespace) -> Call:
-        found = _named(self.target, namespace, self.target.subject)
+        found = _named_callable(self.target, namespace, self.target.subject)
         required = _required_init(found)
         unknown = [name for name in required if name not in self.KNOWN]
         if unknown:
@@ -800,12 +806,12 @@ class _Called:
         else:
             args = args[1:]
         if site.form == "export":
-            return _exported(function, args, kwargs)
+            return _exported_call(function, args, kwargs)
         if site.form == "onnx":
-            return _onnx(function, args, kwargs)
+            return _onnx_call(function, args, kwargs)
         if site.form == "trace":
-            return _jit_traced(function, args, kwargs)
-        return _summarized(function, args, kwargs, batch=site.form == "torchsummary")
+            return _jit_traced_call(function, args, kwargs)
+        return _summarized_call(function, args, kwargs, batch=site.form == "torchsummary")
 
     def evaluate(self, text: str, namespace: Namespace) -> Any:
         tree = ast.parse(text, mode="eval")
@@ -822,17 +828,17 @@ class _Called:
         return eval(code, namespace)
 
 
-def _taken(args: tuple[Any, ...], kwargs: dict[str, Any], at: int, *names: str) -> Any:
+def _take_argument(args: tuple[Any, ...], kwargs: dict[str, Any], at: int, *names: str) -> Any:
     """An argument by its place or one of its names; None if it is not there."""
     if len(args) > at:
         return args[at]
     return next((kwargs[name] for name in names if name in kwargs), None)
 
 
-def _exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+def _exported_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     """``torch.export.export(m, args, kwargs=None, *, dynamic_shapes=None)``."""
-    inputs = _taken(args, kwargs, 0, "args", "example_inputs")
-    named = _taken(args, kwargs, 1, "kwargs") or {}
+    inputs = _take_argument(args, kwargs, 0, "args", "example_inputs")
+    named = _take_argument(args, kwargs, 1, "kwargs") or {}
     found = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     call = Call(function, found if inputs is not None else (), dict(named))
     shapes = kwargs.get("dynamic_shapes")
@@ -844,7 +850,7 @@ def _dynamic_shapes(call: Call, shapes: Any) -> tuple[Dynamic, ...]:
     """The dimensions that ``dynamic_shapes`` of an export names."""
     if not shapes:
         return ()
-    called = _called(call.function)
+    called = _signature_owner(call.function)
     try:
         bound = inspect.signature(called).bind(*call.args, **call.kwargs).arguments
     except (TypeError, ValueError):
@@ -889,39 +895,39 @@ def _collect_dynamic(path: str, value: Any, spec: Any, found: list[Dynamic]) -> 
                 _collect_dynamic(f"{path}[{key!r}]", value[key], one, found)
 
 
-def _onnx(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+def _onnx_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     """``torch.onnx.export(model, args, f, kwargs=…)``: a final dictionary holds keywords."""
-    inputs = _taken(args, kwargs, 0, "args")
+    inputs = _take_argument(args, kwargs, 0, "args")
     named = dict(kwargs.get("kwargs") or {})
     if not isinstance(inputs, tuple):
         inputs = (inputs,) if inputs is not None else ()
     if inputs and isinstance(inputs[-1], dict) and not named:
-        called = _called(function)
+        called = _signature_owner(function)
         if not misfit(called, inputs[:-1], inputs[-1]):
             inputs, named = inputs[:-1], inputs[-1]
     return Call(function, inputs, named)
 
 
-def _jit_traced(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+def _jit_traced_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     """``torch.jit.trace(func, example_inputs, example_kwarg_inputs=…)``."""
-    inputs = _taken(args, kwargs, 0, "example_inputs")
+    inputs = _take_argument(args, kwargs, 0, "example_inputs")
     named = dict(kwargs.get("example_kwarg_inputs") or {})
     if inputs is None:
         return Call(function, (), named)
     return Call(function, inputs if isinstance(inputs, tuple) else (inputs,), named)
 
 
-def _summarized(
+def _summarized_call(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, batch: bool
 ) -> Call:
     """``torchinfo.summary(model, input_size | input_data)``; ``torchsummary`` adds a batch."""
     import torch
 
-    data = _taken(args, kwargs, 1, "input_data") if not batch else None
+    data = _take_argument(args, kwargs, 1, "input_data") if not batch else None
     if data is not None:
         found, named = fit(function, data)
         return Call(function, found, named)
-    size = _taken(args, kwargs, 0, "input_size")
+    size = _take_argument(args, kwargs, 0, "input_size")
     if isinstance(size, torch.Tensor):  # torchsummary's fork takes tensors here too
         return Call(function, (size,), {})
     if size is None:

@@ -1,8 +1,8 @@
 """Probes from the file itself: calls of its ``__main__`` block and of examples in docstrings.
 
-Such code is a program that uses the file. It is executed for what it calls, as a target that
-encloses another one is (see ``enclosing``): in the sandbox, for a short time, printing nothing, up
-to the call that is looked for. A training loop ends with its first step.
+Such a program is executed to observe its calls, like an enclosing target (see ``enclosing``): in
+the sandbox, for a short time, without output, up to the wanted call. A training loop ends with its
+first step.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from .probes import Call, Enclosing, Namespace, Probe
 from .silence import silent
 
 SECONDS = 6.0
-"""What one execution may take, by the clock, up to the first call that is looked for."""
+"""Maximum wall time in seconds until the first wanted call."""
 
 FURTHER_SECONDS = 2.0
-"""The same for calls of other signatures, and for all calls once it trains: the calls that a
-training loop makes are all alike."""
+"""Maximum seconds until calls of other signatures, and until any call after training starts: a
+training loop repeats the same calls.
+"""
 
 
 def enclosing(
@@ -36,10 +37,9 @@ def enclosing(
     definition: str,
     users: Sequence[tuple[str, Sequence[Example]]],
 ) -> list[Enclosing]:
-    """The examples as what may call a definition of the file.
+    """Return the examples that may call a definition of the file.
 
-    ``users`` are targets of which it is known how their own runs have ended, with the examples
-    that reach them.
+    ``users`` are targets whose own runs have ended, with the examples that reach them.
     """
     found = []
     for example in examples:
@@ -72,10 +72,10 @@ class _Planned:
         missed = next((name for name in self.through if name in searched.settled), None)
         if missed is not None:
             raise NotCalled(f"{self.example.name} does not call {missed}.")
-        return Call(functools.partial(_execute, self.example, namespace), (), {})
+        return Call(functools.partial(_execute_example, self.example, namespace), (), {})
 
 
-def _execute(example: Example, namespace: Namespace) -> None:
+def _execute_example(example: Example, namespace: Namespace) -> None:
     """Execute it as Python would execute the file, or doctest the docstring.
 
     The ``__main__`` block binds names that functions of the file may use, so it has their very
@@ -84,15 +84,14 @@ def _execute(example: Example, namespace: Namespace) -> None:
     path = str(namespace.get("__file__", ""))
     main = example.kind == "main"
     with put_back(namespace), _as_main(namespace, main), conditions(example.name):
-        names = namespace if main else {**_understood(namespace), **namespace}
+        names = namespace if main else {**_assumed_names(namespace), **namespace}
         for statement in example.body:
             code = compile(ast.Module([statement], []), path, "exec", dont_inherit=True)
-            exec(_named(code, example.name), names)
+            exec(_rename_code(code, example.name), names)
 
 
-def _understood(namespace: Namespace) -> Namespace:
-    """What examples take for granted: the package that the file is in, and torch by its usual
-    names."""
+def _assumed_names(namespace: Namespace) -> Namespace:
+    """Return the names that examples assume: the file's package, and torch by its usual names."""
     import torch
 
     package = str(namespace.get("__name__", "")).partition(".")[0]
@@ -101,8 +100,8 @@ def _understood(namespace: Namespace) -> Namespace:
     return {name: module for name, module in names.items() if module is not None}
 
 
-def _named(code: Any, name: str) -> Any:
-    """The code with a name of its own: stacks say what is executed."""
+def _rename_code(code: Any, name: str) -> Any:
+    """Return the code object renamed, so that stacks show the executed program."""
     if sys.version_info >= (3, 11):
         return code.replace(co_name=name, co_qualname=name)
     return code.replace(co_name=name)
@@ -110,7 +109,7 @@ def _named(code: Any, name: str) -> Any:
 
 @contextlib.contextmanager
 def conditions(name: str) -> Iterator[None]:
-    """What holds while a program of this name is executed for what it calls."""
+    """Set up the sandbox for a program executed to observe its calls."""
     with _no_oracle(), load_in_process(), _short_training(name), silent():
         yield
 
@@ -155,7 +154,9 @@ def _as_main(namespace: Namespace, wanted: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _no_oracle() -> Iterator[None]:
-    """Where fake tensors have no values, leave it to real ones: sizes often come from data here."""
+    """Use real tensors where fake tensors lack values, since example code often reads sizes from
+    data.
+    """
     from ..tracing.tensors import RunTensorMode
 
     mode = tensors.fake_mode()
@@ -171,7 +172,7 @@ def _no_oracle() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _short_training(name: str) -> Iterator[None]:
-    """What the first steps of a training loop do not call, the next will not."""
+    """End a training loop after its first steps, because later ones repeat the same calls."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     first: float | None = None

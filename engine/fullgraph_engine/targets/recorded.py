@@ -19,11 +19,11 @@ from .probes import Call, FurtherCall, Namespace, Probe, under, unwrap
 from .tensors import ProbeError
 
 MOST = 3
-"""Calls of so many kinds become runs."""
+"""Maximum number of recorded call kinds that become runs."""
 
 
 def find(target: Target, recorded: Sequence[RecordedClass]) -> RecordedClass | None:
-    """What is recorded of a target."""
+    """Return the recorded class of a target."""
     found = (one for one in recorded if one.name == target.definition and one.calls)
     return next(found, None) if target.kind == "module" and not target.get_module else None
 
@@ -59,7 +59,7 @@ def is_stale(found: RecordedClass, namespace: Namespace) -> bool:
 
 
 def probes(found: RecordedClass) -> list[Probe]:
-    """The probes of what is recorded of a class."""
+    """Return the probes for the recorded calls of a class."""
     source = f"recorded in {FILE}"
     return [
         Probe(

@@ -1,4 +1,4 @@
-"""Random numbers that are the same in every run: findings must not come and go by chance."""
+"""Random number state, seeded equally for every run so that findings do not vary."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def begin_again(seed: int = 0) -> None:
     """Start every generator of random numbers that this process has from the same number."""
     import torch  # what can be traced is discovered without it
 
-    # For each kind of device that is not there, ``torch.manual_seed`` notes the whole stack: that
-    # takes milliseconds.
+    # ``torch.manual_seed`` stores the whole stack for each missing device type, which takes
+    # milliseconds.
     if torch.backends.mps.is_available():
         torch.manual_seed(seed)
     else:

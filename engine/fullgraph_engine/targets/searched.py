@@ -1,7 +1,7 @@
-"""Probes that are found by trying, for classes that nothing is known of.
+"""Probes found by trial for classes whose inputs are unknown.
 
-The search runs in the run of the probe, once: what it has found is told with the run's report, and
-handed to the runs that come after it. So an edit costs one try, as long as that still works.
+The search runs once, in the run of the probe. The run's report includes the result, and later runs
+receive it, so an edit costs one trial as long as the result still works.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .synthesis import Search
 
 SECONDS, TENTATIVE = 6.0, 1.0
-"""Time of the processor that one search may take, and one for a text that is only tried."""
+"""Processor seconds of a search, and of a search for tentative text."""
 
 known: dict[str, str] = {}
 """By target: what was found before, as a probe comment says it."""
@@ -68,17 +68,19 @@ def can_be_searched(target: Target, namespace: Namespace) -> bool:
 
 
 def probes(target: Target, namespace: Namespace, users: Sequence[Target]) -> list[Probe]:
-    """The probe of a target: as those of its users call it that are found, else found itself.
+    """Return the probe of a target: by calls of its searched users, or by its own search.
 
-    ``users`` have no probe either.
+    ``users`` are without a probe too.
     """
     if not can_be_searched(target, namespace):
         return []
     above = tuple(
-        Enclosing(user.name, _probe(user)) for user in users if can_be_searched(user, namespace)
+        Enclosing(user.name, _searched_probe(user))
+        for user in users
+        if can_be_searched(user, namespace)
     )
     if not above:
-        return [_probe(target)]
+        return [_searched_probe(target)]
     names = tuple(one.name for one in above)
     either = _Either(target, above)
     return [Probe(_INFO, either, after=names, users=names, _enclosing=either.known)]
@@ -87,7 +89,7 @@ def probes(target: Target, namespace: Namespace, users: Sequence[Target]) -> lis
 _INFO = ProbeInfo("synthesis", inputs="")
 
 
-def _probe(target: Target) -> Probe:
+def _searched_probe(target: Target) -> Probe:
     said = target.constructed_by
     if said is None:
         return Probe(_INFO, _Searched(target))
@@ -112,12 +114,16 @@ class _Searched:
         subject, method = namespace[self.target.subject], self.target.method
         search = Search(subject, namespace, self.init, method)
         failed = unfound.get(name)
-        if failed is not None and failed.rests_on and failed.rests_on == self._rests_on(search):
+        if (
+            failed is not None
+            and failed.rests_on
+            and failed.rests_on == self._search_digest(search)
+        ):
             raise NoProbe(failed.obstacle)
         before = None
         with contextlib.suppress(NotationError):
             before = notation.parse(known[name]) if name in known else None
-        # What is tried has parameters without values, which matter where tensors have any.
+        # The search makes parameters without values, which matters if tensors have data.
         real = tensors.fake_mode() is None
         with enclosing.unwatched() if real else contextlib.nullcontext():
             found = search.run(TENTATIVE if tentative else SECONDS, before)
@@ -126,7 +132,9 @@ class _Searched:
             if not placeholder.find_raised_error(
                 words
             ):  # else another text may have what is missing
-                unfound[name] = FoundProbe(name, obstacle=words, rests_on=self._rests_on(search))
+                unfound[name] = FoundProbe(
+                    name, obstacle=words, rests_on=self._search_digest(search)
+                )
             raise NoProbe(words)
         unfound.pop(name, None)
         comment = known[name] = notation.show(found.notation)
@@ -134,7 +142,7 @@ class _Searched:
         call.source, call.comment = "synthesis", comment
         return call
 
-    def _rests_on(self, search: Search) -> str:
+    def _search_digest(self, search: Search) -> str:
         """A digest of all that decides whether something is found."""
         path = str(search.guesses.namespace.get("__file__", ""))
         try:
@@ -142,14 +150,14 @@ class _Searched:
         except (SyntaxError, ValueError):
             return ""
         others = hashlib.sha256(repr(search.constructed).encode())
-        for imported in _imported():
+        for imported in _imported_files():
             if imported != path:
                 others.update("".join(linecache.getlines(imported)).encode(errors="replace"))
         given = "" if self.init is None else f" {notation.show_arguments(self.init)}"
         return f"{own} {others.hexdigest()}{given}"
 
 
-def _imported() -> Iterator[str]:
+def _imported_files() -> Iterator[str]:
     """The files of modules that were imported and are not installed, in order."""
     from ..tracing import stacks
 
@@ -185,7 +193,7 @@ def instead(target: Target, said: notation.Notation, namespace: Namespace, built
 
 
 def otherwise(target: Target, first: Sequence[Probe], search: Sequence[Probe]) -> list[Probe]:
-    """The same probes; the first leads to a search where it turns out to have no call to make."""
+    """Return the same probes; the first falls back to a search if it cannot make a call."""
     if not first or not search:
         return list(first)
     both = _Otherwise(target.name, first[0], search[0])
@@ -200,11 +208,11 @@ class _Otherwise:
 
     def __call__(self, namespace: Namespace) -> Call:
         if self.name in settled:
-            return _uncalled(self.search, namespace)
+            return _build_uncalled(self.search, namespace)
         try:
             call = self.first.build(namespace)
             if call.is_doubtful:
-                call.otherwise = lambda: _uncalled(self.search, namespace)
+                call.otherwise = lambda: _build_uncalled(self.search, namespace)
             return call
         except NotCalled as error:
             cut_short = error.unbuilt or error.cut_short is not None
@@ -212,11 +220,14 @@ class _Otherwise:
             if cut_short and mode is not None and getattr(mode, "real_follows", True):
                 raise  # tensors with data may lead further
             before = error
-        return _uncalled(self.search, namespace, f"{before} ")
+        return _build_uncalled(self.search, namespace, f"{before} ")
 
 
-def _uncalled(search: Probe, namespace: Namespace, before: str = "") -> Call:
-    """What a search finds behind what uses the target; ``before`` is what that came to."""
+def _build_uncalled(search: Probe, namespace: Namespace, before: str = "") -> Call:
+    """Return the searched call of a target that its users did not call.
+
+    ``before`` explains the users' failure.
+    """
     try:
         call = search.build(namespace)
     except NoProbe as error:
@@ -229,13 +240,13 @@ def _uncalled(search: Probe, namespace: Namespace, before: str = "") -> Call:
 
 @dataclass(frozen=True)
 class _Either:
-    """As a user calls the target; else what is found for the target alone."""
+    """A builder that uses the calls of users, or else the search for the target alone."""
 
     target: Target
     above: tuple[Enclosing, ...]
 
     def known(self) -> tuple[Enclosing, ...]:
-        """Those that something was found for."""
+        """Return the users with a search result."""
         return tuple(one for one in self.above if known.get(one.name))
 
     def __call__(self, namespace: Namespace) -> Call:
@@ -245,4 +256,4 @@ class _Either:
                 return enclosing.probes(self.target, found)[0].build(namespace)
             except NotCalled:
                 pass
-        return _uncalled(_probe(self.target), namespace)
+        return _build_uncalled(_searched_probe(self.target), namespace)

@@ -18,7 +18,7 @@ class Misfit:
 
 
 def misfit(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Misfit | None:
-    """Why a call would not bind; None if it would or if nobody can tell."""
+    """Return why a call does not bind; None if it binds or the signature is unknown."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -27,12 +27,14 @@ def misfit(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Misf
         signature.bind(*args, **kwargs)
     except TypeError as error:
         keyword = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-        return Misfit(f"{error}{_taken(function, signature)}", keyword[1] if keyword else "")
+        return Misfit(
+            f"{error}{_describe_parameters(function, signature)}", keyword[1] if keyword else ""
+        )
     return None
 
 
-def _taken(function: Any, signature: inspect.Signature) -> str:
-    """``; it takes (x, mask=None)`` with the defaults that are short."""
+def _describe_parameters(function: Any, signature: inspect.Signature) -> str:
+    """Return ``; it takes (x, mask=None)`` with short defaults."""
     if not signature.parameters:
         name = "init" if isinstance(function, type) else getattr(function, "__name__", "forward")
         return f"; it takes none, write `{name}()`"

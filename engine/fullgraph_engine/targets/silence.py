@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def silent() -> Iterator[None]:
-    """What the code prints, warns and logs in here is not for the user."""
+    """Suppress the output, warnings and log messages of user code in this block."""
     level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -20,10 +20,10 @@ Form = Literal["call", "export", "onnx", "trace", "summary", "torchsummary"]
 
 @dataclass(frozen=True)
 class Site:
-    """One such call. ``subject`` and ``arguments`` are expressions of the file.
+    """A call site with its ``subject`` and ``arguments`` as expressions of the file.
 
-    ``owner`` is the function or class of the file that is called, empty for anything else.
-    ``explicit`` means that the call asks for compilation.
+    ``owner`` is the called function or class of the file, empty for anything else. ``explicit``
+    means that the call requests compilation.
     """
 
     form: Form
@@ -81,11 +81,11 @@ def is_compile(
         return source.dotted(expression.args[0]) in _COMPILE
     if function.startswith("torch._dynamo.optimize"):
         return True
-    return function == "torch.compile" and _first(expression) is None
+    return function == "torch.compile" and _call_subject(expression) is None
 
 
-def _first(call: ast.Call) -> ast.expr | None:
-    """What a call works on: its first argument, or the keyword that means it."""
+def _call_subject(call: ast.Call) -> ast.expr | None:
+    """Return the subject of a call: its first argument or the equivalent keyword."""
     if call.args:
         return None if isinstance(call.args[0], ast.Starred) else call.args[0]
     for keyword in call.keywords:
@@ -96,7 +96,7 @@ def _first(call: ast.Call) -> ast.expr | None:
 
 @dataclass(frozen=True)
 class _Bound:
-    """What a module-level name holds at some point of the file."""
+    """The value of a module-level name at some point of the file."""
 
     owner: str = ""
     compiled: bool = False
@@ -119,7 +119,7 @@ class _Finder:
         self.bound: dict[str, _Bound] = {}
 
     def statement(self, statement: ast.stmt) -> None:
-        for call in _calls(statement):
+        for call in _statement_calls(statement):
             self.call(call)
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
             self.bind(statement.targets[0], statement.value)
@@ -159,13 +159,13 @@ class _Finder:
                 self.bound.pop(target.id, None)
 
     def compiled_subject(self, expression: ast.expr) -> ast.expr | None:
-        """What ``torch.compile(…)`` in an expression compiles."""
+        """Return the subject of ``torch.compile(…)`` in an expression."""
         expression = self.source.without_moves(expression)
         if not isinstance(expression, ast.Call):
             return None
         if not is_compile(self.source, expression.func, self.bound):
             return None
-        return _first(expression)
+        return _call_subject(expression)
 
     def owner(self, expression: ast.expr) -> str:
         """The function or class of this file that an expression is, or is an instance of."""
@@ -186,7 +186,7 @@ class _Finder:
     def call(self, call: ast.Call) -> None:
         form = _FORMS.get(self.source.dotted(call.func))
         if form is not None:
-            subject = _first(call)
+            subject = _call_subject(call)
             if subject is not None:
                 self.add(form, subject, call, self.owner(subject), explicit=True)
             return
@@ -222,7 +222,7 @@ class _Finder:
         )
 
 
-def _calls(statement: ast.stmt) -> Iterator[ast.Call]:
+def _statement_calls(statement: ast.stmt) -> Iterator[ast.Call]:
     """The calls of one simple statement, outer ones first, none of another scope."""
     waiting: list[ast.AST] = [statement]
     while waiting:

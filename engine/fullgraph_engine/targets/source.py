@@ -1,4 +1,4 @@
-"""What a file defines at module level, from its syntax tree."""
+"""The module-level definitions of a file, from its syntax tree."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FileDefinitions:
 
     @functools.cached_property
     def mentions(self) -> dict[str, frozenset[str]]:
-        """By definition or assignment: those of the others that its code names."""
+        """The other definitions and assignments that the code of each one mentions."""
         nodes: dict[str, ast.AST] = dict(self.assignments)
         nodes.update((node.name, node) for node in self.definitions)
         return {
@@ -59,8 +59,10 @@ class FileDefinitions:
         }
 
     def reached(self, names: Iterable[str], past: Container[str] = ()) -> set[str]:
-        """What these names mention, however indirectly, and they themselves; what is only mentioned
-        by something in ``past`` is left out."""
+        """Return the names and everything they mention, directly or indirectly.
+
+        Mentions by definitions in ``past`` are skipped.
+        """
         seen = set(names)
         waiting = list(seen)
         while waiting:
@@ -72,12 +74,15 @@ class FileDefinitions:
         return seen
 
     def rests_on(self, name: str) -> str:
-        """A digest of what a definition is made of: all that it mentions, what is executed with
-        the module, and of the other definitions what they are made with."""
+        """Return a digest of the code that a definition depends on.
+
+        It covers everything that the definition mentions, the module-level statements, and the
+        heads of the other definitions.
+        """
         reached = self.reached([name])
         nodes: list[ast.AST] = []
         for node in self.definitions:
-            nodes += [node] if node.name in reached else _heads(node)
+            nodes += [node] if node.name in reached else _definition_heads(node)
         nodes += [one for one in self.statements if not isinstance(one, _DEFINITIONS)]
         return hashlib.sha256("".join(map(ast.dump, nodes)).encode()).hexdigest()
 
@@ -100,7 +105,7 @@ class FileDefinitions:
             seen.add(current.name)
             yield current
             for base in current.bases:
-                name = _subscripted(base)
+                name = _subscripted_value(base)
                 if isinstance(name, ast.Name) and name.id in self.classes:
                     waiting.append(self.classes[name.id])
 
@@ -116,7 +121,7 @@ class FileDefinitions:
         """Full names of the bases that come from elsewhere."""
         for current in self.bases(node):
             for base in current.bases:
-                expression = _subscripted(base)
+                expression = _subscripted_value(base)
                 if isinstance(expression, ast.Name) and expression.id in self.classes:
                     continue
                 name = self.dotted(expression)
@@ -137,7 +142,7 @@ class FileDefinitions:
         return False
 
     def has_forward(self, node: ast.ClassDef) -> bool:
-        """Whether there is a ``forward`` to trace: not one that only says it is missing."""
+        """Whether the class has a ``forward`` to trace that does more than raise."""
         forward = self.method(node, "forward")
         if forward is not None:
             return not _is_abstract(forward)
@@ -180,7 +185,7 @@ def read(text: str) -> FileDefinitions:
     """
     tree = parse(text)
     source = FileDefinitions(text, tree)
-    _collect(source, tree.body)
+    _collect_definitions(source, tree.body)
     return source
 
 
@@ -199,8 +204,10 @@ def parse(text: str) -> ast.Module:
 
 
 class PerStatement(Generic[Read]):
-    """What is read of the statements of a module, of each when something in its lines is asked for:
-    of a long file few are."""
+    """Lazily computed information about the statements of a module, one statement at a time.
+
+    Callers ask for few statements of a long file.
+    """
 
     def __init__(self, tree: ast.Module | None, read: Callable[[ast.Module], Read]) -> None:
         self._read = read
@@ -218,23 +225,22 @@ class PerStatement(Generic[Read]):
             last = max(last, (node.end_lineno or node.lineno) - 1)
 
     def at(self, line: int) -> Read:
-        """What is read of the statement around a zero-based line, or of the last one before it."""
-        return self._of(bisect.bisect_right(self._first, line) - 1)
+        """Return the information about the statement around a zero-based line, or before it."""
+        return self._read_part(bisect.bisect_right(self._first, line) - 1)
 
     def of(self, lines: Iterable[int]) -> Iterator[Read]:
-        """What is read of the statements around zero-based lines, of each once; of all if there are
-        no lines."""
+        """Return the information about the statements around zero-based lines, or about all."""
         numbers = {bisect.bisect_right(self._first, line) - 1 for line in lines}
-        return map(self._of, sorted(numbers) or range(len(self._parts)))
+        return map(self._read_part, sorted(numbers) or range(len(self._parts)))
 
-    def _of(self, number: int) -> Read:
+    def _read_part(self, number: int) -> Read:
         if number not in self._known:
             part = self._parts[number] if number >= 0 else ast.Module([], [])
             self._known[number] = self._read(part)
         return self._known[number]
 
 
-def _collect(source: FileDefinitions, body: list[ast.stmt]) -> None:
+def _collect_definitions(source: FileDefinitions, body: list[ast.stmt]) -> None:
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             if isinstance(node, ast.ClassDef):
@@ -257,21 +263,21 @@ def _collect(source: FileDefinitions, body: list[ast.stmt]) -> None:
             if is_main_guard(node.test):
                 if isinstance(node.test, ast.Compare) and isinstance(node.test.ops[0], ast.Eq):
                     source.main += node.body
-                _collect(source, node.orelse)
+                _collect_definitions(source, node.orelse)
             else:
-                _collect(source, node.body)
-                _collect(source, node.orelse)
+                _collect_definitions(source, node.body)
+                _collect_definitions(source, node.orelse)
             continue
         elif isinstance(node, ast.Try):
             for part in (node.body, *(handler.body for handler in node.handlers)):
-                _collect(source, part)
-            _collect(source, node.orelse)
-            _collect(source, node.finalbody)
+                _collect_definitions(source, part)
+            _collect_definitions(source, node.orelse)
+            _collect_definitions(source, node.finalbody)
             continue
         elif isinstance(node, (ast.With, ast.For, ast.While)):
-            _collect(source, node.body)
+            _collect_definitions(source, node.body)
             if not isinstance(node, ast.With):
-                _collect(source, node.orelse)
+                _collect_definitions(source, node.orelse)
             continue
         elif isinstance(node, ast.Assign):
             for target in node.targets:
@@ -296,7 +302,7 @@ def is_main_guard(test: ast.expr) -> bool:
     )
 
 
-def _subscripted(expression: ast.expr) -> ast.expr:
+def _subscripted_value(expression: ast.expr) -> ast.expr:
     return expression.value if isinstance(expression, ast.Subscript) else expression
 
 
@@ -320,7 +326,7 @@ def _is_abstract(function: Function) -> bool:
 
 
 def required_parameters(function: Function) -> list[str]:
-    """Names of the parameters that have no default, ``self`` included."""
+    """Return the names of parameters without a default, including ``self``."""
     arguments = function.args
     ordered = [*arguments.posonlyargs, *arguments.args]
     names = [argument.arg for argument in ordered[: len(ordered) - len(arguments.defaults)]]
@@ -381,7 +387,7 @@ def byte_lines(text: str) -> tuple[bytes, ...]:
     return tuple(line.encode() for line in unified.split("\n"))
 
 
-def _heads(node: Function | ast.ClassDef) -> list[ast.AST]:
+def _definition_heads(node: Function | ast.ClassDef) -> list[ast.AST]:
     """The parameters of a function; of a class also its bases and its fields."""
     if not isinstance(node, ast.ClassDef):
         return [node.args]

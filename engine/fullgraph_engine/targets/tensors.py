@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 
 class ProbeError(Exception):
-    """A probe that cannot be built, in one sentence for the user.
+    """Raised for a probe that cannot be built; the message is one sentence for the user.
 
-    ``about`` is the word of its text that is wrong; empty where it is no single one.
+    ``about`` is the wrong word of its text; empty if several are wrong.
     """
 
     def __init__(self, message: str, about: str = "") -> None:
@@ -149,7 +149,7 @@ class _Builder:
         tensor = example(text.dtype, shape, text.strides, text.device)
         if text.grad:
             tensor = _requiring_grad(tensor, text)
-        _mark(tensor, text)
+        _mark_dimensions(tensor, text)
         for dim, size in enumerate(text.sizes):
             if next(symbols_of_size(size), None) is not None:
                 self.dynamic.append(Dynamic(path, tensor, dim, _symbol_text(size)))
@@ -165,7 +165,7 @@ def _requiring_grad(tensor: torch.Tensor, text: TensorText) -> torch.Tensor:
     return tensor if text.grad == "requires_grad" else tensor.clone()
 
 
-def _mark(tensor: torch.Tensor, text: TensorText) -> None:
+def _mark_dimensions(tensor: torch.Tensor, text: TensorText) -> None:
     if not text.marks:
         return
     from ..torch_internals import dynamo
@@ -176,11 +176,10 @@ def _mark(tensor: torch.Tensor, text: TensorText) -> None:
 
 
 def look_up(name: str, namespace: AnyMapping[str, Any]) -> Any:
-    """A dotted name of the file; ``torch`` is known everywhere, ``SimpleNamespace`` and what is
-    imported already as well.
+    """Resolve a dotted name of the file, ``torch``, ``SimpleNamespace`` or an imported module.
 
     Raises:
-        ProbeError: there is no such name.
+        ProbeError: the name is undefined.
     """
     root, *rest = name.split(".")
     if root in namespace:
@@ -222,7 +221,7 @@ def example(
 
     dtype = dtype_of(dtype_name)
     where = torch.device(device) if device is not None else None
-    if where is not None and not _fills(where):
+    if where is not None and not _can_hold_data(where):
         tensor = torch.empty(shape, dtype=dtype, device=where)
     elif dtype == torch.bool:
         tensor = torch.randint(0, 2, shape, device=where).to(torch.bool)
@@ -257,7 +256,7 @@ def dtype_of(name: str) -> torch.dtype:
     raise ProbeError(f"torch {torch.__version__} has no dtype {name}.", name)
 
 
-def _fills(device: torch.device) -> bool:
+def _can_hold_data(device: torch.device) -> bool:
     """Whether random fills work: not for a fake device whose backend this torch lacks."""
     import torch
 
@@ -276,7 +275,7 @@ def _fills(device: torch.device) -> bool:
 
 
 def fake_mode() -> object | None:
-    """The FakeTensorMode that is active, if one is."""
+    """Return the active FakeTensorMode, if any."""
     from ..torch_internals.dispatcher import active_modes
     from ..torch_internals.fake_tensors import FakeTensorMode
 
@@ -297,19 +296,21 @@ def describe(
     *,
     facts: bool = False,
 ) -> str:
-    """What a target is called with, in notation: ``f32[b=4, 16], mask=b8[4]``. With ``facts`` also
-    which tensors require grad, and which dimensions are marked."""
+    """Return the inputs of a target in notation: ``f32[b=4, 16], mask=b8[4]``.
+
+    With ``facts`` it includes which tensors require grad and which dimensions are marked.
+    """
     names = {(id(one.tensor), one.dim): one.symbol for one in dynamic}
     if facts:
-        names |= {(id(leaf), -1): "" for leaf in _tensors((args, kwargs))}
+        names |= {(id(leaf), -1): "" for leaf in _find_tensors((args, kwargs))}
     seen: set[int] = set()
-    parts = [_show(value, names, seen) for value in args]
-    parts += [f"{name}={_show(value, names, seen)}" for name, value in kwargs.items()]
+    parts = [_show_argument(value, names, seen) for value in args]
+    parts += [f"{name}={_show_argument(value, names, seen)}" for name, value in kwargs.items()]
     text = ", ".join(parts)
     return text if len(text) <= _LENGTH else text[: _LENGTH - 1] + "…"
 
 
-def _tensors(tree: Any) -> list[torch.Tensor]:
+def _find_tensors(tree: Any) -> list[torch.Tensor]:
     import torch
 
     from ..torch_internals.trees import pytree
@@ -317,7 +318,7 @@ def _tensors(tree: Any) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
-def _show(value: Any, names: dict[tuple[int, int], str], seen: set[int]) -> str:
+def _show_argument(value: Any, names: dict[tuple[int, int], str], seen: set[int]) -> str:
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -346,12 +347,12 @@ def _show(value: Any, names: dict[tuple[int, int], str], seen: set[int]) -> str:
 def _show_container(value: Any, names: dict[tuple[int, int], str], seen: set[int]) -> str:
     if isinstance(value, AnyMapping):
         items = [
-            f"{_show(key, names, seen)}: {_show(item, names, seen)}"
+            f"{_show_argument(key, names, seen)}: {_show_argument(item, names, seen)}"
             for key, item in list(value.items())[:_ITEMS]
         ]
         return "{" + ", ".join(items + ["…"] * (len(value) > _ITEMS)) + "}"
     if isinstance(value, (list, tuple)):
-        inner = [_show(item, names, seen) for item in value[:_ITEMS]]
+        inner = [_show_argument(item, names, seen) for item in value[:_ITEMS]]
         inner += ["…"] * (len(value) > _ITEMS)
         if isinstance(value, list):
             return "[" + ", ".join(inner) + "]"
@@ -364,14 +365,14 @@ def _show_container(value: Any, names: dict[tuple[int, int], str], seen: set[int
             for field in dataclasses.fields(value)
             if not _is_plainly(item := getattr(value, field.name, None), field.default)
         ]
-        fields = [f"{name}={_show(item, names, seen)}" for name, item in given[:_ITEMS]]
+        fields = [f"{name}={_show_argument(item, names, seen)}" for name, item in given[:_ITEMS]]
         fields += ["…"] * (len(given) > _ITEMS)
         return f"{type(value).__name__}({', '.join(fields)})"
     return f"{type(value).__name__}(…)"
 
 
 def _is_plainly(value: Any, other: Any) -> bool:
-    """Whether two values are the same, without a call of code that is not Python's own."""
+    """Whether two values of plain Python types are equal, without calling user code."""
     plain = (bool, int, float, str, type(None))
     return type(value) is type(other) and type(value) in plain and value == other
 
@@ -395,11 +396,11 @@ def _show_tensor(tensor: torch.Tensor, names: dict[tuple[int, int], str]) -> str
     text = text if device == torch.device("cpu") else f"{text}@{device}"
     if (id(tensor), -1) not in names:
         return text
-    facts = _facts(tensor, {dim for known, dim in names if known == id(tensor)})
+    facts = _tensor_facts(tensor, {dim for known, dim in names if known == id(tensor)})
     return f"{text}({', '.join(facts)})" if facts else text
 
 
-def _facts(tensor: torch.Tensor, symbolic: AnySet[int]) -> list[str]:
+def _tensor_facts(tensor: torch.Tensor, symbolic: AnySet[int]) -> list[str]:
     """Return the words for the brackets behind a tensor, without marks of symbolic dimensions."""
     import torch
 

@@ -1,7 +1,7 @@
-"""Probes from tests of the workspace: what they call the file's classes and functions with.
+"""Probes from tests of the workspace: calls of the file's classes and functions in tests.
 
-A file of tests is a program that uses the file, and is executed as one (see ``programs``), by the
-pytest of the user's environment: only the tests that mention what is looked for, up to its call.
+A test file is executed as a program (see ``programs``) by the pytest of the user's environment:
+only the tests that mention the wanted definition, up to its call.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pytest
 
 _MOST_TESTS = 6
-"""So many tests of one file are executed for one target."""
+"""Maximum number of tests per file executed for one target."""
 
 _OPTIONS = (
     *("-o", "addopts=", "-o", "filterwarnings=", "--capture=no"),
@@ -33,8 +33,10 @@ _OPTIONS = (
 
 
 def enclosing(name: str, users: Sequence[str], path: str) -> list[Enclosing]:
-    """Files of tests as what may call the definition ``name`` of the file at ``path``: those that
-    mention it before those that mention only its ``users``."""
+    """Return test files that may call the definition ``name`` of the file at ``path``.
+
+    Files that mention it come before files that only mention its ``users``.
+    """
     files = [
         (file, wanted, number)
         for file, text in _files(path)
@@ -49,13 +51,17 @@ def enclosing(name: str, users: Sequence[str], path: str) -> list[Enclosing]:
 
 
 def mentioning(text: str, names: Sequence[str]) -> list[str]:
-    """The tests that mention one of these names, in pytest's notation behind the file; all of the
-    file if only a fixture or another function of it does."""
-    tree, wanted = _parsed(text), frozenset(names)
-    if not _mentions(tree, wanted):
+    """Return the ids of tests that mention one of the names, without the file name.
+
+    Return all tests of the file if only a fixture or helper mentions it.
+    """
+    tree, wanted = _parse_tests(text), frozenset(names)
+    if not _mentions_names(tree, wanted):
         return []
-    tests = list(_tests(tree.body))
-    return [name for name, node in tests if _mentions(node, wanted)] or [name for name, _ in tests]
+    tests = list(_test_nodes(tree.body))
+    return [name for name, node in tests if _mentions_names(node, wanted)] or [
+        name for name, _ in tests
+    ]
 
 
 # Each target of a file asks for the same; one process plans them all, and lives for one edit.
@@ -63,7 +69,7 @@ _files = functools.lru_cache(maxsize=1)(workspace.tests_that_import)
 
 
 @functools.lru_cache(maxsize=4)
-def _parsed(text: str) -> ast.Module:
+def _parse_tests(text: str) -> ast.Module:
     """Empty if it does not parse."""
     try:
         return ast.parse(text)
@@ -71,7 +77,7 @@ def _parsed(text: str) -> ast.Module:
         return ast.Module([], [])
 
 
-def _mentions(tree: ast.AST, names: frozenset[str]) -> bool:
+def _mentions_names(tree: ast.AST, names: frozenset[str]) -> bool:
     return any(
         (isinstance(node, ast.Name) and node.id in names)
         or (isinstance(node, ast.Attribute) and node.attr in names)
@@ -79,13 +85,13 @@ def _mentions(tree: ast.AST, names: frozenset[str]) -> bool:
     )
 
 
-def _tests(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
+def _test_nodes(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
     for node in body:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
             yield node.name, node
         elif isinstance(node, ast.ClassDef):
             # What a class sets up may be all that mentions it.
-            yield from ((f"{node.name}::{name}", node) for name, _ in _tests(node.body))
+            yield from ((f"{node.name}::{name}", node) for name, _ in _test_nodes(node.body))
 
 
 @dataclass(frozen=True)
@@ -96,14 +102,14 @@ class _Planned:
     tests: tuple[str, ...]
 
     def __call__(self, namespace: Namespace) -> Call:
-        return Call(functools.partial(_execute, self.file, self.tests, namespace), (), {})
+        return Call(functools.partial(_execute_tests, self.file, self.tests, namespace), (), {})
 
 
-def _execute(file: Path, tests: Sequence[str], namespace: Namespace) -> None:
-    """Execute tests; raises what the first that fails has raised.
+def _execute_tests(file: Path, tests: Sequence[str], namespace: Namespace) -> None:
+    """Execute tests and raise the exception of the first failure.
 
     Raises:
-        NotCalled: there is no pytest.
+        NotCalled: pytest is not installed.
     """
     try:
         import pytest
@@ -121,20 +127,24 @@ def _execute(file: Path, tests: Sequence[str], namespace: Namespace) -> None:
 
 @dataclass
 class _Ended:
-    """A plugin of pytest that notes what tests raise, and ends it with what is no exception of
-    theirs: pytest takes that for a failure, too."""
+    """A pytest plugin that records exceptions of tests.
+
+    It ends pytest on exceptions other than the tests' own, which pytest would treat as failures.
+    """
 
     raised: BaseException | None = field(default=None)
 
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[Any]) -> None:
-        self._note(item, call)
+        self._note_exception(item, call)
 
     def pytest_exception_interact(
         self, node: pytest.Item | pytest.Collector, call: pytest.CallInfo[Any]
     ) -> None:
-        self._note(node, call)
+        self._note_exception(node, call)
 
-    def _note(self, node: pytest.Item | pytest.Collector, call: pytest.CallInfo[Any]) -> None:
+    def _note_exception(
+        self, node: pytest.Item | pytest.Collector, call: pytest.CallInfo[Any]
+    ) -> None:
         import pytest
 
         error = call.excinfo.value if call.excinfo is not None else None

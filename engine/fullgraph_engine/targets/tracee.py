@@ -1,4 +1,4 @@
-"""What one run traces."""
+"""The target, probe and settings that one run traces."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Tracee:
     text: str = field(repr=False)
     mode: Mode = "auto"
     found: tuple[FoundProbe, ...] = ()
-    """What was found for targets of the file in other runs."""
+    """Probes found for targets of the file in other runs."""
     tentative: bool = False
     """The text is only tried: inputs are looked for a short time."""
     alter: Callable[[Call], Call] | None = field(default=None, repr=False)
-    """What is another one in the call than its probe says."""
+    """Changes a call from what its probe states."""
 
     @property
     def fake(self) -> bool:
-        """Whether its tensors have no data, unless it turns out that they must have."""
+        """Whether its tensors lack data, unless the run finds that they need data."""
         return self.mode != "real"
 
     def call(self) -> Call:
@@ -51,8 +51,10 @@ class Tracee:
         return call if self.alter is None else self.alter(call)
 
     def instead(self, *, built: bool) -> str:
-        """What the comment could say under which the target runs, where this probe is a comment's
-        and raises; empty if nothing is found. Runs user code. ``built``: the call was made."""
+        """Return a comment with which the target runs, if this probe is a comment and raises.
+
+        Empty if the search fails. Runs user code. ``built``: the call was made.
+        """
         written = self.probe.written
         if written is None or self.tentative:
             return ""

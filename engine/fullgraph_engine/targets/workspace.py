@@ -12,9 +12,9 @@ from pathlib import Path
 
 _MOST_FILES, _MOST_FOUND = 400, 4
 _SECONDS = 0.25
-"""What looking for them may take, by the clock."""
+"""Maximum wall time in seconds for finding files."""
 _LARGEST = 200_000
-"""Bytes of a file that is read."""
+"""Maximum size in bytes of a file to read."""
 _MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 _MOST_PARENTS = 4
 _INSTALLED = {"site-packages", "dist-packages"}
@@ -23,35 +23,42 @@ _OTHERS = re.compile(r"\..*|__pycache__|node_modules|site-packages|build|dist|v?
 
 
 def texts_that_call(name: str, path: str) -> list[str]:
-    """Texts of files near ``path`` that have a call of this name in them, nearest first; none for
-    what is installed."""
+    """Return texts of files near ``path`` that call the name, nearest first.
+
+    Empty for installed files.
+    """
     call = re.compile(rb"\b" + re.escape(name.encode()) + rb"\s*\(")
     definition = re.compile(rb"\bclass\s+" + re.escape(name.encode()) + rb"\b")
     # Another class of this name is called by its own name there.
-    found = (text for _, text in _texts(path) if call.search(text) and not definition.search(text))
+    found = (
+        text
+        for _, text in _matching_texts(path)
+        if call.search(text) and not definition.search(text)
+    )
     return [text.decode("utf-8", "replace") for text in itertools.islice(found, _MOST_FOUND)]
 
 
 def tests_that_import(path: str) -> list[tuple[Path, str]]:
-    """Files of tests near ``path``, as pytest names them, that import the module of this name, with
-    their texts, nearest first; none for what is installed."""
+    """Return test files near ``path`` that import its module, with their texts, nearest first."""
     module = Path(path).stem
     name = Path(path).parent.name if module == "__init__" else module
     imported = re.compile(rb"^\s*(from|import)\b.*\b" + re.escape(name.encode()) + rb"\b", re.M)
-    found = ((file, text) for file, text in _texts(path, wanted=_TEST) if imported.search(text))
+    found = (
+        (file, text) for file, text in _matching_texts(path, wanted=_TEST) if imported.search(text)
+    )
     return [
         (file, text.decode("utf-8", "replace"))
         for file, text in itertools.islice(found, _MOST_FOUND)
     ]
 
 
-def _texts(path: str, wanted: re.Pattern[str] = _ANY) -> Iterator[tuple[Path, bytes]]:
+def _matching_texts(path: str, wanted: re.Pattern[str] = _ANY) -> Iterator[tuple[Path, bytes]]:
     """The files near ``path`` whose names match, until enough were looked at."""
     here = Path(path)
     if not here.is_absolute() or _INSTALLED.intersection(here.parts):
         return
     until = time.monotonic() + _SECONDS
-    for file in itertools.islice(_files(here), _MOST_FILES):
+    for file in itertools.islice(_python_files(here), _MOST_FILES):
         if time.monotonic() > until:
             return
         try:
@@ -61,16 +68,16 @@ def _texts(path: str, wanted: re.Pattern[str] = _ANY) -> Iterator[tuple[Path, by
             continue
 
 
-def _files(path: Path) -> Iterator[Path]:
+def _python_files(path: Path) -> Iterator[Path]:
     """Python files of its folder, of those below, and of those around up to the project's."""
     folder = path.parent
-    yield from (file for file in _below(folder) if file != path)
-    for parent in _parents(folder):
-        yield from _below(parent, without=folder)
+    yield from (file for file in _files_below(folder) if file != path)
+    for parent in _parent_folders(folder):
+        yield from _files_below(parent, without=folder)
         folder = parent
 
 
-def _parents(folder: Path) -> Iterator[Path]:
+def _parent_folders(folder: Path) -> Iterator[Path]:
     for parent in list(folder.parents)[:_MOST_PARENTS]:
         if any((folder / mark).exists() for mark in _MARKS):
             return
@@ -82,7 +89,7 @@ def _parents(folder: Path) -> Iterator[Path]:
         yield parent
 
 
-def _below(folder: Path, without: Path | None = None) -> Iterator[Path]:
+def _files_below(folder: Path, without: Path | None = None) -> Iterator[Path]:
     waiting = [folder]
     while waiting:
         try:

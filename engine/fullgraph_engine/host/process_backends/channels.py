@@ -1,4 +1,4 @@
-"""The descriptors between the parent and one process that executes user code, both ends."""
+"""Create the descriptors that connect the parent process with a process that executes user code."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from . import descriptors, packets
 
 @dataclass
 class Channels:
-    """The parent's ends: what it reads from one process. It owns them."""
+    """The parent's ends of the channels to one process; this object closes them."""
 
     reports: int
     stdout: int
     stderr: int
     box: int
-    """A file that the process writes its last words to (``blackbox``)."""
+    """Descriptor of the in-memory file in which the process records where it is (``blackbox``)."""
 
     def close(self) -> None:
         descriptors.close_all(vars(self).values())
@@ -24,19 +24,19 @@ class Channels:
 
 @dataclass
 class ProcessEnds:
-    """The ends of the process."""
+    """The child's ends of its channels to the parent process."""
 
     report: int
     stdout: int
     stderr: int
     box: int
     control: int = -1
-    """Where a module process takes commands; -1 in a run, which takes none."""
+    """Descriptor from which a module process reads commands; -1 in a run."""
     paper: int = -1
-    """A file that holds the job of a generation of a preamble."""
+    """Descriptor of a file with the order for a generation of a preamble."""
     keep_control: int = -1
     keep_report: int = -1
-    """Where it takes commands and reports if it stays as a preamble; -1 if it must not."""
+    """Descriptors for commands and reports while it is a preamble; -1 if it must not become one."""
 
     def opened(self) -> list[int]:
         return [descriptor for descriptor in vars(self).values() if descriptor >= 0]
@@ -45,11 +45,11 @@ class ProcessEnds:
         descriptors.close_all(self.opened())
 
     def raise_all(self) -> None:
-        """Move those that the process keeps out of the way of user code."""
+        """Move the engine's own descriptors to high numbers, out of the way of user code."""
         self._raise("report", "box", "control", "keep_control", "keep_report")
 
     def raise_streams(self) -> None:
-        """The same for what user code has copies of."""
+        """Move the descriptors whose copies user code uses to high numbers."""
         self._raise("stdout", "stderr")
 
     def _raise(self, *names: str) -> None:
@@ -59,10 +59,10 @@ class ProcessEnds:
 
 
 def opened() -> tuple[Channels, ProcessEnds]:
-    """New descriptors, none inherited by a program that is executed.
+    """Create the channels of a process; programs that it executes do not inherit them.
 
     Raises:
-        OSError: there are too many open descriptors.
+        OSError: too many descriptors are open.
     """
     made: list[int] = []
     try:

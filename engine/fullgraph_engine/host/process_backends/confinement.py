@@ -1,4 +1,5 @@
-"""What the kernel keeps user code from: which layers there are, and how a process enters them."""
+"""Combine the kernel's sandbox layers: detect the available ones and confine processes with
+them."""
 
 from __future__ import annotations
 
@@ -30,16 +31,16 @@ Part = Literal[
     "capabilities",
     "credentials",
 ]
-"""What can be left out of the sandbox, to measure what it is good for."""
+"""Name of a sandbox layer that can be left out, to measure what it contributes."""
 
 _left_out: set[Part] = set()
 
 
 def leave_out(parts: Iterable[str]) -> None:
-    """Have the engine, and all that it forks, go without these.
+    """Disable parts of the sandbox in this process and all processes forked from it.
 
     Raises:
-        ValueError: there is no such part.
+        ValueError: a name is not a part of the sandbox.
     """
     known = {str(part): part for part in get_args(Part)}
     for name in parts:
@@ -49,34 +50,39 @@ def leave_out(parts: Iterable[str]) -> None:
 
 
 def is_left_out(part: Part) -> bool:
-    """Whether the engine was started without it."""
+    """Whether a part of the sandbox is disabled."""
     return part in _left_out
 
 
 @dataclass(frozen=True)
 class Confinement:
-    """Of an engine. ``collector`` is the first process of its pid namespace, 0 if it has none."""
+    """The sandbox of an engine.
+
+    ``collector`` is the pid of the first process in the engine's pid namespace; 0 without such a
+    namespace.
+    """
 
     level: SandboxLevel
     collector: int = 0
 
     def collector_has_ended(self) -> bool:
-        """Whether there was one and it is ending, for which it waits for all others there."""
+        """Whether the collector exists and is ending; it ends after all other processes of its
+        namespace."""
         return bool(self.collector) and processes.is_exiting(self.collector)
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """What was found out in a process that has ended."""
+class _KernelSupport:
+    """The sandbox support of the kernel, as tested in another process."""
 
     entered: Entered
     level: SandboxLevel
 
 
 def begin(scratch: str, allowed: Allowed) -> Confinement:
-    """Find out which layers there are, and put what this process will start into namespaces.
+    """Detect the available layers, and enter namespaces that the processes started later inherit.
 
-    To be called before there is another thread. ``scratch`` is a folder of the engine.
+    Call it before a second thread starts. ``scratch`` is a folder of the engine.
     """
     seen = _seen(scratch, allowed)
     collector = 0
@@ -98,11 +104,11 @@ class Confined:
 def confine(
     root: str, allowed: Allowed, *, memory: int, programs: bool, private: tuple[str, ...] = ()
 ) -> Confined:
-    """Confine this process and its later forks, irrevocably.
+    """Confine this process and the processes it forks later, irrevocably.
 
-    Files may be written below ``root`` and where that is ``allowed``; ``memory`` is the MiB of
-    shared memory. ``programs``: whether programs may be started. Changes below ``private`` folders
-    are discarded with the process, if the kernel has overlays.
+    Files may be written below ``root`` and in ``allowed`` folders. ``memory`` is the MiB of shared
+    memory. ``programs``: whether programs may be started. Changes below ``private`` folders are
+    discarded with the process, if the kernel supports overlays.
     """
     folders = caches.writable(allowed)
     mounts = namespaces.Mounts(_LEFT_OUT, _LEFT_OUT)
@@ -131,17 +137,17 @@ def confine(
 
 
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom"))
-"""What user code may write to. Not to terminals, nor, as root, to disks, and to no GPU."""
+"""Device files that user code may write to; terminals, disks and GPUs are excluded."""
 
 
 def isolate() -> None:
-    """In a process that was forked off one that is confined: keep it from signals to that one."""
+    """Protect a confined process from signals of this process, which was forked from it."""
     if not is_left_out("Landlock"):
         landlock.isolate()
 
 
-def _seen(scratch: str, allowed: Allowed) -> _Seen:
-    """Try all of it in processes that end."""
+def _seen(scratch: str, allowed: Allowed) -> _KernelSupport:
+    """Test all layers in other processes."""
     come, go = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -158,28 +164,28 @@ def _seen(scratch: str, allowed: Allowed) -> _Seen:
     os.close(come)
     _, status = os.waitpid(pid, 0)
     try:
-        found: _Seen = from_plain(_Seen, json.loads(said))
+        found: _KernelSupport = from_plain(_KernelSupport, json.loads(said))
     except (ValueError, TypeError, KeyError, AttributeError):
         ended = os.waitstatus_to_exitcode(status)
         lack = f"trying it out failed ({ended})"
-        return _Seen(Entered(), _level(Entered(), allowed, lack, ()))
+        return _KernelSupport(Entered(), _level(Entered(), allowed, lack, ()))
     return found
 
 
 def _look(scratch: str, allowed: Allowed, go: int) -> None:
     entered = namespaces.enter(_kinds(allowed))
-    # Only what is forked now is in the pid namespace.
+    # Only processes forked from now on are in the pid namespace.
     if os.fork() == 0:
         signal.alarm(int(_SECONDS))
         layers = confine(scratch, allowed, memory=1, programs=False).layers
-        seen = _Seen(entered, _level(entered, allowed, "", layers))
+        seen = _KernelSupport(entered, _level(entered, allowed, "", layers))
         descriptors.write_all(go, json.dumps(to_plain(seen)).encode())
         os._exit(0)
     os.wait()
 
 
 def _kinds(allowed: Allowed) -> int:
-    """The namespaces that are to be entered."""
+    """Return the flags of the namespaces to enter."""
     kinds = namespaces.ALL & ~namespaces.NETWORK if allowed.network else namespaces.ALL
     for name, kind in _NAMESPACES:
         if is_left_out(name):
@@ -212,7 +218,8 @@ def _level(
 
 
 def _words(allowed: Allowed) -> str:
-    """What is allowed, as part of a sentence with "is" or "are" in it; empty if it is nothing."""
+    """Describe the allowed operations as part of a sentence with "is" or "are"; empty if there are
+    none."""
     parts = ["the network"] if allowed.network else []
     parts += ["programs"] if allowed.programs else []
     parts += [f"writing below {one.path}" for one in caches.folders(allowed)]

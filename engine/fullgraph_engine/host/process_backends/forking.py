@@ -1,4 +1,4 @@
-"""Processes by fork: the warm parent forks module processes, and these fork their own runs."""
+"""Back end with forks: the parent forks module processes, which fork their own runs."""
 
 from __future__ import annotations
 
@@ -13,18 +13,27 @@ from .. import wire
 from ..preamble import Preamble, Shelf
 from ..services import Services
 from ..wire import (
-    Enclose,
-    Exited,
-    Followed,
-    Forked,
-    Job,
-    Launch,
-    NotForked,
+    ChildExited,
+    ChildForked,
+    ForkFailed,
+    LateImports,
+    LaunchEnclosingRun,
+    LaunchRun,
+    ModuleOrder,
     OperatorCalls,
     Order,
-    Planned,
+    RunsPlanned,
 )
-from . import BackendName, ForkedOwner, Launched, Owner, channels, descriptors, packets, processes
+from . import (
+    BackendName,
+    ForkedProcessOwner,
+    LaunchedProcess,
+    ProcessOwner,
+    channels,
+    descriptors,
+    packets,
+    processes,
+)
 from .channels import Channels, ProcessEnds
 
 if TYPE_CHECKING:
@@ -35,20 +44,20 @@ _MOST_PATHS = 100
 
 
 class Forking:
-    """For a parent that has torch imported and no thread but its own."""
+    """The back end that forks a single-threaded parent process with torch imported."""
 
     name: BackendName = "fork"
 
     def __init__(self, host: Services) -> None:
         self.host = host
         self.shelf = Shelf()
-        # What is open now belongs to torch or the interpreter and is inherited; what the parent
-        # opens from here on, children close.
+        # Descriptors open at this point belong to torch or the interpreter and are inherited.
+        # Children close descriptors that the parent opens later.
         self._inherited = descriptors.listed() - host.own_descriptors()
         self._paths = deque[str](maxlen=_MOST_PATHS)
-        """Of texts that were executed before, in no order."""
+        """Paths of texts that were executed before."""
 
-    def execute(self, job: Job, owner: ForkedOwner, *, keep: bool) -> ForkedModule:
+    def execute(self, job: ModuleOrder, owner: ForkedProcessOwner, *, keep: bool) -> ForkedModule:
         path = job.analyze.path
         if path in self._paths:
             job = replace(job, edited=True)
@@ -66,10 +75,10 @@ class Forking:
             given.close()
         return module
 
-    def perform(self, order: Order, owner: Owner) -> Launched:
+    def perform(self, order: Order, owner: ProcessOwner) -> LaunchedProcess:
         ours, given = channels.opened()
         try:
-            return Launched(ours, self.fork(order, given, owner))
+            return LaunchedProcess(ours, self.fork(order, given, owner))
         except OSError:
             ours.close()
             raise
@@ -77,7 +86,7 @@ class Forking:
             given.close()
 
     def prepare(self, waiting: int | None) -> None:
-        """A fork takes no time."""
+        """Do nothing, as a fork is fast."""
 
     def make_room(self) -> bool:
         return self.shelf.drop_oldest()
@@ -85,8 +94,8 @@ class Forking:
     def keeps(self, scratch: str) -> bool:
         return self.shelf.keeps(scratch)
 
-    def fork(self, order: Order, given: ProcessEnds, owner: Owner) -> int:
-        """A child of the parent itself that does what was ordered."""
+    def fork(self, order: Order, given: ProcessEnds, owner: ProcessOwner) -> int:
+        """Fork a child of the parent process that executes an order; return its pid."""
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -105,21 +114,25 @@ class Forking:
 
 
 class ForkedSource:
-    """A fork server in the eyes of the parent, with what it needs to have runs forked."""
+    """The parent's handle of a fork server, through which it requests runs."""
 
     def __init__(self, ours: Channels, control: socket.socket | None = None) -> None:
         self.channels = ours
         self._control = control
-        self._runs: dict[int, ForkedOwner] = {}
+        self._runs: dict[int, ForkedProcessOwner] = {}
 
-    def launch(self, command: Launch, probe: ProbeInfo, owner: ForkedOwner) -> Launched | None:
+    def launch(
+        self, command: LaunchRun, probe: ProbeInfo, owner: ForkedProcessOwner
+    ) -> LaunchedProcess | None:
         ours, given = channels.opened()
         if not self._send(command, given, owner):
             ours.close()
             return None
-        return Launched(ours)
+        return LaunchedProcess(ours)
 
-    def _send(self, command: Launch | Enclose, given: ProcessEnds, owner: ForkedOwner) -> bool:
+    def _send(
+        self, command: LaunchRun | LaunchEnclosingRun, given: ProcessEnds, owner: ForkedProcessOwner
+    ) -> bool:
         control, rights = self._control, given.opened()
         sent = control is not None and packets.send(control, wire.encode(command), rights)
         given.close()
@@ -127,15 +140,15 @@ class ForkedSource:
             self._runs[command.number] = owner
         return sent
 
-    def heard(self, message: Forked | NotForked | Exited) -> None:
+    def heard(self, message: ChildForked | ForkFailed | ChildExited) -> None:
         owner = self._runs.get(message.number)
         if owner is None:
             return
-        if isinstance(message, Forked):
+        if isinstance(message, ChildForked):
             owner.became(message.pid)
             return
         del self._runs[message.number]
-        if isinstance(message, NotForked):
+        if isinstance(message, ForkFailed):
             owner.refused(message.error)
         else:
             owner.ended(message.code)
@@ -147,16 +160,16 @@ class ForkedSource:
 
 
 class ForkedModule(ForkedSource):
-    """A module process, and where it comes from."""
+    """The parent's handle of a module process and its preamble."""
 
-    def __init__(self, backend: Forking, ours: Channels, owner: ForkedOwner) -> None:
+    def __init__(self, backend: Forking, ours: Channels, owner: ForkedProcessOwner) -> None:
         super().__init__(ours)
         self.pid, self.begun = 0, True
         self._backend, self._owner = backend, owner
         self._preamble: Preamble | None = None
-        """The one that this process is forked off, or becomes."""
+        """Preamble that this process is forked from, or becomes."""
 
-    def begin(self, job: Job, given: ProcessEnds, *, keep: bool) -> None:
+    def begin(self, job: ModuleOrder, given: ProcessEnds, *, keep: bool) -> None:
         backend, owner = self._backend, self._owner
         self._control, given.control = packets.pair()
         if not keep:
@@ -177,7 +190,9 @@ class ForkedModule(ForkedSource):
     def source(self) -> int:
         return self._preamble.pid if self._preamble is not None else 0
 
-    def enclose(self, command: Enclose, owner: ForkedOwner) -> ForkedSource | None:
+    def enclose(
+        self, command: LaunchEnclosingRun, owner: ForkedProcessOwner
+    ) -> ForkedSource | None:
         ours, given = channels.opened()
         try:
             control, given.control = packets.pair()
@@ -191,10 +206,12 @@ class ForkedModule(ForkedSource):
             return None
         return ForkedSource(ours, control)
 
-    def heard(self, message: Forked | NotForked | Exited | Followed | Planned) -> None:
-        if isinstance(message, Followed) and self._preamble is not None:
+    def heard(
+        self, message: ChildForked | ForkFailed | ChildExited | LateImports | RunsPlanned
+    ) -> None:
+        if isinstance(message, LateImports) and self._preamble is not None:
             self._preamble.followed(message)
-        if isinstance(message, (Forked, NotForked, Exited)):
+        if isinstance(message, (ChildForked, ForkFailed, ChildExited)):
             super().heard(message)
 
     def outdated(self) -> None:

@@ -1,8 +1,8 @@
-"""Linux Landlock: no writing outside a folder, no TCP, no signals to others; for C code as well.
+"""Restrict writing, TCP and signals with Linux Landlock, which applies to C code too.
 
-The audit hook of the interpreter (``sandbox``) sees what Python code does. A checkpoint written by
-``torch.save`` goes through C++ and is seen by the kernel only. Where the kernel has no Landlock
-(before 5.13, or switched off) only the hook is left.
+The interpreter's audit hook (``sandbox``) only sees Python code. ``torch.save`` writes checkpoints
+through C++, which only the kernel sees. Without Landlock (before Linux 5.13, or disabled), only the
+hook remains.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NET = 0b11  # bind and connect TCP, ABI 4
 _SCOPED = 0b11  # abstract sockets and signals, ABI 6
 _ONLY_SCOPED = struct.pack("QQQ", 0, 0, _SCOPED)
 
-# Bound now: a process that ran user code may find these replaced.
+# Saved now, as user code may replace them later in the same process.
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform.startswith("linux") else None
 _close = os.close
 
@@ -35,10 +35,10 @@ _close = os.close
 def restrict(
     writable: tuple[str, ...], devices: tuple[str, ...], *, network: bool = False
 ) -> SandboxLayer:
-    """Restrict this process and all that it forks, for good, as far as that is possible.
+    """Restrict this process and all processes forked from it, irrevocably, as far as supported.
 
-    In ``writable`` folders everything is allowed; ``devices``, and files below them, may be written
-    to. ``network``: TCP may be used.
+    Everything is allowed below ``writable`` folders. ``devices``, and files below them, may be
+    written. ``network``: whether TCP is allowed.
     """
     libc = _libc
     if libc is None:
@@ -72,8 +72,10 @@ def restrict(
 
 
 def isolate() -> None:
-    """Keep this process, and all that it forks, from sending signals to those that it was forked
-    from, which share its restrictions; as far as that is possible."""
+    """Prevent this process and its forks from signaling the process that it was forked from.
+
+    The two share their other restrictions. Without kernel support this does nothing.
+    """
     if _libc is None or _libc.syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG) < 6:
         return
     ruleset = _libc.syscall(_CREATE_RULESET, _ONLY_SCOPED, len(_ONLY_SCOPED), 0)

@@ -6,7 +6,7 @@ import builtins
 import math
 
 
-def repeated(texts: list[str], *, immutable: bool = False) -> str:
+def list_display(texts: list[str], *, immutable: bool = False) -> str:
     """A list display; equal parts as a product or a comprehension."""
     shown = f"[{', '.join(texts)}]"
     if len(texts) > 1 and len(set(texts)) == 1:
@@ -19,12 +19,12 @@ def repeated(texts: list[str], *, immutable: bool = False) -> str:
     return shown
 
 
-def spread(shown: str) -> str:
+def spread_arguments(shown: str) -> str:
     """A list display as arguments."""
     return f"*{shown}" if shown.endswith(")]") and " for _ in " in shown else shown[1:-1]
 
 
-def constant(value: object) -> str | None:
+def literal_text(value: object) -> str | None:
     """The literal of a constant, None if ``value`` is none."""
     kind = type(value)
     if value is None or value is Ellipsis or value is NotImplemented or kind is bool:
@@ -42,7 +42,7 @@ def constant(value: object) -> str | None:
         text = repr(value)
         if text[0].isdigit() and "n" not in text:
             return text
-        return f"complex({constant(value.real)}, {constant(value.imag)})"
+        return f"complex({literal_text(value.real)}, {literal_text(value.imag)})"
     return None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...scopes import free_names
 from . import definitions, sources
-from .printer import Program
+from .printer import ProgramBuilder
 from .sources import Home
 
 # Calls of these change how something is traced or computed.
@@ -28,7 +28,7 @@ _CALLS = (
 )
 
 
-def copy(program: Program, home: Home, operators: Collection[str]) -> None:
+def copy_effects(program: ProgramBuilder, home: Home, operators: Collection[str]) -> None:
     """Add those statements of a module that concern what the program has already.
 
     ``operators`` are the namespaces of operators that it calls.
@@ -36,22 +36,24 @@ def copy(program: Program, home: Home, operators: Collection[str]) -> None:
     if home.text is None or home.origin in ("torch", "standard"):
         return
     for node in sources.statements_of(home.text.tree.body):
-        if concerns(program, home, node, operators):
+        if has_needed_effect(program, home, node, operators):
             definitions.copy_statement(program, home, node, is_effect=True)
 
 
-def namespaces(node: ast.AST) -> set[str]:
+def operator_namespaces(node: ast.AST) -> set[str]:
     """The namespaces of operators that a piece of a program calls: `torch.ops.mine.op`."""
     found: set[str] = set()
     for inner in ast.walk(node):
         if isinstance(inner, ast.Attribute):
-            parts = _dotted(inner)
+            parts = _dotted_names(inner)
             if parts[:2] == ["torch", "ops"] and len(parts) > 2:
                 found.add(parts[2])
     return found
 
 
-def concerns(program: Program, home: Home, node: ast.stmt, operators: Collection[str]) -> bool:
+def has_needed_effect(
+    program: ProgramBuilder, home: Home, node: ast.stmt, operators: Collection[str]
+) -> bool:
     """Whether a top-level statement must be copied for its effect on what the program has already.
 
     These set attributes of torch (``torch._dynamo.config.x = ...``), call one of ``_CALLS``, patch
@@ -59,13 +61,13 @@ def concerns(program: Program, home: Home, node: ast.stmt, operators: Collection
     namespaces. Of definitions only the decorators count.
     """
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-        roots = [_dotted(decorator) for decorator in node.decorator_list]
+        roots = [_dotted_names(decorator) for decorator in node.decorator_list]
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-        roots = [_dotted(node.value)]
+        roots = [_dotted_names(node.value)]
     elif isinstance(node, (ast.Assign, ast.AugAssign)):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         # Of an item or an attribute: `torch._dynamo.config.x = ...`, `Net.forward = ...`.
-        roots = [_dotted(target) for target in targets if not isinstance(target, ast.Name)]
+        roots = [_dotted_names(target) for target in targets if not isinstance(target, ast.Name)]
         if not roots:
             return _has_operator(node, operators)
     else:
@@ -74,7 +76,7 @@ def concerns(program: Program, home: Home, node: ast.stmt, operators: Collection
         return True
     is_definition = isinstance(node, (ast.FunctionDef, ast.ClassDef))
     for root in roots:
-        path = _path(home, root)
+        path = _absolute_path(home, root)
         if path is None:
             continue
         if path.startswith("torch."):
@@ -84,7 +86,7 @@ def concerns(program: Program, home: Home, node: ast.stmt, operators: Collection
                 return True
             if path.startswith(_CALLS):
                 return _is_known(program, home, node)
-        elif root[1:] and program.makes(home, root[0]):
+        elif root[1:] and program.has_definition(home, root[0]):
             # `op.register_fake(...)`, `Net.forward = ...`
             return True
         elif isinstance(node, ast.Expr) and root == ["setattr"]:
@@ -92,7 +94,7 @@ def concerns(program: Program, home: Home, node: ast.stmt, operators: Collection
     return False
 
 
-def _is_known(program: Program, home: Home, node: ast.AST) -> bool:
+def _is_known(program: ProgramBuilder, home: Home, node: ast.AST) -> bool:
     """Whether all of the user's things in a statement are in the program anyway."""
     for name in free_names(node):
         if name not in home.namespace:
@@ -103,7 +105,7 @@ def _is_known(program: Program, home: Home, node: ast.AST) -> bool:
             continue
         if isinstance(value, (bool, int, float, str, type(None))):
             continue
-        if not program.makes(home, name):
+        if not program.has_definition(home, name):
             return False
     return True
 
@@ -114,7 +116,7 @@ def _module_of(value: Any) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _path(home: Home, root: list[str]) -> str | None:
+def _absolute_path(home: Home, root: list[str]) -> str | None:
     """The dotted name with what its first part is called in Python's own words."""
     if not root:
         return None
@@ -128,7 +130,7 @@ def _path(home: Home, root: list[str]) -> str | None:
     return ".".join(root)
 
 
-def _dotted(node: ast.expr) -> list[str]:
+def _dotted_names(node: ast.expr) -> list[str]:
     """The names of `a.b.c`, also where it is called or indexed."""
     parts: list[str] = []
     while True:
@@ -149,16 +151,16 @@ def _has_operator(node: ast.AST, operators: Collection[str]) -> bool:
     """Whether a statement speaks of `namespace::op` or opens such a namespace."""
     return any(
         text.partition("::")[0] in operators and ("::" in text or _is_library(node))
-        for text in _strings(node)
+        for text in _string_constants(node)
     )
 
 
 def _is_library(node: ast.AST) -> bool:
     value = getattr(node, "value", None)
-    return isinstance(value, ast.Call) and _dotted(value)[-1:] == ["Library"]
+    return isinstance(value, ast.Call) and _dotted_names(value)[-1:] == ["Library"]
 
 
-def _strings(node: ast.AST) -> Iterator[str]:
+def _string_constants(node: ast.AST) -> Iterator[str]:
     parts: list[ast.AST] = [node]
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         parts = [*node.decorator_list]

@@ -25,7 +25,7 @@ class Piece:
     lazy: frozenset[str]
 
 
-def piece(node: ast.stmt, *, is_effect: bool = False) -> Piece:
+def analyze_statement(node: ast.stmt, *, is_effect: bool = False) -> Piece:
     """The piece of a statement, with the names that it binds and those that it reads.
 
     A name that is only read when a function is called is ``lazy``, any other ``eager``.
@@ -43,29 +43,31 @@ def piece(node: ast.stmt, *, is_effect: bool = False) -> Piece:
     return Piece(node, is_step, is_effect, names, frozenset(eager - names), frozenset(lazy - names))
 
 
-def in_order(pieces: Sequence[Piece]) -> list[Piece]:
+def sort_pieces(pieces: Sequence[Piece]) -> list[Piece]:
     """What a piece needs stands before it; what calls of it need too, where that is possible.
 
     Steps that share a value keep their order, and so do effects. Everything else stays as near to
     the given order as it can.
     """
-    eager, every = _needs(pieces)
-    groups = _components(every)
+    eager, every = _dependencies(pieces)
+    groups = _strong_components(every)
     place = {member: index for index, group in enumerate(groups) for member in group}
     before: list[set[int]] = [
         {place[need] for member in group for need in every[member]} - {index}
         for index, group in enumerate(groups)
     ]
     ordered: list[Piece] = []
-    for index in _sorted(before, [min(group) for group in groups]):
+    for index in _topological_order(before, [min(group) for group in groups]):
         group = sorted(groups[index])
         at = {member: number for number, member in enumerate(group)}
         inner = [{at[need] for need in eager[member] if need in at} for member in group]
-        ordered += [pieces[group[number]] for number in _sorted(inner, list(range(len(group))))]
+        ordered += [
+            pieces[group[number]] for number in _topological_order(inner, list(range(len(group))))
+        ]
     return ordered
 
 
-def needed(pieces: Sequence[Piece], names: set[str]) -> list[Piece]:
+def select_needed(pieces: Sequence[Piece], names: set[str]) -> list[Piece]:
     """The pieces that bind some of the names, and what those need. Effects are all kept."""
     binding: dict[str, list[int]] = {}
     for index, part in enumerate(pieces):
@@ -89,7 +91,7 @@ def needed(pieces: Sequence[Piece], names: set[str]) -> list[Piece]:
     return [part for index, part in enumerate(pieces) if index in kept]
 
 
-def _needs(pieces: Sequence[Piece]) -> tuple[list[set[int]], list[set[int]]]:
+def _dependencies(pieces: Sequence[Piece]) -> tuple[list[set[int]], list[set[int]]]:
     binding: dict[str, int] = {}
     for index, part in enumerate(pieces):
         for name in part.binds:
@@ -117,7 +119,7 @@ def _needs(pieces: Sequence[Piece]) -> tuple[list[set[int]], list[set[int]]]:
     return eager, every
 
 
-def _sorted(before: list[set[int]], key: list[int]) -> list[int]:
+def _topological_order(before: list[set[int]], key: list[int]) -> list[int]:
     """Topologically, the least key first. Of a circle the least goes first."""
     waiting = [set(needs) for needs in before]
     after: list[list[int]] = [[] for _ in before]
@@ -143,7 +145,7 @@ def _sorted(before: list[set[int]], key: list[int]) -> list[int]:
     return done
 
 
-def _components(needs: list[set[int]]) -> list[list[int]]:
+def _strong_components(needs: list[set[int]]) -> list[list[int]]:
     """Strongly connected components (Tarjan), without recursion."""
     number: dict[int, int] = {}
     low: dict[int, int] = {}

@@ -46,14 +46,14 @@ def public_path(value: Any) -> tuple[str, str] | None:
     module = _module_name(value)
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
     if isinstance(module, str) and isinstance(name, str) and origin_of(module) in _PUBLIC:
-        for place in _shorter(module):
-            if not _is_private(place) and reach(place, name) is value:
+        for place in _shorter_modules(module):
+            if not _is_private(place) and resolve_path(place, name) is value:
                 return place, name
-    found = _index().get(id(value))
-    if found is not None and reach(*found) is value:
+    found = _index_paths().get(id(value))
+    if found is not None and resolve_path(*found) is value:
         return found
     if isinstance(module, str) and isinstance(name, str) and origin_of(module) in _PUBLIC:
-        return (module, name) if reach(module, name) is value else None
+        return (module, name) if resolve_path(module, name) is value else None
     return None
 
 
@@ -79,7 +79,7 @@ def _operator_path(value: Any) -> str | None:
     return None
 
 
-def _shorter(module: str) -> list[str]:
+def _shorter_modules(module: str) -> list[str]:
     """The public modules above one first: ``torch.nn`` for ``torch.nn.modules.linear``."""
     parts = module.split(".")
     above = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
@@ -92,7 +92,7 @@ def _is_private(module: str) -> bool:
     return module[0] == "_" or "._" in module
 
 
-def reach(module: str, name: str) -> Any:
+def resolve_path(module: str, name: str) -> Any:
     """What a dotted name means in a loaded module, None if nothing."""
     loaded = sys.modules.get(module)
     if loaded is None:
@@ -108,7 +108,7 @@ def reach(module: str, name: str) -> Any:
 
 
 @functools.cache
-def _index() -> dict[int, tuple[str, str]]:
+def _index_paths() -> dict[int, tuple[str, str]]:
     """Builtin functions say no module, or a private one."""
     found: dict[int, tuple[str, str]] = {}
     for place in _PLACES:

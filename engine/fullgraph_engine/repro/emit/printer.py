@@ -16,11 +16,11 @@ from typing import Any
 
 import torch
 
-from ..inputs.store import Store
-from .displays import constant, kind_name
-from .sources import Found
-from .statements import Statements
-from .unwritable import Unwritable
+from ..inputs.store import TensorStore
+from .displays import kind_name, literal_text
+from .sources import ResolvedName
+from .statements import ProgramStatements
+from .unwritable import UnwritableValue
 
 PLAIN_BASES: tuple[type, ...] = (int, float, str, bytes, dict, list, set, frozenset, tuple)
 
@@ -30,10 +30,10 @@ _WITHOUT_IDENTITY = (
 )
 
 
-class Program(Statements, ABC):
+class ProgramBuilder(ProgramStatements, ABC):
     """The program that is being written. With a ``store`` its tensors have their real contents."""
 
-    def __init__(self, store: Store | None = None) -> None:
+    def __init__(self, store: TensorStore | None = None) -> None:
         super().__init__()
         self.store = store
 
@@ -52,7 +52,7 @@ class Program(Statements, ABC):
         return self.expressions([value], [hint])[0]
 
     @abstractmethod
-    def refer(self, thing: object) -> str:
+    def refer_to(self, thing: object) -> str:
         """The name by which a class, function or module can be used in the program.
 
         Raises:
@@ -71,7 +71,7 @@ class Program(Statements, ABC):
 
     @abstractmethod
     def path(
-        self, found: Found, attributes: Sequence[str], hidden: Collection[str]
+        self, found: ResolvedName, attributes: Sequence[str], hidden: Collection[str]
     ) -> tuple[str, int]:
         """How the program says a name with its attributes; how many attributes that covers."""
 
@@ -85,7 +85,7 @@ class Outer:
     training: bool = True
     grad: bool = True
 
-    def written(self, dtype: torch.dtype) -> torch.dtype:
+    def creation_dtype(self, dtype: torch.dtype) -> torch.dtype:
         """The dtype with which a parameter is made that shall have ``dtype`` in the end."""
         return torch.float32 if dtype == self.dtype else dtype
 
@@ -116,9 +116,9 @@ class Printer:
     ``words`` are the names that the code of the program speaks of: no other attributes are needed.
     """
 
-    def __init__(self, program: Program, writers: Writers) -> None:
+    def __init__(self, program: ProgramBuilder, writers: Writers) -> None:
         self.program = program
-        self.refer = program.refer
+        self.refer_to = program.refer_to
         self.after: list[Afterwards] = []
         self.outer = Outer()
         self.words = frozenset(program.written.mentioned)
@@ -133,10 +133,10 @@ class Printer:
         Raises:
             Unwritable: something in it has no source text.
         """
-        text = constant(value)
+        text = literal_text(value)
         if text is None:
-            text = self.program.written.named(value)
-        return self._object(value, place) if text is None else text
+            text = self.program.written.name_of(value)
+        return self._write_object(value, place) if text is None else text
 
     def operand(self, value: object, place: str | None) -> str:
         """An expression that an attribute or an operator can follow."""
@@ -150,7 +150,7 @@ class Printer:
             for index, value in enumerate(values)
         ]
 
-    def entries(self, values: Mapping[Any, object], place: str | None) -> str:
+    def dict_display(self, values: Mapping[Any, object], place: str | None) -> str:
         """A dictionary of what is at ``place``."""
         parts = []
         for key, value in values.items():
@@ -159,17 +159,19 @@ class Printer:
             parts.append(f"{name}: {self.expression(value, where)}")
         return "{" + ", ".join(parts) + "}"
 
-    def called(self, function: str, args: Sequence[object], kwargs: dict[str, object]) -> str:
+    def call_text(self, function: str, args: Sequence[object], kwargs: dict[str, object]) -> str:
         """A call, its arguments written."""
         parts = [self.expression(value, None) for value in args]
         parts += [f"{name}={self.expression(value, None)}" for name, value in kwargs.items()]
         return f"{function}({', '.join(parts)})"
 
-    def then(self, template: str, *places: str | None) -> None:
+    def run_afterwards(self, template: str, *places: str | None) -> None:
         """Run a statement on parts of the value when it is there."""
         known = [place for place in places if place is not None]
         if len(known) < len(places):
-            raise Unwritable("an object inside a tuple or a set differs from how it is constructed")
+            raise UnwritableValue(
+                "an object inside a tuple or a set differs from how it is constructed"
+            )
         if not self._copies:
             self.after.append(Afterwards(template, tuple(known)))
 
@@ -178,7 +180,7 @@ class Printer:
         known = self._places.get(id(value))
         return None if known is None else known[1]
 
-    def placed(self, value: object, place: str | None) -> None:
+    def mark_placed(self, value: object, place: str | None) -> None:
         """``value`` comes to be at ``place`` without being written."""
         self._places.setdefault(id(value), (value, place))
 
@@ -195,25 +197,25 @@ class Printer:
         finally:
             self.outer, self.words = before
 
-    def _object(self, value: object, place: str | None) -> str:
+    def _write_object(self, value: object, place: str | None) -> str:
         known = self._places.get(id(value))
         if known is None:
             self._places[id(value)] = (value, place)
-            return self._entered(value, place)
+            return self._apply_writers(value, place)
         if id(value) in self._active:
             if place is None or known[1] is None:
-                raise Unwritable(f"a {type(value).__name__} contains itself")
-            self.then("{0} = {1}", place, known[1])
+                raise UnwritableValue(f"a {type(value).__name__} contains itself")
+            self.run_afterwards("{0} = {1}", place, known[1])
             return "None"
         if place is not None and known[1] is not None and _has_identity(value):
-            self.then("{0} = {1}", place, known[1])
+            self.run_afterwards("{0} = {1}", place, known[1])
         self._copies += 1
         try:
-            return self._entered(value, place)
+            return self._apply_writers(value, place)
         finally:
             self._copies -= 1
 
-    def _entered(self, value: object, place: str | None) -> str:
+    def _apply_writers(self, value: object, place: str | None) -> str:
         self._active.add(id(value))
         try:
             for kind, write in self._writers:
@@ -223,7 +225,7 @@ class Printer:
                     return text
         finally:
             self._active.discard(id(value))
-        raise Unwritable(f"a {kind_name(type(value))} has no source text")
+        raise UnwritableValue(f"a {kind_name(type(value))} has no source text")
 
 
 Writer = Callable[[Printer, Any, str | None], str | None]

@@ -60,7 +60,7 @@ def words_of(thing: object) -> frozenset[str]:
         if id(one) in seen:
             continue
         seen.add(id(one))
-        for function in _functions(one):
+        for function in _member_functions(one):
             if is_library(function) or id(function.__code__) in seen:
                 continue
             seen.add(id(function.__code__))
@@ -81,11 +81,11 @@ def words_of_syntax(tree: ast.AST) -> frozenset[str]:
         elif isinstance(node, ast.Name):
             words.add(node.id)
         elif isinstance(node, ast.Constant):
-            strings |= set(_strings(node.value))
-    return _with_strings(words, strings)
+            strings |= set(_name_strings(node.value))
+    return _add_attribute_patterns(words, strings)
 
 
-def _with_strings(words: set[str], strings: set[str]) -> frozenset[str]:
+def _add_attribute_patterns(words: set[str], strings: set[str]) -> frozenset[str]:
     if words & {"getattr", "hasattr", "setattr", "attrgetter"}:
         strings = strings | {f"{one}*" for one in strings}
     return frozenset(words | strings)
@@ -109,7 +109,7 @@ def functions_of(thing: object) -> Iterator[types.FunctionType]:
                 yield from functions_of(attributes[name])
 
 
-def _functions(thing: object) -> Iterator[types.FunctionType]:
+def _member_functions(thing: object) -> Iterator[types.FunctionType]:
     """The Python functions behind something; of a class, those of its members."""
     if not isinstance(thing, type):
         yield from functions_of(thing)
@@ -126,11 +126,11 @@ def _words_of_code(code: types.CodeType) -> frozenset[str]:
         if isinstance(constant, types.CodeType):
             words |= _words_of_code(constant)
         else:
-            strings |= set(_strings(constant))
-    return _with_strings(words, strings)
+            strings |= set(_name_strings(constant))
+    return _add_attribute_patterns(words, strings)
 
 
-def _strings(constant: object) -> Iterator[str]:
+def _name_strings(constant: object) -> Iterator[str]:
     if isinstance(constant, str):
         name = _NAME.match(constant)
         # Of ``layer{}`` and ``layer%d`` the beginning is known.
@@ -138,10 +138,10 @@ def _strings(constant: object) -> Iterator[str]:
             yield name.group()
     elif isinstance(constant, (tuple, frozenset)):
         for item in constant:
-            yield from _strings(item)
+            yield from _name_strings(item)
 
 
-def reaches(words: frozenset[str], name: str) -> bool:
+def may_look_up(words: frozenset[str], name: str) -> bool:
     """Whether code with these words may look up ``name``."""
     if name in words:
         return True
@@ -161,11 +161,13 @@ class Member:
 
     @property
     def is_code(self) -> bool:
-        return next(_functions(self.value), None) is not None and not isinstance(self.value, type)
+        return next(_member_functions(self.value), None) is not None and not isinstance(
+            self.value, type
+        )
 
 
 @dataclass(frozen=True)
-class Reached:
+class ReachedMembers:
     """What of a class is kept: members in the order of the classes, and the words of their code."""
 
     members: tuple[Member, ...]
@@ -178,7 +180,9 @@ def user_classes(kind: type) -> list[type]:
     return [one for one in kind.__mro__ if not is_library(one)]
 
 
-def reached(kind: type, words: frozenset[str], *, everything: bool = False) -> Reached:
+def find_reached_members(
+    kind: type, words: frozenset[str], *, everything: bool = False
+) -> ReachedMembers:
     """Close ``words`` over the members of ``kind`` that they name, or over all."""
     owners = user_classes(kind)
     kept: dict[tuple[type, str], Member] = {}
@@ -194,21 +198,21 @@ def reached(kind: type, words: frozenset[str], *, everything: bool = False) -> R
                 if hidden and not uses_super:
                     continue
                 dunder = name.startswith("__") and name.endswith("__") and member.is_code
-                spoken = reaches(words, name) or reaches(words, plain(owner, name))
+                spoken = may_look_up(words, name) or may_look_up(words, unmangle_name(owner, name))
                 if not (dunder or everything or spoken):
                     continue
                 kept[owner, name] = member
-                for function in _functions(value) if member.is_code else ():
+                for function in _member_functions(value) if member.is_code else ():
                     words |= words_of(function)
                     uses_super |= "__class__" in function.__code__.co_freevars
         if len(kept) == size:
             break
     order = {owner: index for index, owner in enumerate(owners)}
     in_order = sorted(kept.values(), key=lambda one: order[one.owner])
-    return Reached(tuple(in_order), words, uses_super)
+    return ReachedMembers(tuple(in_order), words, uses_super)
 
 
-def plain(owner: type, name: str) -> str:
+def unmangle_name(owner: type, name: str) -> str:
     """The name as it is written in the class: ``__x`` for ``_Net__x``."""
     prefix = f"_{owner.__name__.lstrip('_')}__"
     return name[len(prefix) - 2 :] if name.startswith(prefix) else name
@@ -217,7 +221,7 @@ def plain(owner: type, name: str) -> str:
 def words_within(values: Iterable[object], words: frozenset[str]) -> frozenset[str]:
     """Close ``words`` over the classes of everything inside ``values``: a method of one object may
     be called by a method of another."""
-    kinds, methods = _within(values)
+    kinds, methods = _user_classes_within(values)
     for method in methods:
         words |= words_of(method) | {method.__func__.__name__}
     if not words and not any(issubclass(kind, torch.nn.Module) for kind in kinds):
@@ -226,7 +230,7 @@ def words_within(values: Iterable[object], words: frozenset[str]) -> frozenset[s
         before = words
         for kind in kinds:
             is_module = issubclass(kind, torch.nn.Module)
-            words = reached(kind, words | {"forward"} if is_module else words).words
+            words = find_reached_members(kind, words | {"forward"} if is_module else words).words
         if words == before:
             return words
 
@@ -234,7 +238,7 @@ def words_within(values: Iterable[object], words: frozenset[str]) -> frozenset[s
 _VISITED = 20_000
 
 
-def _within(values: Iterable[object]) -> tuple[list[type], list[types.MethodType]]:
+def _user_classes_within(values: Iterable[object]) -> tuple[list[type], list[types.MethodType]]:
     """The user's classes of which there are instances, and bound methods."""
     kinds: dict[type, None] = {}
     methods: list[types.MethodType] = []
@@ -266,7 +270,7 @@ def _within(values: Iterable[object]) -> tuple[list[type], list[types.MethodType
 _LEAVES = (type, types.FunctionType, types.ModuleType, str, bytes, int, float, complex)
 
 
-def outside(kind: type) -> list[type]:
+def library_bases(kind: type) -> list[type]:
     """The library classes that the written class has to derive from."""
     found: list[type] = []
     for one in kind.__mro__:

@@ -10,34 +10,34 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from ..candidate import Candidates
-from ..verify.check import assembled
+from ..verify.check import assemble_check
 
 _WIDTH = 98
 _OFF = "# fullgraph: off  # Run it with Python: it exits 1 if it shows this, else 0."
 
 
-def script(program: str, candidates: Candidates, notes: Sequence[str] = ()) -> str:
+def assemble_script(program: str, candidates: Candidates, notes: Sequence[str] = ()) -> str:
     """Header, program and check."""
-    lines = [f"# {line}" for line in header(candidates, notes)]
-    return "\n".join([*lines, _OFF, "", assembled(program, candidates.check)])
+    lines = [f"# {line}" for line in header_lines(candidates, notes)]
+    return "\n".join([*lines, _OFF, "", assemble_check(program, candidates.check)])
 
 
-def header(candidates: Candidates, notes: Sequence[str] = ()) -> list[str]:
+def header_lines(candidates: Candidates, notes: Sequence[str] = ()) -> list[str]:
     """What the script is about, for who opens it a year later, in as few lines as possible: they
     are read before the program. The page of a finding explains it, where there is one."""
     said = [*notes, *([candidates.flaky] if candidates.flaky else [])]
     # What follows from a break is behind its title.
     title = candidates.title.partition(";")[0] if candidates.href else candidates.title
     return [
-        *_wrapped(" ".join(title.split())),
-        *([candidates.href] if candidates.href else _wrapped(candidates.explanation.strip())),
-        *_wrapped(f"Found at {candidates.place}; {', '.join(environment())}."),
-        *(line for note in said for line in _wrapped(note)),
+        *_wrap_lines(" ".join(title.split())),
+        *([candidates.href] if candidates.href else _wrap_lines(candidates.explanation.strip())),
+        *_wrap_lines(f"Found at {candidates.place}; {', '.join(environment_lines())}."),
+        *(line for note in said for line in _wrap_lines(note)),
     ]
 
 
 @lru_cache(maxsize=1)
-def environment() -> tuple[str, ...]:
+def environment_lines() -> tuple[str, ...]:
     """Versions and devices, a line for each."""
     import torch
 
@@ -56,7 +56,7 @@ def lines_of_code(script: str) -> int:
     return sum(bool(line) and not line.startswith("#") for line in lines)
 
 
-def _wrapped(words: str) -> list[str]:
+def _wrap_lines(words: str) -> list[str]:
     found: list[str] = []
     for line in words.split("\n"):
         found += textwrap.wrap(line, _WIDTH, break_long_words=False, break_on_hyphens=False)

@@ -19,8 +19,8 @@ def slice_of(text: str, names: Collection[str]) -> str:
         SyntaxError: the text is no Python.
     """
     tree = ast.parse(text)
-    parts = [_Part(node) for node in tree.body if not _is_script(node)]
-    binding: dict[str, list[_Part]] = {}
+    parts = [_FileStatement(node) for node in tree.body if not _is_script(node)]
+    binding: dict[str, list[_FileStatement]] = {}
     for part in parts:
         for name in part.binds:
             binding.setdefault(name, []).append(part)
@@ -36,18 +36,18 @@ def slice_of(text: str, names: Collection[str]) -> str:
                 kept.add(id(part))
                 wanted |= part.needs - seen
         for part in parts:
-            if id(part) not in kept and part.concerns(seen, set(binding), imported):
+            if id(part) not in kept and part.has_needed_effect(seen, set(binding), imported):
                 kept.add(id(part))
                 wanted |= part.needs - seen
         if not wanted:
             break
-    body = [part.cut(seen) for part in parts if id(part) in kept or part.is_always_kept]
+    body = [part.cut_import(seen) for part in parts if id(part) in kept or part.is_always_kept]
     if not body:
         return ""
     return ast.unparse(ast.Module(body, [])) + "\n"
 
 
-class _Part:
+class _FileStatement:
     """A statement of the file."""
 
     def __init__(self, node: ast.stmt) -> None:
@@ -62,19 +62,19 @@ class _Part:
         self.needs = {name.id for name in found} - self.binds
         if isinstance(node, ast.AugAssign):
             self.needs |= self.binds
-        self.changes = self._changes()
+        self.changes = self._changed_names()
 
-    def _changes(self) -> set[str]:
+    def _changed_names(self) -> set[str]:
         """The names whose values the statement may change."""
         node = self.node
         if isinstance(node, (ast.Assign, ast.AugAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            return {name for name in map(_root, targets) if name}
+            return {name for name in map(_root_name, targets) if name}
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            return {_root(node.value)} - {""} or self.needs
+            return {_root_name(node.value)} - {""} or self.needs
         return set()
 
-    def concerns(self, kept: set[str], known: set[str], imported: set[str]) -> bool:
+    def has_needed_effect(self, kept: set[str], known: set[str], imported: set[str]) -> bool:
         """Whether it changes what is kept, or torch: `Net.forward = other`, `config.x = 1`."""
         if self.is_import or self.binds or not self.changes:
             return False
@@ -83,7 +83,7 @@ class _Part:
             return False
         return self.is_assignment or self.needs & known - imported <= kept
 
-    def cut(self, names: set[str]) -> ast.stmt:
+    def cut_import(self, names: set[str]) -> ast.stmt:
         """An import with only the names that are used."""
         node = self.node
         if not isinstance(node, (ast.Import, ast.ImportFrom)) or self.is_always_kept:
@@ -100,7 +100,7 @@ def _is_script(node: ast.stmt) -> bool:
     return isinstance(node, ast.If) and is_main_guard(node.test) and not node.orelse
 
 
-def _root(node: ast.expr) -> str:
+def _root_name(node: ast.expr) -> str:
     while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
         node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else ""

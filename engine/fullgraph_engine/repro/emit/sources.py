@@ -59,7 +59,7 @@ def has_compiled_parts(package: str) -> bool:
 
 
 @dataclass
-class Text:
+class SourceSyntax:
     """A file's syntax, with what stands around each function and class."""
 
     path: str
@@ -70,12 +70,12 @@ class Text:
     _binding: dict[str, list[ast.stmt]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._index(self.tree, ())
+        self._index_definitions(self.tree, ())
         for statement in statements_of(self.tree.body):
             for name in bound_names([statement]):
                 self._binding.setdefault(name, []).append(statement)
 
-    def _index(self, node: ast.AST, around: tuple[ast.AST, ...]) -> None:
+    def _index_definitions(self, node: ast.AST, around: tuple[ast.AST, ...]) -> None:
         for child in ast.iter_child_nodes(node):
             within = around
             if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
@@ -86,7 +86,7 @@ class Text:
                 self._around[id(child)] = around
                 self._classes.setdefault(child.name, []).append(child)
                 within = (*around, child)
-            self._index(child, within)
+            self._index_definitions(child, within)
 
     @property
     def lazy_annotations(self) -> bool:
@@ -97,7 +97,7 @@ class Text:
             for node in self.tree.body
         )
 
-    def around(self, node: ast.AST) -> tuple[ast.AST, ...]:
+    def enclosing_definitions(self, node: ast.AST) -> tuple[ast.AST, ...]:
         """The functions and classes that a definition stands in, outermost first."""
         return self._around[id(node)]
 
@@ -108,21 +108,21 @@ class Text:
     def function(self, code: types.CodeType) -> Function | ast.Lambda | None:
         """The definition that a code object was compiled from."""
         if code.co_name == "<lambda>":
-            return self._lambda(code)
+            return self._find_lambda(code)
         for node in self._functions.get(code.co_firstlineno, []):
             if not isinstance(node, ast.Lambda) and node.name == code.co_name:
                 return node
         return None
 
-    def _lambda(self, code: types.CodeType) -> ast.Lambda | None:
+    def _find_lambda(self, code: types.CodeType) -> ast.Lambda | None:
         # A lambda's code begins at the line of its first token.
         on_line = self._functions.get(code.co_firstlineno, [])
         found = [node for node in on_line if isinstance(node, ast.Lambda)]
         if len(found) > 1:
-            found = [node for node in found if _same_code(node, code)]
+            found = [node for node in found if _has_same_code(node, code)]
         return found[0] if found else None
 
-    def class_(self, cls: type) -> ast.ClassDef | None:
+    def find_class(self, cls: type) -> ast.ClassDef | None:
         """The definition of a class: by its qualified name, then by the lines of its methods."""
         path = cls.__qualname__.split(".")
         found = self._classes.get(path[-1], [])
@@ -130,7 +130,7 @@ class Text:
         exact = [node for node in found if first_line(node) == line]
         if exact:
             return exact[0]
-        named = [node for node in found if self._qualified(node) == path]
+        named = [node for node in found if self._qualified_name(node) == path]
         if len(named) > 1:
             lines = [function.__code__.co_firstlineno for function in own_functions(cls)]
             within = [
@@ -141,9 +141,9 @@ class Text:
             return within[0] if within else named[-1]
         return named[0] if named else None
 
-    def _qualified(self, node: ast.ClassDef) -> list[str]:
+    def _qualified_name(self, node: ast.ClassDef) -> list[str]:
         parts: list[str] = []
-        for outer in self.around(node):
+        for outer in self.enclosing_definitions(node):
             if isinstance(outer, ast.ClassDef):
                 parts.append(outer.name)
             elif not isinstance(outer, ast.Lambda):
@@ -197,12 +197,12 @@ def first_line(node: Function | ast.ClassDef | ast.Lambda) -> int:
 def own_functions(cls: type) -> Iterator[types.FunctionType]:
     """The functions in a class body, through descriptors."""
     for value in vars(cls).values():
-        function = bare(value)
+        function = unwrap_descriptor(value)
         if function is not None and function.__module__ == cls.__module__:
             yield function
 
 
-def bare(value: object) -> types.FunctionType | None:
+def unwrap_descriptor(value: object) -> types.FunctionType | None:
     """The function in a static method, class method or property."""
     if isinstance(value, (staticmethod, classmethod)):
         value = value.__func__
@@ -211,7 +211,7 @@ def bare(value: object) -> types.FunctionType | None:
     return value if isinstance(value, types.FunctionType) else None
 
 
-def innermost(function: object) -> object:
+def unwrap_wrappers(function: object) -> object:
     """What ``functools.wraps`` was applied to, however often."""
     seen: set[int] = set()
     while id(function) not in seen:
@@ -223,10 +223,10 @@ def innermost(function: object) -> object:
     return function
 
 
-_texts: dict[str, tuple[list[str], Text | None]] = {}
+_texts: dict[str, tuple[list[str], SourceSyntax | None]] = {}
 
 
-def text_of(path: str, namespace: Mapping[str, Any] | None = None) -> Text | None:
+def text_of(path: str, namespace: Mapping[str, Any] | None = None) -> SourceSyntax | None:
     """The text that was executed under a path: an unsaved one if ``linecache`` has it."""
     lines = linecache.getlines(path, dict(namespace) if namespace is not None else None)
     if not lines:
@@ -235,7 +235,7 @@ def text_of(path: str, namespace: Mapping[str, Any] | None = None) -> Text | Non
     if known is not None and known[0] == lines:
         return known[1]
     try:
-        text = Text(path, ast.parse("".join(lines)))
+        text = SourceSyntax(path, ast.parse("".join(lines)))
     except (SyntaxError, ValueError, RecursionError):
         text = None
     _texts[path] = (list(lines), text)
@@ -248,7 +248,7 @@ class Home:
 
     name: str
     namespace: dict[str, Any]
-    text: Text | None
+    text: SourceSyntax | None
 
     @property
     def origin(self) -> ModuleOrigin:
@@ -260,7 +260,7 @@ Key = tuple[int, str]
 
 
 @dataclass(frozen=True)
-class Found:
+class ResolvedName:
     """What a name means where it is used: the value, and where it is bound.
 
     ``home`` is missing for what a closure or an import inside a function binds.
@@ -292,7 +292,7 @@ def home_of_class(cls: type) -> Home | None:
     Functions from files named like ``<string>`` are generated, as dataclasses do, and skipped.
     """
     for function in own_functions(cls):
-        inner = innermost(function)
+        inner = unwrap_wrappers(function)
         if isinstance(inner, types.FunctionType) and inner.__code__.co_filename[:1] != "<":
             return home_of_function(inner)
     module = sys.modules.get(cls.__module__)
@@ -310,7 +310,7 @@ def imported_from(home: Home, node: ast.ImportFrom) -> str:
         return node.module or ""
 
 
-def _same_code(node: ast.Lambda, code: types.CodeType) -> bool:
+def _has_same_code(node: ast.Lambda, code: types.CodeType) -> bool:
     columns = [(place.lineno, place.col_offset) for place in instruction_positions(code)]
     if columns:
         body = node.body
@@ -318,9 +318,9 @@ def _same_code(node: ast.Lambda, code: types.CodeType) -> bool:
         return any((body.lineno, body.col_offset) <= place < end for place in columns[1:])
     compiled = compile(ast.Expression(node), "<lambda>", "eval")
     inner = next(const for const in compiled.co_consts if isinstance(const, types.CodeType))
-    return _shape(inner) == _shape(code)
+    return _code_shape(inner) == _code_shape(code)
 
 
-def _shape(code: types.CodeType) -> tuple[object, ...]:
+def _code_shape(code: types.CodeType) -> tuple[object, ...]:
     names = [(instruction.opname, instruction.argrepr) for instruction in dis.Bytecode(code)]
     return (code.co_varnames, tuple(names))

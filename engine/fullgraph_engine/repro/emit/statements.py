@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 import torch
 
 from ..inputs.loading import NAME as STORED
-from .ordering import Piece, piece
-from .reachability import Reached, reached, words_of, words_of_syntax
+from .ordering import Piece, analyze_statement
+from .reachability import ReachedMembers, find_reached_members, words_of, words_of_syntax
 from .sources import Home, Key
-from .tensors.layouts import Base, StorageKey, remember
+from .tensors.layouts import Base, StorageKey, remember_storage
 
 _RESERVED = frozenset(dir(builtins)) | frozenset(keyword.kwlist) | {"torch", STORED}
 
@@ -29,32 +29,32 @@ class NamedValues:
         self.storages: dict[StorageKey, Base] = {}
         self.classes: dict[str, str] = {}
         self.mentioned: set[str] = set()
-        self._reached: dict[tuple[type, frozenset[str]], Reached] = {}
+        self._reached: dict[tuple[type, frozenset[str]], ReachedMembers] = {}
 
     def name(self, value: object, name: str) -> None:
         """``value`` can be had as ``name`` from here on."""
         self._names[id(value)] = (value, name)
         if isinstance(value, torch.Tensor):
-            remember(self.storages, value, name)
+            remember_storage(self.storages, value, name)
 
-    def named(self, value: object) -> str | None:
+    def name_of(self, value: object) -> str | None:
         known = self._names.get(id(value))
         return None if known is None else known[1]
 
-    def mention(self, code: object) -> None:
+    def add_mentioned(self, code: object) -> None:
         """The program contains a function or a statement: an object that it meets needs the
         attributes that the code speaks of."""
         self.mentioned |= words_of_syntax(code) if isinstance(code, ast.AST) else words_of(code)
 
-    def reached(self, kind: type, words: frozenset[str]) -> Reached:
+    def reached_members(self, kind: type, words: frozenset[str]) -> ReachedMembers:
         """What is kept of ``kind``: everything where there are no words."""
         if (kind, words) not in self._reached:
-            self._reached[kind, words] = reached(kind, words, everything=not words)
+            self._reached[kind, words] = find_reached_members(kind, words, everything=not words)
         return self._reached[kind, words]
 
 
 @dataclass
-class State:
+class DraftState:
     """What a failed attempt takes back."""
 
     names: set[str] = field(default_factory=lambda: set(_RESERVED))
@@ -71,12 +71,12 @@ class State:
     lines: int = 0
 
 
-class Statements:
+class ProgramStatements:
     """What a program has so far."""
 
     def __init__(self) -> None:
         self.written = NamedValues()
-        self._state = State()
+        self._state = DraftState()
         self._aliases: dict[int, str] = {}
 
     @property
@@ -91,7 +91,7 @@ class Statements:
     def add(self, statement: str) -> None:
         """Statements keep the order in which they are added, as far as they share values."""
         for node in ast.parse(statement).body:
-            self.written.mention(node)
+            self.written.add_mentioned(node)
             self.append(node)
 
     def define(self, name: str, text: str) -> None:
@@ -99,19 +99,19 @@ class Statements:
         for node in ast.parse(text).body:
             self.append(node)
 
-    def assigned(self, value: object, text: str, hint: str) -> str:
+    def variable_for(self, value: object, text: str, hint: str) -> str:
         """The variable that holds ``value``, which ``text`` makes, added where there is none."""
-        name = self.written.named(value)
+        name = self.written.name_of(value)
         if name is None:
-            name = self.fresh(hint)
+            name = self.fresh_name(hint)
             self.add(f"{name} = {text}")
             self.written.name(value, name)
         return name
 
     def append(self, node: ast.stmt, *, is_effect: bool = False) -> None:
-        self._state.pieces.append(piece(node, is_effect=is_effect))
+        self._state.pieces.append(analyze_statement(node, is_effect=is_effect))
 
-    def fresh(self, hint: str, avoid: Collection[str] = ()) -> str:
+    def fresh_name(self, hint: str, avoid: Collection[str] = ()) -> str:
         """A name that is not used yet, for the caller to bind."""
         stem = "".join(char if char.isalnum() or char == "_" else "_" for char in hint)
         if not stem.isidentifier():
@@ -149,10 +149,10 @@ class Statements:
         """The module's own statements may matter, now that something of it is in the program."""
         self._state.homes.setdefault(id(home.namespace), home)
 
-    def mention(self, function: object) -> None:
+    def add_mentioned(self, function: object) -> None:
         """A function's code is in the program: what it speaks of is needed of the values."""
         if isinstance(function, types.FunctionType):
-            self.written.mention(function)
+            self.written.add_mentioned(function)
 
     def mark_copied(self, node: ast.AST) -> bool:
         """Whether a statement of some module was not in the program before."""
@@ -164,11 +164,11 @@ class Statements:
     def key_name(self, key: Key, avoid: Collection[str] = ()) -> str:
         """The name of a variable that a copied statement binds."""
         if key not in self._state.keys:
-            self._state.keys[key] = self.fresh(key[1], avoid)
+            self._state.keys[key] = self.fresh_name(key[1], avoid)
             self._state.made.add(key)
         return self._state.keys[key]
 
-    def makes(self, home: Home, name: str) -> bool:
+    def has_definition(self, home: Home, name: str) -> bool:
         """Whether the program has a module's class, function or copied variable."""
         known = self._state.things.get(id(home.namespace.get(name)))
         if known is not None and known[1].isidentifier():

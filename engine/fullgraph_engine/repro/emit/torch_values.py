@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from ...torch_internals import dispatcher
-from .displays import constant
+from .displays import literal_text
 from .printer import Printer
-from .tensors.layouts import hint
+from .tensors.layouts import size_hint
 
 
 def is_operator(value: object) -> bool:
@@ -18,27 +18,27 @@ def is_operator(value: object) -> bool:
     return kind.__module__ in dispatcher.OPERATOR_MODULES or kind.__name__ == "_lru_cache_wrapper"
 
 
-def spelled(printer: Printer, value: Any, place: str | None) -> str:
+def write_singleton(printer: Printer, value: Any, place: str | None) -> str:
     """``torch.float32``, ``torch.channels_last``, …"""
     return str(value)
 
 
-def device(printer: Printer, value: torch.device, place: str | None) -> str:
+def write_device(printer: Printer, value: torch.device, place: str | None) -> str:
     """``torch.device("cpu")``"""
     return f'torch.device("{value}")'
 
 
-def size(printer: Printer, value: torch.Size, place: str | None) -> str:
+def write_size(printer: Printer, value: torch.Size, place: str | None) -> str:
     """``torch.Size([2, 3])``"""
-    return f"torch.Size({[hint(one) for one in value]})"
+    return f"torch.Size({[size_hint(one) for one in value]})"
 
 
-def symbol(printer: Printer, value: Any, place: str | None) -> str | None:
+def write_symbol(printer: Printer, value: Any, place: str | None) -> str | None:
     """The number that a symbolic one had in the run."""
-    return constant(hint(value))
+    return literal_text(size_hint(value))
 
 
-def generator(printer: Printer, value: torch.Generator, place: str | None) -> str:
+def write_generator(printer: Printer, value: torch.Generator, place: str | None) -> str:
     """One with the same seed, at its beginning."""
     where = "" if value.device.type == "cpu" else f'device="{value.device}"'
     made = f"torch.Generator({where})"
@@ -46,17 +46,17 @@ def generator(printer: Printer, value: torch.Generator, place: str | None) -> st
     return made if seed == torch.Generator().initial_seed() else f"{made}.manual_seed({seed})"
 
 
-def limits(printer: Printer, value: Any, place: str | None) -> str:
+def write_limits(printer: Printer, value: Any, place: str | None) -> str:
     """``torch.finfo(torch.float32)``"""
     return f"torch.{type(value).__name__}(torch.{value.dtype})"
 
 
-def is_returned(value: object) -> bool:
+def is_return_tuple(value: object) -> bool:
     """Whether an operator returned it: the tuples with names, as of ``torch.max``."""
     return type(value).__module__ == "torch.return_types"
 
 
-def returned(printer: Printer, value: Any, place: str | None) -> str:
+def write_return_tuple(printer: Printer, value: Any, place: str | None) -> str:
     """``torch.return_types.max((…, …))``"""
     items = printer.expression(tuple(value), None)
     return f"torch.return_types.{type(value).__name__}({items})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Unwritable(Exception):
+class UnwritableValue(Exception):
     """Something has no source text. ``reason`` says what and why, in words that end a sentence."""
 
     def __init__(self, reason: str) -> None:

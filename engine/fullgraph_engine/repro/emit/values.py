@@ -14,15 +14,17 @@ from collections.abc import Sequence
 import torch
 
 from ...torch_internals import dispatcher
-from .printer import Printer, Program
+from .printer import Printer, ProgramBuilder
 from .reachability import words_within
 from .tensors.layouts import StorageKey, storage_key
 from .tensors.storages import name_base
-from .unwritable import Unwritable
+from .unwritable import UnwritableValue
 from .writers import WRITERS
 
 
-def expressions(program: Program, values: Sequence[object], hints: Sequence[str] = ()) -> list[str]:
+def write_expressions(
+    program: ProgramBuilder, values: Sequence[object], hints: Sequence[str] = ()
+) -> list[str]:
     """Expressions for values that may share objects and storages, as the arguments of a call do.
 
     Write the functions that use them first: what those reach is what objects are reduced to.
@@ -37,22 +39,25 @@ def expressions(program: Program, values: Sequence[object], hints: Sequence[str]
         with torch.no_grad(), functions, dispatcher.disable_modes():
             known = frozenset(program.written.mentioned)
             program.written.mentioned |= words_within(values, known)
-            for value in _shared(values):
-                if program.written.named(value) is None:
+            for value in _shared_objects(values):
+                if program.written.name_of(value) is None:
                     name_base(program, value)
                     hint = "x" if isinstance(value, torch.Tensor) else "shared"
-                    program.assigned(value, _whole(program, value, hint), hint)
-            return [_whole(program, value, hint) for value, hint in zip(values, names, strict=True)]
+                    program.variable_for(value, _write_whole(program, value, hint), hint)
+            return [
+                _write_whole(program, value, hint)
+                for value, hint in zip(values, names, strict=True)
+            ]
     except RecursionError:
-        raise Unwritable("a value is nested too deeply to be written") from None
+        raise UnwritableValue("a value is nested too deeply to be written") from None
 
 
-def _whole(program: Program, value: object, hint: str) -> str:
+def _write_whole(program: ProgramBuilder, value: object, hint: str) -> str:
     printer = Printer(program, WRITERS)
     text = printer.expression(value, "")
     if not printer.after:
         return text
-    name = program.fresh(hint)
+    name = program.fresh_name(hint)
     program.add(f"{name} = {text}")
     for statement in printer.after:
         program.add(statement.text("", name))
@@ -60,7 +65,7 @@ def _whole(program: Program, value: object, hint: str) -> str:
     return name
 
 
-def _shared(values: Sequence[object]) -> list[object]:
+def _shared_objects(values: Sequence[object]) -> list[object]:
     """The objects that several places of ``values`` hold, outside modules; of tensors that share
     a storage the first ones, so that the others can be written as views."""
     counts: collections.Counter[int] = collections.Counter()

@@ -37,9 +37,9 @@ class RepeatedCalls:
     @property
     def calls(self) -> tuple[CallInputs, ...]:
         """As programs make them."""
-        return tuple(CallInputs.of(args, kwargs) for args, kwargs in self.arguments)
+        return tuple(CallInputs.from_arguments(args, kwargs) for args, kwargs in self.arguments)
 
-    def trace(self) -> list[Recording]:
+    def trace_recompiles(self) -> list[Recording]:
         """What Dynamo does in those of the calls that compile something again."""
         recordings = [drive.trace(self.function, args, kwargs) for args, kwargs in self.arguments]
         return [recording for recording in recordings if recording.recompiles]
@@ -50,14 +50,14 @@ class RepeatedCalls:
             tracing.call_eagerly(self.function, args, kwargs)
 
 
-def calls_of(wanted: Wanted, call: Call) -> RepeatedCalls | None:
+def repeated_calls_of(wanted: Wanted, call: Call) -> RepeatedCalls | None:
     """The calls that a forecast is about; None where it is not known what differs in them."""
     inputs = Inputs(call.function, call.args, call.kwargs)
     again = _AGAIN.get(wanted.code, 0)
     if again:
         changes: list[tuple[dict[tuple[int, int], int], dict[int, Any]]] = [({}, {})] * again
     elif wanted.changed:
-        changes = _changes(wanted.changed, inputs, call)
+        changes = _changed_inputs(wanted.changed, inputs, call)
     else:
         return None
     if not changes:
@@ -69,7 +69,7 @@ def calls_of(wanted: Wanted, call: Call) -> RepeatedCalls | None:
     return found
 
 
-def _changes(
+def _changed_inputs(
     names: Sequence[str], inputs: Inputs, call: Call
 ) -> list[tuple[dict[tuple[int, int], int], dict[int, Any]]]:
     leaves = {leaf.name: number for number, leaf in enumerate(inputs.leaves)}
@@ -78,9 +78,9 @@ def _changes(
     if places:
         at, dim = places[0]
         first = int(inputs.leaves[at].value.shape[dim])
-        for several in _longer(first, inputs):
+        for several in _larger_sizes(first, inputs):
             args, kwargs, _ = inputs.make_arguments(dict.fromkeys(places, several[0]))
-            if _works(call.function, args, kwargs):
+            if _runs_eagerly(call.function, args, kwargs):
                 return [(dict.fromkeys(places, size), {}) for size in several]
         return []
     (name,) = names[:1]
@@ -91,7 +91,7 @@ def _changes(
     return [({}, {leaves[name]: value + n * step}) for n in range(1, COUNT + 1)]
 
 
-def _longer(size: int, inputs: Inputs) -> Iterator[list[int]]:
+def _larger_sizes(size: int, inputs: Inputs) -> Iterator[list[int]]:
     """Sizes a little larger, then multiples; none that another dimension has."""
     taken = {
         int(length)
@@ -103,7 +103,9 @@ def _longer(size: int, inputs: Inputs) -> Iterator[list[int]]:
         yield [length for length in several if length not in taken][:COUNT]
 
 
-def _works(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _runs_eagerly(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> bool:
     try:
         tracing.call_eagerly(function, args, kwargs)
     except BaseException:  # whatever the user's code raises

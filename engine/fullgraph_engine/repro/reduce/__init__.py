@@ -10,22 +10,22 @@ from collections.abc import Callable
 from time import monotonic
 
 from .passes import PASSES
-from .program import Program, Size, count_lines, format_program
-from .search import Pass, Search, Tester
+from .program import ParsedProgram, ProgramSize, count_lines, format_program
+from .search import Pass, ReductionSearch, Tester
 
 __all__ = [
     "PASSES",
+    "ParsedProgram",
     "Pass",
-    "Program",
-    "Size",
+    "ProgramSize",
     "Tester",
     "count_lines",
     "format_program",
-    "reduce",
+    "reduce_program",
 ]
 
 
-def reduce(
+def reduce_program(
     text: str,
     test: Tester,
     *,
@@ -39,10 +39,10 @@ def reduce(
     told each better program and how many were tried until then.
     """
     try:
-        start, plain = Program.of(text), Program.of(format_program(text))
+        start, plain = ParsedProgram.parse(text), ParsedProgram.parse(format_program(text))
     except (SyntaxError, ValueError, RecursionError):
         return text
-    search = Search(PASSES, test, deadline=deadline, report=report, clock=clock)
+    search = ReductionSearch(PASSES, test, deadline=deadline, report=report, clock=clock)
     if text == plain.text or search.shows(plain):
         start = plain
     return search.run(start).text

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Union
 
-from .places import FUNCTIONS, Function, Places
+from .places import FUNCTIONS, Function, SyntaxIndex
 
 _DEPTH = 8
 _ROUNDS = 3
@@ -39,7 +39,7 @@ class Callees:
     """``sites``: the calls of each function, with how many of its parameters are given otherwise
     (1 for ``self``)."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: SyntaxIndex) -> None:
         self._places = places
         self._attributes: dict[str, list[ast.expr]] = {}
         for node in ast.walk(places.tree):
@@ -48,21 +48,23 @@ class Callees:
                     self._attributes.setdefault(name, []).append(node.value)
         self.sites: dict[Function, list[tuple[ast.Call, int]]] = {}
         for _ in range(_ROUNDS):
-            before, self.sites = self.sites, self._found()
+            before, self.sites = self.sites, self._find_sites()
             if len(self.sites) == len(before):
                 break
 
-    def _found(self) -> dict[Function, list[tuple[ast.Call, int]]]:
+    def _find_sites(self) -> dict[Function, list[tuple[ast.Call, int]]]:
         """The sites, by what is known of them until now."""
         found: dict[Function, list[tuple[ast.Call, int]]] = {}
         for node in ast.walk(self._places.tree):
             if isinstance(node, ast.Call):
-                for function, offset in self._called(self.meaning(node.func)):
+                for function, offset in self._called_functions(self.meaning(node.func)):
                     found.setdefault(function, []).append((node, offset))
         return found
 
-    def of(self, call: ast.Call) -> Function | None:
-        return next((function for function, _ in self._called(self.meaning(call.func))), None)
+    def function_called_by(self, call: ast.Call) -> Function | None:
+        return next(
+            (function for function, _ in self._called_functions(self.meaning(call.func))), None
+        )
 
     def meaning(self, node: ast.expr, depth: int = 0) -> Meaning:
         """What an expression stands for, as far as it is defined in the program."""
@@ -74,14 +76,14 @@ class Callees:
                 if isinstance(defined, (*FUNCTIONS, ast.ClassDef)):
                     return defined
                 if name == "self":
-                    around = self._places.around(node)
+                    around = self._places.enclosing_class(node)
                     return None if around is None else Instance(around)
                 stores = [use for use in self._places.uses(node) if isinstance(use.ctx, ast.Store)]
                 if len(stores) == 1:
                     parent = self._places.parents[stores[0]]
                     if isinstance(parent, ast.Assign):
                         return self.meaning(parent.value, depth + 1)
-                return None if stores else self._given(node, depth)
+                return None if stores else self._parameter_meaning(node, depth)
             case ast.Call(func=ast.Attribute(attr="compile"), args=[inner, *_]):
                 return self.meaning(inner, depth + 1)
             case ast.Call(func=ast.Attribute(value=inner, attr=attr)) if attr in _SAME:
@@ -101,9 +103,9 @@ class Callees:
                         return self.meaning(values[0], depth + 1)
         return None
 
-    def _given(self, node: ast.Name, depth: int) -> Meaning:
+    def _parameter_meaning(self, node: ast.Name, depth: int) -> Meaning:
         """What a parameter stands for, if that is the same in all calls."""
-        function = self._places.home(node)
+        function = self._places.home_scope(node)
         if not isinstance(function, FUNCTIONS):
             return None
         found: set[Meaning] = set()
@@ -116,7 +118,7 @@ class Callees:
             found.add(self.meaning(value, depth + 1) if isinstance(value, ast.expr) else None)
         return found.pop() if len(found) == 1 else None
 
-    def _called(self, meant: Meaning) -> Iterator[tuple[Function, int]]:
+    def _called_functions(self, meant: Meaning) -> Iterator[tuple[Function, int]]:
         match meant:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 yield meant, 0
@@ -135,14 +137,14 @@ class Callees:
                         break
 
 
-def least(function: Function) -> int:
+def required_arguments(function: Function) -> int:
     """How many arguments must be given for its parameters."""
     given = function.args
     positional = len(given.posonlyargs) + len(given.args) - len(given.defaults)
     return positional + given.kw_defaults.count(None)
 
 
-def least_of_imported(call: ast.Call) -> int:
+def required_by_import(call: ast.Call) -> int:
     """How many arguments a class or function of a module must be given, 0 if nobody knows."""
     first, *names = ast.unparse(call.func).split(".")
     thing: object = sys.modules.get(first)

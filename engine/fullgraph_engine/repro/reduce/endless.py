@@ -9,12 +9,12 @@ from ...scopes import nodes_of_scope
 _LEAVING = (ast.Break, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom, ast.Await)
 
 
-def endless(tree: ast.Module) -> bool:
+def has_endless_loop(tree: ast.Module) -> bool:
     """Whether the text of any ``while`` loop shows that it does not end."""
-    return any(isinstance(node, ast.While) and _stays(node) for node in ast.walk(tree))
+    return any(isinstance(node, ast.While) and _never_ends(node) for node in ast.walk(tree))
 
 
-def _stays(loop: ast.While) -> bool:
+def _never_ends(loop: ast.While) -> bool:
     """Nothing leaves the loop, and nothing in it can change its condition.
 
     A call may end everything, so a loop for ever is taken for one only if it does nothing at all;

@@ -7,9 +7,9 @@ import builtins
 from collections.abc import Iterator, Sequence
 
 from .callees import Callees
-from .edits import Edit, Replacement
-from .places import FUNCTIONS, Places
-from .program import Program
+from .edits import Replacement, TreeEdit
+from .places import FUNCTIONS, SyntaxIndex
+from .program import ParsedProgram
 
 _FUNCTIONS = ("f", "g", "h", "f2", "g2", "h2")
 _CLASSES = ("C", "D", "E", "C2", "D2", "E2")
@@ -17,10 +17,10 @@ _VARIABLES = ("x", "y", "z", "a", "b", "c", "d", "u", "v", "w")
 _KEPT = frozenset({"self", "cls", "ctx", "forward", "backward", "setup_context", "_"})
 
 
-def simplified(program: Program) -> Iterator[Sequence[Edit]]:
+def shorten_names(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     """The program's own names, all together and each by itself."""
     tree = program.tree
-    places = Places.of(tree)
+    places = SyntaxIndex.from_tree(tree)
     callees = Callees(places)
     own: dict[str, tuple[str, ...]] = {}
     said: set[str] = set(dir(builtins))
@@ -63,12 +63,12 @@ def simplified(program: Program) -> Iterator[Sequence[Edit]]:
             case ast.Attribute(attr=name) if name in attributes | methods:
                 sites.setdefault(name, []).append(node)
             case ast.Call():
-                if callees.of(node) is not None:
+                if callees.function_called_by(node) is not None:
                     for keyword in node.keywords:
                         if keyword.arg is not None:
                             sites.setdefault(keyword.arg, []).append(keyword)
     taken = said | set(own) | set(sites)
-    edits: list[Edit] = []
+    edits: list[TreeEdit] = []
     for name, choices in own.items():
         if name in said or name in _KEPT or name in choices or name.startswith("__"):
             continue
@@ -77,13 +77,13 @@ def simplified(program: Program) -> Iterator[Sequence[Edit]]:
             continue
         taken.add(new)
         changes: dict[ast.AST, Replacement] = {
-            node: _renamed(node, new) for node in sites.get(name, ())
+            node: _rename_node(node, new) for node in sites.get(name, ())
         }
-        edits.append(Edit(changes))
+        edits.append(TreeEdit(changes))
     yield edits
 
 
-def plainness(program: Program) -> tuple[int, int, int]:
+def name_order(program: ParsedProgram) -> tuple[int, int, int]:
     """Smaller the fewer names are not among the simple ones."""
     own: dict[str, tuple[str, ...]] = {}
     for node in ast.walk(program.tree):
@@ -100,7 +100,7 @@ def plainness(program: Program) -> tuple[int, int, int]:
     return program.size.lines, program.size.nodes, odd
 
 
-def _renamed(node: ast.AST, new: str) -> ast.AST:
+def _rename_node(node: ast.AST, new: str) -> ast.AST:
     fields = dict(ast.iter_fields(node))
     match node:
         case ast.arg() | ast.keyword():

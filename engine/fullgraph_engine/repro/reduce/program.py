@@ -19,7 +19,7 @@ _RANDOM = frozenset({"rand", "randn", "randint", "empty", "full", "zeros"})
 _LARGE = 1 << 20
 
 
-class Size(NamedTuple):
+class ProgramSize(NamedTuple):
     """What is made smaller, in the order of what counts most.
 
     ``lines`` are those of code, where one beyond the margin counts as what it would be broken into.
@@ -34,15 +34,15 @@ class Size(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Program:
+class ParsedProgram:
     """A program that parses, with its size as the reducer compares it."""
 
     text: str
     tree: ast.Module
-    size: Size
+    size: ProgramSize
 
     @classmethod
-    def of(cls, text: str) -> Program:
+    def parse(cls, text: str) -> ParsedProgram:
         """Raises SyntaxError or ValueError where the text is no program."""
         tree = ast.parse(text)
         nodes = weight = 0
@@ -51,17 +51,17 @@ class Program:
                 continue
             nodes += 1
             if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
-                weight += _weight(node.value)
+                weight += _number_weight(node.value)
             elif isinstance(node, ast.Attribute) and node.attr in _RANDOM:
                 weight += 1
         length = sum(len(line.strip()) for line in text.splitlines())
         lines = count_lines(text) + sum(
             1 + len(line) // WIDTH for line in text.splitlines() if len(line) > WIDTH
         )
-        return cls(text, tree, Size(lines, nodes, length, weight))
+        return cls(text, tree, ProgramSize(lines, nodes, length, weight))
 
 
-def _weight(number: float) -> int:
+def _number_weight(number: float) -> int:
     try:
         return min(int(abs(number)), _LARGE)
     except (ValueError, OverflowError):
@@ -96,28 +96,28 @@ def format_program(text: str) -> str:
 
     Raises SyntaxError or ValueError where the text is no program.
     """
-    return formatted(ast.parse(text))
+    return format_tree(ast.parse(text))
 
 
-def formatted(tree: ast.Module) -> str:
+def format_tree(tree: ast.Module) -> str:
     """The text of a tree. Raises what ``ast.unparse`` raises where a node is incomplete."""
     parts: list[str] = []
     before: ast.stmt | None = None
     for statement in tree.body:
-        if before is not None and _apart(before, statement):
+        if before is not None and _needs_blank_line(before, statement):
             parts.append("")
-        parts.extend(_block(statement))
+        parts.extend(_statement_lines(statement))
         before = statement
-    return _double_quoted("\n".join(parts) + "\n")
+    return _use_double_quotes("\n".join(parts) + "\n")
 
 
-def _apart(first: ast.stmt, second: ast.stmt) -> bool:
+def _needs_blank_line(first: ast.stmt, second: ast.stmt) -> bool:
     if isinstance(first, _DEFINITIONS) or isinstance(second, _DEFINITIONS):
         return True
     return isinstance(first, _IMPORTS) != isinstance(second, _IMPORTS)
 
 
-def _block(statement: ast.stmt) -> list[str]:
+def _statement_lines(statement: ast.stmt) -> list[str]:
     lines = ast.unparse(statement).strip("\n").split("\n")
     if not isinstance(statement, _DEFINITIONS) or any('"""' in line for line in lines):
         return lines
@@ -128,7 +128,7 @@ def _block(statement: ast.stmt) -> list[str]:
     return kept
 
 
-def _double_quoted(text: str) -> str:
+def _use_double_quotes(text: str) -> str:
     if "'" not in text:
         return text
     lines = text.splitlines(keepends=True)

@@ -18,13 +18,13 @@ from itertools import takewhile
 from time import monotonic
 from typing import Protocol
 
-from .edits import Conflict, Edit, Incomplete, apply
-from .endless import endless
-from .program import Program, formatted
-from .unbound import unbound
+from .edits import Conflict, Incomplete, TreeEdit, apply_edits
+from .endless import has_endless_loop
+from .program import ParsedProgram, format_tree
+from .unbound import find_unbound_names
 
 
-class Judged(Protocol):
+class InterestingVerdict(Protocol):
     """The oracle's verdict on one candidate; ``interesting``: it still shows the finding."""
 
     @property
@@ -37,7 +37,7 @@ class Tester(Protocol):
     @property
     def capacity(self) -> int: ...
     def submit(self, text: str) -> int: ...
-    def wait(self) -> tuple[int, Judged]: ...
+    def wait(self) -> tuple[int, InterestingVerdict]: ...
     def kill(self, ticket: int) -> None: ...
 
 
@@ -51,15 +51,15 @@ class Pass:
     """
 
     name: str
-    groups: Callable[[Program], Iterable[Sequence[Edit]]]
+    groups: Callable[[ParsedProgram], Iterable[Sequence[TreeEdit]]]
     basic: bool = False
     last: bool = False
     likely: bool = False
     finest: int = 1
-    order: Callable[[Program], object] = lambda program: program.size
+    order: Callable[[ParsedProgram], object] = lambda program: program.size
 
 
-_Group = tuple[Edit, ...]
+_Group = tuple[TreeEdit, ...]
 
 
 class _Stage(enum.Enum):
@@ -77,9 +77,9 @@ class _Position:
     ``accepted`` edits of ``base`` make ``best``. ``groups`` is None before a pass has begun.
     """
 
-    best: Program
+    best: ParsedProgram
     number: int
-    base: Program
+    base: ParsedProgram
     accepted: _Group = ()
     groups: tuple[_Group, ...] | None = None
     stage: _Stage = _Stage.ROUNDS
@@ -88,13 +88,13 @@ class _Position:
 
 
 @dataclass(eq=False)
-class _Attempt:
+class _CandidateAttempt:
     """``then`` is where to go on if it shows what is wanted, ``otherwise`` if not.
 
     ``hoped``: which of the two is taken for granted until its verdict is there.
     """
 
-    program: Program
+    program: ParsedProgram
     name: str
     then: _Position
     otherwise: _Position
@@ -112,7 +112,7 @@ class _Attempt:
         return self.then if self.outcome else self.otherwise
 
 
-class Search:
+class ReductionSearch:
     """Runs passes over a program until none makes it smaller, or until ``deadline``.
 
     ``deadline`` is in seconds of ``clock``. ``report`` gets the text of each new best program and
@@ -135,14 +135,14 @@ class Search:
         self._clock = clock
         self.tried = 0
         # What is under way, each attempt a consequence of the outcomes of those before it.
-        self._path: deque[_Attempt] = deque()
+        self._path: deque[_CandidateAttempt] = deque()
         self._known: dict[str, bool] = {}
         self._failed: set[object] = set()
         self._luck: dict[str, int] = {}
         self._unbound: frozenset[str] = frozenset()
         self._anchors: tuple[str, ...] = ()
 
-    def shows(self, program: Program) -> bool:
+    def shows(self, program: ParsedProgram) -> bool:
         """One program, tried alone."""
         ticket = self._test.submit(program.text)
         self.tried += 1
@@ -151,22 +151,22 @@ class Search:
             if decided == ticket:
                 return verdict.interesting
 
-    def run(self, start: Program) -> Program:
-        self._unbound = unbound(start.tree)
+    def run(self, start: ParsedProgram) -> ParsedProgram:
+        self._unbound = find_unbound_names(start.tree)
         self._anchors = tuple(word for word in _ANCHORS if word in start.text)
         best = start
-        stream = self._attempts(_Position(start, 0, start))
+        stream = self._next_attempts(_Position(start, 0, start))
         while self._clock() < self._deadline:
             exhausted = False
-            while not exhausted and self._running() < max(1, self._test.capacity):
+            while not exhausted and self._count_running() < max(1, self._test.capacity):
                 attempt = next(stream, None)
                 if attempt is None:
                     exhausted = True
                     break
-                self._begin(attempt)
+                self._begin_attempt(attempt)
                 self._path.append(attempt)
                 if attempt.outcome:
-                    stream = self._attempts(attempt.then)
+                    stream = self._next_attempts(attempt.then)
                 if self._clock() >= self._deadline:
                     break
             while self._path and self._path[0].verdict is not None:
@@ -176,23 +176,23 @@ class Search:
                     self._report(best.text, self.tried)
                 elif first.trace is not None:
                     self._failed.add(first.trace)
-            if not self._running():
+            if not self._count_running():
                 if exhausted:
                     return best
                 continue
-            decided = self._wait()
+            decided = self._wait_for_attempt()
             if decided is not None and decided.verdict is not decided.hoped:
                 while self._path[-1] is not decided:
-                    self._drop(self._path.pop())
-                stream = self._attempts(decided.following)
+                    self._kill_attempt(self._path.pop())
+                stream = self._next_attempts(decided.following)
         while self._path:
-            self._drop(self._path.pop())
+            self._kill_attempt(self._path.pop())
         return best
 
-    def _running(self) -> int:
+    def _count_running(self) -> int:
         return sum(1 for attempt in self._path if attempt.verdict is None)
 
-    def _begin(self, attempt: _Attempt) -> None:
+    def _begin_attempt(self, attempt: _CandidateAttempt) -> None:
         known = self._known.get(attempt.program.text)
         if known is not None:
             attempt.verdict = known
@@ -200,7 +200,7 @@ class Search:
         attempt.ticket = self._test.submit(attempt.program.text)
         self.tried += 1
 
-    def _wait(self) -> _Attempt | None:
+    def _wait_for_attempt(self) -> _CandidateAttempt | None:
         ticket, verdict = self._test.wait()
         for attempt in self._path:
             if attempt.verdict is None and attempt.ticket == ticket:
@@ -211,11 +211,11 @@ class Search:
                 return attempt
         return None
 
-    def _drop(self, attempt: _Attempt) -> None:
+    def _kill_attempt(self, attempt: _CandidateAttempt) -> None:
         if attempt.verdict is None:
             self._test.kill(attempt.ticket)
 
-    def _is_hopeless(self, program: Program, trace: object) -> bool:
+    def _is_hopeless(self, program: ParsedProgram, trace: object) -> bool:
         """Whether this is known to fail, or taken for granted on the way to here."""
         if self._known.get(program.text) is False or trace in self._failed:
             return True
@@ -225,7 +225,7 @@ class Search:
             for attempt in self._path
         )
 
-    def _attempts(self, at: _Position) -> Iterator[_Attempt]:
+    def _next_attempts(self, at: _Position) -> Iterator[_CandidateAttempt]:
         """What to try from here, one after the other, as long as everything fails."""
         while True:
             if at.number == len(self._passes):
@@ -249,12 +249,12 @@ class Search:
                 at = replace(at, base=at.best, accepted=(), groups=groups)
             while at.groups:
                 group, rest = at.groups[0], at.groups[1:]
-                failed = replace(at, groups=_halves(group, step.finest) + rest)
-                program = self._candidate(at, group, step)
+                failed = replace(at, groups=_split_group(group, step.finest) + rest)
+                program = self._make_candidate(at, group, step)
                 if program is not None:
                     trace = None
                     if len(group) == 1 and at.stage is not _Stage.AGAIN:
-                        trace = _trace(step.name, at.best, program)
+                        trace = _change_key(step.name, at.best, program)
                     if not self._is_hopeless(program, trace):
                         succeeded = replace(
                             failed,
@@ -265,18 +265,18 @@ class Search:
                             again=True,
                         )
                         hoped = self._luck.get(step.name, 1 if step.likely else 0) > 0
-                        yield _Attempt(program, step.name, succeeded, failed, trace, hoped)
+                        yield _CandidateAttempt(program, step.name, succeeded, failed, trace, hoped)
                 at = failed
             if at.again:
                 at = replace(at, groups=None, again=False)
             else:
                 at = replace(at, groups=None, number=at.number + 1)
 
-    def _candidate(self, at: _Position, group: _Group, step: Pass) -> Program | None:
+    def _make_candidate(self, at: _Position, group: _Group, step: Pass) -> ParsedProgram | None:
         """The program with the edits made, or None where it cannot be one or is no smaller."""
         try:
-            text = formatted(apply(at.base.tree, (*at.accepted, *group)))
-            program = Program.of(text)
+            text = format_tree(apply_edits(at.base.tree, (*at.accepted, *group)))
+            program = ParsedProgram.parse(text)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 # 1(x), ""[x] and the like
@@ -290,7 +290,7 @@ class Search:
             return None
         if any(word not in text for word in self._anchors):
             return None
-        if endless(program.tree) or not unbound(program.tree) <= self._unbound:
+        if has_endless_loop(program.tree) or not find_unbound_names(program.tree) <= self._unbound:
             return None
         return program
 
@@ -301,14 +301,14 @@ _NONSENSE = ".* is not (callable|subscriptable)|.* indices must be"
 _ANCHORS = ("torch.compile(", "torch.export.export(", "torch._dynamo.optimize(", 'backend="eager"')
 
 
-def _halves(group: _Group, finest: int) -> tuple[_Group, ...]:
+def _split_group(group: _Group, finest: int) -> tuple[_Group, ...]:
     if len(group) <= finest:
         return ()
     middle = len(group) // 2
     return group[:middle], group[middle:]
 
 
-def _trace(name: str, before: Program, after: Program) -> object:
+def _change_key(name: str, before: ParsedProgram, after: ParsedProgram) -> object:
     """What a change looks like where it is made: it is not tried again while this stays the same.
 
     A change that fails in one program mostly does so in a smaller one, and in one of other sizes.

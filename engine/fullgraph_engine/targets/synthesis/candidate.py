@@ -1,4 +1,4 @@
-"""What the search changes: a way to construct a module and to call it, as a value."""
+"""Candidates of the search: immutable constructor and call arguments of a module."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ or a dictionary the steps are numbers as well, in the order of the text."""
 
 @dataclass(frozen=True)
 class Candidate:
-    """Arguments by the names of their parameters. Those of ``*args`` are called ``*0``, ``*1``."""
+    """Arguments by parameter name; the values of ``*args`` are named ``*0``, ``*1``."""
 
     init: tuple[tuple[str, Value], ...] = ()
     inputs: tuple[tuple[str, Value], ...] = ()
 
     def side(self, side: Step) -> tuple[tuple[str, Value], ...]:
-        """What the constructor gets, for ``"init"``, or the call."""
+        """Return the arguments of the constructor for ``"init"``, else of the call."""
         return self.init if side == "init" else self.inputs
 
     def get(self, path: Path) -> Value | None:
@@ -47,30 +47,30 @@ class Candidate:
         return found
 
     def with_value(self, path: Path, value: Value) -> Candidate:
-        """The same with another value at a path, or one more argument."""
+        """Return a copy with a value replaced at a path, or with one more argument."""
         side, name, *steps = path
         pairs = dict(self.side(side))
         if steps:
-            pairs[str(name)] = _replaced(pairs[str(name)], tuple(steps), value)
+            pairs[str(name)] = _replace_part(pairs[str(name)], tuple(steps), value)
         else:
             pairs[str(name)] = value
-        return self._with(side, pairs)
+        return self._with_arguments(side, pairs)
 
     def without(self, path: Path) -> Candidate:
-        """The same without an argument."""
+        """Return a copy without an argument."""
         side, name = path
         pairs = {key: value for key, value in self.side(side) if key != name}
-        return self._with(side, pairs)
+        return self._with_arguments(side, pairs)
 
-    def _with(self, side: Step, pairs: dict[str, Value]) -> Candidate:
+    def _with_arguments(self, side: Step, pairs: dict[str, Value]) -> Candidate:
         made = tuple(pairs.items())
         return replace(self, init=made) if side == "init" else replace(self, inputs=made)
 
     def values(self) -> Iterator[tuple[Path, Value]]:
-        """Every value with its path, outer ones before what is in them."""
+        """Yield every value with its path, outer values before nested ones."""
         for side, pairs in (("init", self.init), ("inputs", self.inputs)):
             for name, value in pairs:
-                yield from _walk((side, name), value)
+                yield from _walk_values((side, name), value)
 
     def tensors(self) -> Iterator[tuple[Path, TensorText]]:
         for path, value in self.values():
@@ -95,7 +95,7 @@ class Site:
 
 
 def sites(candidate: Candidate) -> list[Site]:
-    """All whole numbers, those of the inputs first: they are the easiest to change."""
+    """Return all integers, inputs first because they are the easiest to change."""
     found: list[Site] = []
     for path, value in candidate.values():
         if isinstance(value, TensorText):
@@ -117,26 +117,26 @@ def sizes(value: TensorText) -> tuple[int, ...]:
 
 
 def with_size(value: TensorText, dim: int, number: int) -> TensorText:
-    """The same tensor with another size in one dimension."""
+    """Return the tensor with another size in one dimension."""
     shape = list(sizes(value))
     shape[dim] = number
     return tensor(value.dtype, *shape)
 
 
-def _replaced(value: Value, steps: Path, new: Value) -> Value:
+def _replace_part(value: Value, steps: Path, new: Value) -> Value:
     if not steps:
         return new
     inner = list(parts(value))
     at = steps[0]
     assert isinstance(at, int)
-    inner[at] = _replaced(inner[at], steps[1:], new)
+    inner[at] = _replace_part(inner[at], steps[1:], new)
     return with_parts(value, tuple(inner))
 
 
-def _walk(path: Path, value: Value) -> Iterator[tuple[Path, Value]]:
+def _walk_values(path: Path, value: Value) -> Iterator[tuple[Path, Value]]:
     yield path, value
     for at, item in enumerate(parts(value)):
-        yield from _walk((*path, at), item)
+        yield from _walk_values((*path, at), item)
 
 
 def with_field(reference: Reference, name: str, value: Value) -> Reference:
@@ -159,7 +159,7 @@ def candidate_of(said: Notation, positional: tuple[str, ...]) -> Candidate:
 def notation_of(
     candidate: Candidate, positional: tuple[str, ...], method: str = "forward"
 ) -> Notation:
-    """As a probe comment says it: inputs by position as far as their parameters come first."""
+    """Return the probe comment of a candidate, with leading inputs by position."""
     placed: list[Value] = []
     named = dict(candidate.inputs)
     for name in positional:

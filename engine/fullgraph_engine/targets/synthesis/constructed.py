@@ -1,8 +1,8 @@
-"""Constructor arguments as other code of the file gives them: ``ResNet(BasicBlock, [2, 2, 2, 2])``.
+"""Constructor arguments in other code of the file: ``ResNet(BasicBlock, [2, 2, 2, 2])``.
 
-Such code is read, not executed. An argument is known where it is written out, or is a name that has
-one value at the call: of the module, of the function around it, or of a parameter of that, which is
-what the function is called with elsewhere in the file.
+The code is read without executing it. An argument is known if it is a literal or a name with one
+value at the call: of the module, of the enclosing function, or of its parameter, whose value comes
+from the function's calls in the file.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from ..tensors import ProbeError, look_up
 Namespace = Mapping[str, Any]
 Function = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 _Bound = Union[ast.expr, Literal["parameter"], None]
-"""What a name is: a value, a parameter, or something else, as a name that is bound twice."""
+"""The binding of a name: a value, a parameter, or None, for example for a name bound twice."""
 
 _MOST = 3
-"""So many ways to construct a class are of interest, and so many calls of the code around one."""
+"""Maximum number of constructor calls per class, and of calls of the function around each."""
 _DEPTH = 4
 """So far values are followed, from parameter to argument."""
 _PLAIN = (int, float, str, bool, type(None))
@@ -55,19 +55,18 @@ def constructed(
     namespace: Namespace,
     others: AnySequence[str] = (),
 ) -> list[dict[str, Value]]:
-    """By parameter, what each of a few calls of a class gives it, those with the fewest unknown
-    arguments first.
+    """Return the arguments by parameter of a few calls of a class, most complete first.
 
-    ``parameters`` are those of its constructor that may be given by position. ``namespace`` is that
-    of the file with this ``text``; ``others`` are texts of files that are not imported here.
+    ``parameters`` are the positional ones of the constructor. ``namespace`` belongs to the file
+    with this ``text``; ``others`` are texts of files that are not imported here.
     """
     found: list[tuple[int, int, dict[str, Value]]] = []
     for one in (text, *others):
-        sites, names = _read(one)
+        sites, names = _read_calls(one)
         reader = _Reader(sites, namespace, {} if one is text else names)
         for site in sites.get(name, ()):
             for frame in reader.frames(site, 0):
-                given = dict(_given(site.call, parameters))
+                given = dict(_call_arguments(site.call, parameters))
                 values = {each: reader.value(node, frame) for each, node in given.items()}
                 known = {each: value for each, value in values.items() if value is not None}
                 if known and known not in [other for *_, other in found]:
@@ -89,11 +88,10 @@ class _Site:
 
 
 @functools.lru_cache(maxsize=16)
-def _read(text: str) -> tuple[dict[str, list[_Site]], dict[str, _Bound]]:
-    """All calls of a file by the last part of the name that is called, and what its names are.
+def _read_calls(text: str) -> tuple[dict[str, list[_Site]], dict[str, _Bound]]:
+    """Return the calls of a file by the last part of the called name, and its bindings.
 
-    A constructor is called by ``super().__init__`` as well, and by the name of a class that
-    inherits it.
+    Constructor calls include ``super().__init__`` and inheriting subclasses.
     """
     found: dict[str, list[_Site]] = {}
     inherited: list[tuple[str, str]] = []
@@ -106,11 +104,11 @@ def _read(text: str) -> tuple[dict[str, list[_Site]], dict[str, _Bound]]:
             if not any(
                 isinstance(one, ast.FunctionDef) and one.name == "__init__" for one in node.body
             ):
-                inherited.extend((node.name, _last(base)) for base in node.bases)
+                inherited.extend((node.name, _last_part(base)) for base in node.bases)
         elif isinstance(node, ast.Call):
-            called = [_last(node.func)]
+            called = [_last_part(node.func)]
             if owner is not None and _is_super(node.func):
-                called = [_last(base) for base in owner.bases]
+                called = [_last_part(base) for base in owner.bases]
             for name in called:
                 found.setdefault(name, []).append(_Site(node, function, owner))
         for child in ast.iter_child_nodes(node):
@@ -123,7 +121,7 @@ def _read(text: str) -> tuple[dict[str, list[_Site]], dict[str, _Bound]]:
         return {}, {}
     for name, base in reversed(inherited):
         found.setdefault(base, []).extend(found.get(name, ()))
-    return found, _assigned(tree.body)
+    return found, _assigned_bindings(tree.body)
 
 
 def _is_super(called: ast.expr) -> bool:
@@ -132,18 +130,18 @@ def _is_super(called: ast.expr) -> bool:
         isinstance(called, ast.Attribute)
         and called.attr == "__init__"
         and isinstance(called.value, ast.Call)
-        and _last(called.value.func) == "super"
+        and _last_part(called.value.func) == "super"
     )
 
 
-def _last(called: ast.expr) -> str:
+def _last_part(called: ast.expr) -> str:
     if isinstance(called, ast.Name):
         return called.id
     return called.attr if isinstance(called, ast.Attribute) else ""
 
 
-def _given(call: ast.Call, parameters: AnySequence[str]) -> Iterator[tuple[str, ast.expr]]:
-    """The arguments of a call by parameter, as far as that can be said of them."""
+def _call_arguments(call: ast.Call, parameters: AnySequence[str]) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the arguments of a call by parameter, except after a starred one."""
     plain = itertools.takewhile(lambda node: not isinstance(node, ast.Starred), call.args)
     yield from zip(parameters, plain)  # noqa: B905 - the rest may have defaults
     yield from ((one.arg, one.value) for one in call.keywords if one.arg is not None)
@@ -154,8 +152,7 @@ def _given(call: ast.Call, parameters: AnySequence[str]) -> Iterator[tuple[str, 
 
 @dataclass(frozen=True, eq=False)
 class _Frame:
-    """A call of the function that some code stands in; ``given`` are its arguments, each with the
-    frame that it is to be read in."""
+    """A call of the function around some code; ``given`` has its arguments with their frames."""
 
     function: Function | None = None
     owner: ast.ClassDef | None = None
@@ -171,13 +168,12 @@ class _Reader:
     sites: dict[str, list[_Site]]
     namespace: Namespace
     names: Mapping[str, _Bound]
-    """Those of the module, where it is not imported."""
+    """Bindings of the module, if it is not imported."""
     _open: set[tuple[ast.expr, _Frame]] = field(default_factory=set)
-    """What is being read: a name may lead back to itself."""
+    """Expressions being evaluated, to detect names that refer to themselves."""
 
     def frames(self, around: _Site, depth: int) -> Iterator[_Frame]:
-        """Calls of the function that a site stands in; one that nothing is known of if the file has
-        none."""
+        """Yield the calls of the function around a site, or an unknown call without any."""
         function, owner = around.function, around.owner
         if function is None:
             yield _MODULE
@@ -191,52 +187,56 @@ class _Reader:
             calls = [one for one in self.sites.get(name, ()) if one.function is not function]
             for site in calls[:_MOST]:
                 outer = next(self.frames(site, depth + 1))
-                given = {one: (node, outer) for one, node in _given(site.call, names)}
+                given = {one: (node, outer) for one, node in _call_arguments(site.call, names)}
                 yield _Frame(function, owner, given, depth)
         if not calls:
             yield _Frame(function, owner, {}, depth)
 
     def value(self, node: ast.expr, frame: _Frame) -> Value | None:
-        """What an expression is; None where that cannot be said without executing it."""
+        """Evaluate an expression; return None if that needs execution."""
         if (node, frame) in self._open:
             return None
         self._open.add((node, frame))
         try:
-            return self._value(node, frame)
+            return self._evaluate_node(node, frame)
         finally:
             self._open.remove((node, frame))
 
-    def _value(self, node: ast.expr, frame: _Frame) -> Value | None:
+    def _evaluate_node(self, node: ast.expr, frame: _Frame) -> Value | None:
         if isinstance(node, ast.Constant):
             return Constant(node.value) if isinstance(node.value, _PLAIN) else None
         if isinstance(node, (ast.Tuple, ast.List)):
-            items = self._all(node.elts, frame)
+            items = self._evaluate_all(node.elts, frame)
             kind: Literal["list", "tuple"] = "list" if isinstance(node, ast.List) else "tuple"
             return None if items is None else Sequence(kind, items)
         if isinstance(node, ast.Dict):
-            keys = self._all([one for one in node.keys if one is not None], frame)
-            items = self._all(node.values, frame)
+            keys = self._evaluate_all([one for one in node.keys if one is not None], frame)
+            items = self._evaluate_all(node.values, frame)
             if keys is None or items is None or len(keys) != len(items):
                 return None
             return MappingValue(tuple(zip(keys, items, strict=True)))
         if isinstance(node, (ast.UnaryOp, ast.BinOp)):
-            return self._computed(node, frame)
+            return self._evaluate_arithmetic(node, frame)
         if isinstance(node, ast.Subscript):
-            return self._item(node, frame)
+            return self._evaluate_item(node, frame)
         if isinstance(node, ast.Call):
-            return self._call(node, frame)
+            return self._evaluate_call(node, frame)
         if isinstance(node, ast.Name):
-            return self._name(node, frame)
+            return self._evaluate_name(node, frame)
         if isinstance(node, ast.Attribute):
             own = isinstance(node.value, ast.Name) and node.value.id == "self"
-            return self._attribute(node.attr, frame) if own else self._object(node, frame)
+            return (
+                self._evaluate_attribute(node.attr, frame)
+                if own
+                else self._resolve_dotted_name(node, frame)
+            )
         return None
 
-    def _all(self, nodes: Iterable[ast.expr], frame: _Frame) -> tuple[Value, ...] | None:
+    def _evaluate_all(self, nodes: Iterable[ast.expr], frame: _Frame) -> tuple[Value, ...] | None:
         found = [self.value(node, frame) for node in nodes]
         return None if None in found else tuple(one for one in found if one is not None)
 
-    def _computed(self, node: ast.UnaryOp | ast.BinOp, frame: _Frame) -> Value | None:
+    def _evaluate_arithmetic(self, node: ast.UnaryOp | ast.BinOp, frame: _Frame) -> Value | None:
         if isinstance(node, ast.UnaryOp):
             operand = self.value(node.operand, frame)
             number = operand.value if isinstance(operand, Constant) else None
@@ -254,7 +254,7 @@ class _Reader:
         except (KeyError, ArithmeticError):
             return None
 
-    def _item(self, node: ast.Subscript, frame: _Frame) -> Value | None:
+    def _evaluate_item(self, node: ast.Subscript, frame: _Frame) -> Value | None:
         owner, key = self.value(node.value, frame), self.value(node.slice, frame)
         if isinstance(owner, MappingValue):
             return dict(owner.items).get(key) if key is not None else None
@@ -263,13 +263,13 @@ class _Reader:
             return owner.items[key.value] if inside else None
         return None
 
-    def _call(self, node: ast.Call, frame: _Frame) -> Value | None:
-        called = self._object(node.func, frame)
+    def _evaluate_call(self, node: ast.Call, frame: _Frame) -> Value | None:
+        called = self._resolve_dotted_name(node.func, frame)
         if not isinstance(called, Reference):
             return None
         if any(isinstance(one, ast.Starred) for one in node.args):
             return None
-        placed = self._all(node.args, frame)
+        placed = self._evaluate_all(node.args, frame)
         named = [(one.arg, self.value(one.value, frame)) for one in node.keywords if one.arg]
         if placed is None:
             return None
@@ -279,18 +279,18 @@ class _Reader:
             called.name, Arguments(placed, tuple((k, v) for k, v in named if v is not None))
         )
 
-    def _name(self, node: ast.Name, frame: _Frame) -> Value | None:
-        if frame.function is not None and node.id in (bound := _bound(frame.function)):
+    def _evaluate_name(self, node: ast.Name, frame: _Frame) -> Value | None:
+        if frame.function is not None and node.id in (bound := _function_bindings(frame.function)):
             found = bound[node.id]
             if isinstance(found, ast.expr):
                 return self.value(found, frame)
             if found and node.id in frame.given:
                 return self.value(*frame.given[node.id])
-            default = _defaults(frame.function).get(node.id) if found else None
+            default = _default_values(frame.function).get(node.id) if found else None
             return self.value(default, _MODULE) if default is not None else None
-        return self._object(node, frame)
+        return self._resolve_dotted_name(node, frame)
 
-    def _attribute(self, name: str, frame: _Frame) -> Value | None:
+    def _evaluate_attribute(self, name: str, frame: _Frame) -> Value | None:
         """``self.name``, if one method sets it once."""
         if frame.owner is None or frame.depth > _DEPTH:
             return None
@@ -311,11 +311,11 @@ class _Reader:
         around = next(self.frames(_Site(call, method, frame.owner), frame.depth + 1))
         return self.value(value, around)
 
-    def _object(self, node: ast.expr, frame: _Frame) -> Value | None:
-        """What a dotted name of the module is: a constant as such, else by its name."""
+    def _resolve_dotted_name(self, node: ast.expr, frame: _Frame) -> Value | None:
+        """Return the constant or the reference that a dotted name of the module refers to."""
         name = written(node)
         root = name.partition(".")[0]
-        if not name or (frame.function is not None and root in _bound(frame.function)):
+        if not name or (frame.function is not None and root in _function_bindings(frame.function)):
             return None
         bound = self.names.get(name)
         if isinstance(bound, ast.expr):
@@ -333,20 +333,20 @@ class _Reader:
 
 
 @functools.lru_cache(maxsize=512)
-def _bound(function: Function) -> dict[str, _Bound]:
-    """What the names of a function are."""
+def _function_bindings(function: Function) -> dict[str, _Bound]:
+    """Return the bindings of the names in a function."""
     arguments = function.args
     parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
     found: dict[str, _Bound] = {one.arg: "parameter" for one in parameters}
     found.update((one.arg, None) for one in (arguments.vararg, arguments.kwarg) if one is not None)
-    assigned = _assigned(function.body)
+    assigned = _assigned_bindings(function.body)
     found.update((name, None if name in found else value) for name, value in assigned.items())
     return found
 
 
-def _assigned(body: Iterable[ast.stmt]) -> dict[str, _Bound]:
+def _assigned_bindings(body: Iterable[ast.stmt]) -> dict[str, _Bound]:
     """Names that statements bind, without those inside of definitions."""
-    nodes = list(_own(body))
+    nodes = list(_own_nodes(body))
     simple: dict[int, ast.expr] = {}
     for node in nodes:
         if isinstance(node, ast.Assign):
@@ -369,15 +369,15 @@ def assigned(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
             yield target, node.value
 
 
-def _own(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+def _own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
     for node in nodes:
         yield node
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            yield from _own(ast.iter_child_nodes(node))
+            yield from _own_nodes(ast.iter_child_nodes(node))
 
 
 @functools.lru_cache(maxsize=512)
-def _defaults(function: Function) -> dict[str, ast.expr]:
+def _default_values(function: Function) -> dict[str, ast.expr]:
     arguments = function.args
     placed = [*arguments.posonlyargs, *arguments.args]
     found = dict(zip([one.arg for one in placed[::-1]], arguments.defaults[::-1]))  # noqa: B905

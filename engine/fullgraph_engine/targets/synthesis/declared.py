@@ -14,31 +14,31 @@ _DECLARING = ("add_argument", "option")
 
 
 def declared(tree: ast.AST) -> dict[str, Value]:
-    """By the name of an option: its default, or the first of its choices."""
+    """Return the default of each option by name, or the first of its choices."""
     found: dict[str, Value] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and _called(node) in _DECLARING:
-            found.update(_option(node))
+        if isinstance(node, ast.Call) and _called_name(node) in _DECLARING:
+            found.update(_option_default(node))
     return found
 
 
-def _called(call: ast.Call) -> str:
+def _called_name(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else ""
 
 
-def _option(call: ast.Call) -> Iterator[tuple[str, Value]]:
+def _option_default(call: ast.Call) -> Iterator[tuple[str, Value]]:
     given = {one.arg: one.value for one in call.keywords}
     names = [str(one.value) for one in call.args if isinstance(one, ast.Constant)]
     long = [one.removeprefix("--") for one in names if one[:1] != "-" or one.startswith("--")]
     named = given.get("dest")
     if isinstance(named, ast.Constant):
         long = [str(named.value)]
-    value = _default(given)
+    value = _literal_default(given)
     if long and value is not None:
         yield long[0].replace("-", "_"), value
 
 
-def _default(given: dict[str | None, ast.expr]) -> Value | None:
+def _literal_default(given: dict[str | None, ast.expr]) -> Value | None:
     written = given.get("default")
     try:
         if written is not None:

@@ -28,36 +28,36 @@ _IS = r"(?::|=|->|,|\b(?:of|with|has|is|in)?\s*(?:the\s+)?shape\b)"
 
 
 def documented(function: ast.FunctionDef, text: str, others: Iterable[str]) -> dict[str, Words]:
-    """By parameter of ``function``, what the text it is written in says of its shape.
+    """Return the documented shapes of ``function``, by parameter.
 
-    ``others`` are docstrings from elsewhere that may speak of it, as that of its class. The names
-    of dimensions are not interpreted: see ``size_of``.
+    ``others`` are docstrings from elsewhere that may describe it, for example from its class. The
+    names of dimensions are not interpreted: see ``size_of``.
     """
     own = ast.get_docstring(function) or ""
     names = [one.arg for one in (*function.args.args[1:], *function.args.kwonlyargs)]
-    found = dict(_unpacked(function))
-    found.update(_beside(function, text.splitlines(), names))
+    found = dict(_unpacked_shapes(function))
+    found.update(_shapes_in_comments(function, text.splitlines(), names))
     for docstring in (*others, own):
         for name in names:
-            said = _said(docstring, name)
+            said = _documented_shape(docstring, name)
             if said is None and len(names) == 1:
-                said = _said(docstring, "(?:[Ii]nputs?)")
+                said = _documented_shape(docstring, "(?:[Ii]nputs?)")
             if said is not None:
                 found[name] = said
     return {name: words for name, words in found.items() if name in names}
 
 
 def size_of(word: str, named: Callable[[str], int]) -> int | None:
-    """What a dimension is, with ``named`` for the names in it; None for what is no dimension."""
+    """Return the size of a dimension, with ``named`` for names in it; None for other words."""
     try:
-        return _computed(
+        return _compute_dimension(
             ast.parse(word.replace("/", "//").replace("////", "//"), mode="eval").body, named
         )
     except (SyntaxError, ArithmeticError):
         return None
 
 
-def _computed(node: ast.expr, named: Callable[[str], int]) -> int | None:
+def _compute_dimension(node: ast.expr, named: Callable[[str], int]) -> int | None:
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return node.value
     if isinstance(node, ast.Name):
@@ -65,7 +65,7 @@ def _computed(node: ast.expr, named: Callable[[str], int]) -> int | None:
     if isinstance(node, ast.Attribute):
         return named(node.attr)
     if isinstance(node, ast.BinOp):
-        left, right = _computed(node.left, named), _computed(node.right, named)
+        left, right = _compute_dimension(node.left, named), _compute_dimension(node.right, named)
         if left is None or right is None:
             return None
         if isinstance(node.op, ast.Add):
@@ -76,20 +76,20 @@ def _computed(node: ast.expr, named: Callable[[str], int]) -> int | None:
     return None
 
 
-def _said(text: str, name: str) -> Words | None:
-    """The first shape behind a name, in what is said of that name."""
+def _documented_shape(text: str, name: str) -> Words | None:
+    """Return the first documented shape after a name."""
     for match in re.finditer(
         rf"(?<![\w.]){name}[`*]*\s*(?:\([^()]*\))?(?:\.shape|\.size\(\))?\s*{_IS}", text
     ):
         rest = text[match.end() : match.end() + 300]
         following = _ENTRY.search(rest)
-        words = _first(rest[: following.start()] if following else rest)
+        words = _first_shape(rest[: following.start()] if following else rest)
         if words is not None:
             return words
     return None
 
 
-def _first(text: str) -> Words | None:
+def _first_shape(text: str) -> Words | None:
     for match in _SHAPE.finditer(text):
         listed, product = match[1], match[2] or match[3]
         words = listed.strip(" ,").split(",") if listed else re.split("[x×]", product)  # noqa: RUF001
@@ -99,7 +99,7 @@ def _first(text: str) -> Words | None:
     return None
 
 
-def _beside(
+def _shapes_in_comments(
     function: ast.FunctionDef, lines: Sequence[str], names: Sequence[str]
 ) -> Iterator[tuple[str, Words]]:
     """From comments in the signature and up to the first statement."""
@@ -110,16 +110,16 @@ def _beside(
         if not mark:
             continue
         parameter = re.match(r"\s*(\w+)\s*(?::[^#]*|=[^#]*)?,?\s*$", code)
-        words = _first(comment) if parameter and parameter[1] in names else None
+        words = _first_shape(comment) if parameter and parameter[1] in names else None
         if parameter and words:
             yield parameter[1], words
         for name in names if not code.strip() else ():
-            words = _said(comment, name)
+            words = _documented_shape(comment, name)
             if words:
                 yield name, words
 
 
-def _unpacked(function: ast.FunctionDef) -> Iterator[tuple[str, Words]]:
+def _unpacked_shapes(function: ast.FunctionDef) -> Iterator[tuple[str, Words]]:
     """``B, N, C = x.shape``, while ``x`` is what the function got."""
     changed: dict[str, int] = {}
     shapes: list[tuple[int, str, Words]] = []

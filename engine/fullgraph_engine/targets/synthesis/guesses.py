@@ -1,7 +1,7 @@
-"""What a parameter may be, from its name, its annotation and its default: most plausible first.
+"""Guesses for parameters from their names, annotations and defaults, most plausible first.
 
-Names carry conventions that most of the ecosystem shares (``num_heads``, ``in_channels``,
-``input_ids``). A wrong guess costs a trial, never a wrong finding.
+Names follow conventions of the ecosystem (``num_heads``, ``in_channels``, ``input_ids``). A wrong
+guess costs a trial, never a wrong finding.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ from .declared import declared
 from .documented import Words, documented, size_of
 
 BATCH, LENGTH, WIDTH, SIDE = 2, 16, 64, 32
-"""Sizes of inputs of which nothing is known. The width is a multiple of what groups and heads are
-usually made of, and differs from the others, so that a size in an error tells where it is from."""
+"""Sizes of inputs without other hints. The width is a multiple of common group and head counts. All
+sizes differ, so that a size in an error message identifies its origin.
+"""
 
 Namespace = dict[str, Any]
 
@@ -116,14 +117,14 @@ def parameters_of(function: Any, skip: int = 1) -> tuple[tuple[Parameter, ...], 
             keywords = True
         else:
             required = one.default is one.empty
-            annotation = _evaluated(one.annotation, function)
+            annotation = _evaluate_annotation(one.annotation, function)
             default = None if required else one.default
             positional = one.kind is not one.KEYWORD_ONLY
             found.append(Parameter(one.name, required, annotation, default, positional))
     return tuple(found), more, keywords
 
 
-def _evaluated(annotation: Any, function: Any) -> Any:
+def _evaluate_annotation(annotation: Any, function: Any) -> Any:
     if annotation is inspect.Parameter.empty:
         return None
     if isinstance(annotation, str):
@@ -170,13 +171,16 @@ class Guesses:
 
     def argument(self, parameter: Parameter) -> list[Value]:
         """For the constructor."""
-        found = [*self.of_type(parameter.annotation, parameter.name), *self._named(parameter)]
+        found = [
+            *self.of_type(parameter.annotation, parameter.name),
+            *self._guess_by_name(parameter),
+        ]
         found += _any_kind(parameter.name)
-        return _distinct(found)
+        return _distinct_values(found)
 
-    def _named(self, parameter: Parameter, depth: int = 0) -> Iterator[Value]:
+    def _guess_by_name(self, parameter: Parameter, depth: int = 0) -> Iterator[Value]:
         name = parameter.name.lower()
-        # What the class does with its own arguments says nothing of those of others.
+        # How the class uses its own arguments says nothing about nested parameters.
         read = self._read.get(parameter.name, frozenset()) if depth == 0 else frozenset()
         untyped = parameter.annotation is None and bool(read)
         if re.fullmatch(_BAG, name) or (untyped and not any(map(_is_of_torch, read))):
@@ -188,7 +192,7 @@ class Guesses:
         if re.fullmatch(_FLAG, name):
             yield Constant("bias" in name or "affine" in name)
         if name.endswith("shape"):
-            # Of a parameter that is broadcast: channels, then ones.
+            # A parameter to broadcast has the number of channels, then ones.
             for ones in (2, 3, 0, 1):
                 yield Sequence("list", (Constant(WIDTH), *(Constant(1),) * ones))
         if re.fullmatch(_LIST, name) and not re.fullmatch(r"(in|out|num|n)_?(channels)", name):
@@ -313,15 +317,16 @@ class Guesses:
 
     def argument_at(self, parameter: Parameter, depth: int) -> Iterator[Value]:
         yield from self.of_type(parameter.annotation, parameter.name, depth)
-        yield from self._named(parameter, depth)
+        yield from self._guess_by_name(parameter, depth)
         yield Constant(number(parameter.name.lower()))
 
     def configurations(self, depth: int = 0, read: frozenset[str] = frozenset()) -> Iterator[Value]:
-        """Configuration objects: of the class itself, of the file, then one of any attributes.
+        """Yield configuration objects: of the class, of the file, and one with arbitrary
+        attributes.
 
-        Before all others those that have what is ``read`` of the object.
+        Configurations with the attributes in ``read`` come first.
         """
-        for kind in self._having(read) if read else ():
+        for kind in self._classes_with_attributes(read) if read else ():
             yield from self.made(kind, depth)
         if self._configurations is None:
             own = getattr(self.subject, "config_class", None)
@@ -335,22 +340,22 @@ class Guesses:
                 and value is not own
             ]
             subject = getattr(self.subject, "__name__", "")
-            others.sort(key=lambda kind: -_shared(kind.__name__, subject))
+            others.sort(key=lambda kind: -_shared_prefix(kind.__name__, subject))
             self._configurations = found + others
         for kind in self._configurations:
             yield from self.made(kind, depth)
         yield Reference("SimpleNamespace", Arguments())
         yield Mapping(())
 
-    def _having(self, read: frozenset[str]) -> list[type]:
+    def _classes_with_attributes(self, read: frozenset[str]) -> list[type]:
         """Classes of the file, no modules, whose instances have these attributes."""
         return [
             kind
-            for _, kind in self._defined()
+            for _, kind in self._defined_classes()
             if not issubclass(kind, torch.nn.Module) and read <= _attributes_of(kind)
         ]
 
-    def _defined(self) -> Iterator[tuple[str, type]]:
+    def _defined_classes(self) -> Iterator[tuple[str, type]]:
         """Classes of the file, by the names that they have there."""
         module = getattr(self.subject, "__module__", None)
         for name, value in list(self.namespace.items()):
@@ -359,25 +364,24 @@ class Guesses:
 
     @functools.cached_property
     def _tree(self) -> ast.Module:
-        """Of the class; empty where its text is not known."""
-        return _parsed(textwrap.dedent(self._source))
+        """The syntax tree of the class; empty if its text is unknown."""
+        return _parse_text(textwrap.dedent(self._class_source))
 
     @functools.cached_property
     def _read(self) -> dict[str, frozenset[str]]:
-        """By parameter of the constructor: the attributes that it reads of it."""
+        """The attributes that the constructor reads, by parameter."""
         found: dict[str, set[str]] = {}
-        for node in ast.walk(self._method("__init__") or self._tree):
+        for node in ast.walk(self._method_tree("__init__") or self._tree):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 found.setdefault(node.value.id, set()).add(node.attr)
         return {name: frozenset(read) for name, read in found.items()}
 
     @functools.cached_property
     def _taken_apart(self) -> dict[str, int]:
-        """Parameters of the method of which nothing is used but items, ``x[0]`` and ``x[1]``, or
-        that are unpacked, and of how many items they are."""
+        """The number of items of each parameter that the method only indexes or unpacks."""
         counts: dict[str, int] = {}
         used: Counter[str] = Counter()
-        for node in ast.walk(self._method(self.method) or ast.Module([], [])):
+        for node in ast.walk(self._method_tree(self.method) or ast.Module([], [])):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 used[node.id] += 1
             elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
@@ -394,7 +398,7 @@ class Guesses:
 
     @functools.cached_property
     def _called(self) -> frozenset[str]:
-        """Parameters that the constructor keeps as they are, and that are called later on."""
+        """Parameters that the constructor stores unchanged and other methods call."""
         called = {
             node.func.attr
             for node in ast.walk(self._tree)
@@ -402,13 +406,13 @@ class Guesses:
         }
         return frozenset(
             value.id
-            for node in ast.walk(self._method("__init__") or self._tree)
+            for node in ast.walk(self._method_tree("__init__") or self._tree)
             if isinstance(node, ast.Assign)
             for kept, value in assigned(node)
             if isinstance(value, ast.Name) and _is_own(kept) and kept.attr in called
         )
 
-    def _method(self, name: str) -> ast.AST | None:
+    def _method_tree(self, name: str) -> ast.AST | None:
         return next(
             (
                 node
@@ -419,8 +423,7 @@ class Guesses:
         )
 
     def modules(self, name: str) -> Iterator[Value]:
-        """Modules for ``encoder``, ``backbone``: of classes of the file that are called so, then
-        any."""
+        """Yield modules for ``encoder`` or ``backbone``: classes of the file by name, then any."""
         for reference in self.classes(torch.nn.Module, name):
             assert isinstance(reference, Reference)
             if name.replace("_", "") in reference.name.lower():
@@ -449,7 +452,7 @@ class Guesses:
             yield Reference("torch.nn.functional.relu")
             yield from (Constant(text) for text in ("relu", "gelu"))
         yield from (
-            Reference(f"torch.nn.{one}", Arguments()) for one in classes[:1] if not _sized(one)
+            Reference(f"torch.nn.{one}", Arguments()) for one in classes[:1] if not _has_size(one)
         )
 
     def classes(self, base: Any, name: str) -> Iterator[Value]:
@@ -457,7 +460,7 @@ class Guesses:
         base = base if isinstance(base, type) else torch.nn.Module
         found = [
             (key, kind)
-            for key, kind in self._defined()
+            for key, kind in self._defined_classes()
             if issubclass(kind, base) and kind is not base and kind is not self.subject
         ]
         wanted = name.lower().replace("_", "")
@@ -465,9 +468,11 @@ class Guesses:
         yield from (Reference(key) for key, _ in found[:4])
 
     def texts(self, name: str) -> list[str]:
-        """Texts that the class compares a parameter with, or the rest of the file one of that name:
-        it may be passed on. Then those that are common."""
-        found = [*_compared(re.escape(name), self._source), *_compared(re.escape(name), self._file)]
+        """Return texts that the class or file compares the parameter with, then common ones."""
+        found = [
+            *_compared_texts(re.escape(name), self._class_source),
+            *_compared_texts(re.escape(name), self._file_text),
+        ]
         if "act" in name or "nonlinearity" in name:
             found += ["relu", "gelu"]
         if "norm" in name:
@@ -478,7 +483,7 @@ class Guesses:
 
     def compared_in(self, kind: type) -> list[str]:
         """Texts that a class compares anything with."""
-        return list(dict.fromkeys(_compared(r"\w+", _source_of(kind))))[:8]
+        return list(dict.fromkeys(_compared_texts(r"\w+", _source_of(kind))))[:8]
 
     def layers(self, name: str) -> list[str]:
         """Names of layers that a text may be, for ``getattr(nn, name)``."""
@@ -488,36 +493,35 @@ class Guesses:
         return list(dict.fromkeys([*recurrent, *known]))
 
     @functools.cached_property
-    def _source(self) -> str:
+    def _class_source(self) -> str:
         return _source_of(self.subject)
 
     @functools.cached_property
     def declared(self) -> dict[str, Value]:
-        """By name: what the file, or one that constructs the class, says an option is that is not
-        given."""
+        """The defaults of options, declared in the file or in files that construct the class."""
         found: dict[str, Value] = {}
-        for text in (*reversed(self._elsewhere), self._file):
+        for text in (*reversed(self._other_texts), self._file_text):
             with contextlib.suppress(SyntaxError, ValueError):
                 found.update(declared(ast.parse(text)))
         return found
 
     def constructed(self, parameters: tuple[Parameter, ...]) -> list[dict[str, Value]]:
-        """What code gives the constructor, that of the file if it gives all that is required."""
+        """Return constructor arguments in code, from this file if all required ones are there."""
         name = self.subject.__name__
         placed = [one.name for one in parameters if one.positional]
         required = {one.name for one in parameters if one.required}
-        found = constructed(self._file, name, placed, self.namespace)
+        found = constructed(self._file_text, name, placed, self.namespace)
         if any(required.issubset(known) for known in found):
             return found
-        return constructed(self._file, name, placed, self.namespace, self._elsewhere)
+        return constructed(self._file_text, name, placed, self.namespace, self._other_texts)
 
     @functools.cached_property
-    def _elsewhere(self) -> list[str]:
+    def _other_texts(self) -> list[str]:
         """Other files that construct it."""
         return texts_that_call(self.subject.__name__, str(self.namespace.get("__file__", "")))
 
     @functools.cached_property
-    def _file(self) -> str:
+    def _file_text(self) -> str:
         try:
             return "".join(linecache.getlines(inspect.getfile(self.subject)))
         except (OSError, TypeError):
@@ -528,7 +532,10 @@ class Guesses:
     def input(
         self, parameter: Parameter, width: int, numbers: typing.Mapping[str, int] | None = None
     ) -> list[Value]:
-        """For ``forward``. ``numbers`` are those of the constructor, by parameter."""
+        """Return guesses for a parameter of ``forward``.
+
+        ``numbers`` are the constructor's, by parameter.
+        """
         found = input_like(parameter, width)
         count = self._taken_apart.get(parameter.name)
         if count is not None:
@@ -542,15 +549,15 @@ class Guesses:
             tensor("f32", BATCH, width, SIDE, SIDE),
             tensor("i64", BATCH, LENGTH),
         ]
-        return _distinct(found)
+        return _distinct_values(found)
 
     @functools.cached_property
     def _documented(self) -> dict[str, Words]:
-        """What the class, or one that it inherits from, says of the shapes of inputs."""
+        """The documented shapes of inputs, from the class and its bases."""
         found: dict[str, Words] = {}
         for kind in reversed(self.subject.__mro__):
             text = textwrap.dedent(_source_of(kind)) if self.method in vars(kind) else ""
-            owner = next(iter(_parsed(text).body), None)
+            owner = next(iter(_parse_text(text).body), None)
             if not isinstance(owner, ast.ClassDef):
                 continue
             docstring = ast.get_docstring(owner)
@@ -579,7 +586,9 @@ class Guesses:
             constant = self.namespace.get(name)
             if name.lower() in named:
                 return named[name.lower()]
-            return constant if type(constant) is int else _dimension(name.lower(), width, image)
+            return (
+                constant if type(constant) is int else _dimension_size(name.lower(), width, image)
+            )
 
         usual = {4: (BATCH, width, SIDE, SIDE), 5: (BATCH, LENGTH, width, SIDE, SIDE)}.get(
             len(words), (*(BATCH, *(LENGTH,) * len(words))[: len(words) - 1], width)
@@ -607,7 +616,7 @@ _DIMENSIONS: tuple[tuple[str, int | None], ...] = (
 )
 
 
-def _dimension(name: str, width: int, image: bool) -> int:
+def _dimension_size(name: str, width: int, image: bool) -> int:
     """A size for the name of a dimension: ``batch``, ``t``, ``num_nodes``."""
     if name == "width" and image:
         return SIDE
@@ -617,7 +626,7 @@ def _dimension(name: str, width: int, image: bool) -> int:
     return number(name)
 
 
-def _parsed(text: str) -> ast.Module:
+def _parse_text(text: str) -> ast.Module:
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError):
@@ -633,7 +642,7 @@ def _source_of(kind: Any) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _compared(spelled: str, source: str) -> tuple[str, ...]:
+def _compared_texts(spelled: str, source: str) -> tuple[str, ...]:
     """Texts that a source compares a name with, which is given as a pattern. Repairs ask again and
     again."""
     found: list[str] = []
@@ -720,7 +729,7 @@ def _any_kind(name: str) -> list[Value]:
     ]
 
 
-def _sized(layer: str) -> bool:
+def _has_size(layer: str) -> bool:
     return "Norm" in layer or layer in ("Linear", "Conv1d", "Conv2d", "AvgPool2d")
 
 
@@ -734,7 +743,7 @@ def _plain_types(annotation: Any) -> list[Any]:
 
 
 def input_like(parameter: Parameter, width: int) -> list[Value]:
-    """What the annotation and the name of an input of ``forward`` say of it."""
+    """Return guesses for an input of ``forward`` from its annotation and name."""
     name = parameter.name.lower()
     found: list[Value] = []
     for one in _plain_types(parameter.annotation):
@@ -809,7 +818,7 @@ def _input_by_name(name: str, width: int) -> list[Value]:
     ]
 
 
-def _shared(one: str, other: str) -> int:
+def _shared_prefix(one: str, other: str) -> int:
     """How many characters two names have in common from the start."""
     count = 0
     for a, b in zip(one, other):  # noqa: B905 - up to the end of the shorter
@@ -819,7 +828,7 @@ def _shared(one: str, other: str) -> int:
     return count
 
 
-def _distinct(values: list[Value]) -> list[Value]:
+def _distinct_values(values: list[Value]) -> list[Value]:
     found: list[Value] = []
     known: set[str] = set()
     for value in values:

@@ -1,4 +1,4 @@
-"""What a failed try says about the values that it was made with."""
+"""Obstacles: conclusions from a failed trial about the values of its candidate."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class WrongShape:
 
 @dataclass(frozen=True)
 class WrongChoice:
-    """A value should be one of these."""
+    """A value should be one of the given choices."""
 
     path: Path
     choices: tuple[Any, ...]
@@ -72,7 +72,7 @@ class WrongChoice:
 
 @dataclass(frozen=True)
 class WrongType:
-    """A value should be an instance of one of these types; empty if they are not known."""
+    """A value should be an instance of one of the given types; empty if unknown."""
 
     path: Path
     wanted: tuple[type, ...]
@@ -123,7 +123,7 @@ def words(error: BaseException | None) -> str:
 
 
 def obstacles(outcome: TrialOutcome) -> list[Obstacle]:
-    """What can be told from the message and from the statement that raised, likeliest first."""
+    """Return obstacles from the message and the raising statement, most likely first."""
     error = outcome.error
     text = words(error)
     if isinstance(error, (TimeIsUp, MemoryError)) or "out of all proportion" in text:
@@ -139,7 +139,7 @@ def obstacles(outcome: TrialOutcome) -> list[Obstacle]:
 _NUMBERS_OF = re.compile(r"-?\d+")
 
 
-def _integers(text: str) -> list[int]:
+def _find_integers(text: str) -> list[int]:
     return [int(number) for number in _NUMBERS_OF.findall(text)]
 
 
@@ -157,7 +157,7 @@ def _of_signature(error: BaseException | None, text: str) -> Iterator[Obstacle]:
 
 
 def _named_choices(outcome: TrialOutcome, text: str) -> Iterator[Obstacle]:
-    """Texts that a message puts in quotes are often those that the code would take."""
+    """Yield quoted texts in a message, which often are the accepted values."""
     quoted = re.findall(r"(['\"`])(?=\w)([\w.+-]{1,40})\1", text)
     if not quoted or isinstance(outcome.error, (AttributeError, NameError, ImportError)):
         return
@@ -200,35 +200,35 @@ def _of_message(text: str) -> Iterator[Obstacle]:
         r"(?:torch\.Size\()?[(\[]([\d, ]+)[)\]]",
         text,
     ):
-        yield WrongShape(tuple(_integers(match[2])), tuple(_integers(match[1])))
-    yield from _ranks(text)
+        yield WrongShape(tuple(_find_integers(match[2])), tuple(_find_integers(match[1])))
+    yield from _wrong_ranks(text)
     for pattern in _PAIRS:
         for match in re.finditer(pattern, text):
-            yield from _unequal(int(match[1]), int(match[2]))
+            yield from _unequal_sizes(int(match[1]), int(match[2]))
     for pattern in _PAIRS_TURNED:
         for match in re.finditer(pattern, text):
-            yield from _unequal(int(match[2]), int(match[1]))
+            yield from _unequal_sizes(int(match[2]), int(match[1]))
     if match := re.search(
         r"normalized_shape=\[([\d, ]+)\].*?(?:size|shape)\D*\[([\d, ]+)\]$", text
     ):
-        yield from _ends(_integers(match[2]), _integers(match[1]))
+        yield from _unequal_ends(_find_integers(match[2]), _find_integers(match[1]))
     if match := re.search(
         r"had torch\.Size\(\[([\d, ]+)\]\).*? broadcastable to \[([\d, ]+)\]", text
     ):
-        yield from _ends(_integers(match[1]), _integers(match[2]))
+        yield from _unequal_ends(_find_integers(match[1]), _find_integers(match[2]))
     if match := re.search(r"shape '\[([-\d, ]*)\]' is invalid for input of size (\d+)", text):
-        yield from _viewed(_integers(match[1]), int(match[2]))
+        yield from _wrong_views(_find_integers(match[1]), int(match[2]))
     if match := re.search(
         r"Cannot view a tensor with shape.*?\(([\d, ]+)\).*?\(([-\d, ]+)\)", text
     ):
         total = 1
-        for size in _integers(match[1]):
+        for size in _find_integers(match[1]):
             total *= size
-        yield from _viewed(_integers(match[2]), total)
+        yield from _wrong_views(_find_integers(match[2]), total)
     if match := re.search(r"divide axis of length (\d+) in chunks of (\d+)", text):
         yield Indivisible(int(match[1]), int(match[2]))
     if re.search(r"divisible", text):
-        numbers = _integers(text)
+        numbers = _find_integers(text)
         if len(numbers) >= 2:
             yield Indivisible(max(numbers[:2]), min(numbers[:2]))
     if re.search(
@@ -240,20 +240,20 @@ def _of_message(text: str) -> Iterator[Obstacle]:
     ):
         yield TooSmall()
         return
-    numbers = list(dict.fromkeys(n for n in _integers(text) if n >= 0))
+    numbers = list(dict.fromkeys(n for n in _find_integers(text) if n >= 0))
     if 2 <= len(numbers) <= 6:
         for at, one in enumerate(numbers):
             for other in numbers[at + 1 :]:
-                yield from _unequal(one, other)
+                yield from _unequal_sizes(one, other)
 
 
-def _ends(met: list[int], wanted: list[int]) -> Iterator[Unequal]:
+def _unequal_ends(met: list[int], wanted: list[int]) -> Iterator[Unequal]:
     """The dimensions at the end of two shapes, as far as both have them."""
     for one, other in zip(reversed(met), reversed(wanted)):  # noqa: B905 - the common end
-        yield from _unequal(one, other)
+        yield from _unequal_sizes(one, other)
 
 
-def _viewed(shape: list[int], total: int) -> Iterator[Obstacle]:
+def _wrong_views(shape: list[int], total: int) -> Iterator[Obstacle]:
     wanted = 1
     for size in shape:
         wanted *= size if size > 0 else 1
@@ -261,20 +261,20 @@ def _viewed(shape: list[int], total: int) -> Iterator[Obstacle]:
         if wanted > 0:
             yield Indivisible(total, wanted)
     else:
-        yield from _unequal(total, wanted)
+        yield from _unequal_sizes(total, wanted)
 
 
-def _unequal(met: int, wanted: int) -> Iterator[Unequal]:
+def _unequal_sizes(met: int, wanted: int) -> Iterator[Unequal]:
     if met != wanted and met > 0 and wanted > 0:
         yield Unequal(met, wanted)
 
 
-def _ranks(text: str) -> Iterator[WrongRank | WrongCount]:
+def _wrong_ranks(text: str) -> Iterator[WrongRank | WrongCount]:
     if match := re.search(r"[Ee]xpected (.{0,60}?)(?:,? but got|\(?got)(.*)", text):
         wanted = [int(one) for one in re.findall(r"(\d)-?\s?[Dd](?:\b|im)", match[1])]
         met = re.search(r"(\d)-?\s?[Dd](?:\b|im)", match[2])
         shape = re.search(r"\[([\d, ]+)\]", match[2])
-        rank = int(met[1]) if met else len(_integers(shape[1])) if shape else None
+        rank = int(met[1]) if met else len(_find_integers(shape[1])) if shape else None
         for one in sorted(wanted, reverse=True):
             if one != rank:
                 yield WrongRank(rank, one)
@@ -284,8 +284,8 @@ def _ranks(text: str) -> Iterator[WrongRank | WrongCount]:
         r"spatial dimensions of \[([\d, ]*)\] and output size of (?:torch\.Size\()?[\[(]([\d, ]*)",
         text,
     ):
-        spatial = len(_integers(match[1]))
-        for one in (len(_integers(match[2])), 2):
+        spatial = len(_find_integers(match[1]))
+        for one in (len(_find_integers(match[2])), 2):
             if one != spatial:
                 yield WrongRank(spatial + 2, one + 2)
     if match := re.search(r"should also be (\d)-D but got \((\d)-D", text):
@@ -325,7 +325,7 @@ def _ranks(text: str) -> Iterator[WrongRank | WrongCount]:
 
 
 def _of_code(outcome: TrialOutcome) -> Iterator[Obstacle]:
-    """What an ``assert`` or the ``if`` around a ``raise`` compares."""
+    """Yield obstacles from the condition of an ``assert`` or of an ``if`` around a ``raise``."""
     frames = outcome.frames[-_MOST_FRAMES:]
     for at, (frame, line, _) in reversed(list(enumerate(frames))):
         if any(part in frame.f_code.co_filename for part in _LIBRARY[1:]):
@@ -337,9 +337,9 @@ def _of_code(outcome: TrialOutcome) -> Iterator[Obstacle]:
         while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             test, holds = test.operand, not holds
         if isinstance(test, ast.Name):
-            # torch._assert, and what is like it, is given the condition.
+            # ``torch._assert`` and similar functions receive the condition as an argument.
             for caller, called_at, _ in reversed(frames[:at]):
-                passed = _argument(test.id, frame.f_code, caller.f_code, called_at)
+                passed = _passed_argument(test.id, frame.f_code, caller.f_code, called_at)
                 if passed is not None:
                     test, frame = passed, caller
                     break
@@ -347,12 +347,12 @@ def _of_code(outcome: TrialOutcome) -> Iterator[Obstacle]:
         return
 
 
-def _argument(
+def _passed_argument(
     name: str, called: types.CodeType, caller: types.CodeType, line: int
 ) -> ast.expr | None:
     """The expression that a call of a function passes for one of its parameters."""
     parameters = called.co_varnames[: called.co_argcount]
-    tree = _tree(caller)
+    tree = _code_tree(caller)
     if name not in parameters or tree is None:
         return None
     at = parameters.index(name)
@@ -368,7 +368,7 @@ def _argument(
 @functools.lru_cache(maxsize=1024)
 def condition_at(code: types.CodeType, line: int) -> tuple[ast.expr, bool] | None:
     """The test of the statement at a line, and whether it should hold for the code to go on."""
-    tree = _tree(code)
+    tree = _code_tree(code)
     if tree is None:
         return None
     found: tuple[ast.expr, bool] | None = None
@@ -386,7 +386,7 @@ def condition_at(code: types.CodeType, line: int) -> tuple[ast.expr, bool] | Non
 
 
 @functools.lru_cache(maxsize=256)
-def _tree(code: types.CodeType) -> ast.AST | None:
+def _code_tree(code: types.CodeType) -> ast.AST | None:
     try:
         lines, first = inspect.getsourcelines(code)
         tree = ast.parse(textwrap.dedent("".join(lines)))
@@ -411,7 +411,7 @@ def _of_test(
         for path in paths_of(test, frame, outcome):
             yield WrongChoice(path, (True,))
     elif isinstance(test, ast.BinOp) and isinstance(test.op, ast.Mod) and not holds:
-        yield from _remainder(test, frame)
+        yield from _wrong_remainder(test, frame)
 
 
 def _of_comparison(
@@ -423,9 +423,9 @@ def _of_comparison(
         negative = isinstance(operator, (ast.NotEq, ast.IsNot))
         equal = holds != negative
         if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod) and equal:
-            yield from _remainder(left, frame)
+            yield from _wrong_remainder(left, frame)
             return
-        one, other = _value(left, frame), _value(right, frame)
+        one, other = _evaluate_in_frame(left, frame), _evaluate_in_frame(right, frame)
         if equal:
             yield from _should_be_equal(left, one, right, other, frame, outcome)
             for node, value in ((left, other), (right, one)):
@@ -433,7 +433,7 @@ def _of_comparison(
                     for path in paths_of(node, frame, outcome):
                         yield WrongChoice(path, (value,))
     elif isinstance(operator, (ast.In, ast.NotIn)) and isinstance(operator, ast.In) == holds:
-        choices = _value(right, frame)
+        choices = _evaluate_in_frame(right, frame)
         try:
             found = tuple(choices)[:12] if choices is not None else ()
         except Exception:  # no container after all
@@ -441,12 +441,12 @@ def _of_comparison(
         for path in paths_of(left, frame, outcome):
             yield WrongChoice(path, found)
     elif isinstance(operator, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
-        one, other = _value(left, frame), _value(right, frame)
+        one, other = _evaluate_in_frame(left, frame), _evaluate_in_frame(right, frame)
         if isinstance(one, int) and isinstance(other, int):
             for number in (other, other + 1, other - 1, 2 * other, other // 2):
-                yield from _unequal(one, number)
+                yield from _unequal_sizes(one, number)
             for number in (one, one + 1, one - 1):
-                yield from _unequal(other, number)
+                yield from _unequal_sizes(other, number)
 
 
 def _should_be_equal(
@@ -462,14 +462,14 @@ def _should_be_equal(
             yield WrongRank(one, other)
         elif _is_rank(right):
             yield WrongRank(other, one)
-        yield from _unequal(one, other)
-        yield from _unequal(other, one)
+        yield from _unequal_sizes(one, other)
+        yield from _unequal_sizes(other, one)
     elif isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)):
         if len(one) != len(other):
             yield WrongRank(len(one), len(other))
         for a, b in zip(one, other):  # noqa: B905 - as far as both go
             if type(a) is int and type(b) is int:
-                yield from _unequal(a, b)
+                yield from _unequal_sizes(a, b)
 
 
 def _is_rank(node: ast.expr) -> bool:
@@ -477,8 +477,8 @@ def _is_rank(node: ast.expr) -> bool:
     return bool(re.search(r"\.dim\(\)|\.ndim\b|\.ndimension\(\)|len\(.*(shape|size\(\))\)", text))
 
 
-def _remainder(node: ast.BinOp, frame: types.FrameType) -> Iterator[Obstacle]:
-    number, divisor = _value(node.left, frame), _value(node.right, frame)
+def _wrong_remainder(node: ast.BinOp, frame: types.FrameType) -> Iterator[Obstacle]:
+    number, divisor = _evaluate_in_frame(node.left, frame), _evaluate_in_frame(node.right, frame)
     if type(number) is int and type(divisor) is int and divisor > 0:
         yield Indivisible(number, divisor)
 
@@ -488,7 +488,7 @@ def _of_call(
 ) -> Iterator[Obstacle]:
     name = getattr(test.func, "id", "")
     if name == "isinstance" and holds and len(test.args) == 2:
-        kinds = _value(test.args[1], frame)
+        kinds = _evaluate_in_frame(test.args[1], frame)
         wanted = kinds if isinstance(kinds, tuple) else (kinds,)
         types_ = tuple(kind for kind in wanted if isinstance(kind, type))
         for path in paths_of(test.args[0], frame, outcome):
@@ -498,8 +498,8 @@ def _of_call(
             yield WrongChoice(path, ())
 
 
-def _value(node: ast.expr, frame: types.FrameType) -> Any:
-    """What an expression is in a frame; None if that cannot be told."""
+def _evaluate_in_frame(node: ast.expr, frame: types.FrameType) -> Any:
+    """Evaluate an expression in a frame; return None if it raises."""
     try:
         code = compile(ast.Expression(node), "<test>", "eval")
         return eval(code, frame.f_globals, dict(frame.f_locals))
@@ -518,9 +518,9 @@ def paths_of(node: ast.AST, frame: types.FrameType, outcome: TrialOutcome) -> li
             found += _paths_of_name(part.id, frame, outcome)
         elif isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name):
             if part.value.id == "self":
-                found += _named(part.attr, outcome)
+                found += _paths_of_attribute(part.attr, outcome)
             else:
-                found += _fields(part.value.id, part.attr, frame, outcome)
+                found += _paths_of_field(part.value.id, part.attr, frame, outcome)
     return list(dict.fromkeys(found))
 
 
@@ -533,9 +533,9 @@ def implicated(outcome: TrialOutcome) -> list[Path]:
             found += _paths_of_name(name, frame, outcome)
         for owner, name in re.findall(r"\b([A-Za-z_]\w*)\.([A-Za-z_]\w*)", text):
             if owner == "self":
-                found += _named(name, outcome)
+                found += _paths_of_attribute(name, outcome)
             else:
-                found += _fields(owner, name, frame, outcome)
+                found += _paths_of_field(owner, name, frame, outcome)
     return list(dict.fromkeys(found))
 
 
@@ -546,11 +546,11 @@ def _paths_of_name(name: str, frame: types.FrameType, outcome: TrialOutcome) -> 
     value = frame.f_locals.get(name, _ABSENT)
     if value is _ABSENT:
         return []
-    return _same(value, outcome)
+    return _paths_of_object(value, outcome)
 
 
-def _same(value: Any, outcome: TrialOutcome) -> list[Path]:
-    """The values that an object is; numbers and texts are told by being equal."""
+def _paths_of_object(value: Any, outcome: TrialOutcome) -> list[Path]:
+    """Return the paths of an object among the candidate's values; numbers and texts by equality."""
     found = []
     plain = isinstance(value, (int, str, float)) and not isinstance(value, bool)
     for path, made in outcome.made.items():
@@ -560,7 +560,7 @@ def _same(value: Any, outcome: TrialOutcome) -> list[Path]:
     return found
 
 
-def _named(attribute: str, outcome: TrialOutcome) -> list[Path]:
+def _paths_of_attribute(attribute: str, outcome: TrialOutcome) -> list[Path]:
     """Attributes of a module usually keep the name of the argument."""
     return [
         ("init", name)
@@ -569,7 +569,9 @@ def _named(attribute: str, outcome: TrialOutcome) -> list[Path]:
     ]
 
 
-def _fields(owner: str, name: str, frame: types.FrameType, outcome: TrialOutcome) -> list[Path]:
+def _paths_of_field(
+    owner: str, name: str, frame: types.FrameType, outcome: TrialOutcome
+) -> list[Path]:
     """``config.name`` of a configuration that the candidate makes."""
     value = frame.f_locals.get(owner, _ABSENT)
     if value is _ABSENT or isinstance(value, torch.Tensor):

@@ -17,7 +17,7 @@ from .guesses import Parameter, input_like, parameters_of
 from .trial import TimeIsUp
 
 _MOST = 40
-"""So many values are tried."""
+"""Maximum number of values tried."""
 _TRY = 1.0
 """Seconds for one, by the clock."""
 _DTYPES = ("f32", "b8", "i64")
@@ -39,7 +39,7 @@ def fitting(
     parameter = next((one for one in parameters if one.name == name), None)
     if parameter is None:
         return ""
-    for value in itertools.islice(_values(parameter, tensors), _MOST):
+    for value in itertools.islice(_candidate_values(parameter, tensors), _MOST):
         try:
             with silent(), within(TimeIsUp, _TRY):
                 call(build_value(value))
@@ -49,23 +49,24 @@ def fitting(
     return ""
 
 
-def _values(parameter: Parameter, tensors: Sequence[torch.Tensor]) -> Iterator[Value]:
-    """Those of its annotation and name, then tensors with the shapes of other inputs and of
-    masks for these, then numbers."""
+def _candidate_values(parameter: Parameter, tensors: Sequence[torch.Tensor]) -> Iterator[Value]:
+    """Yield values for the annotation and name, tensors shaped like other inputs, and numbers."""
     width = next((int(one.shape[-1]) for one in tensors if one.dim()), 1)
     usual = input_like(parameter, width)
     plain = [one for one in usual if not isinstance(one, TensorText) and one != Constant(None)]
     yield from plain
     named = [one.dtype for one in usual if isinstance(one, TensorText)]
-    shapes = list(dict.fromkeys(shape for one in tensors for shape in _shapes(tuple(one.shape))))
+    shapes = list(
+        dict.fromkeys(shape for one in tensors for shape in _related_shapes(tuple(one.shape)))
+    )
     for dtype in dict.fromkeys((*named, *_DTYPES)):
         yield from (tensor(dtype, *shape) for shape in shapes)
     yield from (one for one in usual if isinstance(one, TensorText))
     yield from (Constant(2), Constant(0.5), Constant(True))
 
 
-def _shapes(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """The same, without dimensions from the end, and as attention masks have it."""
+def _related_shapes(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Yield the shape, its prefixes, and shapes of attention masks for it."""
     yield shape
     for rank in range(len(shape) - 1, 0, -1):
         yield shape[:rank]

@@ -46,11 +46,11 @@ _SIDES = (64, 224, 128, 28, 96, 256, 299, 112, 16, 84, 384, 512, 8)
 _CONVOLUTIONS = {"conv1d": 1, "conv2d": 2, "conv3d": 3}
 _TRANSPOSED = {"conv_transpose1d": 1, "conv_transpose2d": 2, "conv_transpose3d": 3}
 _MOST_KNOWN = 6
-"""So many numbers of a constructor are tried as sizes of inputs."""
+"""Maximum number of constructor arguments tried as sizes of inputs."""
 _CLOSER = 1.5
-"""What it counts that a gap has become smaller."""
+"""Value of a smaller gap, in units of cost."""
 _LONGEST = 1 << 17
-"""Largest size that is solved for."""
+"""Maximum size that equations are solved for."""
 _ELEMENTWISE = {
     "add",
     "sub",
@@ -110,30 +110,30 @@ class Repairs:
         for rank, obstacle in enumerate(obstacles(outcome)):
             extra = min(rank, 10) * 0.3
             if isinstance(obstacle, Unequal):
-                steps = self._equal(
+                steps = self._equalize_sizes(
                     candidate, obstacle.met, obstacle.wanted, outcome.phase, sized=not channels
                 )
                 if outcome.phase == 1 and obstacle.wanted > obstacle.met:
-                    more = self._more(outcome, obstacle.wanted - obstacle.met)
+                    more = self._add_input(outcome, obstacle.wanted - obstacle.met)
                     steps = itertools.chain(steps, more)
             elif isinstance(obstacle, Indivisible):
-                steps = self._divisible(candidate, obstacle.number, obstacle.divisor)
+                steps = self._make_divisible(candidate, obstacle.number, obstacle.divisor)
             elif isinstance(obstacle, WrongRank):
-                steps = self._ranks(outcome, obstacle.met, obstacle.wanted)
+                steps = self._change_ranks(outcome, obstacle.met, obstacle.wanted)
             elif isinstance(obstacle, WrongCount):
-                steps = self._counts(candidate, obstacle.wanted)
+                steps = self._divide_sizes(candidate, obstacle.wanted)
             elif isinstance(obstacle, WrongShape):
-                steps = self._shaped(candidate, obstacle)
+                steps = self._reshape_input(candidate, obstacle)
             elif isinstance(obstacle, WrongChoice):
-                steps = self._choices(candidate, obstacle)
+                steps = self._try_choices(candidate, obstacle)
             elif isinstance(obstacle, WrongType):
-                steps = self._types(candidate, obstacle)
+                steps = self._try_types(candidate, obstacle)
             elif isinstance(obstacle, TooSmall):
-                steps = self._larger(candidate)
+                steps = self._enlarge_images(candidate)
             elif isinstance(obstacle, TooLarge):
-                steps = self._smaller(candidate)
+                steps = self._shrink_sizes(candidate)
             elif isinstance(obstacle, Missing):
-                steps = self._missing(candidate, obstacle.names, outcome.phase)
+                steps = self._add_missing(candidate, obstacle.names, outcome.phase)
             else:
                 assert isinstance(obstacle, Unexpected)
                 side = "init" if outcome.phase == 0 else "inputs"
@@ -141,11 +141,13 @@ class Repairs:
             for cost, step in steps:
                 yield cost + extra, step
         yield from self._of_types(outcome)
-        yield from self._others(outcome)
+        yield from self._try_other_guesses(outcome)
 
     def between(self, one: Gap, other: Gap) -> Iterator[Step]:
-        """Where two tries with different sizes met different numbers at one place: the size at
-        which it would be what is wanted there, if it depends on that in a straight line."""
+        """Yield the size that would meet the condition where two trials had different numbers.
+
+        The number is assumed to depend linearly on the size.
+        """
         if one.place != other.place:
             return
         numbers = {(site.path, site.dim): site.number for site in sites(one.candidate)}
@@ -170,7 +172,7 @@ class Repairs:
     # -- a function of torch that raised ------------------------------------------------------
 
     def _of_call(self, outcome: TrialOutcome, call: FailedCall) -> Iterator[Step]:
-        """What the weights of a layer say about its input."""
+        """Yield repairs of a layer's input from the shapes of its weights."""
         candidate = outcome.candidate
         yield from self._like_others(outcome, call)
         given = (*call.args, *call.kwargs.values())
@@ -223,11 +225,13 @@ class Repairs:
                 fixed = 2 if "conv" in call.name else len(shape)  # an image is of any size
                 for met, right in itertools.islice(zip(first.shape, shape, strict=True), fixed):
                     if met != right and isinstance(met, int):
-                        yield from self._equal(candidate, met, right, 1)
+                        yield from self._equalize_sizes(candidate, met, right, 1)
 
     def _like_others(self, outcome: TrialOutcome, call: FailedCall) -> Iterator[Step]:
-        """An input where a function of torch takes tensors of one shape, or of one shape but for
-        the dimension that they are put together in."""
+        """Yield inputs whose shape matches the others, for functions that need equal shapes.
+
+        For concatenations the joined dimension may differ.
+        """
         candidate = outcome.candidate
         joins = call.name in ("cat", "concat", "concatenate")
         given = call.args[:1] if joins else call.args if call.name in _ELEMENTWISE else ()
@@ -250,7 +254,7 @@ class Repairs:
 
     # -- numbers ------------------------------------------------------------------------------
 
-    def _equal(
+    def _equalize_sizes(
         self, candidate: Candidate, met: int, wanted: int, phase: int, *, sized: bool = True
     ) -> Iterator[Step]:
         """Let what was ``met`` be what was ``wanted``; or, at a higher cost, the other way.
@@ -261,19 +265,19 @@ class Repairs:
         for cost, a, b in ((0.5, met, wanted), (1.2, wanted, met)):
             same = [site for site in found if site.number == a]
             for site in same:
-                square = self._square(candidate, site, b)
+                square = self._resize_square(candidate, site, b)
                 if square is not None:
-                    yield cost + _distance(site, phase), square
+                    yield cost + _site_distance(site, phase), square
                 apart = 0.0 if square is None else 0.7
-                yield cost + apart + _distance(site, phase), site.put(candidate, b)
+                yield cost + apart + _site_distance(site, phase), site.put(candidate, b)
             several = [site for site in same if site.path[0] == "inputs"]
             if len(several) > 1:
                 yield cost + 0.6, _put_all(candidate, several, b)
-            for path, default in self._defaults(candidate):
+            for path, default in self._integer_defaults(candidate):
                 if default == a:
                     yield cost + 1.0, candidate.with_value(path, Constant(b))
         for site in found:
-            yield from self._scaled(candidate, site, met, wanted)
+            yield from self._scale_size(candidate, site, met, wanted)
         # To see what depends on it.
         together: dict[tuple[int, int], list[Site]] = {}
         for site in found:
@@ -282,12 +286,12 @@ class Repairs:
         for (_, number_), equal in together.items():
             yield 2.4, _put_all(candidate, equal, 2 * number_)
         if sized:
-            yield from self._sides(candidate, met, wanted)
-        yield from self._products(candidate, met, wanted)
-        yield from self._sums(candidate, met, wanted)
-        yield from self._known(candidate) if phase == 1 else ()
+            yield from self._resize_images(candidate, met, wanted)
+        yield from self._match_products(candidate, met, wanted)
+        yield from self._match_sums(candidate, met, wanted)
+        yield from self._try_known_numbers(candidate) if phase == 1 else ()
 
-    def _products(self, candidate: Candidate, met: int, wanted: int) -> Iterator[Step]:
+    def _match_products(self, candidate: Candidate, met: int, wanted: int) -> Iterator[Step]:
         """Two dimensions that the code makes one of."""
         for path, value in candidate.tensors():
             shape = sizes(value) if path[0] == "inputs" else ()
@@ -299,7 +303,7 @@ class Repairs:
                         changed = with_size(with_size(value, dim, wanted // last), dim + 1, last)
                         yield 1.6, candidate.with_value(path, changed)
 
-    def _sums(self, candidate: Candidate, met: int, wanted: int) -> Iterator[Step]:
+    def _match_sums(self, candidate: Candidate, met: int, wanted: int) -> Iterator[Step]:
         """Dimensions of two inputs that the code puts behind each other."""
         found = [site for site in sites(candidate) if site.dim and site.path[0] == "inputs"]
         for one, other in itertools.combinations(found, 2):
@@ -307,11 +311,11 @@ class Repairs:
                 for part in dict.fromkeys((wanted // 2, wanted - 1, 1)):
                     yield 1.3, other.put(one.put(candidate, part), wanted - part)
 
-    def _known(self, candidate: Candidate) -> Iterator[Step]:
+    def _try_known_numbers(self, candidate: Candidate) -> Iterator[Step]:
         """Inputs whose last sizes are numbers of the constructor, or of the frequencies of a
         Fourier transform of that length."""
         known: dict[int, None] = {}
-        for name, number_ in self._numbers(candidate).items():
+        for name, number_ in self._constructor_numbers(candidate).items():
             known[number_ // 2 + 1 if "fft" in name.lower() else number_] = None
         large = [number_ for number_ in known if number_ > 8][:_MOST_KNOWN]
         for site in sites(candidate):
@@ -320,12 +324,12 @@ class Repairs:
                     if number_ != site.number:
                         yield 2.0 + 0.1 * site.dim, site.put(candidate, number_)
 
-    def _more(self, outcome: TrialOutcome, width: int) -> Iterator[Step]:
-        """Another input, to be put beside what there is, that has the features that are missing."""
+    def _add_input(self, outcome: TrialOutcome, width: int) -> Iterator[Step]:
+        """Yield an additional input with the missing features to concatenate."""
         candidate = outcome.candidate
         given = [value for path, value in candidate.tensors() if path[0] == "inputs"]
         if not given or width not in {site.number for site in sites(candidate)} | {
-            default for _, default in self._defaults(candidate)
+            default for _, default in self._integer_defaults(candidate)
         }:
             return
         shape = (*sizes(given[0])[:-1], width)
@@ -342,8 +346,8 @@ class Repairs:
             if given == Constant(None) or (given is None and parameter.default is None):
                 yield name
 
-    def _square(self, candidate: Candidate, site: Site, number_: int) -> Candidate | None:
-        """Both sides of an image that has equal ones; None where the number is no side of one."""
+    def _resize_square(self, candidate: Candidate, site: Site, number_: int) -> Candidate | None:
+        """Return a candidate with both sides of a square image changed; None for other sizes."""
         value = candidate.get(site.path)
         if not isinstance(value, TensorText):
             return None
@@ -353,7 +357,9 @@ class Repairs:
             return None
         return _with_sides(candidate, site.path, value, number_)
 
-    def _scaled(self, candidate: Candidate, site: Site, met: int, wanted: int) -> Iterator[Step]:
+    def _scale_size(
+        self, candidate: Candidate, site: Site, met: int, wanted: int
+    ) -> Iterator[Step]:
         """Where ``met`` is a multiple of a number, or a bit more than it."""
         if site.number < 2 or site.number == met:
             return
@@ -362,18 +368,24 @@ class Repairs:
             # One side of an image alone is rarely meant.
             image = site.dim is not None and site.dim > 1
             if number_ > 0:
-                yield 1.5 + 2.0 * image + _distance(site, 1), site.put(candidate, number_)
+                yield 1.5 + 2.0 * image + _site_distance(site, 1), site.put(candidate, number_)
         for token in (-1, 1):  # one that is put before a sequence, or taken off it
             inner = site.number + token
             if inner > 1 and met % inner == 0 and inner * wanted % met == 0:
-                yield 2.0 + _distance(site, 1), site.put(candidate, inner * wanted // met - token)
+                yield (
+                    2.0 + _site_distance(site, 1),
+                    site.put(candidate, inner * wanted // met - token),
+                )
         if site.number <= met + 4 and site.number + wanted - met > 0:
             near = 0.0 if abs(met - site.number) <= 4 else 0.8
-            yield 2.0 + near + _distance(site, 1), site.put(candidate, site.number + wanted - met)
+            yield (
+                2.0 + near + _site_distance(site, 1),
+                site.put(candidate, site.number + wanted - met),
+            )
 
-    def _sides(self, candidate: Candidate, met: int, wanted: int) -> Iterator[Step]:
+    def _resize_images(self, candidate: Candidate, met: int, wanted: int) -> Iterator[Step]:
         """Images of a size whose area scales as the numbers do, and longer sequences."""
-        for side in dict.fromkeys(side for _, _, side in _images(candidate)):
+        for side in dict.fromkeys(side for _, _, side in _image_inputs(candidate)):
             if abs(met - wanted) == 1:  # halves of an odd number, rounded this way and that
                 yield 1.0, _with_all_sides(candidate, side + 1, side)
                 yield 1.1, _with_all_sides(candidate, side - 1, side)
@@ -388,7 +400,7 @@ class Repairs:
                 if 0 < length <= 4096 and length != shape[2]:
                     yield 2.2, candidate.with_value(path, with_size(value, 2, length))
 
-    def _larger(self, candidate: Candidate) -> Iterator[Step]:
+    def _enlarge_images(self, candidate: Candidate) -> Iterator[Step]:
         for at, side in enumerate(_SIDES):
             changed = _with_all_sides(candidate, side)
             if changed != candidate:
@@ -404,9 +416,9 @@ class Repairs:
                             changed_ = with_size(value, dim, shape[dim] * factor)
                             bigger = bigger.with_value(path, changed_)
                     yield 1.5 + 0.5 * at + 0.3 * (last - dim), bigger
-        yield from self._known(candidate)
+        yield from self._try_known_numbers(candidate)
 
-    def _smaller(self, candidate: Candidate) -> Iterator[Step]:
+    def _shrink_sizes(self, candidate: Candidate) -> Iterator[Step]:
         large = [site for site in sites(candidate) if site.number > 2]
         everything = candidate
         for site in large:
@@ -415,38 +427,38 @@ class Repairs:
         if everything != candidate:
             yield 0.4, everything
         for site in large:
-            yield 1.0 + _distance(site, 0), site.put(candidate, 2)
+            yield 1.0 + _site_distance(site, 0), site.put(candidate, 2)
             if site.number > 16:
-                yield 1.0 + _distance(site, 0), site.put(candidate, 16)
+                yield 1.0 + _site_distance(site, 0), site.put(candidate, 16)
         changed = _with_all_sides(candidate, SIDE)
         if changed != candidate:
             yield 0.5, changed
-        for path, default in self._defaults(candidate):
+        for path, default in self._integer_defaults(candidate):
             if default > 4:
                 yield 1.5, candidate.with_value(path, Constant(max(2, default // 4)))
 
-    def _divisible(self, candidate: Candidate, number_: int, divisor: int) -> Iterator[Step]:
+    def _make_divisible(self, candidate: Candidate, number_: int, divisor: int) -> Iterator[Step]:
         if number_ <= 0 or divisor <= 0:
             return
         found = sites(candidate)
         for site in found:
             if site.number == number_:
                 near = max(divisor, number_ // divisor * divisor)
-                yield 0.8 + _distance(site, 1), site.put(candidate, near)
+                yield 0.8 + _site_distance(site, 1), site.put(candidate, near)
             if site.number == divisor:
                 for one in (1, 2, 4, 8, 16):
                     if number_ % one == 0 and one < divisor:
-                        yield 1.0 + _distance(site, 1), site.put(candidate, one)
-        for path, default in self._defaults(candidate):
+                        yield 1.0 + _site_distance(site, 1), site.put(candidate, one)
+        for path, default in self._integer_defaults(candidate):
             if default == divisor:
                 for one in (4, 2, 1):
                     if number_ % one == 0:
                         yield 1.5, candidate.with_value(path, Constant(one))
             elif default == number_:
                 yield 1.5, candidate.with_value(path, Constant(divisor))
-        yield from self._equal(candidate, number_, divisor, 1)
+        yield from self._equalize_sizes(candidate, number_, divisor, 1)
 
-    def _defaults(self, candidate: Candidate) -> Iterator[tuple[Path, int]]:
+    def _integer_defaults(self, candidate: Candidate) -> Iterator[tuple[Path, int]]:
         """Whole numbers that the constructor is left to take by itself."""
         for name, parameter in self.init.items():
             path = ("init", name)
@@ -455,7 +467,7 @@ class Repairs:
 
     # -- ranks --------------------------------------------------------------------------------
 
-    def _shaped(self, candidate: Candidate, obstacle: WrongShape) -> Iterator[Step]:
+    def _reshape_input(self, candidate: Candidate, obstacle: WrongShape) -> Iterator[Step]:
         changed = candidate
         met, wanted = obstacle.met, obstacle.wanted
         if len(met) == len(wanted) and not any(sizes(v) == met for _, v in candidate.tensors()):
@@ -471,9 +483,9 @@ class Repairs:
         if len(obstacle.met) == len(obstacle.wanted):
             for one, other in zip(obstacle.met, obstacle.wanted, strict=True):
                 if one != other:
-                    yield from self._equal(candidate, one, other, 1)
+                    yield from self._equalize_sizes(candidate, one, other, 1)
 
-    def _ranks(self, outcome: TrialOutcome, met: int | None, wanted: int) -> Iterator[Step]:
+    def _change_ranks(self, outcome: TrialOutcome, met: int | None, wanted: int) -> Iterator[Step]:
         candidate = outcome.candidate
         near = [path for path in implicated(outcome) if path[0] == "inputs"]
         for path, value in candidate.tensors():
@@ -485,7 +497,7 @@ class Repairs:
                 continue
             cost = 0.4 if path in near else 0.9
             cost += 0.0 if rank == met else 1.0
-            for at, shape in enumerate(_shapes(sizes(value), target)):
+            for at, shape in enumerate(_shapes_of_rank(sizes(value), target)):
                 yield cost + 0.3 * at, candidate.with_value(path, tensor(value.dtype, *shape))
         several = [
             (p, v) for p, v in candidate.tensors() if p[0] == "inputs" and len(sizes(v)) == met
@@ -494,7 +506,7 @@ class Repairs:
             changed = candidate
             for path, value in several:
                 changed = changed.with_value(
-                    path, tensor(value.dtype, *_shapes(sizes(value), wanted)[0])
+                    path, tensor(value.dtype, *_shapes_of_rank(sizes(value), wanted)[0])
                 )
             yield 0.5, changed
         for path, found in candidate.values():
@@ -507,8 +519,8 @@ class Repairs:
             if isinstance(value_, TensorText) and len(path) == 2 and 1 < wanted <= 8:
                 yield 2.0, candidate.with_value(path, Sequence("tuple", (value_,) * wanted))
 
-    def _counts(self, candidate: Candidate, wanted: int) -> Iterator[Step]:
-        """Sizes that can be split into so many equal parts."""
+    def _divide_sizes(self, candidate: Candidate, wanted: int) -> Iterator[Step]:
+        """Yield sizes that can be split into the wanted number of equal parts."""
         for path, value in candidate.tensors():
             shape = sizes(value)
             for dim in range(1, len(shape)) if path[0] == "inputs" else ():
@@ -518,20 +530,22 @@ class Repairs:
 
     # -- choices and types --------------------------------------------------------------------
 
-    def _choices(self, candidate: Candidate, obstacle: WrongChoice) -> Iterator[Step]:
+    def _try_choices(self, candidate: Candidate, obstacle: WrongChoice) -> Iterator[Step]:
         for at, choice in enumerate(obstacle.choices):
             if isinstance(choice, (str, int, float, bool, type(None))):
-                yield 0.5 + 0.1 * at, self._put(candidate, obstacle.path, Constant(choice))
+                yield 0.5 + 0.1 * at, self._put_value(candidate, obstacle.path, Constant(choice))
         if not obstacle.choices:
-            yield from self._alternatives(candidate, obstacle.path, 1.0)
+            yield from self._try_alternatives(candidate, obstacle.path, 1.0)
 
-    def _types(self, candidate: Candidate, obstacle: WrongType) -> Iterator[Step]:
+    def _try_types(self, candidate: Candidate, obstacle: WrongType) -> Iterator[Step]:
         name = str(obstacle.path[-1])
         for kind in obstacle.wanted:
             for value in self.guesses.of_type(kind, name):
-                yield 0.5, self._put(candidate, obstacle.path, value)
+                yield 0.5, self._put_value(candidate, obstacle.path, value)
 
-    def _missing(self, candidate: Candidate, names: tuple[str, ...], phase: int) -> Iterator[Step]:
+    def _add_missing(
+        self, candidate: Candidate, names: tuple[str, ...], phase: int
+    ) -> Iterator[Step]:
         changed = candidate
         for name in names:
             parameter = Parameter(name, True)
@@ -548,7 +562,7 @@ class Repairs:
             value = tensor("f32", BATCH, self.width(candidate))
             yield 1.0, candidate.with_value(("inputs", f"*{count}"), value)
 
-    def _put(self, candidate: Candidate, path: Path, value: Value) -> Candidate:
+    def _put_value(self, candidate: Candidate, path: Path, value: Value) -> Candidate:
         """Also fields that a configuration has by default."""
         last = path[-1]
         if isinstance(last, str) and last.startswith(".") and len(path) > 2:
@@ -558,7 +572,7 @@ class Repairs:
             return candidate.with_value(path[:-1], with_field(owner, last[1:], value))
         return candidate.with_value(path, value)
 
-    def _alternatives(self, candidate: Candidate, path: Path, cost: float) -> Iterator[Step]:
+    def _try_alternatives(self, candidate: Candidate, path: Path, cost: float) -> Iterator[Step]:
         """Other guesses for a value."""
         values: list[Value]
         last = path[-1]
@@ -566,16 +580,16 @@ class Repairs:
             parameter = self.inputs.get(str(last), Parameter(str(last), True))
             values = self.input(parameter, candidate)
         else:
-            name = self._name(candidate, path)
+            name = self._value_name(candidate, path)
             known = self.init.get(name) if len(path) == 2 else None
             values = self.guesses.argument(known or Parameter(name, True))
         for at, value in enumerate(values):
-            changed = self._put(candidate, path, value)
+            changed = self._put_value(candidate, path, value)
             if changed != candidate:
                 yield cost + 0.25 * at, changed
 
-    def _name(self, candidate: Candidate, path: Path) -> str:
-        """What a value is called: its parameter, its field, its key."""
+    def _value_name(self, candidate: Candidate, path: Path) -> str:
+        """Return the name of a value: its parameter, its field or its key."""
         last = path[-1]
         if isinstance(last, str):
             return last.lstrip(".")
@@ -588,7 +602,7 @@ class Repairs:
             key = owner.items[last][0]
             if isinstance(key, Constant):
                 return str(key.value)
-        return self._name(candidate, path[:-1]) if len(path) > 2 else str(last)
+        return self._value_name(candidate, path[:-1]) if len(path) > 2 else str(last)
 
     def _of_types(self, outcome: TrialOutcome) -> Iterator[Step]:
         """Errors that say that a value is of the wrong kind altogether."""
@@ -596,9 +610,9 @@ class Repairs:
         text = words(error)
         near = [path for path in implicated(outcome) if candidate.get(path[:2]) is not None]
         if isinstance(error, KeyError):
-            yield from self._keys(outcome, near)
+            yield from self._try_keys(outcome, near)
         if isinstance(error, (AttributeError, UnboundLocalError)):
-            yield from self._names(outcome, text)
+            yield from self._try_attributes(outcome, text)
         if match := re.search(r"unsupported operand type\(s\) for \S+ '(\w+)' and '(\w+)'", text):
             at_fault = set(match.groups()) - {"int", "float", "Tensor"}
             near.sort(key=lambda path: type(outcome.made.get(path)).__name__ not in at_fault)
@@ -607,13 +621,13 @@ class Repairs:
         for at, path in enumerate(near[:8]):
             later = path[0] == "init" and outcome.phase == 1
             far = 0.8 if later or self.guesses.is_documented(str(path[1])) else 0.0
-            for cost, changed in self._alternatives(candidate, path, 1.0 + far + 0.3 * at):
+            for cost, changed in self._try_alternatives(candidate, path, 1.0 + far + 0.3 * at):
                 value = changed.get(path) if not str(path[-1]).startswith(".") else None
                 fits = wanted is not None and value is not None and wanted(value)
                 yield cost - (0.8 if fits else 0.0), changed
             known = candidate.get(path)
             if path[0] == "inputs" and isinstance(known, TensorText):
-                yield from self._contained(candidate, path, known, text, 1.0 + 0.3 * at)
+                yield from self._try_containers(candidate, path, known, text, 1.0 + 0.3 * at)
         if re.search(
             r"scalar type|dtype|Long|Int\b|Float|Bool|ouble|not implemented for|index|indices", text
         ):
@@ -622,8 +636,8 @@ class Repairs:
                     if dtype != value.dtype and path[0] == "inputs":
                         cost = 1.0 + 0.5 * at + (0.0 if path in near else 0.5)
                         yield cost, candidate.with_value(path, tensor(dtype, *sizes(value)))
-        # An argument that is left out may be needed after all.
-        lines = _lines(outcome)
+        # An omitted argument may be needed after all.
+        lines = _raising_lines(outcome)
         for name in self._left_out(candidate):
             close = 0.0 if re.search(rf"\b{re.escape(name)}\b", lines) else 2.5
             values = self.input(self.inputs[name], candidate)
@@ -634,18 +648,18 @@ class Repairs:
         for name, parameter in self.init.items():
             unset = candidate.get(("init", name)) is None and not parameter.required
             if unset and re.search(rf"\b{re.escape(name)}\b", lines):
-                yield from self._alternatives(candidate, ("init", name), 2.0)
+                yield from self._try_alternatives(candidate, ("init", name), 2.0)
 
     def _of_classes(self, candidate: Candidate, names: set[str]) -> Iterator[Path]:
-        """Arguments that are classes of these names: a function is called in their place."""
+        """Yield arguments that refer to classes with these names, to replace them by functions."""
         for path, value in candidate.values():
-            if isinstance(value, Reference) and value.call is None and _last(value) in names:
+            if isinstance(value, Reference) and value.call is None and _last_name(value) in names:
                 yield path
 
-    def _contained(
+    def _try_containers(
         self, candidate: Candidate, path: Path, value: TensorText, text: str, cost: float
     ) -> Iterator[Step]:
-        """A list, a tuple, a dictionary or a scalar in place of a tensor."""
+        """Yield containers or scalars as replacements for a tensor."""
         if re.search(r"slice|interpreted as an integer|converted to an index|ambiguous|int", text):
             yield cost, candidate.with_value(path, Constant(4))
         if re.search(r"str|key|indices|items|keys|values|get", text):
@@ -662,8 +676,8 @@ class Repairs:
             extra = 0.2 if likely else 2.0
             yield cost + extra + 0.2 * count, candidate.with_value(path, Sequence("list", items))
 
-    def _keys(self, outcome: TrialOutcome, near: list[Path]) -> Iterator[Step]:
-        """A key that a dictionary of the code lacks: one that it has."""
+    def _try_keys(self, outcome: TrialOutcome, near: list[Path]) -> Iterator[Step]:
+        """Yield existing keys of a dictionary as replacements for a missing key."""
         error, candidate = outcome.error, outcome.candidate
         key = error.args[0] if error is not None and error.args else None
         for frame, _, _ in reversed(outcome.frames[-6:]):
@@ -674,9 +688,9 @@ class Repairs:
                     for path in near[:4]:
                         for one in list(value)[:3]:
                             if isinstance(one, (str, int)):
-                                yield 0.8, self._put(candidate, path, Constant(one))
+                                yield 0.8, self._put_value(candidate, path, Constant(one))
 
-    def _names(self, outcome: TrialOutcome, text: str) -> Iterator[Step]:
+    def _try_attributes(self, outcome: TrialOutcome, text: str) -> Iterator[Step]:
         """Texts that decide what an object has, or that name something of torch."""
         candidate = outcome.candidate
         given = [
@@ -696,12 +710,14 @@ class Repairs:
         elif match := re.search(r"module 'torch[\w.]*' has no attribute '(.*)'", text):
             for path, value in given:
                 if value == match[1]:
-                    for at, one in enumerate(self.guesses.layers(self._name(candidate, path))):
+                    for at, one in enumerate(
+                        self.guesses.layers(self._value_name(candidate, path))
+                    ):
                         yield 0.5 + 0.1 * at, candidate.with_value(path, Constant(one))
 
     # -- when nothing is known ----------------------------------------------------------------
 
-    def _others(self, outcome: TrialOutcome) -> Iterator[Step]:
+    def _try_other_guesses(self, outcome: TrialOutcome) -> Iterator[Step]:
         candidate = outcome.candidate
         if outcome.phase == 1:
             for path, value in candidate.tensors():
@@ -710,17 +726,17 @@ class Repairs:
                 shape = sizes(value)
                 for rank in (3, 4, 2, 1, 5):
                     if rank != len(shape):
-                        first = _shapes(shape, rank)[0]
+                        first = _shapes_of_rank(shape, rank)[0]
                         cost = 3.0 + 0.3 * abs(rank - len(shape))
                         yield cost, candidate.with_value(path, tensor(value.dtype, *first))
                 other = "i64" if value.dtype != "i64" else "f32"
                 yield 4.0, candidate.with_value(path, tensor(other, *shape))
-            for cost, changed in self._larger(candidate):
+            for cost, changed in self._enlarge_images(candidate):
                 yield cost + 3.0, changed
             for name, _ in candidate.inputs:
-                yield from self._alternatives(candidate, ("inputs", name), 4.0)
+                yield from self._try_alternatives(candidate, ("inputs", name), 4.0)
         for name, _ in candidate.init:
-            yield from self._alternatives(candidate, ("init", name), 4.0 + 2.0 * outcome.phase)
+            yield from self._try_alternatives(candidate, ("init", name), 4.0 + 2.0 * outcome.phase)
         for path, found in candidate.values():
             if isinstance(found, Sequence) and found.items and path[0] == "init":
                 for count in (4, 3, 2, 1, 5):
@@ -735,14 +751,16 @@ class Repairs:
 
     def input(self, parameter: Parameter, candidate: Candidate) -> list[Value]:
         """Guesses for an input of the module that a candidate constructs."""
-        return self.guesses.input(parameter, self.width(candidate), self._numbers(candidate))
+        return self.guesses.input(
+            parameter, self.width(candidate), self._constructor_numbers(candidate)
+        )
 
     def width(self, candidate: Candidate) -> int:
         """How many features inputs have, as far as the constructor's arguments say."""
-        numbers = self._numbers(candidate).items()
+        numbers = self._constructor_numbers(candidate).items()
         return next((number for name, number in numbers if is_width(name) and number > 0), WIDTH)
 
-    def _numbers(self, candidate: Candidate) -> dict[str, int]:
+    def _constructor_numbers(self, candidate: Candidate) -> dict[str, int]:
         """Whole numbers that the constructor gets or takes by itself."""
         found: dict[str, int] = {}
         for name, parameter in self.init.items():
@@ -753,7 +771,7 @@ class Repairs:
         return found
 
 
-def _distance(site: Site, phase: int) -> float:
+def _site_distance(site: Site, phase: int) -> float:
     """Changing the constructor is farther away once it is through."""
     return 0.0 if site.path[0] == ("inputs" if phase == 1 else "init") else 0.8
 
@@ -765,8 +783,11 @@ def _put_all(candidate: Candidate, found: list[Site], number_: int) -> Candidate
 
 
 def _side_dims(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The dimensions that are the sides of an image or a volume, behind the channels or, if only
-    those there are equal, before them; none where a shape is not like that of one."""
+    """Return the dimensions of the sides of an image or a volume.
+
+    They follow the channels or, if only the leading ones are equal, precede them. Other shapes have
+    none.
+    """
     rank = len(shape)
     if rank < 4:
         return ()
@@ -778,8 +799,8 @@ def _side_dims(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (2, 3) if rank == 4 else ()
 
 
-def _images(candidate: Candidate) -> Iterator[tuple[Path, TensorText, int]]:
-    """Inputs that have sides, and the last one's length."""
+def _image_inputs(candidate: Candidate) -> Iterator[tuple[Path, TensorText, int]]:
+    """Yield inputs with sides, and the length of the last side."""
     for path, value in candidate.tensors():
         dims = _side_dims(sizes(value)) if path[0] == "inputs" else ()
         if dims:
@@ -787,8 +808,8 @@ def _images(candidate: Candidate) -> Iterator[tuple[Path, TensorText, int]]:
 
 
 def _with_all_sides(candidate: Candidate, side: int, before: int | None = None) -> Candidate:
-    """All images with another side, or those that had a certain one."""
-    for path, value, known in _images(candidate):
+    """Return a candidate whose images have another side, or only images with side ``before``."""
+    for path, value, known in _image_inputs(candidate):
         if before is None or known == before:
             candidate = _with_sides(candidate, path, value, side)
     return candidate
@@ -801,12 +822,12 @@ def _with_sides(candidate: Candidate, path: Path, value: TensorText, side: int) 
 
 
 def _of_length(found: Sequence, count: int) -> Sequence:
-    """A list that is longer or shorter, with its items repeated."""
+    """Return a list of this length, with its items repeated."""
     items = tuple(found.items[at % len(found.items)] for at in range(count))
     return Sequence(found.kind, items)
 
 
-def _shapes(shape: tuple[int, ...], rank: int) -> list[tuple[int, ...]]:
+def _shapes_of_rank(shape: tuple[int, ...], rank: int) -> list[tuple[int, ...]]:
     """Shapes of another rank that keep what features there are."""
     width = shape[-1] if shape else WIDTH
     if len(shape) >= 4:
@@ -832,11 +853,11 @@ def _shapes(shape: tuple[int, ...], rank: int) -> list[tuple[int, ...]]:
     return [(batch, 2, width, 4, 16, 16)]
 
 
-def _last(reference: Reference) -> str:
+def _last_name(reference: Reference) -> str:
     return reference.name.rpartition(".")[2]
 
 
-def _lines(outcome: TrialOutcome) -> str:
+def _raising_lines(outcome: TrialOutcome) -> str:
     return " ".join(
         linecache.getline(frame.f_code.co_filename, line, frame.f_globals)
         for frame, line, _ in outcome.frames[-8:]

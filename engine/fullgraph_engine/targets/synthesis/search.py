@@ -23,13 +23,13 @@ from .repair import Gap, Repairs, gap_of
 from .trial import TrialOutcome, Trials, uninitialized
 
 _MOST_STEPS = 40
-"""So many repairs of one candidate are tried at most."""
+"""Maximum number of repairs tried per candidate."""
 _PAST, _STALE = 0.35, 0.15
-"""What the repairs before the last one count, and each earlier try that stopped at one place."""
+"""Factors by which earlier repairs, and earlier trials that stopped at the same place, count."""
 _CONSTRUCTED = 5.0
-"""What it counts that the constructor is through: no less than however far another one came."""
+"""Score of a completed constructor, which no trial without one exceeds."""
 _FARTHER = 0.5
-"""What it counts at least that a try got past the line that the one before it stopped on."""
+"""Minimum score for passing the line where the previous trial stopped."""
 _TRY = 3.0
 """Seconds for one try, of the processor."""
 
@@ -62,10 +62,10 @@ class Search:
         constructed_with: Arguments | None = None,
         method: str = "forward",
     ) -> None:
-        """``constructed_with``: what the constructor gets, where that is not to be searched for."""
+        """Prepare the search; ``constructed_with`` fixes the constructor's arguments."""
         self.guesses = Guesses(subject, namespace, method)
         self.subject, self.method = subject, method
-        self.init = _constructor(subject)
+        self.init = _constructor_parameters(subject)
         self.inputs, self.more, _ = parameters_of(getattr(subject, method))
         self.trials = Trials(subject, namespace, self.guesses, self.inputs, method)
         self.repairs = Repairs(self.guesses, self.init, self.inputs)
@@ -74,19 +74,18 @@ class Search:
         """The constructor's side of each candidate, where it is not searched for."""
 
     def run(self, seconds: float, before: Notation | None = None) -> Found | NotFound:
-        """Search for so long at most, counted in seconds of the processor; ``before`` is tried
-        first."""
+        """Search for at most ``seconds`` of processor time; try ``before`` first."""
         starts = list(self.starts())
         first = None if before is None else candidate_of(before, self.trials.positional)
         if first is not None and self.given in (None, first.init):
             starts.insert(0, first)
         with uninitialized(self.trials), silent():
-            return self._run(seconds, starts, first)
+            return self._run_queue(seconds, starts, first)
 
-    def _run(
+    def _run_queue(
         self, seconds: float, starts: list[Candidate], before: Candidate | None
     ) -> Found | NotFound:
-        """What ran ``before`` may take all of the time to run again."""
+        """Try candidates in order of cost; repeating ``before`` may use the whole time."""
         began = time.process_time()
         count = itertools.count()
         queue: list[tuple[float, int, float, Candidate, _Stop | None]] = []
@@ -117,9 +116,9 @@ class Search:
                 return Found(notation, self.trials.count, spent)
             if best is None or outcome.score > best.score:
                 best = outcome
-            place = (*outcome.place, _dimension(outcome))
+            place = (*outcome.place, _dimension_words(outcome))
             visits[place] += 1
-            stop = _stop(outcome, origin)
+            stop = _find_stop(outcome, origin)
             reached = stop.reached - _STALE * visits[place]
             found = [*self.repairs.of(outcome)]
             if origin is not None and origin.gap is not None and stop.gap is not None:
@@ -137,21 +136,23 @@ class Search:
 
     @functools.cached_property
     def constructed(self) -> list[dict[str, Value]]:
-        """What other code constructs the class with, where that is not what it takes by default."""
+        """Return constructor arguments in other code, without values equal to defaults."""
         taken = {one.name: one for one in self.init}
         found: list[dict[str, Value]] = []
         for known in self.guesses.constructed(self.init):
             changed = {
                 name: value
                 for name, value in known.items()
-                if name not in taken or taken[name].required or not _is(value, taken[name].default)
+                if name not in taken
+                or taken[name].required
+                or not _is_default(value, taken[name].default)
             }
             if changed and changed not in found and taken.keys() >= changed.keys():
                 found.append(changed)
         return found
 
     def starts(self) -> Iterator[Candidate]:
-        """First candidates: what must be given, and of what is repeated only a little."""
+        """Yield first candidates: required arguments, with small repetition counts."""
         given = {one.name: self.guesses.argument(one)[0] for one in self.init if one.required}
         small: dict[str, Value] = {
             one.name: Constant(2)
@@ -176,13 +177,13 @@ class Search:
             yield Candidate(init, tuple(inputs))
 
 
-def _is(value: Value, default: Any) -> bool:
+def _is_default(value: Value, default: Any) -> bool:
     plain = isinstance(value, Constant) and type(value.value) is type(default)
     return plain and value == Constant(default)
 
 
-def _constructor(subject: type) -> tuple[Parameter, ...]:
-    """The constructor's parameters, with those that it passes on to the next class by name."""
+def _constructor_parameters(subject: type) -> tuple[Parameter, ...]:
+    """Return the constructor's parameters, including keywords passed to its base class."""
     found: dict[str, Parameter] = {}
     for kind in subject.__mro__:
         own = vars(kind).get("__init__")
@@ -196,8 +197,8 @@ def _constructor(subject: type) -> tuple[Parameter, ...]:
     return tuple(found.values())
 
 
-def _reached(outcome: TrialOutcome) -> float:
-    """How far a try came, in the unit of costs: a step is worth it if it doubles what is called."""
+def _progress_score(outcome: TrialOutcome) -> float:
+    """Return the progress of a trial in units of cost; a repair pays if it doubles the calls."""
     phase, calls, line = outcome.score
     far = 1.2 * math.log2(1 + calls) + 0.01 * line
     return far + _CONSTRUCTED if phase else min(far, _CONSTRUCTED)
@@ -205,17 +206,19 @@ def _reached(outcome: TrialOutcome) -> float:
 
 @dataclass(frozen=True)
 class _Stop:
-    """Where a try stopped, and how far that is."""
+    """The place where a trial stopped, and its progress score."""
 
     path: tuple[tuple[CodeType, int], ...]
     reached: float
     gap: Gap | None
 
 
-def _stop(outcome: TrialOutcome, before: _Stop | None) -> _Stop:
-    """``before`` is where the try stopped that this one was made from. To get past that line counts
-    whatever was called up to there: a loop that is left out had many calls."""
-    reached = _reached(outcome)
+def _find_stop(outcome: TrialOutcome, before: _Stop | None) -> _Stop:
+    """Return the stop of a trial that repairs the one that stopped at ``before``.
+
+    Passing that line counts as progress even with fewer calls, for example without a loop.
+    """
+    reached = _progress_score(outcome)
     if before is not None and _is_past(outcome.path, before.path):
         reached = max(reached, before.reached + _FARTHER)
     return _Stop(outcome.path, reached, gap_of(outcome))
@@ -232,14 +235,14 @@ def _is_past(
     return False
 
 
-def _dimension(outcome: TrialOutcome) -> str:
+def _dimension_words(outcome: TrialOutcome) -> str:
     """The dimension that an error is about, where it names one: shapes are compared one by one."""
     named = re.search(r"dimension (-?\d+)", words(outcome.error))
     return named[1] if named else ""
 
 
 def last_obstacle(outcome: TrialOutcome) -> str:
-    """What stopped a try, in one line."""
+    """Return a line about the exception that stopped a trial."""
     error = outcome.error
     text = words(error)
     kind = type(error).__name__

@@ -25,18 +25,20 @@ from .candidate import Candidate, Path, sizes, with_field
 from .guesses import WIDTH, Guesses, Namespace, Parameter
 
 _REAL_SECONDS = 1.5
-"""What takes longer with tensors that have data is tried with fake ones."""
+"""Maximum seconds of a trial with real tensors; slower candidates use fake ones."""
 _SMALL = 4096
-"""So many numbers of a parameter are initialized."""
+"""Maximum number of elements of an initialized parameter."""
 _RANDOM = frozenset(
     f"{name}_" for name in ("normal", "uniform", "random", "log_normal", "exponential", "bernoulli")
 )
 _INITIAL = _RANDOM | {"fill_", "zero_", "erfinv_", "mul_", "add_", "clamp_"}
 """Methods that initialize: whatever the tensor, and only if it is a parameter."""
 _BYTES, _REAL_BYTES = 1 << 27, 1 << 24
-"""Largest tensor that is made for a try, and largest with data: no deadline ends a convolution."""
+"""Maximum bytes of a tensor in a trial, without and with data: a deadline cannot stop a
+convolution.
+"""
 _REAL_MODULE = 1 << 28
-"""Bytes of a module that is called with tensors that have data: one run touches all of them."""
+"""Maximum bytes of a module called with real tensors; a run reads all of them."""
 
 
 class TimeIsUp(BaseException):
@@ -54,11 +56,11 @@ class FailedCall:
 
 @dataclass
 class TrialOutcome:
-    """How far a try came.
+    """The result and progress of a trial.
 
-    ``candidate`` has what the code asked of its configuration besides. ``phase`` is 0 while the
-    module is constructed, 1 while it is called, 2 when that has ended. ``calls`` counts the
-    functions of torch that were called in that phase.
+    ``candidate`` includes configuration attributes that the code requested. ``phase`` is 0 during
+    construction, 1 during the call, 2 at the end. ``calls`` counts the functions of torch called in
+    that phase.
     """
 
     candidate: Candidate
@@ -69,7 +71,7 @@ class TrialOutcome:
     leaves: dict[int, Path] = field(default_factory=dict)
     """Paths of the tensors of the candidate by their ``id``."""
     made: dict[Path, Any] = field(default_factory=dict)
-    """What each value of the candidate has become; keeps the ids valid."""
+    """The object made from each value of the candidate; keeps the ids valid."""
     used: bool = False
     """The module had been called before."""
 
@@ -140,22 +142,22 @@ class Trials:
         self._built: _Built | None = None
 
     def run(self, candidate: Candidate, seconds: float, *, afresh: bool = False) -> TrialOutcome:
-        """Try it; what it raises is in the outcome, a crash of the process is not.
+        """Try a candidate and return the outcome with its exception; a crash is not caught.
 
-        A module that was constructed with the same arguments before is called again, though that
-        may have changed it, unless ``afresh``.
+        A module from the same constructor arguments is reused unless ``afresh``, though calls may
+        have changed it.
         """
-        if self.real and _largest(candidate) > _REAL_BYTES:
+        if self.real and _largest_tensor(candidate) > _REAL_BYTES:
             self.real, self._built = False, None
-        outcome = self._run(candidate, seconds, afresh)
-        # Constructing takes no less time without data.
+        outcome = self._run_trial(candidate, seconds, afresh)
+        # Fake tensors do not make construction faster.
         too_large = isinstance(outcome.error, TimeIsUp) and outcome.phase == 0
         if self.real and _wants_fake(outcome.error) and not too_large:
             self.real, self._built = False, None
-            outcome = self._run(candidate, seconds, afresh)
+            outcome = self._run_trial(candidate, seconds, afresh)
         return outcome
 
-    def _run(self, candidate: Candidate, seconds: float, afresh: bool) -> TrialOutcome:
+    def _run_trial(self, candidate: Candidate, seconds: float, afresh: bool) -> TrialOutcome:
         self.count += 1
         rng.begin_again()
         outcome = TrialOutcome(candidate)
@@ -165,21 +167,21 @@ class Trials:
         if afresh or (built is not None and built.init != candidate.init):
             built = None
         try:
-            with self._tensors(), watch, torch.no_grad(), _limit(seconds):
+            with self._tensor_mode(), watch, torch.no_grad(), _limit_time(seconds):
                 if built is None:
-                    args, kwargs = self._arguments(maker, candidate.init, "init")
+                    args, kwargs = self._make_arguments(maker, candidate.init, "init")
                     module = self.subject(*args, **kwargs)
                     grown = outcome.candidate.init
                     built = self._built = _Built(grown, module, outcome.made, outcome.leaves)
-                    if self.real and _size(module) > _REAL_MODULE:
+                    if self.real and _module_bytes(module) > _REAL_MODULE:
                         raise MemoryError
                 else:
                     outcome.used = True
                 outcome.made, outcome.leaves = dict(built.made), dict(built.leaves)
                 module = built.module
-                args, kwargs = self._arguments(maker, candidate.inputs, "inputs")
+                args, kwargs = self._make_arguments(maker, candidate.inputs, "inputs")
                 outcome.phase, watch.count, watch.constructs = 1, 0, False
-                with _limit(_REAL_SECONDS if self.real else seconds):
+                with _limit_time(_REAL_SECONDS if self.real else seconds):
                     called = module if self.method == "forward" else getattr(module, self.method)
                     called(*args, **kwargs)
                 outcome.phase = 2
@@ -190,10 +192,10 @@ class Trials:
             outcome.failed = watch.failed
         return outcome
 
-    def _tensors(self) -> contextlib.AbstractContextManager[Any]:
+    def _tensor_mode(self) -> contextlib.AbstractContextManager[Any]:
         return unset_fake_temporarily() if self.real else contextlib.nullcontext()
 
-    def _arguments(
+    def _make_arguments(
         self, maker: _Maker, pairs: tuple[tuple[str, Value], ...], side: str
     ) -> tuple[list[Any], dict[str, Any]]:
         named = {name: maker.make(value, (side, name)) for name, value in pairs}
@@ -206,28 +208,28 @@ class Trials:
         return [*args, *(named.pop(name) for name in stars)], named
 
 
-def _bytes(value: TensorText) -> int:
-    """What a tensor of this shape may take."""
+def _tensor_bytes(value: TensorText) -> int:
+    """Return the maximum bytes of a tensor with this shape."""
     return 8 * math.prod(max(size, 1) for size in sizes(value))
 
 
-def _limit(seconds: float) -> contextlib.AbstractContextManager[None]:
-    """Of the processor; it may be busy with others, and what waits has more time."""
+def _limit_time(seconds: float) -> contextlib.AbstractContextManager[None]:
+    """Limit processor time; the wall time limit is longer for busy machines and waiting code."""
     return within(TimeIsUp, 4 * seconds, processor=seconds)
 
 
-def _size(module: Any) -> int:
+def _module_bytes(module: Any) -> int:
     """Bytes of the parameters of a module."""
     parameters = module.parameters() if isinstance(module, torch.nn.Module) else ()
     return sum(one.numel() * one.element_size() for one in parameters)
 
 
-def _largest(candidate: Candidate) -> int:
-    return max((_bytes(value) for _, value in candidate.tensors()), default=0)
+def _largest_tensor(candidate: Candidate) -> int:
+    return max((_tensor_bytes(value) for _, value in candidate.tensors()), default=0)
 
 
 def _wants_fake(error: BaseException | None) -> bool:
-    """Whether there is no room, no time or no device for tensors with data."""
+    """Whether tensors with data failed for lack of memory, time or a device."""
     if isinstance(error, (TimeIsUp, MemoryError)):
         return True
     if not isinstance(error, (RuntimeError, AssertionError, NotImplementedError)):
@@ -264,7 +266,7 @@ class _Watch(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if self.constructs:
-            large = _initialized(func, args, kwargs)
+            large = _initialize_small(func, args, kwargs)
             if large is not None:
                 self.count += 1
                 return large
@@ -279,7 +281,9 @@ class _Watch(TorchFunctionMode):
         return out
 
 
-def _initialized(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
+def _initialize_small(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> torch.Tensor | None:
     """The large tensor that a function initializes, if it does."""
     name = getattr(func, "__name__", "")
     tensor = args[0] if args else kwargs.get("tensor")
@@ -292,8 +296,10 @@ def _initialized(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> to
 
 @contextlib.contextmanager
 def uninitialized(trials: Trials) -> Iterator[None]:
-    """Large parameters keep the values that their memory has: nobody will look at them. Small ones
-    take no time, and code that draws from what they lead to needs numbers."""
+    """Leave large parameters uninitialized to save time, since their values are unused.
+
+    Small parameters are initialized, because code that samples from results needs valid numbers.
+    """
     names = [name for name in dir(torch.nn.init) if name.endswith("_") and name[0] != "_"]
     before = {name: getattr(torch.nn.init, name) for name in names}
 
@@ -322,12 +328,12 @@ class _Maker:
         self.namespace, self.guesses, self.outcome = namespace, guesses, outcome
 
     def make(self, value: Value, path: Path) -> Any:
-        made = self.outcome.made[path] = self._make(value, path)
+        made = self.outcome.made[path] = self._make_value(value, path)
         return made
 
-    def _make(self, value: Value, path: Path) -> Any:
+    def _make_value(self, value: Value, path: Path) -> Any:
         if isinstance(value, TensorText):
-            return self._tensor(value, path)
+            return self._make_tensor(value, path)
         if isinstance(value, Constant):
             return value.value
         if isinstance(value, Sequence):
@@ -351,14 +357,14 @@ class _Maker:
             return _Bag(lambda name: self._grow_bag(path, name), **kwargs)
         return look_up(value.name, self.namespace)(*args, **kwargs)
 
-    def _tensor(self, value: TensorText, path: Path) -> torch.Tensor:
-        if _bytes(value) > _BYTES:
+    def _make_tensor(self, value: TensorText, path: Path) -> torch.Tensor:
+        if _tensor_bytes(value) > _BYTES:
             raise ValueError("the size of an input is out of all proportion")
         made = example(value.dtype, sizes(value))
         self.outcome.leaves[id(made)] = path
         return made
 
-    def _guess(self, path: Path, name: str) -> Value:
+    def _guess_attribute(self, path: Path, name: str) -> Value:
         parameter = Parameter(name, True)
         if path[0] == "init":
             declared = self.guesses.declared.get(name)
@@ -367,7 +373,7 @@ class _Maker:
 
     def _grow_bag(self, path: Path, name: str) -> Any:
         candidate = self.outcome.candidate
-        value, owner = self._guess(path, name), candidate.get(path)
+        value, owner = self._guess_attribute(path, name), candidate.get(path)
         if not isinstance(owner, Reference):  # it was changed on the way
             raise AttributeError(name)
         self.outcome.candidate = candidate.with_value(path, with_field(owner, name, value))
@@ -378,14 +384,14 @@ class _Maker:
         owner = candidate.get(path)
         if not isinstance(owner, Mapping) or not isinstance(key, str):
             raise KeyError(key)
-        value = self._guess(path, key)
+        value = self._guess_attribute(path, key)
         grown = Mapping((*owner.items, (Constant(key), value)))
         self.outcome.candidate = candidate.with_value(path, grown)
         return self.make(value, (*path, len(owner.items)))
 
 
 class _Bag(types.SimpleNamespace):
-    """Attributes of any name: those that are read are there. ``getattr`` with a default gets it."""
+    """An object that creates attributes when they are read; ``getattr`` uses its default."""
 
     def __init__(self, grow: Any, **fields: Any) -> None:
         super().__init__(**fields)
@@ -406,7 +412,7 @@ class _Bag(types.SimpleNamespace):
 
 
 class _Asked(dict):  # type: ignore[type-arg]
-    """A dictionary that has the keys that are asked for."""
+    """A dictionary that creates missing keys when they are read."""
 
     def __init__(self, grow: Any) -> None:
         super().__init__()
@@ -417,5 +423,5 @@ class _Asked(dict):  # type: ignore[type-arg]
         return value
 
 
-# Errors name them, and so does what is shown of a call.
+# Errors and descriptions of calls show the standard names.
 _Bag.__name__, _Asked.__name__ = types.SimpleNamespace.__name__, dict.__name__

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def commas(values: Sequence[int]) -> str:
+def comma_separated(values: Sequence[int]) -> str:
     """``2, 3``."""
     return ", ".join(str(value) for value in values)
 
 
 def as_arguments(sizes: Sequence[int]) -> str:
     """``2, 3``; ``()`` where there is no dimension."""
-    return commas(sizes) if sizes else "()"
+    return comma_separated(sizes) if sizes else "()"
 
 
 def as_tuple(sizes: Sequence[int]) -> str:
     """``(2, 3)`` or ``(2,)``."""
-    return f"({sizes[0]},)" if len(sizes) == 1 else f"({commas(sizes)})"
+    return f"({sizes[0]},)" if len(sizes) == 1 else f"({comma_separated(sizes)})"
