@@ -505,8 +505,8 @@ CODES: tuple[Code, ...] = (
         Severity.INFORMATION,
         "The file is too long to trace after each edit",
         "Tracing a file of megabytes takes minutes and gigabytes of memory, so the editor does "
-        "not do it after every edit. The command that analyzes a file traces it once, as `fullgraph "
-        "check` does.",
+        "not do it after every edit. The command that analyzes a file traces it once, as "
+        "`fullgraph check` does.",
         "Trace it by the command that analyses a file, or split the file.",
     ),
     Code(
