@@ -1,4 +1,4 @@
-"""Short names, at the very end."""
+"""A final pass that shortens names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEPT = frozenset({"self", "cls", "ctx", "forward", "backward", "setup_context",
 
 
 def shorten_names(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """The program's own names, all together and each by itself."""
+    """Rename the program's own variables, functions and classes, all together and one by one."""
     tree = program.tree
     places = SyntaxIndex.from_tree(tree)
     callees = Callees(places)
@@ -84,7 +84,7 @@ def shorten_names(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def name_order(program: ParsedProgram) -> tuple[int, int, int]:
-    """Smaller the fewer names are not among the simple ones."""
+    """Return a sort key that prefers programs with simple names."""
     own: dict[str, tuple[str, ...]] = {}
     for node in ast.walk(program.tree):
         match node:

@@ -1,4 +1,4 @@
-"""The passes, in the order in which they are made: what takes most away with least doubt first."""
+"""The reducer's passes in the order of execution; those that remove most come first."""
 
 from __future__ import annotations
 
