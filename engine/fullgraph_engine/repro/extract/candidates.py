@@ -134,7 +134,7 @@ def count_calls_with(
 
 
 def _tensor_stores(tracee: Tracee, wanted: Wanted) -> tuple[TensorStore | None, ...]:
-    """Return the stores to write programs with; fake tensors have no contents to store."""
+    """Return the stores to write programs with; fake tensors do not have contents."""
     real = not tracee.fake
     return TensorStore.choices(always=real and wanted.data, if_needed=real)
 

@@ -141,7 +141,7 @@ class _FrameWatcher:
         here = [point for point in nearby if _is_code_of(frame.f_code, point.definition)]
         for point in here:
             self._record_entry(frame, point)
-        inside = [_Inside(self, point) for point in here if point.layers]
+        inside = [_PointWatcher(self, point) for point in here if point.layers]
         return _WatchedExecution(inside).on_event if inside else None
 
     def _record_entry(self, frame: FrameType, point: Point) -> None:
@@ -164,7 +164,7 @@ class _FrameWatcher:
 class _WatchedExecution:
     """One execution of a function that contains one or more points."""
 
-    def __init__(self, inside: Sequence[_Inside]) -> None:
+    def __init__(self, inside: Sequence[_PointWatcher]) -> None:
         self._inside = inside
 
     def on_event(self, frame: FrameType, event: str, argument: Any) -> Any:
@@ -174,8 +174,8 @@ class _WatchedExecution:
         return self.on_event
 
 
-class _Inside:
-    """One execution of a function up to a point that is watched."""
+class _PointWatcher:
+    """A recorder of one point in one execution of its function."""
 
     def __init__(self, watcher: _FrameWatcher, point: Point) -> None:
         self._watcher, self._point, self._line = watcher, point, -1
@@ -187,7 +187,7 @@ class _Inside:
         }
 
     def on_line(self, frame: FrameType) -> None:
-        """The next line."""
+        """Record the variables if the line that runs next belongs to the point."""
         line, before = frame.f_lineno, self._line
         self._line = line
         if line in self._ahead:

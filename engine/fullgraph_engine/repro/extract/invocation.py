@@ -12,7 +12,7 @@ from ...protocol import Finding
 from ..emit.program import ProgramDraft
 
 _WRITTEN_OUT = 3
-"""Maximum number of calls that are written one by one; more become a loop."""
+"""Maximum number of calls written one by one; more become a loop."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Invocation(Protocol):
         """Return the statements that make the calls; add their inputs to the draft.
 
         Raises:
-            Unwritable: a value has no expression.
+            UnwritableValue: a value cannot be written.
         """
 
 
@@ -70,7 +70,7 @@ class EagerInvocation:
 
 @dataclass(frozen=True)
 class CompiledInvocation:
-    """Calls of a function that is compiled once."""
+    """Calls of a function after one ``torch.compile``."""
 
     def statements(self, draft: ProgramDraft, unit: CallableUnit) -> list[str]:
         return _compiled_statements(draft, unit, _input_texts(draft, unit))

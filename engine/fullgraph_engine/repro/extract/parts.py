@@ -32,8 +32,8 @@ def expression_unit(point: Point, outwards: int, draft: ProgramDraft) -> Callabl
     With ``outwards`` the function contains an operation that uses the result: a break at the read
     of a submodule can also be shown at its call.
 
-    Raises:
-        Unwritable: it is no operation, or an operand has no value or no expression.
+    Raises UnwritableValue if the expression is not an operation, or if an operand cannot be
+    evaluated or written.
     """
     if 0 not in point.visits or not point.layers:
         raise UnwritableValue("the line is not reached when the code runs without Dynamo")
@@ -161,7 +161,7 @@ def statement_unit(
     the last executions count.
 
     Raises:
-        Unwritable: it cannot stand alone, or a value has no expression.
+        UnwritableValue: it cannot stand alone, or a value cannot be written.
     """
     several = _last_visits(point.visits.get(depth, ()), most)
     node = copy.deepcopy(point.layers[depth].node)
@@ -183,7 +183,7 @@ def window_unit(
     ``most`` is the maximum number of calls, as in :func:`statement_unit`.
 
     Raises:
-        Unwritable: they cannot stand alone, or a value has no expression.
+        UnwritableValue: they cannot stand alone, or a value cannot be written.
     """
     several = _last_visits(point.before.get((depth, ahead), ()), most)
     nodes = copy.deepcopy(list(point.layers[depth].statements_from(ahead)))
@@ -202,7 +202,7 @@ def body_unit(point: Point, draft: ProgramDraft, *, most: int) -> CallableUnit:
     Attributes and closure variables that the body reads become parameters.
 
     Raises:
-        Unwritable: the code cannot stand alone, or a value has no expression.
+        UnwritableValue: the code cannot stand alone, or a value cannot be written.
     """
     definition = copy.deepcopy(point.definition)
     if isinstance(definition, ast.Lambda):
@@ -323,7 +323,7 @@ class _AttributeFlattener(ast.NodeTransformer):
         try:
             for part in parts:
                 value = getattr(value, part)
-        except Exception as error:  # an object of the user's
+        except Exception as error:  # user objects may raise anything
             raise UnwritableValue(f"`{name}` is not there in every call: {error}") from None
         return value
 
@@ -357,7 +357,7 @@ class _AttributeFlattener(ast.NodeTransformer):
                 if isinstance(inspect.getattr_static(type(value), part, None), property):
                     return None
                 value = getattr(value, part)
-            except Exception:  # an object of the user's
+            except Exception:  # user objects may raise anything
                 return None
         return (at.id, *parts) if _is_plain(value) else None
 
@@ -377,7 +377,7 @@ def function_unit(point: Point, draft: ProgramDraft) -> CallableUnit:
     """Return the function of a point, called with the arguments of its last call.
 
     Raises:
-        Unwritable: it was not reached, or a value has no expression.
+        UnwritableValue: it was not reached, or a value cannot be written.
     """
     return _unit_of_function(point, [point.entered], draft)
 
@@ -386,7 +386,7 @@ def calls_unit(point: Point, draft: ProgramDraft, *, most: int) -> CallableUnit:
     """Return the function of a point with its last calls.
 
     Raises:
-        Unwritable: it was not reached, or a value has no expression.
+        UnwritableValue: it was not reached, or a value cannot be written.
     """
     return _unit_of_function(point, _last_visits(point.entries, most), draft)
 
@@ -440,7 +440,7 @@ def _method_name(inputs: Sequence[Input], code: types.CodeType) -> str | None:
     for name in (code.co_name, "forward"):
         try:
             found = inspect.getattr_static(type(inputs[0].value), name, None)
-        except Exception:  # an object of the user's
+        except Exception:  # user objects may raise anything
             return None
         if isinstance(found, types.FunctionType) and _has_code(found, code):
             return name
@@ -448,7 +448,7 @@ def _method_name(inputs: Sequence[Input], code: types.CodeType) -> str | None:
 
 
 def _function_with_code(point: Point, code: types.CodeType) -> types.FunctionType:
-    """Return the user's function with this code, or a new one if it has no name."""
+    """Return the user's function with this code, or a new one for a lambda or a closure."""
     known = unwrap(point.globals.get(code.co_name))
     if isinstance(known, types.FunctionType) and _has_code(known, code):
         return known

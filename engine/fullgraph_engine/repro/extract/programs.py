@@ -28,9 +28,9 @@ from .invocation import CallableUnit, Invocation
 from .repeated_calls import RepeatedCalls
 
 _OUTWARDS = 3
-"""Number of callers of the innermost function that are written as whole functions."""
+"""Number of callers of the innermost function to write as whole functions."""
 _CALLERS = 2
-"""Number of callers of which the call and its statements are written as well."""
+"""Number of callers whose call and surrounding statements are written as well."""
 
 _Write = Callable[[ProgramDraft], CallableUnit]
 
@@ -48,7 +48,7 @@ class CandidatePrograms:
     ) -> None:
         """Prepare to write programs for a finding.
 
-        ``further`` are later calls that the finding is about, in place of the call of the probe.
+        ``further`` are later calls that the finding is about; they replace the call of the probe.
         ``stores`` save tensor contents: each program is written once per store.
         """
         self.tracee, self.finding = tracee, finding
@@ -156,7 +156,7 @@ class CandidatePrograms:
         return CallableUnit(draft.expression(call.function), self._calls_to_make(call))
 
     def _calls_to_make(self, call: Call) -> tuple[invocation.CallInputs, ...]:
-        """Return the calls that the finding is about: that of the probe, or later ones."""
+        """Return the calls that the finding is about: the call of the probe, or later calls."""
         if self._further is not None:
             return self._further.calls
         return (invocation.CallInputs.from_arguments(call.args, call.kwargs),)
@@ -176,10 +176,10 @@ class CandidatePrograms:
             return frozenset({int(evidence.value)})
         with contextlib.suppress(BaseException):
             call = self.tracee.call()
-            wishes = [(wish.tensor, wish.dim) for wish in call.dynamic]
+            requests = [(request.tensor, request.dim) for request in call.dynamic]
             if is_guard:
-                wishes = wishes or batch_dimensions(call)
-            return frozenset(int(tensor.shape[dim]) for tensor, dim in wishes)
+                requests = requests or batch_dimensions(call)
+            return frozenset(int(tensor.shape[dim]) for tensor, dim in requests)
         return frozenset()
 
     # -- programs -----------------------------------------------------------------------------
@@ -255,8 +255,7 @@ def _remove_docstring(text: str) -> str:
 
 
 def _import_notes(text: str) -> Iterator[str]:
-    """Yield a sentence for each module that a text imports besides torch and the standard
-    library."""
+    """Yield a sentence for each import of a third-party module or a module of the user."""
     for node in ast.walk(ast.parse(text)):
         names: list[str] = []
         if isinstance(node, ast.Import):

@@ -40,7 +40,7 @@ class RepeatedCalls:
         return tuple(CallInputs.from_arguments(args, kwargs) for args, kwargs in self.arguments)
 
     def trace_recompiles(self) -> list[Recording]:
-        """Trace all calls and return the recordings of those that recompile."""
+        """Trace all calls and return the recordings with recompiles."""
         recordings = [drive.trace(self.function, args, kwargs) for args, kwargs in self.arguments]
         return [recording for recording in recordings if recording.recompiles]
 

@@ -95,7 +95,7 @@ def _inner_statements(node: ast.AST, name: str) -> list[ast.stmt]:
     for each in getattr(node, name, ()):
         if isinstance(each, ast.stmt):
             found.append(each)
-        else:  # a handler or a case
+        else:  # an exception handler or a match case
             found.extend(each.body)
     return found
 

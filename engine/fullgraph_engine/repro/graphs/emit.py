@@ -31,7 +31,7 @@ def write_candidate(
     """Return a program that compiles one graph and runs it.
 
     Raises:
-        Unwritable: something that it uses has no source text.
+        UnwritableValue: something that it uses cannot be written as source text.
     """
     draft = ProgramDraft(store)
     for name in (comparison.NAME, backend.spelled):

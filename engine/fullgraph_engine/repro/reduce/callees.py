@@ -38,8 +38,8 @@ Meaning = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, Instance, M
 class Callees:
     """The call sites of each function of a program.
 
-    ``sites`` maps a function to its calls, each with the number of parameters that are passed
-    implicitly (1 for ``self``).
+    ``sites`` maps a function to its calls, each with the number of implicit arguments (1 for
+    ``self``).
     """
 
     def __init__(self, places: SyntaxIndex) -> None:

@@ -146,7 +146,7 @@ def inline_expressions(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def inline_callbacks(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Replace a function that is only passed as an argument by a lambda."""
+    """Replace a function by a lambda if its only use is as an argument."""
     places = SyntaxIndex.from_tree(program.tree)
     edits: list[TreeEdit] = []
     for function in program.tree.body:

@@ -81,7 +81,7 @@ def merge_bases(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def inline_attributes(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Replace attributes that are assigned once by their constant or global value."""
+    """Replace attributes with a single assignment by their constant or global value."""
     places = SyntaxIndex.from_tree(program.tree)
     stored: dict[str, list[ast.Assign]] = {}
     read: dict[str, list[ast.AST]] = {}

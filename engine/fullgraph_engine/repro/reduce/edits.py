@@ -60,7 +60,7 @@ class _Rebuild:
                 yield node
 
     def _rebuild_in_list(self, node: ast.AST) -> Sequence[ast.AST]:
-        """Return the replacements of a node that is in a list."""
+        """Return the replacements of a node in a list."""
         if node not in self._changes or node in self._under_way:
             made = self._copy_node(node)
             return () if made is None else made if isinstance(made, tuple) else (made,)

@@ -91,7 +91,7 @@ def drop_targets(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def _is_idle(node: ast.expr, part: ast.expr, places: SyntaxIndex) -> bool:
-    """Whether an expression statement would have no effect after this replacement."""
+    """Whether an expression statement would do nothing after this replacement."""
     if not isinstance(places.parents[node], ast.Expr):
         return False
     if isinstance(part, ast.Name):
@@ -132,10 +132,7 @@ def _root_name(node: ast.expr) -> str:
 
 
 def _expressions_by_depth(places: SyntaxIndex) -> list[list[ast.expr]]:
-    """Return the expressions that are read, grouped by depth in their statement.
-
-    Names of modules are left out.
-    """
+    """Return all read expressions, grouped by depth in their statement, without module names."""
     level: list[ast.expr] = []
     for node in ast.walk(places.tree):
         if isinstance(node, (ast.stmt, ast.arguments, ast.ExceptHandler, ast.match_case)):

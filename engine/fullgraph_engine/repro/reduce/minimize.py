@@ -76,7 +76,7 @@ class ProgramMinimizer:
         self.ahead: _EarlyVerification | None = None
         """Verification of an earlier program that runs during the search."""
         self.verified = False
-        """Whether a verified script was reported; unverified scripts may not replace it."""
+        """Flag that a verified script was reported; unverified scripts may not replace it."""
 
     def run(self) -> None:
         self.fresh_name = FreshPython(self.around.scratch, self.around.forking)
@@ -89,20 +89,20 @@ class ProgramMinimizer:
             late = _monotonic() > self.deadline()
             self.end(_TOO_LATE if late else self.failure_message())
             return
-        candidate, wish = chosen
+        candidate, requirement = chosen
         self.notes = candidate.notes
         self.history.append(candidate.text)
         self.report_program(candidate.text)
-        self.reduce(candidate, wish)
-        self.verify(wish)
+        self.reduce(candidate, requirement)
+        self.verify(requirement)
 
     def judge(self) -> Judge:
         """Return the function that judges a program in a trial."""
         return oracle.judge_program
 
-    def trials(self, wish: Requirement, seconds: float = 0.0) -> TrialRunner:
+    def trials(self, requirement: Requirement, seconds: float = 0.0) -> TrialRunner:
         """Start a runner of trials; ``seconds`` limits one trial if it is not 0."""
-        work = partial(_judge_in_trial, self.judge(), wish, self.kept)
+        work = partial(_judge_in_trial, self.judge(), requirement, self.kept)
         return self.around.trials(work, seconds or self.trial_seconds, self.deadline())
 
     def failure_message(self) -> str:
@@ -122,7 +122,7 @@ class ProgramMinimizer:
             left = self.deadline() - _monotonic()
             if left <= 0.0 or (share == 1.0 and not self.slow):
                 break
-            wish = Requirement(
+            requirement = Requirement(
                 self.candidates.signature,
                 self.candidates.check,
                 own,
@@ -131,25 +131,25 @@ class ProgramMinimizer:
                 times=self.candidates.times,
             )
             seconds = min(self.trial_seconds, share * left)
-            found = self.find_first(wish, seconds, self.slow if share == 1.0 else ())
+            found = self.find_first(requirement, seconds, self.slow if share == 1.0 else ())
             if found is not None:
                 candidate, shown = found
                 kept, signature = own | own_names(candidate.text), shown.signature
                 return candidate, replace(
-                    wish, signature=signature, own=kept, loose=False, raises=shown.raises
+                    requirement, signature=signature, own=kept, loose=False, raises=shown.raises
                 )
         return None
 
     def find_first(
-        self, wish: Requirement, seconds: float, among: Collection[int] = ()
+        self, requirement: Requirement, seconds: float, among: Collection[int] = ()
     ) -> tuple[ReproCandidate, ShownFinding] | None:
-        """Return the smallest candidate that is interesting.
+        """Return the smallest interesting candidate.
 
         Candidates run from small to large. After two thirds of the time they run from both ends in
         turns, because the largest are the most likely to succeed. ``seconds`` limits one trial;
         ``among`` restricts the candidates by index.
         """
-        trials, until = self.trials(wish, seconds), self.deadline()
+        trials, until = self.trials(requirement, seconds), self.deadline()
         late, ends = (self.started + 2 * until) / 3, itertools.cycle((-1, 0))
         numbered = enumerate(self.candidates.programs)
         waiting = [(index, one) for index, one in numbered if not among or index in among]
@@ -164,7 +164,7 @@ class ProgramMinimizer:
             ):
                 index, candidate = waiting.pop(0 if now < late else next(ends))
                 running[trials.submit(candidate.text)] = index
-            # A smaller candidate may still be running.
+            # Wait only for candidates smaller than the best one so far.
             if not any(not found or index < min(found) for index in running.values()):
                 for number in running:
                     trials.kill(number)
@@ -187,10 +187,10 @@ class ProgramMinimizer:
 
     # -- smaller ------------------------------------------------------------------------------
 
-    def reduce(self, candidate: ReproCandidate, wish: Requirement) -> None:
+    def reduce(self, candidate: ReproCandidate, requirement: Requirement) -> None:
         if self.candidates.data:
             self.kept = inputs.load_calls(candidate.text)
-        trials = self.trials(wish)
+        trials = self.trials(requirement)
         before = self.tried
 
         def report(text: str, tried: int) -> None:
@@ -215,7 +215,7 @@ class ProgramMinimizer:
         readable = inline_small_tensors(self.history[-1], Path(self.around.scratch))
         if readable != self.history[-1] and self.shows(readable, trials):
             self.history.append(readable)
-        if not wish.fake:
+        if not requirement.fake:
             self.fix_seed(trials)
         self.report_program(self.history[-1])
 
@@ -255,7 +255,7 @@ class ProgramMinimizer:
         self.report_early_verification()
 
     def report_early_verification(self) -> None:
-        """Report the program that is verified early if it shows the finding."""
+        """Report the early verified program if it shows the finding."""
         ahead = self.ahead
         if ahead is None or ahead.ended is not None:
             return
@@ -264,7 +264,7 @@ class ProgramMinimizer:
             notes = (*self.notes, _NONE_SMALLER)
             self.report_script(ahead.program, notes, verified=True, output=ended.output)
 
-    def verify(self, wish: Requirement) -> None:
+    def verify(self, requirement: Requirement) -> None:
         """Verify the last program in a fresh Python; if it fails, verify earlier programs."""
         self.report_progress("verifying", now=True)
         late = False
@@ -291,7 +291,7 @@ class ProgramMinimizer:
             self.end(_OUT_OF_TIME)
             return
         reason = "The script shows it where fullgraph traces, and not in a fresh Python process"
-        if wish.fake:
+        if requirement.fake:
             reason += ", which has real tensors in place of fake ones"
         self.end(f"{reason}; look at its output.")
 
@@ -375,11 +375,13 @@ class _Tester:
         self._trials.kill(ticket)
 
 
-def _judge_in_trial(judge: Judge, wish: Requirement, kept: frozenset[str], text: str) -> bytes:
+def _judge_in_trial(
+    judge: Judge, requirement: Requirement, kept: frozenset[str], text: str
+) -> bytes:
     """Judge a program in the process of a trial."""
     if kept and not kept <= inputs.load_calls(text):
         return encode_verdict(Verdict(False, "data is lost"), None)
-    return encode_verdict(*judge(text, wish))
+    return encode_verdict(*judge(text, requirement))
 
 
 def encode_verdict(verdict: Verdict, shown: ShownFinding | None) -> bytes:
@@ -391,8 +393,7 @@ def encode_verdict(verdict: Verdict, shown: ShownFinding | None) -> bytes:
 def decode_verdict(answer: bytes | None) -> tuple[Verdict, ShownFinding | None]:
     """Decode the verdict of a trial; see :func:`encode_verdict`.
 
-    No answer means that the time limit passed, and an answer that is not JSON that the process
-    crashed.
+    None means that the time limit passed, and invalid JSON that the process crashed.
     """
     if answer is None:
         return Verdict(False, "it did not end"), None

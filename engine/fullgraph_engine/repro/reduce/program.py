@@ -68,13 +68,13 @@ def _number_weight(number: float) -> int:
 
 
 def count_lines(text: str) -> int:
-    """Count the lines that are neither blank nor a comment."""
+    """Count the lines of code, without blank lines and comments."""
     lines = (line.strip() for line in text.splitlines())
     return sum(1 for line in lines if line and not line.startswith("#"))
 
 
 def end_of_imports(tree: ast.Module) -> int:
-    """Return the number of leading statements that are a docstring or imports."""
+    """Return the index of the first statement after the docstring and the imports."""
     return next(
         (
             number

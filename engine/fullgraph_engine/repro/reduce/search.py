@@ -298,7 +298,7 @@ class ReductionSearch:
 
 _NONSENSE = ".* is not (callable|subscriptable)|.* indices must be"
 
-# A candidate that loses one of these texts is no longer traced.
+# Dynamo does not trace a candidate that loses one of these texts.
 _ANCHORS = ("torch.compile(", "torch.export.export(", "torch._dynamo.optimize(", 'backend="eager"')
 
 

@@ -40,7 +40,7 @@ def _text_edits(tree: ast.Module) -> Iterator[TreeEdit]:
 
 
 def _unreachable_nodes(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield definitions that are not reachable from statements with effects."""
+    """Yield definitions not reachable from statements with effects."""
     given: dict[str, list[ast.AST]] = {}
     waiting: list[ast.AST] = []
     candidates: list[ast.AST] = []

@@ -16,7 +16,7 @@ _IN_A_CLASS = frozenset({"__class__", "__qualname__", "__module__"})
 
 
 def find_unbound_names(tree: ast.Module) -> frozenset[str]:
-    """Return names that are read before any binding; empty if a star import hides bindings."""
+    """Return the names read before any binding; empty if a star import hides bindings."""
     if any(isinstance(node, ast.alias) and node.name == "*" for node in ast.walk(tree)):
         return frozenset()
     elsewhere = set(_global_names(tree))  # functions may bind these at any time
@@ -35,7 +35,7 @@ def _global_names(tree: ast.Module) -> Iterator[str]:
 
 
 class _BindingScope:
-    """A scope: ``names`` are all its bindings, ``sure`` those that may have run so far."""
+    """A scope: ``names`` are all its bindings, ``sure`` the bindings that may have run so far."""
 
     def __init__(
         self, outer: _BindingScope | None, names: set[str], is_class: bool = False
@@ -155,7 +155,7 @@ class _UnboundNameWalk:
         self._visit(node.generators[0].iter)
         targets = bound_names(generator.target for generator in node.generators)
         scope = _BindingScope(self._scope, targets)
-        # The comprehension sees only names that are bound so far.
+        # The comprehension sees only bindings that may have run so far.
         around, self._scope = self._scope, scope
         scope.outer = _ScopeSnapshot(around)
         for position, generator in enumerate(node.generators):

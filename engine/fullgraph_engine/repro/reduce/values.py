@@ -132,7 +132,7 @@ def _dtype_keyword(name: str, node: ast.Call, torch: ast.Name) -> list[ast.keywo
 
 
 def _dtype_of_data(data: ast.expr) -> str:
-    """Return "int64" or "bool" for a list of these constants, else ""."""
+    """Return "int64" or "bool" for a list of integers or booleans, else ""."""
     found = {type(each.value) for each in ast.walk(data) if isinstance(each, ast.Constant)}
     return "int64" if found == {int} else "bool" if found == {bool} else ""
 

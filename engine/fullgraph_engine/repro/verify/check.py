@@ -22,7 +22,7 @@ _VARYING = re.compile(r"[\d\"'`\[\](){}<>%=,:;\n\\]+")
 
 @dataclass(frozen=True)
 class ScriptCheck:
-    """A condition that is true in a process whose script shows the finding.
+    """A condition that holds in a process whose script shows the finding.
 
     ``what`` describes the finding in words. ``found`` is the condition as a Python expression. With
     ``error`` it tests the exception that ends the program, whose ``repr`` is in the variable
