@@ -198,13 +198,13 @@ def _constructor_argument(value: Any, name: str) -> Any:
     return getattr(value, name, _MISSING)
 
 
-def _changed_arguments(said: dict[str, tuple[Any, Any]]) -> dict[str, Any]:
+def _changed_arguments(arguments: dict[str, tuple[Any, Any]]) -> dict[str, Any]:
     """Return the arguments that differ from their defaults."""
-    return {name: item for name, (item, default) in said.items() if item != default}
+    return {name: item for name, (item, default) in arguments.items() if item != default}
 
 
 def _attention_call(value: Any) -> ConstructorCall:
-    said = {
+    arguments = {
         "dropout": (value.dropout, 0.0),
         "bias": (value.in_proj_bias is not None, True),
         "add_bias_kv": (value.bias_k is not None, False),
@@ -213,12 +213,12 @@ def _attention_call(value: Any) -> ConstructorCall:
         "vdim": (value.vdim, value.embed_dim),
         "batch_first": (value.batch_first, False),
     }
-    return ConstructorCall([value.embed_dim, value.num_heads], _changed_arguments(said))
+    return ConstructorCall([value.embed_dim, value.num_heads], _changed_arguments(arguments))
 
 
 def _transformer_layer_call(value: Any) -> ConstructorCall:
     attention = value.self_attn
-    said = {
+    arguments = {
         "dim_feedforward": (value.linear1.out_features, 2048),
         "dropout": (value.dropout.p, 0.1),
         "activation": (value.activation, torch.nn.functional.relu),
@@ -227,7 +227,9 @@ def _transformer_layer_call(value: Any) -> ConstructorCall:
         "norm_first": (value.norm_first, False),
         "bias": (value.linear1.bias is not None, True),
     }
-    call = ConstructorCall([attention.embed_dim, attention.num_heads], _changed_arguments(said))
+    call = ConstructorCall(
+        [attention.embed_dim, attention.num_heads], _changed_arguments(arguments)
+    )
     if call.named.get("activation") is torch.nn.functional.gelu:
         call.named["activation"] = "gelu"
     return call

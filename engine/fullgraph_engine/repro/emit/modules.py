@@ -58,21 +58,21 @@ def _outer_calls(
         outer = replace(outer, grad=False)
         text += ".requires_grad_(False)"
     states = [*parameters, *module.buffers()]
-    said = []
+    targets = []
     devices = {one.device for one in states}
     if outer.device is None and len(devices) == 1:
         device = devices.pop()
         if device.type not in ("cpu", "meta"):
             outer = replace(outer, device=device)
-            said.append(f'"{device}"')
+            targets.append(f'"{device}"')
     dtypes = {one.dtype for one in states if one.is_floating_point() or one.is_complex()}
     # Real data keeps the dtype in which it was saved.
     if outer.dtype is None and len(dtypes) == 1 and store is None:
         dtype = dtypes.pop()
         if dtype.is_floating_point and dtype != torch.float32:
             outer = replace(outer, dtype=dtype)
-            said.append(str(dtype))
-    return outer, f"{text}.to({', '.join(said)})" if said else text
+            targets.append(str(dtype))
+    return outer, f"{text}.to({', '.join(targets)})" if targets else text
 
 
 def _write_construction(printer: Printer, module: torch.nn.Module, place: str | None) -> str:
@@ -255,7 +255,7 @@ def _write_hooks(printer: Printer, module: torch.nn.Module, place: str | None) -
             if getattr(hook, "__self__", None) is module and reachability.is_library(hook):
                 continue  # lazy modules register it themselves
             with_kwargs = key in getattr(module, flags, {}) if flags else False
-            said = ", with_kwargs=True" if with_kwargs else ""
+            flag = ", with_kwargs=True" if with_kwargs else ""
             try:
                 text = printer.expression(hook, None)
             except UnwritableValue as error:
@@ -263,4 +263,4 @@ def _write_hooks(printer: Printer, module: torch.nn.Module, place: str | None) -
                     f"leaves out a hook of {type(module).__name__}: {error.reason}"
                 )
                 continue
-            printer.run_afterwards(f"{{0}}.{register}({text}{said})", place)
+            printer.run_afterwards(f"{{0}}.{register}({text}{flag})", place)

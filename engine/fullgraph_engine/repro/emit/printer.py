@@ -73,8 +73,7 @@ class ProgramBuilder(ProgramStatements, ABC):
     def path(
         self, found: ResolvedName, attributes: Sequence[str], hidden: Collection[str]
     ) -> tuple[str, int]:
-        """Return an expression for a name with attributes, and the number of attributes it
-        covers."""
+        """Return an expression for a dotted name, and the number of attributes it covers."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +92,7 @@ class Outer:
 
 @dataclass(frozen=True)
 class Afterwards:
-    """A statement that runs after the value is created; ``template`` refers to places as
-    ``{0}``."""
+    """A statement to run after the value is created; ``template`` has places as ``{0}``."""
 
     template: str
     places: tuple[str, ...]

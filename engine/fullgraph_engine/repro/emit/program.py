@@ -91,11 +91,11 @@ class ProgramDraft(ProgramBuilder):
             self._write_queued()
         return text
 
-    def text(self, act: Sequence[str]) -> str:
-        """Return the text of the program, with the statements ``act`` at the end."""
+    def text(self, calls: Sequence[str]) -> str:
+        """Return the text of the program, with the statements ``calls`` at the end."""
         self._write_queued()
         self._add_effects()
-        ending = ast.parse("\n".join(act)).body
+        ending = ast.parse("\n".join(calls)).body
         used: set[str] = set()
         for node in ending:
             part = ordering.analyze_statement(node)
@@ -358,8 +358,7 @@ class ProgramDraft(ProgramBuilder):
     # -- work ---------------------------------------------------------------------------------
 
     def _write_queued(self, root: str = "") -> None:
-        """Write queued definitions, then values, because functions decide which attributes they
-        need."""
+        """Write queued definitions, then values; functions decide which attributes they need."""
         self._depth += 1
         try:
             while self._definitions or self._values:

@@ -199,8 +199,8 @@ def find_reached_members(
                 if hidden and not uses_super:
                     continue
                 dunder = name.startswith("__") and name.endswith("__") and member.is_code
-                spoken = may_look_up(words, name) or may_look_up(words, unmangle_name(owner, name))
-                if not (dunder or everything or spoken):
+                named = may_look_up(words, name) or may_look_up(words, unmangle_name(owner, name))
+                if not (dunder or everything or named):
                     continue
                 kept[owner, name] = member
                 for function in _member_functions(value) if member.is_code else ():

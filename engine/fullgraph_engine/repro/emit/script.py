@@ -27,14 +27,14 @@ def header_lines(candidates: Candidates, notes: Sequence[str] = ()) -> list[str]
 
     It links to the finding's documentation page if there is one.
     """
-    said = [*notes, *([candidates.flaky] if candidates.flaky else [])]
+    all_notes = [*notes, *([candidates.flaky] if candidates.flaky else [])]
     # The documentation page explains the part after the semicolon.
     title = candidates.title.partition(";")[0] if candidates.href else candidates.title
     return [
         *_wrap_lines(" ".join(title.split())),
         *([candidates.href] if candidates.href else _wrap_lines(candidates.explanation.strip())),
         *_wrap_lines(f"Found at {candidates.place}; {', '.join(environment_lines())}."),
-        *(line for note in said for line in _wrap_lines(note)),
+        *(line for note in all_notes for line in _wrap_lines(note)),
     ]
 
 

@@ -99,8 +99,7 @@ class ProgramStatements:
             self.append(node)
 
     def variable_for(self, value: object, text: str, hint: str) -> str:
-        """Return the variable that holds a value; assign the expression ``text`` if there is
-        none."""
+        """Return the variable that holds a value; assign ``text`` to a new one if needed."""
         name = self.written.name_of(value)
         if name is None:
             name = self.fresh_name(hint)

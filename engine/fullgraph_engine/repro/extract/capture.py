@@ -49,9 +49,9 @@ class Point:
     """A frame on the way to a finding, and the captured values of its variables.
 
     ``entries`` are the arguments of each call. ``visits`` are the variables before each of
-    ``layers``, the statements around the line, innermost first. ``before`` are the variables some
-    statements ahead of a layer, by the layer and the number of statements. All are in the order of
-    execution.
+    ``layers``, the statements around the line, innermost first. ``before`` are the variables before
+    earlier statements, keyed by the layer and by the number of statements ahead of it. All are in
+    the order of execution.
     """
 
     frame: Frame

@@ -124,8 +124,7 @@ def invocations_for(finding: Finding, dynamic: frozenset[int]) -> tuple[Invocati
 
 
 def _input_texts(draft: ProgramDraft, unit: CallableUnit) -> list[list[str]]:
-    """Return expressions for the inputs of each call; calls share objects that they have in
-    common."""
+    """Return expressions for the inputs of each call; calls share common objects."""
     every = [each for given in unit.calls for each in given.inputs]
     texts = iter(draft.expressions([each.value for each in every], [each.name for each in every]))
     return [[next(texts) for _ in given.inputs] for given in unit.calls]

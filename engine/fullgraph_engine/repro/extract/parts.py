@@ -116,8 +116,7 @@ class _Operands:
                 keyword.value = self.pass_operand(keyword.value, keyword.arg)
 
     def is_global(self, node: ast.expr) -> bool:
-        """Whether a dotted name starts at a module or a class, like
-        ``torch.nn.functional.relu``."""
+        """Whether a dotted name starts at a module or class, like ``torch.relu``."""
         while isinstance(node, ast.Attribute):
             node = node.value
         if not isinstance(node, ast.Name) or node.id in self._point.variables_at(0):

@@ -26,8 +26,7 @@ class Layer:
     block: tuple[ast.stmt, ...] = ()
 
     def statements_from(self, before: int) -> tuple[ast.stmt, ...]:
-        """Return the block from ``before`` statements ahead of this one, or () if there are
-        fewer."""
+        """Return the block from ``before`` statements ahead of this one, or ()."""
         at = self.block.index(self.node) - before
         return self.block[at:] if at >= 0 else ()
 

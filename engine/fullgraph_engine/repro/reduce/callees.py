@@ -92,8 +92,8 @@ class Callees:
             case ast.Call(func=ast.Attribute(value=inner, attr=attr)) if attr in _SAME:
                 return self.meaning(inner, depth + 1)
             case ast.Call(func=func):
-                meant = self.meaning(func, depth + 1)
-                return Instance(meant) if isinstance(meant, ast.ClassDef) else None
+                definition = self.meaning(func, depth + 1)
+                return Instance(definition) if isinstance(definition, ast.ClassDef) else None
             case ast.Attribute(value=value, attr=attr):
                 owner = self.meaning(value, depth + 1)
                 owner = owner.of if isinstance(owner, Instance) else owner
@@ -121,15 +121,15 @@ class Callees:
             found.add(self.meaning(value, depth + 1) if isinstance(value, ast.expr) else None)
         return found.pop() if len(found) == 1 else None
 
-    def _called_functions(self, meant: Meaning) -> Iterator[tuple[Function, int]]:
-        match meant:
+    def _called_functions(self, definition: Meaning) -> Iterator[tuple[Function, int]]:
+        match definition:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                yield meant, 0
+                yield definition, 0
             case Method(function=function):
                 names = {ast.unparse(decorator) for decorator in function.decorator_list}
                 yield function, 0 if "staticmethod" in names else 1
             case ast.ClassDef():
-                method = method_of(meant, "__init__")
+                method = method_of(definition, "__init__")
                 if method is not None:
                     yield method, 1
             case Instance(of=owner):

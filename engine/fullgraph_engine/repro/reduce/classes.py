@@ -138,8 +138,8 @@ def inline_fields(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
         if keywords:
             value = keywords[0].value
         if isinstance(value, ast.Constant):
-            gone: dict[ast.AST, Replacement] = dict.fromkeys([*statements, *keywords])
-            edits.append(TreeEdit({**gone, **dict.fromkeys(read.get(name, []), value)}))
+            removed: dict[ast.AST, Replacement] = dict.fromkeys([*statements, *keywords])
+            edits.append(TreeEdit({**removed, **dict.fromkeys(read.get(name, []), value)}))
     yield edits
 
 
@@ -153,10 +153,10 @@ def replace_by_attribute(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]
             case ast.Call(func=ast.Name(id=name), args=[], keywords=[]) if name in classes:
                 owner = classes[name]
                 only = sum(use.id == name for use in uses) == 1
-                gone: dict[ast.AST, Replacement] = {owner: None} if only else {}
+                removed: dict[ast.AST, Replacement] = {owner: None} if only else {}
                 for value in _attribute_values(owner):
                     if _is_global(value, places):
-                        yield (TreeEdit({node: value, **gone}),)
+                        yield (TreeEdit({node: value, **removed}),)
 
 
 def _attribute_values(owner: ast.ClassDef) -> Iterator[ast.expr]:

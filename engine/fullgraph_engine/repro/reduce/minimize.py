@@ -56,9 +56,9 @@ class ProgramMinimizer:
     verifying = VERIFYING
 
     def __init__(
-        self, candidates: Candidates, job: MinimizationJob, around: Surroundings, say: Say
+        self, candidates: Candidates, job: MinimizationJob, around: Surroundings, emit: Say
     ) -> None:
-        self.candidates, self.around, self.say = candidates, around, say
+        self.candidates, self.around, self.emit = candidates, around, emit
         self.request, self.started = job.request, job.began
         self.until = job.began + job.seconds
         self.tried = 0
@@ -85,7 +85,7 @@ class ProgramMinimizer:
         if chosen is None:
             self.fresh_name.end()
             words = "\n".join((*self.candidates.left_out, *self.refused))
-            self.say(Log(self.request, "engine", f"Programs that do not show it:\n{words}\n"))
+            self.emit(Log(self.request, "engine", f"Programs that do not show it:\n{words}\n"))
             late = _monotonic() > self.deadline()
             self.end(_TOO_LATE if late else self.failure_message())
             return
@@ -115,8 +115,7 @@ class ProgramMinimizer:
     # -- the first program --------------------------------------------------------------------
 
     def choose_candidate(self) -> tuple[ReproCandidate, Requirement] | None:
-        """Return the smallest candidate that shows the finding, and the requirement for smaller
-        ones."""
+        """Return the smallest interesting candidate, and the requirement for smaller ones."""
         own = frozenset(self.candidates.own)
         for fake, share in _ROUNDS:
             left = self.deadline() - _monotonic()
@@ -209,7 +208,7 @@ class ProgramMinimizer:
                 report=report,
             )
         except Exception:  # a bug of the reducer: the programs found so far are still valid
-            self.say(Log(self.request, "engine", traceback.format_exc()))
+            self.emit(Log(self.request, "engine", traceback.format_exc()))
         else:
             self.history.append(best)
         readable = inline_small_tensors(self.history[-1], Path(self.around.scratch))
@@ -333,18 +332,18 @@ class ProgramMinimizer:
         self.lines = lines_of_code(text)
         about = "\n".join(environment_lines())
         data = inputs.needed_files(program)
-        self.say(ReproFound(self.request, text, self.lines, verified, notes, output, about, data))
+        self.emit(ReproFound(self.request, text, self.lines, verified, notes, output, about, data))
 
     def report_progress(self, stage: ReproStage, *, now: bool = False) -> None:
         at = _monotonic()
         if now or at - self._last_report >= _TELL_EVERY:
             self._last_report = at
             seconds = round(at - self.started, 2)
-            self.say(ReproProgress(self.request, stage, self.lines, self.tried, seconds))
+            self.emit(ReproProgress(self.request, stage, self.lines, self.tried, seconds))
 
     def end(self, reason: str) -> None:
         seconds = round(_monotonic() - self.started, 2)
-        self.say(Reproduced(self.request, seconds, self.tried, not reason, reason))
+        self.emit(Reproduced(self.request, seconds, self.tried, not reason, reason))
 
 
 @dataclass

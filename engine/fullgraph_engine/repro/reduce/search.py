@@ -92,7 +92,7 @@ class _Position:
 class _CandidateAttempt:
     """A candidate with the positions after success (``then``) and failure (``otherwise``).
 
-    ``hoped`` is the outcome that the search assumes until the verdict arrives.
+    ``expected`` is the outcome that the search assumes until the verdict arrives.
     """
 
     program: ParsedProgram
@@ -100,13 +100,13 @@ class _CandidateAttempt:
     then: _Position
     otherwise: _Position
     trace: object
-    hoped: bool
+    expected: bool
     ticket: int = -1
     verdict: bool | None = None
 
     @property
     def outcome(self) -> bool:
-        return self.hoped if self.verdict is None else self.verdict
+        return self.expected if self.verdict is None else self.verdict
 
     @property
     def following(self) -> _Position:
@@ -139,7 +139,7 @@ class ReductionSearch:
         self._path: deque[_CandidateAttempt] = deque()
         self._known: dict[str, bool] = {}
         self._failed: set[object] = set()
-        self._luck: dict[str, int] = {}
+        self._scores: dict[str, int] = {}
         self._unbound: frozenset[str] = frozenset()
         self._anchors: tuple[str, ...] = ()
 
@@ -182,7 +182,7 @@ class ReductionSearch:
                     return best
                 continue
             decided = self._wait_for_attempt()
-            if decided is not None and decided.verdict is not decided.hoped:
+            if decided is not None and decided.verdict is not decided.expected:
                 while self._path[-1] is not decided:
                     self._kill_attempt(self._path.pop())
                 stream = self._next_attempts(decided.following)
@@ -207,8 +207,8 @@ class ReductionSearch:
             if attempt.verdict is None and attempt.ticket == ticket:
                 attempt.verdict = verdict.interesting
                 self._known[attempt.program.text] = verdict.interesting
-                luck = self._luck.get(attempt.name, 0) + (1 if verdict.interesting else -1)
-                self._luck[attempt.name] = max(-2, min(2, luck))
+                score = self._scores.get(attempt.name, 0) + (1 if verdict.interesting else -1)
+                self._scores[attempt.name] = max(-2, min(2, score))
                 return attempt
         return None
 
@@ -265,8 +265,10 @@ class ReductionSearch:
                             improved=True,
                             again=True,
                         )
-                        hoped = self._luck.get(step.name, 1 if step.likely else 0) > 0
-                        yield _CandidateAttempt(program, step.name, succeeded, failed, trace, hoped)
+                        expected = self._scores.get(step.name, 1 if step.likely else 0) > 0
+                        yield _CandidateAttempt(
+                            program, step.name, succeeded, failed, trace, expected
+                        )
                 at = failed
             if at.again:
                 at = replace(at, groups=None, again=False)

@@ -63,7 +63,7 @@ def _unreachable_nodes(tree: ast.Module) -> Iterator[ast.AST]:
             case _:
                 waiting.append(statement)
     reached: set[ast.AST] = set()
-    said: set[str] = set()
+    mentioned: set[str] = set()
     methods: dict[str, list[ast.AST]] = {}
     while waiting:
         node = waiting.pop()
@@ -82,8 +82,8 @@ def _unreachable_nodes(tree: ast.Module) -> Iterator[ast.AST]:
                 case ast.Constant(value=str(text)) if text.isidentifier():
                     words.append(text)
             for word in words:
-                if word not in said:
-                    said.add(word)
+                if word not in mentioned:
+                    mentioned.add(word)
                     waiting.extend(given.get(word, ()))
                     waiting.extend(methods.get(word, ()))
             for child in ast.iter_child_nodes(part):
@@ -92,7 +92,7 @@ def _unreachable_nodes(tree: ast.Module) -> Iterator[ast.AST]:
                     and isinstance(child, FUNCTIONS)
                     and not child.name.startswith("__")
                     and child.name not in _CALLED_BY_OTHERS
-                    and child.name not in said
+                    and child.name not in mentioned
                 ):
                     methods.setdefault(child.name, []).append(child)
                     candidates.append(child)

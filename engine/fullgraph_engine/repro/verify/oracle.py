@@ -1,5 +1,4 @@
-"""The oracle (interestingness test): execute a program and compare its findings with the wanted
-one."""
+"""The oracle: execute a program and compare its findings with the wanted one."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ PATH = "/repro.py"
 
 
 def script_path() -> str:
-    """Return the value of ``__file__`` in candidates; their data files are in the current
-    folder."""
+    """Return the value of ``__file__`` in candidates; it is in the current folder."""
     return os.path.abspath(os.path.basename(PATH))  # noqa: PTH100, PTH119
 
 

@@ -92,8 +92,7 @@ class TensorExpression:
         return f"{text}.requires_grad_()" if spec.requires_grad and not inner else text
 
     def steps(self) -> tuple[Layout, str, torch.Tensor | None]:
-        """Return the layout of a new tensor, the methods that turn it into ``spec``, and its
-        data."""
+        """Return a base layout, the methods that turn it into ``spec``, and the base's data."""
         layout, data = self.spec.layout, self.spec.data
         dense = dense_order(layout) if layout.offset == 0 else None
         owns = dense is not None and not self.spec.is_view
@@ -114,8 +113,7 @@ class TensorExpression:
     def new_tensor_text(
         self, sizes: tuple[int, ...], data: torch.Tensor | None, *, grad: bool
     ) -> str:
-        """Return an expression for a new contiguous tensor with the dtype and device of
-        ``spec``."""
+        """Return an expression for a new contiguous tensor with the dtype of ``spec``."""
         spec = self.spec
         where = "" if spec.device.type == "cpu" else f', device="{spec.device}"'
         now = ", requires_grad=True" if grad else ""
@@ -134,15 +132,15 @@ class TensorExpression:
         spec = self.spec
         late = ".requires_grad_()" if now else ""
         dtype = f", dtype={spec.dtype}"
-        said = "" if spec.dtype == torch.float32 else dtype
+        dtype_argument = "" if spec.dtype == torch.float32 else dtype
         if spec.dtype.is_floating_point and spec.dtype.itemsize < 2:
             return f"torch.randn({as_arguments(sizes)}{where}).to({spec.dtype}){late}"
         if is_mask(data) and len(sizes) > 1:
             # The positions change, but no row is masked completely.
-            whole = f'torch.full({as_tuple(sizes)}, float("-inf"){said}{where})'
+            whole = f'torch.full({as_tuple(sizes)}, float("-inf"){dtype_argument}{where})'
             return f"{whole}.triu(1){late}"
         name = "rand" if is_unit(data) else "randn"
-        return f"torch.{name}({as_arguments(sizes)}{said}{where}{now})"
+        return f"torch.{name}({as_arguments(sizes)}{dtype_argument}{where}{now})"
 
     def integer_text(self, sizes: tuple[int, ...], data: torch.Tensor | None, where: str) -> str:
         spec = self.spec
@@ -155,18 +153,17 @@ class TensorExpression:
         ordered = self.ordered_text(sizes, data, low, high)
         if ordered is not None:
             return f"{ordered}.to({spec.dtype})" if spec.dtype != torch.int64 else ordered
-        said = "" if spec.dtype == torch.int64 else dtype
+        dtype_argument = "" if spec.dtype == torch.int64 else dtype
         bounds = f"{high + 1}" if low == 0 else f"{low}, {high + 1}"
         if high + 1 < 1 << 63 and spec.dtype in SIGNED:
-            return f"torch.randint({bounds}, {as_tuple(sizes)}{said}{where})"
+            return f"torch.randint({bounds}, {as_tuple(sizes)}{dtype_argument}{where})"
         bounds = f"{max(low, 0)}, {min(high, (1 << 62)) + 1}"
         return f"torch.randint({bounds}, {as_tuple(sizes)}{where}).to({spec.dtype})"
 
     def ordered_text(
         self, sizes: tuple[int, ...], data: torch.Tensor | None, low: int, high: int
     ) -> str | None:
-        """Return text for integers whose order matters: permutations, and growing offsets; else
-        None."""
+        """Return text for integers in a meaningful order, such as permutations, or None."""
         if data is None or len(sizes) != 1 or data.numel() > READ or not is_readable(data):
             return None
         count = sizes[0]
@@ -219,8 +216,7 @@ class TensorExpression:
 
 
 def with_contents(program: ProgramBuilder, text: str, data: torch.Tensor | None) -> str:
-    """Wrap an expression in a call that loads the elements of ``data``, if the program stores
-    data."""
+    """Wrap an expression in a call that loads ``data``, if the program stores data."""
     if program.store is None or data is None or not is_readable(data):
         return text
     name = program.store.save(data)

@@ -80,14 +80,14 @@ def _sparse_parts_text(printer: Printer, value: torch.Tensor, sizes: tuple[int, 
     """Return a call that builds a sparse tensor from its indices and values."""
     if value.layout is torch.sparse_coo:
         parts = [value._indices(), value._values()]
-        made, said = "sparse_coo_tensor", f"is_coalesced={value.is_coalesced()}"
+        made, option = "sparse_coo_tensor", f"is_coalesced={value.is_coalesced()}"
     else:
-        made, said = "sparse_compressed_tensor", f"layout={value.layout}"
+        made, option = "sparse_compressed_tensor", f"layout={value.layout}"
         by_rows = value.layout in (torch.sparse_csr, torch.sparse_bsr)
         indices = ("crow_indices", "col_indices") if by_rows else ("ccol_indices", "row_indices")
         parts = [getattr(value, name)() for name in (*indices, "values")]
     texts = [TensorExpression(printer.program, spec_of(part.detach())).text() for part in parts]
-    return f"torch.{made}({', '.join(texts)}, {sizes}, {said})"
+    return f"torch.{made}({', '.join(texts)}, {sizes}, {option})"
 
 
 def _quantized_integers_text(printer: Printer, value: torch.Tensor) -> str:
