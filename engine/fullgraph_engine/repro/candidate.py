@@ -82,7 +82,7 @@ class Candidates:
     """Minimum number of times that a program must show the finding."""
     backend: Backend | None = None
     data: bool = False
-    """Whether a smaller program must load all data files that its original loads."""
+    """Requirement that smaller programs load all data files of the original."""
 
     def to_json(self) -> str:
         """Return these candidates as one line of JSON."""

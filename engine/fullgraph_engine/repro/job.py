@@ -10,7 +10,7 @@ from ..protocol import Log, Reproduced, ReproFound, ReproProgress
 
 Say = Callable[[ReproProgress | ReproFound | Reproduced | Log], None]
 Judge = Callable[[str], bytes]
-"""Function that a trial applies to a program text. Trials that are not forks pickle it."""
+"""Function that a trial applies to a program text. It is pickled unless trials are forks."""
 
 TRIAL_SECONDS = 10.0
 """Maximum seconds of one trial that compiles nothing."""
@@ -44,10 +44,10 @@ class Surroundings:
     forking: Callable[[bool], None]
     scratch: str
     let_start: Callable[[frozenset[str]], bool] = lambda _: False
-    """Function that allows this process and its forks to start programs of these names. Returns
-    False if the system cannot allow it."""
+    """Function to allow this process and its forks to start programs of these names. Returns False
+    if the system cannot allow it."""
     forks: bool = True
-    """Whether trials are forks of this process and thus inherit its state."""
+    """Flag that trials are forks of this process and thus inherit its state."""
 
 
 @dataclass(frozen=True)

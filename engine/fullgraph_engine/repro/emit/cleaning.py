@@ -1,4 +1,4 @@
-"""Taking out of a definition what does not matter when it is executed."""
+"""Removal of docstrings and unused annotations from definitions."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _BLIND = frozenset(_BLIND_NAMES.split())
 
 
 def needs_annotations(cls: type) -> bool:
-    """Whether annotations in the body of a class make a difference."""
+    """Whether the annotations in a class body affect the class, as in a dataclass."""
     return "__dataclass_fields__" in dir(cls) or issubclass(cls, tuple) or type(cls) is not type
 
 
 def clean_definition(
     tree: Any, keep_annotations: bool, lazy_annotations: bool, known: Callable[[str], bool]
 ) -> Any:
-    """Without docstrings and without annotations that nobody reads.
+    """Return a definition without docstrings and without unused annotations.
 
-    ``known`` tells which names mean something: a kept annotation with others becomes a string, if
-    the file says that annotations are not evaluated.
+    ``known`` says whether a name is defined. With ``lazy_annotations`` an annotation with unknown
+    names becomes a string.
     """
     return _Cleaning(keep_annotations, lazy_annotations, known).visit(tree)
 
@@ -65,7 +65,7 @@ class _Cleaning(ast.NodeTransformer):
         outer, self._in_class = self._in_class, True
         keep = self._keep
         if self._depth:
-            # Nothing live to ask.
+            # A nested class: only its syntax is available.
             self._keep = bool(node.decorator_list or node.bases)
         self._clean_body(node, outer)
         self._keep = keep

@@ -1,4 +1,4 @@
-"""Live functions and classes as statements of a program, with the names that it uses."""
+"""Live functions and classes written as definitions, with the definitions that they use."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _PLAIN_NAMES = frozenset(
 
 @dataclass(frozen=True)
 class WantedDefinition:
-    """Something to define. ``name`` is what the program calls it.
+    """A function or class to define; ``name`` is its name in the program.
 
-    ``found`` says under which name of which module it was met; ``inside`` is the class of which it
-    is an attribute.
+    ``found`` is the module and name under which it was found. ``inside`` is the class around its
+    definition.
     """
 
     thing: Any
@@ -44,12 +44,12 @@ class WantedDefinition:
 
 @dataclass(frozen=True)
 class NameContext:
-    """What the free names of a piece of code mean."""
+    """The meanings of the free names of a piece of code."""
 
     home: Home
     cells: dict[str, types.CellType] = field(default_factory=dict)
     local: dict[str, Any] = field(default_factory=dict)
-    """What imports inside functions would bind."""
+    """Values that imports inside functions would bind."""
 
     def find(self, name: str) -> ResolvedName | None:
         if name in self.local:
@@ -74,8 +74,8 @@ class NameContext:
 
 
 def is_referable(value: object) -> bool:
-    """Whether a value is written as a name, not as an expression that makes it again."""
-    # Python 3.10 takes `list[int]` for a class.
+    """Whether a value is written as a name rather than as an expression that creates it."""
+    # Python 3.10 treats `list[int]` as a class.
     if is_bound_builtin(value) or type(value) is types.GenericAlias:
         return False
     if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)):
@@ -88,19 +88,19 @@ def is_referable(value: object) -> bool:
 
 
 def is_bound_builtin(value: object) -> bool:
-    """Whether it is a method of an object, as ``[].append`` is."""
+    """Whether a value is a bound builtin method, such as ``[].append``."""
     return isinstance(value, types.BuiltinFunctionType) and not isinstance(
         value.__self__, (type, types.ModuleType, type(None))
     )
 
 
 def _is_instance(value: object) -> bool:
-    """Whether what a value is depends on its state."""
+    """Whether a value has state of its own, like a module or a tensor."""
     return isinstance(value, (torch.nn.Module, torch.Tensor))
 
 
 def is_defined(found: ResolvedName) -> bool:
-    """Whether a decorator made an object of a definition, as ``custom_op`` does."""
+    """Whether a value is an object that a decorator made of a definition, like ``custom_op``."""
     value = found.value
     if found.home is None or found.home.text is None or not callable(value):
         return False
@@ -111,7 +111,7 @@ def is_defined(found: ResolvedName) -> bool:
 
 
 def import_of(found: ResolvedName) -> tuple[str, str] | None:
-    """The module and the name there, of what ``from module import name`` bound."""
+    """Return the module and name that a ``from module import name`` statement refers to."""
     home = found.home
     if home is None or home.text is None:
         return None
@@ -128,7 +128,7 @@ def import_of(found: ResolvedName) -> tuple[str, str] | None:
 
 
 def describe_definition(thing: Any, found: ResolvedName | None) -> WantedDefinition:
-    """What is known about a thing before its definition is read."""
+    """Return the facts about a function or class that do not require its source."""
     module = getattr(thing, "__module__", None)
     qualified = getattr(thing, "__qualname__", None) or getattr(thing, "__name__", None)
     if not isinstance(module, str) or not isinstance(qualified, str):
@@ -151,13 +151,13 @@ def describe_definition(thing: Any, found: ResolvedName | None) -> WantedDefinit
 
 
 def _name_of(function: Any) -> str:
-    """A lambda is called like the first variable of its module that has it."""
+    """Return the name of the first variable that holds a lambda."""
     space = getattr(function, "__globals__", {})
     return next((name for name, value in space.items() if value is function), "function")
 
 
 def _module_level_name(thing: Any, module: str, name: str) -> ResolvedName | None:
-    """The name of the module level under which a thing is known."""
+    """Return the name of a value at the top level of its module, or None."""
     spaces = [getattr(thing, "__globals__", None), vars(sys.modules.get(module, sys))]
     for space in spaces:
         if isinstance(space, dict) and _is_same_function(space.get(name), thing):
@@ -184,7 +184,7 @@ def _is_same_function(one: Any, other: Any) -> bool:
 
 
 def _owner_class(thing: Any, module: str, qualified: str) -> type | None:
-    """The class in whose body a thing was defined."""
+    """Return the class whose body defines a function or class, or None."""
     outer, _, name = qualified.rpartition(".")
     if not outer or outer.endswith("<locals>"):
         return None
@@ -201,10 +201,10 @@ def _owner_class(thing: Any, module: str, qualified: str) -> type | None:
 
 
 def write_definition(program: ProgramBuilder, wanted: WantedDefinition) -> None:
-    """Add the definition of a thing.
+    """Add the definition of a function or class to the program.
 
     Raises:
-        Unwritable: it has no source text.
+        UnwritableValue: it cannot be written as source text.
     """
     thing = wanted.thing
     if isinstance(thing, type):
@@ -223,7 +223,7 @@ def write_definition(program: ProgramBuilder, wanted: WantedDefinition) -> None:
 def _copy_definition(
     program: ProgramBuilder, wanted: WantedDefinition, found: ResolvedName
 ) -> bool:
-    """The ``def`` under which a module knows a function, with its decorators."""
+    """Copy the ``def`` that a module binds to a function, with its decorators."""
     home = found.home
     if home is None or home.text is None:
         return False
@@ -239,7 +239,7 @@ def _copy_definition(
         code = wanted.thing.__code__
         here = home.text.function(code) if home.text.path == code.co_filename else None
         if here is not None and not home.text.enclosing_definitions(here):
-            return False  # bound by an assignment later on
+            return False  # an assignment bound it
     if not exact and not nodes:
         return False
     original = (exact or nodes)[-1]
@@ -255,7 +255,7 @@ def _copy_definition(
 def _write_code(
     program: ProgramBuilder, wanted: WantedDefinition, function: types.FunctionType
 ) -> bool:
-    """A function by the place of its code: a lambda, or one that another function made."""
+    """Add a function found by its code object: a lambda, or a function made by another one."""
     home = sources.home_of_function(function)
     if home.text is None or home.origin in ("torch", "standard"):
         return False
@@ -307,7 +307,7 @@ def _write_class(program: ProgramBuilder, wanted: WantedDefinition, cls: type) -
 def _take_from_live(
     program: ProgramBuilder, context: NameContext, node: ast.ClassDef, cls: type
 ) -> None:
-    """Of a class that a function made: what its header and body took from there."""
+    """Replace names of the enclosing function in a nested class by values of the live class."""
     node.decorator_list = []
     if any(context.find(use) is None for base in node.bases for use in _read_names(base)):
         bases = [base for base in cls.__bases__ if base is not object]
@@ -328,7 +328,7 @@ def _read_names(node: ast.expr) -> set[str]:
 def _set_defaults(
     program: ProgramBuilder, node: Function | ast.Lambda, function: types.FunctionType
 ) -> None:
-    """Defaults that were computed where the function was made."""
+    """Write defaults that were computed in an enclosing function."""
     values = function.__defaults__ or ()
     names = [arg.arg for arg in (*node.args.posonlyargs, *node.args.args)][-len(values) :]
     if len(values) == len(node.args.defaults):
@@ -375,7 +375,7 @@ def _append_renamed(
 
 
 def method_text(program: ProgramBuilder, owner: type, name: str) -> str:
-    """The text of what a class body binds to ``name``, if that is code."""
+    """Return the source text of a method in a class body."""
     value = vars(owner)[name]
     outer = sources.unwrap_descriptor(value)
     function = sources.unwrap_wrappers(outer if outer is not None else value)
@@ -415,7 +415,7 @@ def method_text(program: ProgramBuilder, owner: type, name: str) -> str:
 def _method_assignment(
     program: ProgramBuilder, name: str, value: object, function: types.FunctionType | None
 ) -> str:
-    """A method that was assigned to the class, or made by a function."""
+    """Return an assignment for a method that was defined outside the class body."""
     if function is None:
         raise UnwritableValue(f"the method `{name}` has no source text")
     path = program.refer_to(function)
@@ -427,7 +427,7 @@ def _method_assignment(
 
 
 def is_better_copied(found: ResolvedName) -> bool:
-    """Whether the statement that made a value says it better than the value does."""
+    """Whether the statement that made a value describes it better than the value itself."""
     value = found.value
     if type(value).__module__ != "typing" and type(value).__name__ != "Library":
         return False
@@ -435,7 +435,7 @@ def is_better_copied(found: ResolvedName) -> bool:
 
 
 def copy_binding(program: ProgramBuilder, found: ResolvedName) -> bool:
-    """Add the statement of the module level that bound a name."""
+    """Add the module-level statement that bound a name."""
     if found.home is None or found.home.text is None:
         return False
     nodes = [
@@ -452,7 +452,7 @@ def copy_binding(program: ProgramBuilder, found: ResolvedName) -> bool:
 def copy_statement(
     program: ProgramBuilder, home: Home, node: ast.stmt, *, is_effect: bool = False
 ) -> None:
-    """Add a statement of a module as it stands there."""
+    """Add a statement of a module unchanged."""
     if program.mark_copied(node):
         program.visit(home)
         context = NameContext(home)
@@ -463,7 +463,7 @@ def copy_statement(
 
 
 def add_function(program: ProgramBuilder, home: Home, node: ast.FunctionDef) -> str:
-    """Add a function that is made of code of a module; what it is called in the program."""
+    """Add a function made of code of a module, and return its name in the program."""
     program.visit(home)
     rewritten = rewrite_names(program, NameContext(home), node, keep_annotations=False)
     rewritten.name = program.fresh_name(node.name)
@@ -483,9 +483,9 @@ def rewrite_names(
     keep_annotations: bool,
     inside: Collection[str] = (),
 ) -> Any:
-    """The piece with the names that the program has for what it mentions.
+    """Return a piece of code with names replaced by the names of the program.
 
-    ``inside`` are the names of the class body that it stands in.
+    ``inside`` are the names of the enclosing class body.
     """
     local, ignored = _local_imports(context.home, node)
     context = NameContext(context.home, context.cells, {**context.local, **local})
@@ -502,7 +502,7 @@ def rewrite_names(
 
 
 def _local_imports(home: Home, tree: ast.AST) -> tuple[dict[str, Any], set[int]]:
-    """Imports inside functions of what the program does not import: their names are global then."""
+    """Return the values of imports inside functions that the program inlines, and their nodes."""
     local: dict[str, Any] = {}
     ignored: set[int] = set()
     for node in ast.walk(tree):
@@ -544,7 +544,7 @@ def _imported_modules(node: ast.Import) -> dict[str, Any] | None:
 
 
 def _drop_compilers(context: NameContext, tree: ast.AST) -> None:
-    """The program compiles what it calls; what is called is not compiled already."""
+    """Remove decorators that compile, because the program compiles what it calls."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             node.decorator_list = [
@@ -571,7 +571,7 @@ def _is_compiler(context: NameContext, decorator: ast.expr) -> bool:
 
 
 def _value_of_name(context: NameContext, node: ast.expr) -> Any:
-    """What a dotted name means now."""
+    """Return the current value of a dotted name, or None."""
     if isinstance(node, ast.Attribute):
         value = _value_of_name(context, node.value)
         return getattr(value, node.attr, None) if isinstance(value, types.ModuleType) else None
@@ -604,7 +604,7 @@ class _NameRewriter(ast.NodeTransformer):
         if not isinstance(root, ast.Name):
             return self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load):
-            # What is assigned to stays an attribute of something.
+            # An assignment target must stay an attribute.
             node.value = self._rewrite_dotted(node.value, root, attributes[:-1])
             return node
         return self._rewrite_dotted(node, root, attributes)
@@ -641,7 +641,7 @@ class _NameRewriter(ast.NodeTransformer):
         return ast.Global([name for name in names if name.isidentifier()] or ["_"])
 
     def visit_Nonlocal(self, node: ast.Nonlocal) -> Any:
-        """Of a closure's variable, which the program has at module level."""
+        """Turn ``nonlocal`` into ``global`` for closure variables, which become global."""
         outer = [name for name in node.names if name in self._context.cells]
         inner = [name for name in node.names if name not in outer]
         result: list[ast.stmt] = [ast.Nonlocal(inner)] if inner else []

@@ -1,4 +1,4 @@
-"""Literals and lists as text, and what classes are called."""
+"""Source text of literals and lists, and names of classes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 
 
 def list_display(texts: list[str], *, immutable: bool = False) -> str:
-    """A list display; equal parts as a product or a comprehension."""
+    """Return a list display; equal items become a product or a comprehension."""
     shown = f"[{', '.join(texts)}]"
     if len(texts) > 1 and len(set(texts)) == 1:
         if immutable:
@@ -20,12 +20,12 @@ def list_display(texts: list[str], *, immutable: bool = False) -> str:
 
 
 def spread_arguments(shown: str) -> str:
-    """A list display as arguments."""
+    """Return the items of a list display as arguments of a call."""
     return f"*{shown}" if shown.endswith(")]") and " for _ in " in shown else shown[1:-1]
 
 
 def literal_text(value: object) -> str | None:
-    """The literal of a constant, None if ``value`` is none."""
+    """Return the literal of a constant, or None if the value is not a constant."""
     kind = type(value)
     if value is None or value is Ellipsis or value is NotImplemented or kind is bool:
         return repr(value)
@@ -47,6 +47,6 @@ def literal_text(value: object) -> str | None:
 
 
 def kind_name(kind: type) -> str:
-    """A class as a message names it."""
+    """Return the name of a class for messages."""
     where = "" if kind.__module__ == builtins.__name__ else f"{kind.__module__}."
     return f"{where}{kind.__qualname__}"

@@ -1,4 +1,4 @@
-"""Statements that matter by what they do: settings of torch, registrations, patches."""
+"""Module-level statements with effects: settings of torch, registrations and patches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import definitions, sources
 from .printer import ProgramBuilder
 from .sources import Home
 
-# Calls of these change how something is traced or computed.
+# Functions whose calls change how code is traced or computed.
 _CALLS = (
     "torch._dynamo.",
     "torch.compiler.",
@@ -29,9 +29,9 @@ _CALLS = (
 
 
 def copy_effects(program: ProgramBuilder, home: Home, operators: Collection[str]) -> None:
-    """Add those statements of a module that concern what the program has already.
+    """Add the statements of a module that affect the program.
 
-    ``operators`` are the namespaces of operators that it calls.
+    ``operators`` are the namespaces of the custom operators that the program calls.
     """
     if home.text is None or home.origin in ("torch", "standard"):
         return
@@ -41,7 +41,7 @@ def copy_effects(program: ProgramBuilder, home: Home, operators: Collection[str]
 
 
 def operator_namespaces(node: ast.AST) -> set[str]:
-    """The namespaces of operators that a piece of a program calls: `torch.ops.mine.op`."""
+    """Return the namespaces of custom operators in code, such as `mine` in `torch.ops.mine.op`."""
     found: set[str] = set()
     for inner in ast.walk(node):
         if isinstance(inner, ast.Attribute):
@@ -54,11 +54,11 @@ def operator_namespaces(node: ast.AST) -> set[str]:
 def has_needed_effect(
     program: ProgramBuilder, home: Home, node: ast.stmt, operators: Collection[str]
 ) -> bool:
-    """Whether a top-level statement must be copied for its effect on what the program has already.
+    """Whether a top-level statement must be copied for its effect on the program.
 
-    These set attributes of torch (``torch._dynamo.config.x = ...``), call one of ``_CALLS``, patch
-    or call something of the program (``Net.forward = ...``), or name one of the ``operators``
-    namespaces. Of definitions only the decorators count.
+    It must be if it sets attributes of torch (``torch._dynamo.config.x = ...``), calls one of
+    ``_CALLS``, patches or calls a part of the program (``Net.forward = ...``), or names one of the
+    ``operators`` namespaces. For definitions only the decorators are considered.
     """
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         roots = [_dotted_names(decorator) for decorator in node.decorator_list]
@@ -66,7 +66,7 @@ def has_needed_effect(
         roots = [_dotted_names(node.value)]
     elif isinstance(node, (ast.Assign, ast.AugAssign)):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        # Of an item or an attribute: `torch._dynamo.config.x = ...`, `Net.forward = ...`.
+        # Item or attribute: `torch._dynamo.config.x = ...`, `Net.forward = ...`.
         roots = [_dotted_names(target) for target in targets if not isinstance(target, ast.Name)]
         if not roots:
             return _has_operator(node, operators)
@@ -81,7 +81,7 @@ def has_needed_effect(
             continue
         if path.startswith("torch."):
             if is_definition:
-                continue  # comes with the function, if that is used
+                continue  # copied with the function if that is used
             if isinstance(node, (ast.Assign, ast.AugAssign)):
                 return True
             if path.startswith(_CALLS):
@@ -95,7 +95,7 @@ def has_needed_effect(
 
 
 def _is_known(program: ProgramBuilder, home: Home, node: ast.AST) -> bool:
-    """Whether all of the user's things in a statement are in the program anyway."""
+    """Whether the program contains all user values that a statement reads."""
     for name in free_names(node):
         if name not in home.namespace:
             continue
@@ -117,7 +117,7 @@ def _module_of(value: Any) -> str | None:
 
 
 def _absolute_path(home: Home, root: list[str]) -> str | None:
-    """The dotted name with what its first part is called in Python's own words."""
+    """Return a dotted name with its first part replaced by the module's real name."""
     if not root:
         return None
     value = home.namespace.get(root[0])
@@ -131,7 +131,7 @@ def _absolute_path(home: Home, root: list[str]) -> str | None:
 
 
 def _dotted_names(node: ast.expr) -> list[str]:
-    """The names of `a.b.c`, also where it is called or indexed."""
+    """Return the names of `a.b.c`, ignoring calls and subscripts."""
     parts: list[str] = []
     while True:
         if isinstance(node, ast.Call):
@@ -148,7 +148,7 @@ def _dotted_names(node: ast.expr) -> list[str]:
 
 
 def _has_operator(node: ast.AST, operators: Collection[str]) -> bool:
-    """Whether a statement speaks of `namespace::op` or opens such a namespace."""
+    """Whether a statement names an operator `namespace::op` or opens its namespace."""
     return any(
         text.partition("::")[0] in operators and ("::" in text or _is_library(node))
         for text in _string_constants(node)

@@ -1,7 +1,7 @@
-"""Instances of the user's classes: the class with only what is reached, made from live state.
+"""Instances of user classes, with a class that has only the members in use.
 
-The constructor of the class is not called: a new ``__init__`` without parameters makes the state
-that the instance has. It holds the attributes that the kept methods speak of.
+The program does not call the original constructor. A new ``__init__`` without parameters assigns
+the attributes of the live instance that the remaining methods use.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from .reachability import (
 )
 from .unwritable import UnwritableValue
 
-# A name that stands for the class that is being written, in its own text.
+# Placeholder for the name of the class in its own text.
 _ITSELF = "Class__itself"
 
 
 def write_instance(printer: Printer, value: object, place: str | None) -> str:
-    """An instance of a user's class that is no module."""
+    """Return an expression for an instance of a user class other than a module."""
     kind = type(value)
     _check_inlinable(kind)
     words = printer.words
@@ -61,7 +61,7 @@ def _check_inlinable(kind: type) -> None:
 def attribute_assignment(
     printer: Printer, kind: type, name: str, item: object, place: str | None
 ) -> str | None:
-    """One assignment in an ``__init__``; None if the attribute has to be left out."""
+    """Return an assignment for ``__init__``, or None if the value cannot be written."""
     own = next(
         (
             unmangle_name(one, name)
@@ -86,7 +86,7 @@ def attribute_assignment(
 
 
 def take_own_statements(printer: Printer, before: int, place: str | None) -> list[str]:
-    """Take the statements since ``before`` that concern the object at ``place`` alone."""
+    """Remove and return the statements since ``before`` about the object at ``place`` alone."""
     if place is None:
         return []
     mine = [one for one in printer.after[before:] if one.within(place)]
@@ -101,7 +101,7 @@ def synthesize_instance(
     statements: list[str],
     bases: list[type],
 ) -> str:
-    """A call that makes the instance: ``Block()``, of a class that is added to the program."""
+    """Add a class and return a call that creates the instance, such as ``Block()``."""
     program = printer.program
     owners = [kind]
     if found.uses_super:
@@ -126,7 +126,7 @@ def _add_class(
     statements: list[str],
     bases: str,
 ) -> str:
-    """Add a class to the program, or find the one with the same text; its name."""
+    """Add a class, or reuse a class with the same text, and return its name."""
     parts: list[str] = []
     code: list[str] = []
     with program.alias(owner, _ITSELF):
@@ -154,7 +154,7 @@ def _add_class(
 
 
 def _plain_member(program: ProgramBuilder, member: Member) -> str | None:
-    """A class attribute that is no code."""
+    """Return an assignment for a class attribute other than a function, or None."""
     if type(member.value).__name__ in ("member_descriptor", "getset_descriptor"):
         return None
     try:

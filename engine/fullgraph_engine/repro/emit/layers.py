@@ -1,8 +1,8 @@
-"""Objects of torch's classes as calls of their constructors.
+"""Objects of torch's classes written as calls of their constructors.
 
-A constructor of torch keeps most of its arguments as attributes of the same names. The call that
-follows from that is tried, on the meta device, and used if it makes an equal object; what is left
-of differences is written as assignments. ``repr`` is not asked: many leave arguments out.
+Constructors of torch store most arguments as attributes of the same names. This module guesses a
+call from the attributes, makes it on the meta device, and uses it if the result is equal. Remaining
+differences become assignments. Many ``repr`` texts leave arguments out, so ``repr`` is not used.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _INTERNAL_WORDS = (
     "_load_state_dict_post_hooks _compiled_call_impl _forward_module_hooks"
 )
 INTERNAL = frozenset(_INTERNAL_WORDS.split())
-"""The state of every module, which is written by other means than assignments."""
+"""Internal attributes of every module; assignments never write them."""
 
 _UNCOMPARED = frozenset({"_flat_weights", "_flat_weight_refs", "_parameters", "_buffers"})
 
@@ -41,14 +41,14 @@ _MISSING = object()
 
 @dataclass
 class ConstructorCall:
-    """Arguments of a constructor."""
+    """The arguments of a constructor."""
 
     positional: list[Any] = field(default_factory=list)
     named: dict[str, Any] = field(default_factory=dict)
 
 
 def write_constructor_call(printer: Printer, value: Any, place: str | None = None) -> str | None:
-    """A call of the constructor of ``value``'s class, None if none is known to make it."""
+    """Return a constructor call that recreates a value, or None if no guess is right."""
     kind = type(value)
     if isinstance(value, torch.optim.Optimizer):
         return _write_optimizer(printer, value)
@@ -62,8 +62,7 @@ def write_constructor_call(printer: Printer, value: Any, place: str | None = Non
 def super_init_call(
     printer: Printer, value: Any, kind: type, place: str | None
 ) -> tuple[str, frozenset[str]] | None:
-    """The call in an ``__init__`` that makes what ``value`` has of ``kind``, and which attributes
-    that are."""
+    """Return a ``super().__init__`` call, and the names of the attributes that it sets."""
     found = _find_constructor_call(value, kind)
     if found is None:
         return None
@@ -74,7 +73,7 @@ def super_init_call(
 
 
 def make_twin(value: Any, kind: type | None = None) -> Any:
-    """An object made like ``value`` without memory, None if that is not possible."""
+    """Create an equal object on the meta device, or return None if that is not possible."""
     found = _find_constructor_call(value, kind or type(value))
     return None if found is None else found[1]
 
@@ -95,7 +94,7 @@ def _find_constructor_call(value: Any, kind: type) -> tuple[ConstructorCall, Any
 
 
 def _copy_without_memory(value: Any) -> Any:
-    """A module among the arguments is copied by its class: without its weights that is cheap."""
+    """Return a module without memory to pass to a constructor that copies it."""
     if isinstance(value, torch.nn.Module):
         other = make_twin(value)
         if other is None:
@@ -120,7 +119,7 @@ def _without_memory() -> Iterator[None]:
 
 
 def _candidate_calls(value: Any, kind: type) -> Iterator[ConstructorCall]:
-    """Calls that may make ``value``, the shortest first."""
+    """Yield constructor calls that may recreate a value, shortest first."""
     special = _SPECIAL.get(kind)
     try:
         call = special(value) if special is not None else _call_by_names(value, kind)
@@ -134,7 +133,7 @@ def _candidate_calls(value: Any, kind: type) -> Iterator[ConstructorCall]:
         [_collapse_equal(item) for item in call.positional],
         {name: item for name, item in single.items() if not _is_equal(item, usual.get(name))},
     )
-    # Where None is the default, the constructor works out the usual value.
+    # A default of None means that the constructor computes the value.
     for name in [name for name in short.named if name in usual and usual[name] is None]:
         yield ConstructorCall(
             short.positional, {key: short.named[key] for key in short.named if key != name}
@@ -145,14 +144,14 @@ def _candidate_calls(value: Any, kind: type) -> Iterator[ConstructorCall]:
 
 
 def _collapse_equal(item: Any) -> Any:
-    """One number for a tuple of equal ones."""
+    """Return one number for a tuple of equal numbers."""
     if type(item) is tuple and item and all(type(part) is int for part in item):
         return item[0] if len(set(item)) == 1 else item
     return item
 
 
 def _call_by_names(value: Any, kind: type) -> ConstructorCall | None:
-    """Attributes with the names of the parameters."""
+    """Guess a call from attributes with the names of the parameters."""
     call = ConstructorCall()
     for parameter in _constructor_parameters(kind):
         if parameter.name in _PLACEMENT:
@@ -199,13 +198,13 @@ def _constructor_argument(value: Any, name: str) -> Any:
     return getattr(value, name, _MISSING)
 
 
-def _changed_arguments(said: dict[str, tuple[Any, Any]]) -> dict[str, Any]:
-    """Of arguments with their defaults those that differ."""
-    return {name: item for name, (item, default) in said.items() if item != default}
+def _changed_arguments(arguments: dict[str, tuple[Any, Any]]) -> dict[str, Any]:
+    """Return the arguments that differ from their defaults."""
+    return {name: item for name, (item, default) in arguments.items() if item != default}
 
 
 def _attention_call(value: Any) -> ConstructorCall:
-    said = {
+    arguments = {
         "dropout": (value.dropout, 0.0),
         "bias": (value.in_proj_bias is not None, True),
         "add_bias_kv": (value.bias_k is not None, False),
@@ -214,12 +213,12 @@ def _attention_call(value: Any) -> ConstructorCall:
         "vdim": (value.vdim, value.embed_dim),
         "batch_first": (value.batch_first, False),
     }
-    return ConstructorCall([value.embed_dim, value.num_heads], _changed_arguments(said))
+    return ConstructorCall([value.embed_dim, value.num_heads], _changed_arguments(arguments))
 
 
 def _transformer_layer_call(value: Any) -> ConstructorCall:
     attention = value.self_attn
-    said = {
+    arguments = {
         "dim_feedforward": (value.linear1.out_features, 2048),
         "dropout": (value.dropout.p, 0.1),
         "activation": (value.activation, torch.nn.functional.relu),
@@ -228,7 +227,9 @@ def _transformer_layer_call(value: Any) -> ConstructorCall:
         "norm_first": (value.norm_first, False),
         "bias": (value.linear1.bias is not None, True),
     }
-    call = ConstructorCall([attention.embed_dim, attention.num_heads], _changed_arguments(said))
+    call = ConstructorCall(
+        [attention.embed_dim, attention.num_heads], _changed_arguments(arguments)
+    )
     if call.named.get("activation") is torch.nn.functional.gelu:
         call.named["activation"] = "gelu"
     return call
@@ -309,7 +310,7 @@ def _plain_attributes(value: Any) -> dict[str, Any]:
 
 
 def _is_alike(value: Any, made: Any) -> bool:
-    """Whether ``made`` is so far the same that assignments can do the rest."""
+    """Whether assignments can turn ``made`` into ``value``."""
     if isinstance(value, torch.nn.Module):
         if set(made._parameters) - set(value._parameters):
             return False
@@ -349,7 +350,7 @@ def _same_shape(first: Any, second: Any) -> bool:
 
 
 def _is_equal(first: Any, second: Any) -> bool:
-    """Whether two attributes are the same, tensors by their shapes."""
+    """Whether two attributes are equal; tensors are compared by shape and dtype."""
     if first is second:
         return True
     if type(first) is not type(second):
@@ -370,15 +371,17 @@ def _is_equal(first: Any, second: Any) -> bool:
         return bool(first.device == second.device)
     try:
         return bool(first == second)
-    except Exception:  # comparison is the object's own affair
+    except Exception:  # user objects may raise anything
         return False
 
 
 def _write_differences(
     printer: Printer, value: Any, made: Any, place: str | None, *, additions: bool = True
 ) -> None:
-    """Say in assignments how ``value`` differs from its twin; with ``additions`` also what it has
-    besides."""
+    """Write assignments for the differences between a value and its twin.
+
+    ``additions`` includes attributes that the twin does not have.
+    """
     if not isinstance(value, torch.nn.Module):
         return
     _write_parameter_differences(printer, value, made, place)
@@ -426,7 +429,7 @@ def _write_buffer_differences(
 
 
 def _fill_contents(printer: Printer, item: torch.Tensor, where: str | None) -> None:
-    """Where real data is kept, put it into what a constructor has made."""
+    """Write the contents of a weight that a constructor made, if the program stores data."""
     if printer.program.store is None:
         return
     if where is None:
@@ -463,7 +466,7 @@ def _child_place(place: str | None, name: str) -> str | None:
 def _write_additions(
     printer: Printer, value: torch.nn.Module, made: torch.nn.Module, place: str | None
 ) -> None:
-    """What was set on a module of torch from outside."""
+    """Write assignments for buffers, parameters and modules added to a module of torch."""
     for name, item in value._buffers.items():
         if name not in made._buffers:
             late = ", persistent=False" if name in value._non_persistent_buffers_set else ""

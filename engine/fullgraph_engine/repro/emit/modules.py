@@ -1,6 +1,6 @@
-"""``torch.nn.Module`` instances as expressions.
+"""``torch.nn.Module`` instances written as expressions.
 
-What is the same everywhere in a module is said once, around it: ``Net().eval().to(torch.float16)``.
+Properties of all parts of a module are set once, on the whole: ``Net().eval().to(torch.float16)``.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _TRAVERSALS = (
     "get_buffer"
 )
 EVERYTHING = reachability.EVERYTHING | frozenset(_TRAVERSALS.split())
-"""Code that speaks of these may reach any attribute of a module."""
+"""Names whose use in code means that it may read any attribute of a module."""
 
 
 def write_module(printer: Printer, module: torch.nn.Module, place: str | None) -> str:
-    """An expression for a module."""
+    """Return an expression for a module."""
     if isinstance(module, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         raise UnwritableValue("a TorchScript module has no source text")
     if isinstance(module, torch.fx.GraphModule):
@@ -47,7 +47,7 @@ def write_module(printer: Printer, module: torch.nn.Module, place: str | None) -
 def _outer_calls(
     outer: Outer, module: torch.nn.Module, store: TensorStore | None
 ) -> tuple[Outer, str]:
-    """The calls to be made on a module as a whole, and what is left to say inside."""
+    """Return the calls to make on a whole module, and the state that they set."""
     text = ""
     flags = {part.training for part in module.modules()}
     if flags == {not outer.training}:
@@ -58,21 +58,21 @@ def _outer_calls(
         outer = replace(outer, grad=False)
         text += ".requires_grad_(False)"
     states = [*parameters, *module.buffers()]
-    said = []
+    targets = []
     devices = {one.device for one in states}
     if outer.device is None and len(devices) == 1:
         device = devices.pop()
         if device.type not in ("cpu", "meta"):
             outer = replace(outer, device=device)
-            said.append(f'"{device}"')
+            targets.append(f'"{device}"')
     dtypes = {one.dtype for one in states if one.is_floating_point() or one.is_complex()}
-    # Real data has the dtype that it was found in.
+    # Real data keeps the dtype in which it was saved.
     if outer.dtype is None and len(dtypes) == 1 and store is None:
         dtype = dtypes.pop()
         if dtype.is_floating_point and dtype != torch.float32:
             outer = replace(outer, dtype=dtype)
-            said.append(str(dtype))
-    return outer, f"{text}.to({', '.join(said)})" if said else text
+            targets.append(str(dtype))
+    return outer, f"{text}.to({', '.join(targets)})" if targets else text
 
 
 def _write_construction(printer: Printer, module: torch.nn.Module, place: str | None) -> str:
@@ -90,7 +90,7 @@ def _write_construction(printer: Printer, module: torch.nn.Module, place: str | 
 
 
 def _has_only_children(module: torch.nn.Module) -> bool:
-    """Whether a container has nothing but children."""
+    """Whether a container has only children, without parameters, buffers or attributes."""
     own = set(vars(module)) - INTERNAL - {"_size", "_keys"}
     buffers = any(one is not None for one in module._buffers.values())
     return not (own or buffers or module._parameters)
@@ -99,7 +99,7 @@ def _has_only_children(module: torch.nn.Module) -> bool:
 def _child_expressions(
     printer: Printer, module: torch.nn.Module, place: str | None
 ) -> list[str] | None:
-    """The entries of a numbered container."""
+    """Return expressions for the children of a numbered container, or None."""
     names = list(module._modules)
     if names != [str(index) for index in range(len(names))]:
         return None
@@ -191,7 +191,7 @@ def _synthesize_module(printer: Printer, module: torch.nn.Module, place: str | N
 def _super_init_call(
     printer: Printer, module: torch.nn.Module, base: type, place: str | None
 ) -> tuple[str, frozenset[str]]:
-    """The call of torch's constructor, and which attributes it makes."""
+    """Return the call of the base constructor, and the attributes that it sets."""
     if base is torch.nn.Module:
         return "super().__init__()", frozenset()
     if base in (torch.nn.Sequential, torch.nn.ModuleList):
@@ -210,7 +210,7 @@ def _super_init_call(
 def _remaining_attributes(
     module: torch.nn.Module, done: frozenset[str]
 ) -> list[tuple[str, object]]:
-    """Attributes in the order in which they were made, as far as that is known."""
+    """Return the attributes that remain to be set, in order of creation where known."""
     plain = {name: item for name, item in vars(module).items() if name not in INTERNAL}
     plain |= {
         name: item
@@ -253,9 +253,9 @@ def _write_hooks(printer: Printer, module: torch.nn.Module, place: str | None) -
     for holder, register, flags in _HOOKS:
         for key, hook in getattr(module, holder, {}).items():
             if getattr(hook, "__self__", None) is module and reachability.is_library(hook):
-                continue  # the constructor's own, of lazy modules
+                continue  # lazy modules register it themselves
             with_kwargs = key in getattr(module, flags, {}) if flags else False
-            said = ", with_kwargs=True" if with_kwargs else ""
+            flag = ", with_kwargs=True" if with_kwargs else ""
             try:
                 text = printer.expression(hook, None)
             except UnwritableValue as error:
@@ -263,4 +263,4 @@ def _write_hooks(printer: Printer, module: torch.nn.Module, place: str | None) -
                     f"leaves out a hook of {type(module).__name__}: {error.reason}"
                 )
                 continue
-            printer.run_afterwards(f"{{0}}.{register}({text}{said})", place)
+            printer.run_afterwards(f"{{0}}.{register}({text}{flag})", place)

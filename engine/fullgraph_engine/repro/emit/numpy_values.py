@@ -1,4 +1,4 @@
-"""Arrays and numbers of numpy."""
+"""NumPy arrays and scalars written as expressions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .unwritable import UnwritableValue
 
 
 def is_numpy(value: object) -> bool:
-    """Whether a value is an array, a number or a dtype of numpy, where that is imported at all."""
+    """Whether a value is a NumPy array, scalar or dtype; this does not import NumPy."""
     numpy: Any = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray, numpy.dtype))
 
 
 def write_numpy_value(printer: Printer, value: Any, place: str | None) -> str:
-    """Small arrays as they are, large ones random."""
+    """Return an expression for a NumPy value; large arrays become random."""
     import numpy
 
     name = printer.refer_to(numpy)

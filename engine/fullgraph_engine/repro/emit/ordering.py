@@ -1,4 +1,4 @@
-"""The statements of a program in an order in which it can be executed."""
+"""Ordering of the statements of a program so that it can run."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from ...scopes import bound_names, uses
 
 @dataclass(frozen=True)
 class Piece:
-    """A statement. ``is_step``: what it does may change the values that it mentions.
+    """A statement with the names that it binds and reads.
 
-    ``is_effect``: it is there for what it does, not for the names that it binds.
+    ``is_step`` means that it may change the values that it reads, and ``is_effect`` that it is kept
+    for its effect.
     """
 
     node: ast.stmt
@@ -26,9 +27,9 @@ class Piece:
 
 
 def analyze_statement(node: ast.stmt, *, is_effect: bool = False) -> Piece:
-    """The piece of a statement, with the names that it binds and those that it reads.
+    """Return the piece of a statement.
 
-    A name that is only read when a function is called is ``lazy``, any other ``eager``.
+    Names read only when a function is called are ``lazy``; other names are ``eager``.
     """
     eager: set[str] = set()
     lazy: set[str] = set()
@@ -44,10 +45,11 @@ def analyze_statement(node: ast.stmt, *, is_effect: bool = False) -> Piece:
 
 
 def sort_pieces(pieces: Sequence[Piece]) -> list[Piece]:
-    """What a piece needs stands before it; what calls of it need too, where that is possible.
+    """Order pieces so that each follows the pieces that it needs, also those of its calls if
+    possible.
 
-    Steps that share a value keep their order, and so do effects. Everything else stays as near to
-    the given order as it can.
+    Steps that share a value keep their order, and so do effects. Other pieces stay close to the
+    given order.
     """
     eager, every = _dependencies(pieces)
     groups = _strong_components(every)
@@ -68,7 +70,7 @@ def sort_pieces(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def select_needed(pieces: Sequence[Piece], names: set[str]) -> list[Piece]:
-    """The pieces that bind some of the names, and what those need. Effects are all kept."""
+    """Return the pieces that bind these names, their dependencies, and all effects."""
     binding: dict[str, list[int]] = {}
     for index, part in enumerate(pieces):
         for name in part.binds:
@@ -107,7 +109,7 @@ def _dependencies(pieces: Sequence[Piece]) -> tuple[list[set[int]], list[set[int
             for name in (part.binds | part.eager) & variables:
                 if name in last:
                     at_once.add(last[name])
-                if binding[name] <= index:  # else it comes after what binds the name
+                if binding[name] <= index:  # otherwise it follows the binding
                     last[name] = index
         if part.is_effect:
             at_once |= effects
@@ -120,7 +122,7 @@ def _dependencies(pieces: Sequence[Piece]) -> tuple[list[set[int]], list[set[int
 
 
 def _topological_order(before: list[set[int]], key: list[int]) -> list[int]:
-    """Topologically, the least key first. Of a circle the least goes first."""
+    """Return a topological order, smallest key first; cycles start at their smallest key."""
     waiting = [set(needs) for needs in before]
     after: list[list[int]] = [[] for _ in before]
     for index, needs in enumerate(before):
@@ -146,7 +148,7 @@ def _topological_order(before: list[set[int]], key: list[int]) -> list[int]:
 
 
 def _strong_components(needs: list[set[int]]) -> list[list[int]]:
-    """Strongly connected components (Tarjan), without recursion."""
+    """Return the strongly connected components (Tarjan's algorithm, without recursion)."""
     number: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []

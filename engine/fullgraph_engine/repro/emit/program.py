@@ -1,4 +1,4 @@
-"""One program in the making: statements, the names they bind, and what a reader should know."""
+"""A draft of a program: its statements, the names they bind, and notes for the reader."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from .sources import ResolvedName
 from .unwritable import UnwritableValue
 
 THIRD_PARTY_LINES = 400
-"""So many lines of another package are inlined; if it needs more it stays an import."""
+"""Maximum number of lines of another package to inline; beyond it the import is kept."""
 
 T = TypeVar("T")
 
 
 class _LineLimitExceeded(Exception):
-    """More lines of other packages than are worth inlining."""
+    """Raised when a definition needs too many lines of another package."""
 
 
 class ProgramDraft(ProgramBuilder):
-    """Accumulates one program."""
+    """A program under construction."""
 
     def __init__(self, store: TensorStore | None = None) -> None:
         super().__init__(store)
@@ -63,10 +63,10 @@ class ProgramDraft(ProgramBuilder):
         return [texts[index] for index in range(len(several))]
 
     def named_variable(self, value: object, hint: str = "value") -> str:
-        """The variable of the program that holds a value, added where there is none.
+        """Return the variable that holds a value; add an assignment if there is none.
 
         Raises:
-            Unwritable: something in it has no source text.
+            UnwritableValue: something in it cannot be written as source text.
         """
         return self.variable_for(value, self.expression(value, hint), hint)
 
@@ -91,11 +91,11 @@ class ProgramDraft(ProgramBuilder):
             self._write_queued()
         return text
 
-    def text(self, act: Sequence[str]) -> str:
-        """The program, which ends with the statements ``act``."""
+    def text(self, calls: Sequence[str]) -> str:
+        """Return the text of the program, with the statements ``calls`` at the end."""
         self._write_queued()
         self._add_effects()
-        ending = ast.parse("\n".join(act)).body
+        ending = ast.parse("\n".join(calls)).body
         used: set[str] = set()
         for node in ending:
             part = ordering.analyze_statement(node)
@@ -175,7 +175,7 @@ class ProgramDraft(ProgramBuilder):
         attributes: Sequence[str],
         hidden: Collection[str],
     ) -> tuple[str, int]:
-        """An attribute chain that begins at a module."""
+        """Return an expression for an attribute chain that starts at a module."""
         depth = 0
         inner = module
         while depth < len(attributes):
@@ -200,7 +200,7 @@ class ProgramDraft(ProgramBuilder):
         return path, depth + 1 + covered
 
     def _is_imported(self, module: types.ModuleType) -> bool:
-        """Whether a module is imported by the program."""
+        """Whether the program imports a module rather than inlining it."""
         origin = sources.origin_of(module.__name__, getattr(module, "__file__", None))
         if origin in ("torch", "standard"):
             return True
@@ -226,7 +226,7 @@ class ProgramDraft(ProgramBuilder):
             return self._library_path(*public, thing)
         wanted = definitions.describe_definition(thing, found)
         if isinstance(wanted.inside, type):
-            # A method or an inner class.
+            # A method or a nested class.
             return f"{self.path_of_thing(wanted.inside)}.{wanted.hint}"
         if wanted.origin == "third-party":
             return self._third_party_path(wanted, avoid)
@@ -267,7 +267,7 @@ class ProgramDraft(ProgramBuilder):
         return self._keep_import(wanted, reason)
 
     def _keep_import(self, wanted: definitions.WantedDefinition, reason: str) -> str:
-        """Import it, and say so."""
+        """Import a definition that cannot be inlined, and add a note."""
         module, name = wanted.module, wanted.qualified
         if wanted.found is not None and wanted.found.spelling is not None:
             module, name = wanted.found.spelling
@@ -288,7 +288,7 @@ class ProgramDraft(ProgramBuilder):
     # -- imports ------------------------------------------------------------------------------
 
     def _library_path(self, module: str, name: str, value: object) -> str:
-        """Something of torch or the standard library, by the best path that there is."""
+        """Return the best path of a value of torch or the standard library."""
         public = paths.public_path(value)
         if public is not None:
             module, name = public
@@ -330,7 +330,7 @@ class ProgramDraft(ProgramBuilder):
         return self._import_name(f"import {module} as {{}}", module.rpartition(".")[2])
 
     def _import_name(self, statement: str, name: str) -> str:
-        """The name that an import statement binds, which is another one where that is taken."""
+        """Return the name that an import statement binds, renamed if it is taken."""
         known = self._state.keys.get((0, statement))
         if known is not None:
             return known
@@ -343,7 +343,7 @@ class ProgramDraft(ProgramBuilder):
         return local
 
     def _make_checkpoint(self) -> Callable[[], None]:
-        """What takes back all that comes after."""
+        """Return a function that restores the current state."""
         state, written = _copy_collections(self._state), _copy_collections(self.written)
         waiting = [(queue, len(queue)) for queue in (self._definitions, self._values)]
 
@@ -358,7 +358,7 @@ class ProgramDraft(ProgramBuilder):
     # -- work ---------------------------------------------------------------------------------
 
     def _write_queued(self, root: str = "") -> None:
-        """Write what was referred to. Values come last: functions say what is needed of them."""
+        """Write queued definitions, then values; functions decide which attributes they need."""
         self._depth += 1
         try:
             while self._definitions or self._values:
@@ -409,12 +409,12 @@ class ProgramDraft(ProgramBuilder):
             self.written.name(found.value, name)
 
     def _add_placeholder(self, name: str, reason: str) -> None:
-        """A name that perhaps is never used when the program runs."""
+        """Bind a name to None if its value cannot be written; the program may not use it."""
         self.note(f"`{name}` is left out: {reason}")
         self.append(ast.parse(f"{name} = None").body[0])
 
     def _add_effects(self) -> None:
-        """Add the statements that modules execute besides definitions, where they matter."""
+        """Add the module-level statements whose effects the program needs."""
         while True:
             count = len(self._state.pieces)
             for home in list(self._state.homes.values()):
@@ -431,7 +431,7 @@ class ProgramDraft(ProgramBuilder):
 
 
 def _uncompiled_original(thing: object) -> object:
-    """The function or module that was compiled."""
+    """Return the function or module that was passed to ``torch.compile``."""
     if isinstance(thing, type) or getattr(thing, "_torchdynamo_disable", False) is True:
         return thing
     if isinstance(thing, (types.FunctionType, types.MethodType)):
@@ -440,7 +440,7 @@ def _uncompiled_original(thing: object) -> object:
 
 
 def _copy_collections(holder: T) -> T:
-    """With collections of its own."""
+    """Return a shallow copy with copied collections."""
     other = copy.copy(holder)
     for name, value in vars(holder).items():
         if isinstance(value, (set, dict, list)):

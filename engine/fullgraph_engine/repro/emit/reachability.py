@@ -1,6 +1,7 @@
-"""Which attributes and methods of an object the code of a program may use.
+"""The attributes and methods of an object that the code of a program may use.
 
-That is decided by the names in the bytecode, whoever they belong to: too many rather than too few.
+The decision uses all names in the bytecode, whatever object they belong to, so it keeps too many
+members rather than too few.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ _UNKEPT_WORDS = (
 _UNKEPT = frozenset(_UNKEPT_WORDS.split())
 
 EVERYTHING = frozenset({"__dict__", "vars", "__getattribute__", "asdict", "fields", "__slots__"})
-"""Code that speaks of these may reach any attribute."""
+"""Names whose use in code means that it may read any attribute."""
 
 
 def is_library(kind: Any) -> bool:
-    """Whether a class or function belongs to torch or to Python, and so is never inlined."""
+    """Whether a class or function belongs to torch or the standard library."""
     root = (getattr(kind, "__module__", None) or "builtins").split(".")[0]
     return root == "torch" or (root in sys.stdlib_module_names and root != "__main__")
 
@@ -48,9 +49,9 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def words_of(thing: object) -> frozenset[str]:
-    """The names and strings in the code of a function, and of what it calls by global name.
+    """Return the names and strings in a function's code and in the globals it calls.
 
-    ``layer*`` stands for all names that begin so, where attributes are looked up by strings.
+    ``layer*`` stands for all names with this prefix, if the code looks up attributes by string.
     """
     found: set[str] = set()
     seen: set[int] = set()
@@ -72,7 +73,7 @@ def words_of(thing: object) -> frozenset[str]:
 
 
 def words_of_syntax(tree: ast.AST) -> frozenset[str]:
-    """The same of code that is only text."""
+    """Return the names and strings in a syntax tree; see :func:`words_of`."""
     words: set[str] = set()
     strings: set[str] = set()
     for node in ast.walk(tree):
@@ -92,7 +93,7 @@ def _add_attribute_patterns(words: set[str], strings: set[str]) -> frozenset[str
 
 
 def functions_of(thing: object) -> Iterator[types.FunctionType]:
-    """The Python functions behind a function, a method, a descriptor or a cached function."""
+    """Yield the Python functions inside a function, method, descriptor or cached function."""
     if isinstance(thing, types.FunctionType):
         yield thing
     elif isinstance(thing, (types.MethodType, classmethod, staticmethod)):
@@ -110,7 +111,7 @@ def functions_of(thing: object) -> Iterator[types.FunctionType]:
 
 
 def _member_functions(thing: object) -> Iterator[types.FunctionType]:
-    """The Python functions behind something; of a class, those of its members."""
+    """Yield the Python functions inside a value; for a class, of all its members."""
     if not isinstance(thing, type):
         yield from functions_of(thing)
     elif not is_library(thing):
@@ -133,7 +134,7 @@ def _words_of_code(code: types.CodeType) -> frozenset[str]:
 def _name_strings(constant: object) -> Iterator[str]:
     if isinstance(constant, str):
         name = _NAME.match(constant)
-        # Of ``layer{}`` and ``layer%d`` the beginning is known.
+        # The prefix of ``layer{}`` and ``layer%d`` is known.
         if name is not None and constant[name.end() :][:1] in ("", "{", "%"):
             yield name.group()
     elif isinstance(constant, (tuple, frozenset)):
@@ -153,7 +154,7 @@ def may_look_up(words: frozenset[str], name: str) -> bool:
 
 @dataclass(frozen=True)
 class Member:
-    """Something in the body of a class that is kept."""
+    """A member of a class body that the program keeps."""
 
     owner: type
     name: str
@@ -168,7 +169,7 @@ class Member:
 
 @dataclass(frozen=True)
 class ReachedMembers:
-    """What of a class is kept: members in the order of the classes, and the words of their code."""
+    """The members of a class to keep, in the order of the classes, and the words of their code."""
 
     members: tuple[Member, ...]
     words: frozenset[str]
@@ -176,14 +177,14 @@ class ReachedMembers:
 
 
 def user_classes(kind: type) -> list[type]:
-    """The classes of ``kind`` that are written, the most derived first."""
+    """Return the classes in a class's MRO that the program defines, most derived first."""
     return [one for one in kind.__mro__ if not is_library(one)]
 
 
 def find_reached_members(
     kind: type, words: frozenset[str], *, everything: bool = False
 ) -> ReachedMembers:
-    """Close ``words`` over the members of ``kind`` that they name, or over all."""
+    """Return the members that the words name, and the members that their code names in turn."""
     owners = user_classes(kind)
     kept: dict[tuple[type, str], Member] = {}
     uses_super = False
@@ -198,8 +199,8 @@ def find_reached_members(
                 if hidden and not uses_super:
                     continue
                 dunder = name.startswith("__") and name.endswith("__") and member.is_code
-                spoken = may_look_up(words, name) or may_look_up(words, unmangle_name(owner, name))
-                if not (dunder or everything or spoken):
+                named = may_look_up(words, name) or may_look_up(words, unmangle_name(owner, name))
+                if not (dunder or everything or named):
                     continue
                 kept[owner, name] = member
                 for function in _member_functions(value) if member.is_code else ():
@@ -213,19 +214,18 @@ def find_reached_members(
 
 
 def unmangle_name(owner: type, name: str) -> str:
-    """The name as it is written in the class: ``__x`` for ``_Net__x``."""
+    """Return a private name as written in its class: ``__x`` for ``_Net__x``."""
     prefix = f"_{owner.__name__.lstrip('_')}__"
     return name[len(prefix) - 2 :] if name.startswith(prefix) else name
 
 
 def words_within(values: Iterable[object], words: frozenset[str]) -> frozenset[str]:
-    """Close ``words`` over the classes of everything inside ``values``: a method of one object may
-    be called by a method of another."""
+    """Extend words by the code of all objects inside the values, which may call each other."""
     kinds, methods = _user_classes_within(values)
     for method in methods:
         words |= words_of(method) | {method.__func__.__name__}
     if not words and not any(issubclass(kind, torch.nn.Module) for kind in kinds):
-        return words  # nobody knows: everything may be reached
+        return words  # without words everything may be used
     while True:
         before = words
         for kind in kinds:
@@ -239,7 +239,7 @@ _VISITED = 20_000
 
 
 def _user_classes_within(values: Iterable[object]) -> tuple[list[type], list[types.MethodType]]:
-    """The user's classes of which there are instances, and bound methods."""
+    """Return the user classes of all objects inside the values, and the bound methods."""
     kinds: dict[type, None] = {}
     methods: list[types.MethodType] = []
     seen: dict[int, object] = {}
@@ -271,7 +271,7 @@ _LEAVES = (type, types.FunctionType, types.ModuleType, str, bytes, int, float, c
 
 
 def library_bases(kind: type) -> list[type]:
-    """The library classes that the written class has to derive from."""
+    """Return the library classes that a written class must derive from."""
     found: list[type] = []
     for one in kind.__mro__:
         if not is_library(one) or one in (object, abc.ABC, typing.Generic, typing.Protocol):

@@ -1,4 +1,4 @@
-"""The part of a file that some of its names need, found without executing it."""
+"""Static slicing of a file: the statements that some names need."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from .sources import is_main_guard
 
 
 def slice_of(text: str, names: Collection[str]) -> str:
-    """The statements of a file that the given names at its top level need, in file order.
+    """Return the statements of a file that these top-level names need, in file order.
 
-    Imports are cut to the names that are used. What only runs as a script is left out. A
-    statement that binds nothing is kept if all the file's own names in it are kept anyway.
+    Imports keep only used names. The ``__main__`` block is removed. A statement without bindings is
+    kept if all the file's names in it are kept.
 
-    Raises:
-        SyntaxError: the text is no Python.
+    Raises SyntaxError if the text is not valid Python.
     """
     tree = ast.parse(text)
     parts = [_FileStatement(node) for node in tree.body if not _is_script(node)]
@@ -48,7 +47,7 @@ def slice_of(text: str, names: Collection[str]) -> str:
 
 
 class _FileStatement:
-    """A statement of the file."""
+    """A top-level statement of the file."""
 
     def __init__(self, node: ast.stmt) -> None:
         self.node = node
@@ -65,7 +64,7 @@ class _FileStatement:
         self.changes = self._changed_names()
 
     def _changed_names(self) -> set[str]:
-        """The names whose values the statement may change."""
+        """Return the names whose values the statement may change."""
         node = self.node
         if isinstance(node, (ast.Assign, ast.AugAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -75,7 +74,7 @@ class _FileStatement:
         return set()
 
     def has_needed_effect(self, kept: set[str], known: set[str], imported: set[str]) -> bool:
-        """Whether it changes what is kept, or torch: `Net.forward = other`, `config.x = 1`."""
+        """Whether it changes a kept value or an import: `Net.forward = other`, `config.x = 1`."""
         if self.is_import or self.binds or not self.changes:
             return False
         own = self.changes & known - imported
@@ -84,7 +83,7 @@ class _FileStatement:
         return self.is_assignment or self.needs & known - imported <= kept
 
     def cut_import(self, names: set[str]) -> ast.stmt:
-        """An import with only the names that are used."""
+        """Return the statement; an import keeps only these names."""
         node = self.node
         if not isinstance(node, (ast.Import, ast.ImportFrom)) or self.is_always_kept:
             return node

@@ -1,4 +1,4 @@
-"""Where live functions and classes come from: the text that was executed, and its syntax."""
+"""Sources of live functions and classes: the executed text and its syntax tree."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try)
 
 
 def origin_of(module: str, path: str | None = None) -> ModuleOrigin:
-    """Whose code a module is. ``path`` decides where the name says nothing."""
+    """Return who provides a module; ``path`` decides if the name does not."""
     top = module.partition(".")[0]
     if top in _TORCH:
         return "torch"
@@ -48,7 +48,7 @@ def _origin_of_path(path: str) -> ModuleOrigin:
 
 
 def has_compiled_parts(package: str) -> bool:
-    """Whether a package comes with extension modules, as far as it is loaded."""
+    """Whether a package has loaded extension modules."""
     prefix = package + "."
     for name, module in list(sys.modules.items()):
         if name == package or name.startswith(prefix):
@@ -60,7 +60,7 @@ def has_compiled_parts(package: str) -> bool:
 
 @dataclass
 class SourceSyntax:
-    """A file's syntax, with what stands around each function and class."""
+    """The syntax tree of a file, with an index of its functions and classes."""
 
     path: str
     tree: ast.Module
@@ -98,15 +98,15 @@ class SourceSyntax:
         )
 
     def enclosing_definitions(self, node: ast.AST) -> tuple[ast.AST, ...]:
-        """The functions and classes that a definition stands in, outermost first."""
+        """Return the functions and classes around a definition, outermost first."""
         return self._around[id(node)]
 
     def binding(self, name: str) -> list[ast.stmt]:
-        """The statements outside functions and classes that bind a name, in file order."""
+        """Return the module-level statements that bind a name, in file order."""
         return self._binding.get(name, [])
 
     def function(self, code: types.CodeType) -> Function | ast.Lambda | None:
-        """The definition that a code object was compiled from."""
+        """Return the definition that a code object was compiled from, or None."""
         if code.co_name == "<lambda>":
             return self._find_lambda(code)
         for node in self._functions.get(code.co_firstlineno, []):
@@ -115,7 +115,7 @@ class SourceSyntax:
         return None
 
     def _find_lambda(self, code: types.CodeType) -> ast.Lambda | None:
-        # A lambda's code begins at the line of its first token.
+        # A lambda's code starts at the line of its first token.
         on_line = self._functions.get(code.co_firstlineno, [])
         found = [node for node in on_line if isinstance(node, ast.Lambda)]
         if len(found) > 1:
@@ -123,7 +123,7 @@ class SourceSyntax:
         return found[0] if found else None
 
     def find_class(self, cls: type) -> ast.ClassDef | None:
-        """The definition of a class: by its qualified name, then by the lines of its methods."""
+        """Return the definition of a class by its qualified name and the lines of its methods."""
         path = cls.__qualname__.split(".")
         found = self._classes.get(path[-1], [])
         line = cls.__dict__.get("__firstlineno__")  # Python 3.13
@@ -152,9 +152,9 @@ class SourceSyntax:
 
 
 def statements_of(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a scope, those in its blocks too, and no block itself.
+    """Yield the simple statements and definitions of a scope, including nested blocks.
 
-    What only type checkers or the script itself execute is left out.
+    Blocks for type checkers and the ``__main__`` block are left out.
     """
     for node in body:
         if isinstance(node, ast.If) and _is_never(node.test):
@@ -179,7 +179,7 @@ def _is_never(test: ast.expr) -> bool:
 
 
 def is_main_guard(test: ast.expr) -> bool:
-    """``__name__ == "__main__"``."""
+    """Whether a condition is ``__name__ == "__main__"``."""
     return (
         isinstance(test, ast.Compare)
         and isinstance(test.left, ast.Name)
@@ -188,14 +188,14 @@ def is_main_guard(test: ast.expr) -> bool:
 
 
 def first_line(node: Function | ast.ClassDef | ast.Lambda) -> int:
-    """The line at which its code begins: that of the first decorator."""
+    """Return the first line of a definition, including decorators."""
     if isinstance(node, ast.Lambda):
         return node.lineno
     return min([decorator.lineno for decorator in node.decorator_list] + [node.lineno])
 
 
 def own_functions(cls: type) -> Iterator[types.FunctionType]:
-    """The functions in a class body, through descriptors."""
+    """Yield the functions in a class body, unwrapped from descriptors."""
     for value in vars(cls).values():
         function = unwrap_descriptor(value)
         if function is not None and function.__module__ == cls.__module__:
@@ -203,7 +203,7 @@ def own_functions(cls: type) -> Iterator[types.FunctionType]:
 
 
 def unwrap_descriptor(value: object) -> types.FunctionType | None:
-    """The function in a static method, class method or property."""
+    """Return the function of a static method, class method or property, or None."""
     if isinstance(value, (staticmethod, classmethod)):
         value = value.__func__
     elif isinstance(value, property):
@@ -212,7 +212,7 @@ def unwrap_descriptor(value: object) -> types.FunctionType | None:
 
 
 def unwrap_wrappers(function: object) -> object:
-    """What ``functools.wraps`` was applied to, however often."""
+    """Return the innermost function below all ``functools.wraps`` wrappers."""
     seen: set[int] = set()
     while id(function) not in seen:
         seen.add(id(function))
@@ -227,7 +227,7 @@ _texts: dict[str, tuple[list[str], SourceSyntax | None]] = {}
 
 
 def text_of(path: str, namespace: Mapping[str, Any] | None = None) -> SourceSyntax | None:
-    """The text that was executed under a path: an unsaved one if ``linecache`` has it."""
+    """Return the executed text of a path, from ``linecache`` if it is unsaved."""
     lines = linecache.getlines(path, dict(namespace) if namespace is not None else None)
     if not lines:
         return None
@@ -244,7 +244,7 @@ def text_of(path: str, namespace: Mapping[str, Any] | None = None) -> SourceSynt
 
 @dataclass(frozen=True)
 class Home:
-    """A module as its code sees it: the namespace, and the text that filled it."""
+    """The namespace of a module and the text that was executed in it."""
 
     name: str
     namespace: dict[str, Any]
@@ -256,14 +256,14 @@ class Home:
 
 
 Key = tuple[int, str]
-"""A namespace or a closure's cell, by ``id``, and the name in it."""
+"""Key of a variable: the ``id`` of its namespace or closure cell, and its name."""
 
 
 @dataclass(frozen=True)
 class ResolvedName:
-    """What a name means where it is used: the value, and where it is bound.
+    """The value of a name in some code, and the place of its binding.
 
-    ``home`` is missing for what a closure or an import inside a function binds.
+    ``home`` is None for names bound by a closure or by an import inside a function.
     """
 
     value: Any
@@ -271,25 +271,25 @@ class ResolvedName:
     name: str
     home: Home | None = None
     spelling: tuple[str, str] | None = None
-    """How the user imports it from another package."""
+    """Module and name by which the user imports the value from another package."""
 
 
 def home_of(namespace: dict[str, Any], path: str | None = None) -> Home:
-    """``path`` where a code object says it; else the module's file."""
+    """Return the home of a namespace; ``path`` defaults to the module's file."""
     file = path or namespace.get("__file__")
     text = text_of(file, namespace) if isinstance(file, str) else None
     return Home(str(namespace.get("__name__", "")), namespace, text)
 
 
 def home_of_function(function: types.FunctionType) -> Home:
-    """The home of a function: its globals, and the file that its code object names."""
+    """Return the home of a function: its globals, and the file of its code object."""
     return home_of(function.__globals__, function.__code__.co_filename)
 
 
 def home_of_class(cls: type) -> Home | None:
-    """The home of a class: that of its own functions, else of its module; None if not loaded.
+    """Return the home of a class by its functions or its module, or None if not loaded.
 
-    Functions from files named like ``<string>`` are generated, as dataclasses do, and skipped.
+    Generated functions from files like ``<string>`` are skipped.
     """
     for function in own_functions(cls):
         inner = unwrap_wrappers(function)
@@ -300,7 +300,7 @@ def home_of_class(cls: type) -> Home | None:
 
 
 def imported_from(home: Home, node: ast.ImportFrom) -> str:
-    """The absolute name of the module in a ``from`` import."""
+    """Return the absolute module name of a ``from`` import."""
     if not node.level:
         return node.module or ""
     package = home.namespace.get("__package__") or home.name.rpartition(".")[0]

@@ -1,4 +1,4 @@
-"""The statements of a program, the names that they bind, and what has a name."""
+"""The statements of a program, with the names that they bind and the values behind the names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RESERVED = frozenset(dir(builtins)) | frozenset(keyword.kwlist) | {"torch", STO
 
 
 class NamedValues:
-    """Which values of a program have a name at module level, and which classes it has."""
+    """The values with a module-level name in the program, and its classes."""
 
     def __init__(self) -> None:
         self._names: dict[int, tuple[object, str]] = {}
@@ -32,7 +32,7 @@ class NamedValues:
         self._reached: dict[tuple[type, frozenset[str]], ReachedMembers] = {}
 
     def name(self, value: object, name: str) -> None:
-        """``value`` can be had as ``name`` from here on."""
+        """Record that a variable holds a value."""
         self._names[id(value)] = (value, name)
         if isinstance(value, torch.Tensor):
             remember_storage(self.storages, value, name)
@@ -42,12 +42,11 @@ class NamedValues:
         return None if known is None else known[1]
 
     def add_mentioned(self, code: object) -> None:
-        """The program contains a function or a statement: an object that it meets needs the
-        attributes that the code speaks of."""
+        """Add the words of a function or statement: objects need the attributes that it uses."""
         self.mentioned |= words_of_syntax(code) if isinstance(code, ast.AST) else words_of(code)
 
     def reached_members(self, kind: type, words: frozenset[str]) -> ReachedMembers:
-        """What is kept of ``kind``: everything where there are no words."""
+        """Return the members of a class to keep; without words, all members."""
         if (kind, words) not in self._reached:
             self._reached[kind, words] = find_reached_members(kind, words, everything=not words)
         return self._reached[kind, words]
@@ -55,7 +54,7 @@ class NamedValues:
 
 @dataclass
 class DraftState:
-    """What a failed attempt takes back."""
+    """The state to restore when writing a definition fails."""
 
     names: set[str] = field(default_factory=lambda: set(_RESERVED))
     things: dict[int, tuple[object, str]] = field(default_factory=dict)
@@ -66,13 +65,13 @@ class DraftState:
     homes: dict[int, Home] = field(default_factory=dict)
     copied: set[int] = field(default_factory=set)
     made: set[Key] = field(default_factory=set)
-    """What is bound by copied statements, so that others that change it must be copied, too."""
+    """Keys of variables bound by copied statements; statements that change them are copied, too."""
     operators: set[str] = field(default_factory=set)
     lines: int = 0
 
 
 class ProgramStatements:
-    """What a program has so far."""
+    """The statements of a program so far."""
 
     def __init__(self) -> None:
         self.written = NamedValues()
@@ -81,7 +80,7 @@ class ProgramStatements:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the program should know."""
+        """Notes for the reader of the program."""
         return self._state.notes
 
     def note(self, text: str) -> None:
@@ -89,18 +88,18 @@ class ProgramStatements:
             self.notes.append(text)
 
     def add(self, statement: str) -> None:
-        """Statements keep the order in which they are added, as far as they share values."""
+        """Add statements; they keep their order if they share values."""
         for node in ast.parse(statement).body:
             self.written.add_mentioned(node)
             self.append(node)
 
     def define(self, name: str, text: str) -> None:
-        """Add a definition under a name that the caller got from ``fresh``."""
+        """Add a definition with a name from :meth:`fresh_name`."""
         for node in ast.parse(text).body:
             self.append(node)
 
     def variable_for(self, value: object, text: str, hint: str) -> str:
-        """The variable that holds ``value``, which ``text`` makes, added where there is none."""
+        """Return the variable that holds a value; assign ``text`` to a new one if needed."""
         name = self.written.name_of(value)
         if name is None:
             name = self.fresh_name(hint)
@@ -112,7 +111,7 @@ class ProgramStatements:
         self._state.pieces.append(analyze_statement(node, is_effect=is_effect))
 
     def fresh_name(self, hint: str, avoid: Collection[str] = ()) -> str:
-        """A name that is not used yet, for the caller to bind."""
+        """Reserve and return an unused name."""
         stem = "".join(char if char.isalnum() or char == "_" else "_" for char in hint)
         if not stem.isidentifier():
             stem = "value"
@@ -124,17 +123,17 @@ class ProgramStatements:
         return name
 
     def knows(self, thing: object) -> bool:
-        """Whether a class or function has a name in the program already."""
+        """Whether a class or function has a name in the program."""
         return id(thing) in self._state.things
 
     def bind(self, thing: object, name: str) -> None:
-        """From now on ``name`` stands for a class or function that the caller defines."""
+        """Record the name of a class or function that the caller defines."""
         self._state.names.add(name)
         self._state.things[id(thing)] = (thing, name)
 
     @contextmanager
     def alias(self, thing: object, name: str) -> Iterator[None]:
-        """For the time being ``name`` stands for ``thing``."""
+        """Use a name for a value inside a ``with`` block."""
         outer = self._aliases.get(id(thing))
         self._aliases[id(thing)] = name
         try:
@@ -146,30 +145,30 @@ class ProgramStatements:
                 self._aliases[id(thing)] = outer
 
     def visit(self, home: Home) -> None:
-        """The module's own statements may matter, now that something of it is in the program."""
+        """Record a module whose module-level statements may be needed."""
         self._state.homes.setdefault(id(home.namespace), home)
 
     def add_mentioned(self, function: object) -> None:
-        """A function's code is in the program: what it speaks of is needed of the values."""
+        """Record the words in a function that the program contains."""
         if isinstance(function, types.FunctionType):
             self.written.add_mentioned(function)
 
     def mark_copied(self, node: ast.AST) -> bool:
-        """Whether a statement of some module was not in the program before."""
+        """Record that a statement is copied; return False if it already was."""
         if id(node) in self._state.copied:
             return False
         self._state.copied.add(id(node))
         return True
 
     def key_name(self, key: Key, avoid: Collection[str] = ()) -> str:
-        """The name of a variable that a copied statement binds."""
+        """Return the name of a variable that a copied statement binds."""
         if key not in self._state.keys:
             self._state.keys[key] = self.fresh_name(key[1], avoid)
             self._state.made.add(key)
         return self._state.keys[key]
 
     def has_definition(self, home: Home, name: str) -> bool:
-        """Whether the program has a module's class, function or copied variable."""
+        """Whether the program defines a name of a module."""
         known = self._state.things.get(id(home.namespace.get(name)))
         if known is not None and known[1].isidentifier():
             return True

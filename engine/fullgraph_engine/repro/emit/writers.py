@@ -1,4 +1,4 @@
-"""Who writes what: the table of all kinds of values, in the order in which they are tried."""
+"""The table of writers for all types of values, in the order in which they are tried."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .tensors import tensor
 
 
 def _is_any_of(*kinds: type) -> Callable[[object], bool]:
-    """Instances of these classes and of those that derive from them."""
+    """Return a condition for instances of these classes and their subclasses."""
     return lambda value: isinstance(value, kinds)
 
 
@@ -32,7 +32,7 @@ WRITERS: Writers = (
     (definitions.is_bound_builtin, python.write_bound_method),
     (definitions.is_referable, python.write_reference),
     (torch_values.is_operator, python.write_reference),
-    # Python's own, no derived classes.
+    # Exact builtin types.
     (list, python.write_list),
     (tuple, python.write_tuple),
     (dict, Printer.dict_display),
@@ -51,7 +51,7 @@ WRITERS: Writers = (
     (types.GenericAlias, python.write_generic_alias),
     *((kind, python.write_view) for kind in python.VIEWS),
     *((kind, python.write_lock) for kind in python.LOCKS),
-    # What torch and numpy have besides tensors and modules.
+    # Values of torch and NumPy other than tensors and modules.
     (
         _is_any_of(torch.dtype, torch.layout, torch.memory_format, torch.qscheme),
         torch_values.write_singleton,
@@ -63,7 +63,7 @@ WRITERS: Writers = (
     (_is_any_of(torch.finfo, torch.iinfo), torch_values.write_limits),
     (torch_values.is_return_tuple, torch_values.write_return_tuple),
     (numpy_values.is_numpy, numpy_values.write_numpy_value),
-    # Classes that say of what their instances are made.
+    # Classes whose instances describe their contents.
     (dataclasses.is_dataclass, python.write_dataclass),
     (_is_any_of(tuple), python.write_tuple_subclass),
     (_is_any_of(*PLAIN_BASES), python.write_plain_subclass),

@@ -1,4 +1,4 @@
-"""Find the finding again in a run of the user's code, and write programs that may show it."""
+"""Find a finding again in a run of the user's code, and write programs that may show it."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ from . import repeated_calls
 from .programs import CandidatePrograms
 
 _ODDS = 5
-"""How often a finding that was not there again is looked for."""
+"""Number of further runs that look for a finding that the first run did not show."""
 
 
 @dataclass(frozen=True)
 class ExtractionOutcome:
-    """Candidates, packed; or why there are none, with the next step; or why the run should be
-    repeated with real tensors."""
+    """The result of an extraction: packed candidates, or the reason for their absence.
+
+    ``needs_real`` is the reason why the run must be repeated with real tensors.
+    """
 
     packed: str = ""
     reason: str = ""
@@ -40,8 +42,7 @@ class ExtractionOutcome:
 
 
 def extract_candidates(tracee: Tracee, wanted: Wanted, until: float) -> ExtractionOutcome:
-    """Candidates for a finding of a target; those that are written by ``until``, in
-    ``time.monotonic``."""
+    """Return candidates for a finding of a target, written until ``until`` (``time.monotonic``)."""
     try:
         return _extract_by_code(tracee, wanted, until)
     except NoProbe as error:
@@ -92,7 +93,7 @@ def _extract_by_code(tracee: Tracee, wanted: Wanted, until: float) -> Extraction
 
 
 def _extract_repeated_calls(tracee: Tracee, wanted: Wanted, until: float) -> ExtractionOutcome:
-    """Candidates for what is foretold of further calls: these, made for real."""
+    """Return candidates for a forecast about later calls, by making these calls."""
     with tracing.tensor_mode(tracee.fake):
         calls = repeated_calls.repeated_calls_of(wanted, tracee.call())
         recordings = calls.trace_recompiles() if calls is not None else []
@@ -125,7 +126,7 @@ def _extract_repeated_calls(tracee: Tracee, wanted: Wanted, until: float) -> Ext
 def count_calls_with(
     signature: FindingSignature, own: frozenset[str], of_calls: Sequence[Sequence[Finding]]
 ) -> int:
-    """How many calls found something alike; one may have found it in several layers."""
+    """Count the calls with a finding of this signature; one call counts once."""
     return sum(
         any(FindingSignature.from_finding(each).is_equal_to(signature, own) for each in several)
         for several in of_calls
@@ -133,7 +134,7 @@ def count_calls_with(
 
 
 def _tensor_stores(tracee: Tracee, wanted: Wanted) -> tuple[TensorStore | None, ...]:
-    """Fake tensors have no contents."""
+    """Return the stores to write programs with; fake tensors do not have contents."""
     real = not tracee.fake
     return TensorStore.choices(always=real and wanted.data, if_needed=real)
 
@@ -175,7 +176,7 @@ def _pack_candidates(
 def _extract_graphs(tracee: Tracee, wanted: Wanted) -> ExtractionOutcome:
     if tracee.fake:
         return ExtractionOutcome(needs_real=f"`{wanted.backend}` compiles for real tensors.")
-    from .. import graphs  # what it imports of torch nothing else needs
+    from .. import graphs  # nothing else needs its imports of torch
 
     found = graphs.extract_graphs(tracee, wanted)
     return (
@@ -190,7 +191,7 @@ def _ignore_finding(_: Finding) -> None:
 
 
 def _find_matching(findings: list[Finding], wanted: Wanted) -> Finding | None:
-    """The finding that is meant: by its range, else by its line, else by its message."""
+    """Return the finding with the wanted code by its range, else its line, else its message."""
     alike = [each for each in findings if each.code == wanted.code]
     same = (
         [each for each in alike if each.range == wanted.range],

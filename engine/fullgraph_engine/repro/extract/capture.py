@@ -1,7 +1,7 @@
-"""What the variables of a frame were when a line of it was reached, found by running it eagerly.
+"""The variables of a frame when a line was reached, captured by running the call eagerly.
 
-The tracer only imitates user code: the values that a program needs so as to begin in the middle of
-it exist in a run of the same call without Dynamo.
+Dynamo only simulates user code. A program that starts in the middle of a function needs the values
+that exist when the same call runs without Dynamo.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from ...tracing.stacks import is_machinery, is_torch
 from .statements import Definition, Layer, beginning_lines, function_around, layers_around
 
 AHEAD = (0, 1, 2, 4)
-"""How many statements ahead of one may be needed for what it does."""
+"""Numbers of preceding statements with which a statement is extracted."""
 
 _DEEPEST = 2
 MOST = 12
-"""Times that variables are remembered of one place; the last ones count."""
+"""Maximum number of captures of one place; later captures replace earlier ones."""
 
 
 class _Enough(BaseException):
-    """Ends the run: everything is known."""
+    """Raised to end the run when all points are captured."""
 
 
 class FrameVariables(dict[str, Any]):
-    """Those of a frame by their names, and whether gradients are recorded where it runs."""
+    """The variables of a frame by name; ``grad`` says whether the frame records gradients."""
 
     grad: bool = True
 
@@ -46,11 +46,12 @@ def _make_history() -> deque[FrameVariables]:
 
 @dataclass
 class Point:
-    """A frame on the way to a finding, and what its variables were.
+    """A frame on the way to a finding, and the captured values of its variables.
 
-    ``entries`` are the arguments of its calls; ``visits`` the variables before each of ``layers``,
-    the statements around the line, innermost first, and ``before`` those before the statements that
-    stand ahead of a layer in its block, by how many there are up to it. All are in order.
+    ``entries`` are the arguments of each call. ``visits`` are the variables before each of
+    ``layers``, the statements around the line, innermost first. ``before`` are the variables before
+    earlier statements, keyed by the layer and by the number of statements ahead of it. All are in
+    the order of execution.
     """
 
     frame: Frame
@@ -73,16 +74,16 @@ class Point:
 
     @property
     def entered(self) -> FrameVariables:
-        """The arguments of its last call."""
+        """The arguments of the last call."""
         return self.entries[-1]
 
     def variables_at(self, depth: int) -> FrameVariables:
-        """The variables before a layer, the last time."""
+        """Return the variables before a layer at its last execution."""
         return self.visits[depth][-1]
 
 
 def find_points(frames: Sequence[Frame]) -> list[Point]:
-    """Where to look, for those of the frames whose source is known."""
+    """Return points for the frames whose source is known."""
     found: list[Point] = []
     for frame in frames:
         definition = function_around(frame.path, original_name(frame.function), frame.line + 1)
@@ -92,7 +93,7 @@ def find_points(frames: Sequence[Frame]) -> list[Point]:
 
 
 def find_functions(call: Callable[[], Any], most: int = 24) -> list[Frame]:
-    """Where the functions of the user begin that a call enters, in that order."""
+    """Return the first lines of the user's functions that a call enters, in order."""
     found: dict[CodeType, Frame] = {}
 
     def on_frame(frame: FrameType, event: str, argument: Any) -> None:
@@ -106,9 +107,9 @@ def find_functions(call: Callable[[], Any], most: int = 24) -> list[Frame]:
 
 
 def watch_call(call: Callable[[], Any], wanted: Sequence[Point], *, whole: bool = False) -> None:
-    """Fill the points from a call, which is broken off when the last of them is reached.
+    """Run a call and record variables at the points; stop when the last point is reached.
 
-    ``whole``: go on to the end, for all the entries. What the call raises is of no interest.
+    With ``whole`` the call runs to its end, to record all entries. Its exceptions are ignored.
     """
     if not wanted:
         return
@@ -140,7 +141,7 @@ class _FrameWatcher:
         here = [point for point in nearby if _is_code_of(frame.f_code, point.definition)]
         for point in here:
             self._record_entry(frame, point)
-        inside = [_Inside(self, point) for point in here if point.layers]
+        inside = [_PointWatcher(self, point) for point in here if point.layers]
         return _WatchedExecution(inside).on_event if inside else None
 
     def _record_entry(self, frame: FrameType, point: Point) -> None:
@@ -161,9 +162,9 @@ class _FrameWatcher:
 
 
 class _WatchedExecution:
-    """One of a function in which there are several points."""
+    """One execution of a function that contains one or more points."""
 
-    def __init__(self, inside: Sequence[_Inside]) -> None:
+    def __init__(self, inside: Sequence[_PointWatcher]) -> None:
         self._inside = inside
 
     def on_event(self, frame: FrameType, event: str, argument: Any) -> Any:
@@ -173,8 +174,8 @@ class _WatchedExecution:
         return self.on_event
 
 
-class _Inside:
-    """One execution of a function up to a point that is watched."""
+class _PointWatcher:
+    """A recorder of one point in one execution of its function."""
 
     def __init__(self, watcher: _FrameWatcher, point: Point) -> None:
         self._watcher, self._point, self._line = watcher, point, -1
@@ -186,7 +187,7 @@ class _Inside:
         }
 
     def on_line(self, frame: FrameType) -> None:
-        """The next line."""
+        """Record the variables if the line that runs next belongs to the point."""
         line, before = frame.f_lineno, self._line
         self._line = line
         if line in self._ahead:
@@ -199,7 +200,7 @@ class _Inside:
 
 
 def snapshot_variables(frame: FrameType) -> FrameVariables:
-    """The variables, with copies of the containers that may change afterwards."""
+    """Return the variables of a frame, with copies of its lists, dicts and sets."""
     found = FrameVariables({name: _copy_container(value) for name, value in frame.f_locals.items()})
     found.grad = torch.is_grad_enabled()
     return found

@@ -1,4 +1,4 @@
-"""What a program ends with: the calls that show the finding, made in one of several ways."""
+"""The statements at the end of a program: calls that show the finding."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ...protocol import Finding
 from ..emit.program import ProgramDraft
 
 _WRITTEN_OUT = 3
-"""More calls than these are made in a loop."""
+"""Maximum number of calls written one by one; more become a loop."""
 
 
 @dataclass(frozen=True)
 class Input:
-    """An argument of a call; ``name`` is a keyword, or only what the parameter is called."""
+    """An argument of a call; ``name`` is its keyword, or the name of its parameter."""
 
     value: Any
     name: str = ""
@@ -26,40 +26,40 @@ class Input:
 
 @dataclass(frozen=True)
 class CallInputs:
-    """What is given in one call, and whether gradients are recorded in it."""
+    """The arguments of one call, and whether the call records gradients."""
 
     inputs: tuple[Input, ...]
     grad: bool = True
 
     @classmethod
     def from_arguments(cls, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallInputs:
-        """The arguments of a call of which the parameters are not known by name."""
+        """Return the inputs of a call whose parameter names are unknown."""
         named = [Input(value, name, keyword=True) for name, value in kwargs.items()]
         return cls((*(Input(value, f"x{n}") for n, value in enumerate(args)), *named))
 
 
 @dataclass(frozen=True)
 class CallableUnit:
-    """Something to call: an expression of the draft, and what it is given in each of its calls."""
+    """An expression that a program can call, and the inputs of each call."""
 
     entry: str
     calls: tuple[CallInputs, ...]
 
 
 class Invocation(Protocol):
-    """A way to call a unit."""
+    """A protocol of ways to call a unit."""
 
     def statements(self, draft: ProgramDraft, unit: CallableUnit) -> list[str]:
-        """The calls, in order; what they need is added to the draft.
+        """Return the statements that make the calls; add their inputs to the draft.
 
         Raises:
-            Unwritable: a value has no expression.
+            UnwritableValue: a value cannot be written.
         """
 
 
 @dataclass(frozen=True)
 class EagerInvocation:
-    """Without ``torch.compile``, for what fails with or without it."""
+    """Calls without ``torch.compile``, for errors that also happen in eager."""
 
     def statements(self, draft: ProgramDraft, unit: CallableUnit) -> list[str]:
         return [
@@ -70,7 +70,7 @@ class EagerInvocation:
 
 @dataclass(frozen=True)
 class CompiledInvocation:
-    """Compiled once, and called as often as the unit was."""
+    """Calls of a function after one ``torch.compile``."""
 
     def statements(self, draft: ProgramDraft, unit: CallableUnit) -> list[str]:
         return _compiled_statements(draft, unit, _input_texts(draft, unit))
@@ -78,7 +78,7 @@ class CompiledInvocation:
 
 @dataclass(frozen=True)
 class ExhaustedInvocation:
-    """Compiled, and what the call generates is asked for: before that nothing is traced."""
+    """Calls of a compiled generator whose items are consumed, because tracing starts then."""
 
     def statements(self, draft: ProgramDraft, unit: CallableUnit) -> list[str]:
         *before, last = _compiled_statements(draft, unit, _input_texts(draft, unit))
@@ -87,7 +87,7 @@ class ExhaustedInvocation:
 
 @dataclass(frozen=True)
 class DynamicInvocation:
-    """Compiled, and every dimension of one of the sizes is asked to be dynamic."""
+    """Compiled calls in which all dimensions of the given sizes are marked dynamic."""
 
     sizes: frozenset[int]
 
@@ -111,9 +111,9 @@ class DynamicInvocation:
 
 
 def invocations_for(finding: Finding, dynamic: frozenset[int]) -> tuple[Invocation, ...]:
-    """The ways of calling that may show a finding, the likeliest first.
+    """Return the ways of calling that may show a finding, most likely first.
 
-    ``dynamic``: what the dimensions are long that it has to do with.
+    ``dynamic`` are the sizes of the dimensions that the finding is about.
     """
     if finding.code == "trace/eager-error":
         return (EagerInvocation(),)
@@ -124,7 +124,7 @@ def invocations_for(finding: Finding, dynamic: frozenset[int]) -> tuple[Invocati
 
 
 def _input_texts(draft: ProgramDraft, unit: CallableUnit) -> list[list[str]]:
-    """Expressions for the inputs of each call; what several are given is made once."""
+    """Return expressions for the inputs of each call; calls share common objects."""
     every = [each for given in unit.calls for each in given.inputs]
     texts = iter(draft.expressions([each.value for each in every], [each.name for each in every]))
     return [[next(texts) for _ in given.inputs] for given in unit.calls]
@@ -147,7 +147,7 @@ def _compiled_statements(
 def _loop_text(
     draft: ProgramDraft, called: str, given: CallInputs, several: Sequence[Sequence[str]]
 ) -> str:
-    """Calls that differ in nothing but some of their inputs."""
+    """Return a loop over the inputs in which the calls differ."""
     texts, changing = list(several[0]), []
     for number, each in enumerate(given.inputs):
         if len({call[number] for call in several}) > 1:

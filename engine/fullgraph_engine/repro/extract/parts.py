@@ -1,4 +1,4 @@
-"""Parts of the user's code as programs: one expression or statement of a function, or all of it."""
+"""Units made of parts of the user's code: one expression, some statements, or a function."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from .invocation import CallableUnit, CallInputs, Input
 
 
 def expression_unit(point: Point, outwards: int, draft: ProgramDraft) -> CallableUnit:
-    """A function of nothing but the operation at the point; its operands are passed to it.
+    """Return a function of the operation at a point, with its operands as parameters.
 
-    With ``outwards`` it is one that uses its result: what arises where a module is read from its
-    owner needs no owner where the module is called.
+    With ``outwards`` the function contains an operation that uses the result: a break at the read
+    of a submodule can also be shown at its call.
 
-    Raises:
-        Unwritable: it is no operation, or an operand has no value or no expression.
+    Raises UnwritableValue if the expression is not an operation, or if an operand cannot be
+    evaluated or written.
     """
     if 0 not in point.visits or not point.layers:
         raise UnwritableValue("the line is not reached when the code runs without Dynamo")
@@ -65,7 +65,7 @@ def expression_unit(point: Point, outwards: int, draft: ProgramDraft) -> Callabl
             if not any(isinstance(each, ast.Slice) for each in ast.walk(node.slice)):
                 node.slice = operands.pass_operand(node.slice, "key")
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-            # Behind a break it may be a frame of its own, which is given an iterator.
+            # After a graph break the comprehension may be a frame of its own, with an iterator.
             first = node.generators[0]
             first.iter = operands.pass_operand(first.iter, "x")
         case _:
@@ -83,7 +83,7 @@ def _expression_at(point: Point, outwards: int) -> ast.expr:
     frame = point.frame
     start, end = (frame.line + 1, frame.byte), (frame.end_line + 1, frame.end_byte)
     around: list[ast.expr] = []
-    for node in ast.walk(point.layers[0].node):  # it goes inwards
+    for node in ast.walk(point.layers[0].node):  # ast.walk visits outer nodes first
         if not isinstance(node, ast.expr):
             continue
         first, last = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
@@ -99,7 +99,7 @@ def _expression_at(point: Point, outwards: int) -> ast.expr:
 
 
 class _Operands:
-    """Turns sub-expressions into parameters, with the values that they have at a point."""
+    """A converter of subexpressions to parameters, with their values at a point."""
 
     def __init__(self, point: Point) -> None:
         self._point = point
@@ -107,7 +107,7 @@ class _Operands:
         self.inputs: list[Input] = []
 
     def pass_arguments(self, node: ast.Call) -> None:
-        """Pass everything that a call is given."""
+        """Replace the arguments of a call by parameters."""
         node.args = [
             each if isinstance(each, ast.Starred) else self.pass_operand(each) for each in node.args
         ]
@@ -116,7 +116,7 @@ class _Operands:
                 keyword.value = self.pass_operand(keyword.value, keyword.arg)
 
     def is_global(self, node: ast.expr) -> bool:
-        """Whether it leads to something of a module or a class: ``torch.nn.functional.relu``."""
+        """Whether a dotted name starts at a module or class, like ``torch.relu``."""
         while isinstance(node, ast.Attribute):
             node = node.value
         if not isinstance(node, ast.Name) or node.id in self._point.variables_at(0):
@@ -125,7 +125,7 @@ class _Operands:
         return isinstance(value, (types.ModuleType, type))
 
     def value(self, node: ast.expr) -> Any:
-        """What an operand is, without Dynamo."""
+        """Return the value of an operand, computed without Dynamo."""
         try:
             code = compile(ast.Expression(node), self._point.frame.path, "eval")
             with dynamo.config.patch(disable=True):
@@ -134,7 +134,7 @@ class _Operands:
             raise UnwritableValue(f"an operand cannot be evaluated: {error}") from None
 
     def pass_operand(self, node: ast.expr, name: str = "") -> ast.expr:
-        """The parameter that stands for an operand; constants and globals stay as they are."""
+        """Return a parameter for an operand; constants and globals stay unchanged."""
         if isinstance(node, (ast.Constant, ast.Lambda)) or self.is_global(node):
             return node
         if isinstance(node, ast.Name) and node.id not in self._point.variables_at(0):
@@ -154,13 +154,13 @@ class _Operands:
 def statement_unit(
     point: Point, depth: int, draft: ProgramDraft, *, empty: bool = False, most: int = 1
 ) -> CallableUnit:
-    """A function of nothing but one statement; what it uses of the old function is passed to it.
+    """Return a function of one statement, with the variables it reads as parameters.
 
-    ``empty``: of a compound statement only what decides, with nothing to do in it. ``most``: of how
-    many of the last times that it was reached there is a call.
+    ``empty`` removes the bodies of a compound statement. ``most`` is the maximum number of calls;
+    the last executions count.
 
     Raises:
-        Unwritable: it cannot stand alone, or a value has no expression.
+        UnwritableValue: it cannot stand alone, or a value cannot be written.
     """
     several = _last_visits(point.visits.get(depth, ()), most)
     node = copy.deepcopy(point.layers[depth].node)
@@ -176,12 +176,13 @@ def statement_unit(
 def window_unit(
     point: Point, depth: int, ahead: int, draft: ProgramDraft, *, most: int = 1
 ) -> CallableUnit:
-    """A function of some statements ahead of one, itself, and what follows in its block.
+    """Return a function of some statements: ``ahead`` ones before a layer, and the rest of its
+    block.
 
-    ``most`` as for :func:`of_statement`.
+    ``most`` is the maximum number of calls, as in :func:`statement_unit`.
 
     Raises:
-        Unwritable: they cannot stand alone, or a value has no expression.
+        UnwritableValue: they cannot stand alone, or a value cannot be written.
     """
     several = _last_visits(point.before.get((depth, ahead), ()), most)
     nodes = copy.deepcopy(list(point.layers[depth].statements_from(ahead)))
@@ -195,12 +196,12 @@ def _last_visits(visits: Sequence[FrameVariables], most: int) -> list[FrameVaria
 
 
 def body_unit(point: Point, draft: ProgramDraft, *, most: int) -> CallableUnit:
-    """A function that does what the one of a point does, for the last calls of that.
+    """Return a function with the body of a point's function, for its last calls.
 
-    What these find in different objects or in the scopes around it is passed to it.
+    Attributes and closure variables that the body reads become parameters.
 
     Raises:
-        Unwritable: the code cannot stand alone, or a value has no expression.
+        UnwritableValue: the code cannot stand alone, or a value cannot be written.
     """
     definition = copy.deepcopy(point.definition)
     if isinstance(definition, ast.Lambda):
@@ -213,7 +214,7 @@ def body_unit(point: Point, draft: ProgramDraft, *, most: int) -> CallableUnit:
 def _unit_of_statements(
     nodes: list[ast.stmt], several: Sequence[FrameVariables], point: Point, draft: ProgramDraft
 ) -> CallableUnit:
-    """A function of some statements, and a call of it for each set of variables."""
+    """Return a function of some statements, with a call for each set of variables."""
     variables = several[0]
     whole = ast.Module(nodes, [])
     refused = _standalone_obstacle(whole)
@@ -245,7 +246,7 @@ def _unit_of_statements(
 def _add_function(
     body: Sequence[ast.stmt], parameters: Sequence[Input], point: Point, draft: ProgramDraft
 ) -> str:
-    """Add a function of some of the code of a point; its name."""
+    """Add a function with this body to the draft and return its name."""
     names = ", ".join(each.name for each in parameters)
     text = "\n".join(f"    {line}" for each in body for line in ast.unparse(each).split("\n"))
     node = ast.parse(f"def f({names}):\n{text}").body[0]
@@ -260,7 +261,7 @@ def _variable_value(variables: FrameVariables, name: str) -> Any:
 
 
 def _standalone_obstacle(node: ast.AST) -> str:
-    """What keeps a statement from being the body of another function; empty if nothing does."""
+    """Return what keeps a statement from being moved to another function, or ""."""
     for each in ast.walk(node):
         if isinstance(each, (ast.Yield, ast.YieldFrom, ast.Await, ast.Nonlocal, ast.Global)):
             return f"`{type(each).__name__.lower()}`"
@@ -281,8 +282,8 @@ def _name_nodes(node: ast.AST) -> list[ast.Name]:
 def _read_names(node: ast.AST) -> list[str]:
     """Return the names of variables that statements read, in order.
 
-    This includes names that the statements bind first: a loop may read the value that it bound in
-    the round before.
+    This includes names that the statements bind first: a loop may read the value of the previous
+    iteration.
     """
     read = [use.node.id for use in uses(node) if not isinstance(use.node.ctx, ast.Store)]
     read += [
@@ -297,13 +298,14 @@ _PLAIN = (torch.Tensor, torch.nn.Module, int, float, bool, str, type(None), list
 
 
 class _AttributeFlattener(ast.NodeTransformer):
-    """``self.norm.weight`` becomes a variable ``weight``: its owner is then not needed.
+    """A transformer that turns ``self.norm.weight`` into a variable ``weight``.
 
-    ``paths``: the new variables, each with how it is reached.
+    This removes the need for the owner. ``paths`` are the new variables with the names that lead to
+    them.
     """
 
     def __init__(self, variables: FrameVariables, whole: ast.AST, taken: set[str]) -> None:
-        """``whole``: all of the code, which may give attributes another value."""
+        """Store the variables; ``whole`` is all the code, which may assign to attributes."""
         self.paths: dict[str, tuple[str, ...]] = {}
         self._stored = {
             ast.unparse(each)
@@ -314,13 +316,13 @@ class _AttributeFlattener(ast.NodeTransformer):
         self._known: dict[tuple[str, ...], str] = {}
 
     def value(self, name: str, variables: FrameVariables) -> Any:
-        """What a new variable is where the others have these values."""
+        """Return the value of a new variable for one set of captured variables."""
         root, *parts = self.paths[name]
         value = _variable_value(variables, root)
         try:
             for part in parts:
                 value = getattr(value, part)
-        except Exception as error:  # an object of the user's
+        except Exception as error:  # user objects may raise anything
             raise UnwritableValue(f"`{name}` is not there in every call: {error}") from None
         return value
 
@@ -338,7 +340,7 @@ class _AttributeFlattener(ast.NodeTransformer):
         return ast.copy_location(ast.Name(self._known[path], ast.Load()), node)
 
     def _attribute_path(self, node: ast.Attribute) -> tuple[str, ...] | None:
-        """The names of a chain that leads to a plain value; None where it does not."""
+        """Return the names of an attribute chain to a plain value, or None."""
         parts: list[str] = []
         at: ast.expr = node
         while isinstance(at, ast.Attribute):
@@ -354,13 +356,13 @@ class _AttributeFlattener(ast.NodeTransformer):
                 if isinstance(inspect.getattr_static(type(value), part, None), property):
                     return None
                 value = getattr(value, part)
-            except Exception:  # an object of the user's
+            except Exception:  # user objects may raise anything
                 return None
         return (at.id, *parts) if _is_plain(value) else None
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether it may be passed as it is, so that nobody has to own it."""
+    """Whether a value can be passed without its owner."""
     return isinstance(value, _PLAIN) or type(value).__module__ == "numpy"
 
 
@@ -371,19 +373,19 @@ _BUILT_IN = (int, float, str, list, tuple, dict, set, type(None), torch.dtype, t
 
 
 def function_unit(point: Point, draft: ProgramDraft) -> CallableUnit:
-    """The function of a point, with what it was entered with the last time.
+    """Return the function of a point, called with the arguments of its last call.
 
     Raises:
-        Unwritable: it was not reached, or a value has no expression.
+        UnwritableValue: it was not reached, or a value cannot be written.
     """
     return _unit_of_function(point, [point.entered], draft)
 
 
 def calls_unit(point: Point, draft: ProgramDraft, *, most: int) -> CallableUnit:
-    """The function of a point, with its last calls.
+    """Return the function of a point with its last calls.
 
     Raises:
-        Unwritable: it was not reached, or a value has no expression.
+        UnwritableValue: it was not reached, or a value cannot be written.
     """
     return _unit_of_function(point, _last_visits(point.entries, most), draft)
 
@@ -406,7 +408,7 @@ def _unit_of_function(
             entry, tuple(replace(given, inputs=given.inputs[1:]) for given in calls)
         )
     for given in calls:
-        # Before their class is referred to: they say what is needed of it.
+        # Owners come before their class, because they decide which members it keeps.
         draft.named_variable(given.inputs[0].value, "owner")
     return CallableUnit(f"{draft.refer_to(type(owner))}.{name}", calls)
 
@@ -431,13 +433,13 @@ def _call_inputs(code: types.CodeType, entered: FrameVariables) -> list[Input]:
 
 
 def _method_name(inputs: Sequence[Input], code: types.CodeType) -> str | None:
-    """Under which name a code object is a method of the first argument's class."""
+    """Return the name of a code object as a method of the first argument's class, or None."""
     if not inputs or inputs[0].keyword:
         return None
     for name in (code.co_name, "forward"):
         try:
             found = inspect.getattr_static(type(inputs[0].value), name, None)
-        except Exception:  # an object of the user's
+        except Exception:  # user objects may raise anything
             return None
         if isinstance(found, types.FunctionType) and _has_code(found, code):
             return name
@@ -445,7 +447,7 @@ def _method_name(inputs: Sequence[Input], code: types.CodeType) -> str | None:
 
 
 def _function_with_code(point: Point, code: types.CodeType) -> types.FunctionType:
-    """A function with this code, the user's own if it has a name."""
+    """Return the user's function with this code, or a new one for a lambda or a closure."""
     known = unwrap(point.globals.get(code.co_name))
     if isinstance(known, types.FunctionType) and _has_code(known, code):
         return known

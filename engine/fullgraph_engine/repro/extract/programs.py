@@ -1,4 +1,4 @@
-"""Programs that may show a finding, from its statement alone to the whole file."""
+"""Programs that may show a finding, from a single operation to the whole file."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from .invocation import CallableUnit, Invocation
 from .repeated_calls import RepeatedCalls
 
 _OUTWARDS = 3
-"""Callers of the innermost function that programs are written from."""
+"""Number of callers of the innermost function to write as whole functions."""
 _CALLERS = 2
-"""Those of which only the call or the statement around it is written as well."""
+"""Number of callers whose call and surrounding statements are written as well."""
 
 _Write = Callable[[ProgramDraft], CallableUnit]
 
 
 class CandidatePrograms:
-    """Each is a unit of the user's code and an act that the finding asks for."""
+    """A generator of programs: a unit of the user's code and the calls that a finding needs."""
 
     def __init__(
         self,
@@ -46,19 +46,20 @@ class CandidatePrograms:
         further: RepeatedCalls | None = None,
         stores: Sequence[TensorStore | None] = (None,),
     ) -> None:
-        """``further``: the finding is about these calls, and not about the one of the probe.
+        """Prepare to write programs for a finding.
 
-        ``stores`` take the contents of tensors: each program is written once with every one.
+        ``further`` are later calls that the finding is about; they replace the call of the probe.
+        ``stores`` save tensor contents: each program is written once per store.
         """
         self.tracee, self.finding = tracee, finding
         self._settings, self._further, self._stores = settings, further, stores
         self.left_out: list[str] = []
-        """Programs that could not be written, and why."""
+        """Messages about programs that could not be written, with the reason."""
 
     def candidates(self) -> Iterator[ReproCandidate]:
         with tracing.tensor_mode(self.tracee.fake) as mode:
             if mode is not None:
-                mode.prefer_real = False  # the run that found it has gone on without real tensors
+                mode.prefer_real = False  # the finding came from a run without real tensors
             yield from self._all_candidates()
 
     def _all_candidates(self) -> Iterator[ReproCandidate]:
@@ -73,7 +74,7 @@ class CandidatePrograms:
 
     @property
     def _needs_several_calls(self) -> bool:
-        """Whether it takes several calls to show it."""
+        """Whether the finding appears only after several calls."""
         return isinstance(self.finding.evidence, RecompileEvidence)
 
     @cached_property
@@ -83,7 +84,7 @@ class CandidatePrograms:
     # -- units --------------------------------------------------------------------------------
 
     def _candidates_of_calls(self) -> Iterator[ReproCandidate]:
-        """What the guard was made for, and the function that was recompiled, each time."""
+        """Yield programs of the guarded function and the recompiled code, with several calls."""
         evidence = self.finding.evidence
         assert isinstance(evidence, RecompileEvidence)
         inner = capture.find_points(self._user_frames()[-1:])
@@ -95,7 +96,7 @@ class CandidatePrograms:
     def _candidates_of_last_calls(
         self, inner: Sequence[Point], outer: Sequence[Point], most: int
     ) -> Iterator[ReproCandidate]:
-        """With so many of the last calls."""
+        """Yield these programs with at most ``most`` of the last calls."""
         for point in inner:
             if point.layers:
                 write = partial(parts.statement_unit, point, 0, most=most)
@@ -112,7 +113,7 @@ class CandidatePrograms:
             )
 
     def _candidates_of_one_call(self) -> Iterator[ReproCandidate]:
-        """The frames on the way to the finding, the innermost first; in pieces at first."""
+        """Yield programs of the frames that lead to the finding, innermost and smallest first."""
         points = capture.find_points(self._user_frames())
         if not points:
             yield from self._candidates_of_any_function()
@@ -125,19 +126,19 @@ class CandidatePrograms:
             yield from self._write_candidates("function", partial(parts.function_unit, point))
 
     def _user_frames(self) -> list[Frame]:
-        """The user's frames on the way to the finding, outermost first."""
+        """Return the user's frames that lead to the finding, outermost first."""
         frames = self.finding.stack
         return [each for each in frames if not is_torch(each.path) and not is_machinery(each.path)]
 
     def _candidates_of_any_function(self) -> Iterator[ReproCandidate]:
-        """Every function that the call enters, where nothing says which one it is."""
+        """Yield a program for each function that the call enters, if the frame is unknown."""
         points = capture.find_points(capture.find_functions(self._call_eagerly))
         capture.watch_call(self._call_eagerly, points, whole=True)
         for point in points:
             yield from self._write_candidates("function", partial(parts.function_unit, point))
 
     def _candidates_of_parts(self, point: Point, *, innermost: bool) -> Iterator[ReproCandidate]:
-        """A function in pieces: an operation, a statement, what is around it."""
+        """Yield programs of parts of a function: an operation, a statement, the block around it."""
         for outwards in range(2 if innermost else 1):
             yield from self._write_candidates(
                 "expression", partial(parts.expression_unit, point, outwards)
@@ -151,11 +152,11 @@ class CandidatePrograms:
             yield from self._write_candidates("statement", write)
 
     def _target_unit(self, draft: ProgramDraft) -> CallableUnit:
-        call = self.tracee.call()  # a new object: calls may have changed the one that made them
+        call = self.tracee.call()  # a new object, because calls may have changed the previous one
         return CallableUnit(draft.expression(call.function), self._calls_to_make(call))
 
     def _calls_to_make(self, call: Call) -> tuple[invocation.CallInputs, ...]:
-        """Those that the finding is about: the one of the probe, or further ones."""
+        """Return the calls that the finding is about: the call of the probe, or later calls."""
         if self._further is not None:
             return self._further.calls
         return (invocation.CallInputs.from_arguments(call.args, call.kwargs),)
@@ -168,17 +169,17 @@ class CandidatePrograms:
 
     @cached_property
     def _dynamic_sizes(self) -> frozenset[int]:
-        """What the dimensions are long that the run had asked to be dynamic."""
+        """The sizes of the dimensions that the run had marked dynamic."""
         is_guard = self.finding.code.startswith("guard/")
         evidence = self.finding.evidence
         if isinstance(evidence, SpecializationEvidence) and evidence.value.isdigit():
             return frozenset({int(evidence.value)})
         with contextlib.suppress(BaseException):
             call = self.tracee.call()
-            wishes = [(wish.tensor, wish.dim) for wish in call.dynamic]
+            requests = [(request.tensor, request.dim) for request in call.dynamic]
             if is_guard:
-                wishes = wishes or batch_dimensions(call)
-            return frozenset(int(tensor.shape[dim]) for tensor, dim in wishes)
+                requests = requests or batch_dimensions(call)
+            return frozenset(int(tensor.shape[dim]) for tensor, dim in requests)
         return frozenset()
 
     # -- programs -----------------------------------------------------------------------------
@@ -195,7 +196,7 @@ class CandidatePrograms:
                 yield ReproCandidate(text, origin, tuple(draft.notes))
 
     def _candidates_from_text(self, *, sliced: bool) -> Iterator[ReproCandidate]:
-        """The user's own text with calls below it."""
+        """Yield the user's own text followed by calls."""
         origin: CandidateOrigin = "slice" if sliced else "file"
         for way, store in product(self._invocations, self._stores):
             draft = ProgramDraft(store)
@@ -204,7 +205,7 @@ class CandidatePrograms:
                 text = _remove_docstring(self.tracee.text)
                 if sliced:
                     text = slice_of(text, _mentioned_names(statements))
-                # The draft's own definitions are those of the inputs.
+                # The draft defines only the inputs.
                 text = f"{text.rstrip()}\n\n{draft.text(statements)}"
             except Exception as error:
                 self._leave_out(origin, error)
@@ -212,14 +213,14 @@ class CandidatePrograms:
                 yield ReproCandidate(text, origin, (*draft.notes, *_import_notes(text)))
 
     def _leave_out(self, origin: CandidateOrigin, error: Exception) -> None:
-        """An object of the user's may raise anything, and so may a mistake of ours."""
+        """Record why a program could not be written; user objects may raise anything."""
         words = f"{type(error).__name__}: {error}"
         self.left_out.append(
             f"{origin}: {error.reason if isinstance(error, UnwritableValue) else words}"
         )
 
     def _text_unit(self) -> CallableUnit:
-        """The target as it is called in its own file."""
+        """Return the target under its name in the user's file."""
         call = self.tracee.call()
         return CallableUnit(self._entry_text(call), self._calls_to_make(call))
 
@@ -240,7 +241,7 @@ class CandidatePrograms:
 
 
 def _mentioned_names(statements: Sequence[str]) -> set[str]:
-    """The names that statements mention."""
+    """Return the names that statements read or bind."""
     text = "\n".join(statements)
     read = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
     return read | own_names(text)
@@ -254,7 +255,7 @@ def _remove_docstring(text: str) -> str:
 
 
 def _import_notes(text: str) -> Iterator[str]:
-    """What a text imports besides torch and Python's own modules, each in a sentence."""
+    """Yield a sentence for each import of a third-party module or a module of the user."""
     for node in ast.walk(ast.parse(text)):
         names: list[str] = []
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""Calls that recompile: the one of the probe, once more or with something changed."""
+"""Calls that recompile: the call of the probe, repeated with changed inputs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ...tracing.variations import Inputs
 from .invocation import CallInputs
 
 COUNT = 3
-"""Calls after the first."""
+"""Number of calls after the first."""
 
 _AGAIN = {"recompile/every-call": COUNT, "guard/mutated": 1}
-"""Calls after the first, of what needs no change."""
+"""Number of calls after the first for findings that appear without changed inputs."""
 _SIZE = re.compile(r"(?P<leaf>.+)\.shape\[(?P<dim>\d+)\]")
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -29,29 +29,29 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclass
 class RepeatedCalls:
-    """A function and all that it is called with, in order."""
+    """A function and the arguments of its calls, in order."""
 
     function: Callable[..., Any]
     arguments: list[Arguments] = field(default_factory=list)
 
     @property
     def calls(self) -> tuple[CallInputs, ...]:
-        """As programs make them."""
+        """The inputs of the calls, for writing programs."""
         return tuple(CallInputs.from_arguments(args, kwargs) for args, kwargs in self.arguments)
 
     def trace_recompiles(self) -> list[Recording]:
-        """What Dynamo does in those of the calls that compile something again."""
+        """Trace all calls and return the recordings with recompiles."""
         recordings = [drive.trace(self.function, args, kwargs) for args, kwargs in self.arguments]
         return [recording for recording in recordings if recording.recompiles]
 
     def call_eagerly(self) -> None:
-        """All of them, without Dynamo."""
+        """Make all calls without Dynamo."""
         for args, kwargs in self.arguments:
             tracing.call_eagerly(self.function, args, kwargs)
 
 
 def repeated_calls_of(wanted: Wanted, call: Call) -> RepeatedCalls | None:
-    """The calls that a forecast is about; None where it is not known what differs in them."""
+    """Return the calls that a forecast is about, or None if their changes are unknown."""
     inputs = Inputs(call.function, call.args, call.kwargs)
     again = _AGAIN.get(wanted.code, 0)
     if again:
@@ -92,7 +92,7 @@ def _changed_inputs(
 
 
 def _larger_sizes(size: int, inputs: Inputs) -> Iterator[list[int]]:
-    """Sizes a little larger, then multiples; none that another dimension has."""
+    """Yield lists of sizes, slightly larger ones and multiples, that no dimension has yet."""
     taken = {
         int(length)
         for leaf in inputs.leaves
@@ -108,6 +108,6 @@ def _runs_eagerly(
 ) -> bool:
     try:
         tracing.call_eagerly(function, args, kwargs)
-    except BaseException:  # whatever the user's code raises
+    except BaseException:  # user code may raise anything
         return False
     return True

@@ -1,4 +1,4 @@
-"""The statement that a line belongs to, and what stands around it in its function."""
+"""The statement at a line, and the statements around it in its function."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 @dataclass(frozen=True)
 class Layer:
-    """A statement of a function, by its one-based lines. ``head`` is the last line of what is
-    evaluated on entering it: all of a simple statement, the condition of an ``if``. ``block`` is
-    the list of statements that it is in."""
+    """A statement of a function and its one-based lines.
+
+    ``head`` is the last line that runs when the statement is entered: all of a simple statement, or
+    the condition of an ``if``. ``block`` is the list of statements that contains it.
+    """
 
     node: ast.stmt
     first: int
@@ -24,15 +26,14 @@ class Layer:
     block: tuple[ast.stmt, ...] = ()
 
     def statements_from(self, before: int) -> tuple[ast.stmt, ...]:
-        """Some statements before it, itself and what follows in its block; empty if there are
-        fewer before it."""
+        """Return the block from ``before`` statements ahead of this one, or ()."""
         at = self.block.index(self.node) - before
         return self.block[at:] if at >= 0 else ()
 
 
 @lru_cache(maxsize=32)
 def parse_file(path: str) -> ast.Module | None:
-    """The tree of a file as it was executed; None for what is no Python."""
+    """Return the syntax tree of an executed file, or None if it is not Python."""
     text = "".join(linecache.getlines(path))
     try:
         return ast.parse(text) if text else None
@@ -41,13 +42,13 @@ def parse_file(path: str) -> ast.Module | None:
 
 
 def function_around(path: str, name: str, line: int) -> Definition | None:
-    """The innermost definition of a name around a one-based line."""
+    """Return the innermost function of this name around a one-based line."""
     tree = parse_file(path)
     found: Definition | None = None
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if node.name == name and _first_line(node) <= line <= _last_line(node):
-                found = node  # the walk goes inwards
+                found = node  # ast.walk visits outer nodes first
         elif (
             isinstance(node, ast.Lambda)
             and name == "<lambda>"
@@ -58,7 +59,7 @@ def function_around(path: str, name: str, line: int) -> Definition | None:
 
 
 def layers_around(function: Definition, line: int) -> tuple[Layer, ...]:
-    """The statements around a one-based line, innermost first; empty if it is in none."""
+    """Return the statements around a one-based line, innermost first."""
     if isinstance(function, ast.Lambda):
         return ()
     found: list[Layer] = []
@@ -78,7 +79,7 @@ def layers_around(function: Definition, line: int) -> tuple[Layer, ...]:
 
 
 def beginning_lines(node: ast.stmt) -> tuple[int, int]:
-    """The first and the last line of what is evaluated on entering a statement."""
+    """Return the first and last line that run when a statement is entered."""
     inner = [each for name in _BLOCKS for each in _inner_statements(node, name)]
     head = min((_first_line(each) for each in inner), default=_last_line(node) + 1) - 1
     return _first_line(node), max(head, node.lineno)
@@ -93,7 +94,7 @@ def _inner_statements(node: ast.AST, name: str) -> list[ast.stmt]:
     for each in getattr(node, name, ()):
         if isinstance(each, ast.stmt):
             found.append(each)
-        else:  # a handler or a case
+        else:  # an exception handler or a match case
             found.extend(each.body)
     return found
 

@@ -42,8 +42,8 @@ def extract_graphs(tracee: Tracee, wanted: Wanted) -> Candidates | str:
         call = tracee.call()
     except Exception as error:
         return f"`{name}` cannot be called as its probe says: {error}"
-    for wish in call.dynamic:
-        dynamo.mark_dynamic(wish.tensor, wish.dim)
+    for request in call.dynamic:
+        dynamo.mark_dynamic(request.tensor, request.dim)
     raised = ""
     try:
         capture.capture_graphs(call.function, call.args, call.kwargs, graphs.add_graph)
@@ -138,8 +138,7 @@ _Lines = tuple[str, ...]
 def _describe_backend(wanted: Wanted) -> tuple[Backend, _Lines, _Lines, _Lines]:
     """Return the backend, the lines that define it, their imports, and notes for the reader.
 
-    Raises:
-        LookupError: it cannot be used; why.
+    Raises LookupError with a message if the backend cannot be used.
     """
     name = wanted.backend
     if name not in dynamo.list_backends(()):

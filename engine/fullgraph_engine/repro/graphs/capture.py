@@ -22,21 +22,21 @@ def capture_graphs(
     function: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
-    told: GraphCallback,
+    receive: GraphCallback,
 ) -> None:
     """Call a function compiled by a backend that runs its graphs unchanged.
 
-    ``told`` is called with each graph before its first run, while its inputs are still unchanged.
+    The callback receives each graph before its first run, while the inputs are still unchanged.
     """
 
     def backend(graph: torch.fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
-        is_told = False
+        was_received = False
 
         def run(*inputs: Any) -> Any:
-            nonlocal is_told
-            if not is_told:
-                is_told = True
-                told(graph, inputs)
+            nonlocal was_received
+            if not was_received:
+                was_received = True
+                receive(graph, inputs)
             return graph.forward(*inputs)
 
         return run

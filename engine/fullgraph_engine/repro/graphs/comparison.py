@@ -116,8 +116,8 @@ _EXACT = """\
 _RANDOM = """\
     exact, near, slack = plain, plain, 1000  # in double precision it draws others"""
 
-# A number of another kind is right if it is the one that double precision gives as well: where it
-# is not, as with a rounded comparison, it depends on the last bit.
+# Integers and booleans are wrong only where eager results agree with double precision: elsewhere,
+# as in a rounded comparison, they depend on the last bit.
 _OTHERS = "exact.equal(plain) and not plain.equal(fast)"
 
 

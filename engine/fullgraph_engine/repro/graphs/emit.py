@@ -31,7 +31,7 @@ def write_candidate(
     """Return a program that compiles one graph and runs it.
 
     Raises:
-        Unwritable: something that it uses has no source text.
+        UnwritableValue: something that it uses cannot be written as source text.
     """
     draft = ProgramDraft(store)
     for name in (comparison.NAME, backend.spelled):
@@ -42,13 +42,13 @@ def write_candidate(
     given = [draft.expression(numbers.get(n, value)) for n, value in enumerate(inputs)]
     dynamic = ["dynamic=True"] if capture.is_dynamic(graph) else []
     if backend.accuracy:
-        act = f"{comparison.NAME}({', '.join([name, *given, *dynamic])})"
+        call_text = f"{comparison.NAME}({', '.join([name, *given, *dynamic])})"
     else:
         options = ", ".join([name, f"backend={backend.spelled}", *dynamic])
-        act = f"torch.compile({options})({', '.join(given)})"
+        call_text = f"torch.compile({options})({', '.join(given)})"
         if backward:
-            act = _backward_text(act, graph)
-    return ReproCandidate(draft.text([*settings, act]), "graph", tuple(draft.notes))
+            call_text = _backward_text(call_text, graph)
+    return ReproCandidate(draft.text([*settings, call_text]), "graph", tuple(draft.notes))
 
 
 def has_gradient(graph: torch.fx.GraphModule) -> bool:
@@ -56,11 +56,11 @@ def has_gradient(graph: torch.fx.GraphModule) -> bool:
     return any(getattr(value, "requires_grad", False) for value in capture.output_examples(graph))
 
 
-def _backward_text(act: str, graph: torch.fx.GraphModule) -> str:
+def _backward_text(call_text: str, graph: torch.fx.GraphModule) -> str:
     if len(capture.output_examples(graph)) == 1:
-        return f"{act}.sum().backward()"
+        return f"{call_text}.sum().backward()"
     differentiable = "torch.is_tensor(y) and y.requires_grad"
-    return f"sum(y.sum() for y in {act} if {differentiable}).backward()"
+    return f"sum(y.sum() for y in {call_text} if {differentiable}).backward()"
 
 
 def _scalar_inputs(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> dict[int, Any]:
@@ -93,11 +93,11 @@ class _GraphFunction(ast.NodeTransformer):
         self._numbers = {arguments[n] for n in numbers}
         self._taken = {node.id for node in ast.walk(self._function) if isinstance(node, ast.Name)}
         self._taken |= {*arguments, *dir(builtins), *keyword.kwlist, *self._globals}
-        self._meant: dict[str, str] = {}
+        self._new_names: dict[str, str] = {}
         """Name in the program for each name of the printed function."""
         self._attributes: dict[int, str] = {}
         self._parameters = [self._shorten_name(name) for name in arguments]
-        self._meant.update(zip(arguments, self._parameters, strict=True))
+        self._new_names.update(zip(arguments, self._parameters, strict=True))
 
     def add_to_draft(self, hint: str) -> str:
         """Add the function to the draft and return its name."""
@@ -137,7 +137,7 @@ class _GraphFunction(ast.NodeTransformer):
                 node.value = node.value.func.value
             value = self.visit(node.value)
             if isinstance(target, ast.Name) and isinstance(value, ast.Name):
-                self._meant[target.id] = value.id
+                self._new_names[target.id] = value.id
                 return []
             node.value = value
             return [ast.fix_missing_locations(node)]
@@ -154,11 +154,13 @@ class _GraphFunction(ast.NodeTransformer):
         return False
 
     def _is_alias(self, name: str) -> bool:
-        return any(self._meant.get(each) == self._meant.get(name, "") for each in self._numbers)
+        return any(
+            self._new_names.get(each) == self._new_names.get(name, "") for each in self._numbers
+        )
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id in self._meant:
-            return ast.Name(self._meant[node.id], node.ctx)
+        if node.id in self._new_names:
+            return ast.Name(self._new_names[node.id], node.ctx)
         if node.id in self._globals and node.id != "torch":
             return _parse_expression(self._draft.expression(self._globals[node.id]))
         return node

@@ -17,7 +17,7 @@ from . import capture, comparison, emit
 
 
 class _CaughtCall(BaseException):
-    """Raised with a function and its inputs in place of the call that would compile it."""
+    """Carries a function and its inputs out of the call that would compile it."""
 
 
 def propose_smaller_graphs(program: str, backend: Backend, shows: Callable[[str], bool]) -> None:

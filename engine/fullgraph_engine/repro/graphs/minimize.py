@@ -27,7 +27,7 @@ from . import minifier, oracle
 _STARTED = frozenset(
     {"g++", "gcc", "c++", "cc", "clang", "clang++", "openssl", "ptxas", "ldconfig"}
 )
-"""Names of programs that Inductor starts, besides Python: compilers and checksum tools."""
+"""Names of compilers and checksum tools that Inductor starts."""
 
 _COMPILER_ERROR = re.compile(r"^.*?\berror: (.+)$", re.MULTILINE)
 """Pattern of a C++ compiler's message, after a command line that differs each time."""
@@ -41,7 +41,7 @@ _monotonic = time.monotonic
 
 
 class GraphMinimizer(minimize.ProgramMinimizer):
-    """A minimizer of candidates that have a backend."""
+    """A minimizer of candidates with a backend."""
 
     # C++ compilers can be slow.
     trial_seconds = 60.0
@@ -69,15 +69,15 @@ class GraphMinimizer(minimize.ProgramMinimizer):
         return partial(oracle.judge_graph_program, backend=self.backend)
 
     def choose_candidate(self) -> tuple[ReproCandidate, Requirement] | None:
-        wish = Requirement(self.candidates.signature, self.candidates.check, loose=True)
-        found = self.find_first(wish, self.trial_seconds)
+        requirement = Requirement(self.candidates.signature, self.candidates.check, loose=True)
+        found = self.find_first(requirement, self.trial_seconds)
         if found is None:
             return None
         candidate, shown = found
         if not self.backend.accuracy:
             self.candidates = _describe_failure(self.candidates, shown)
         return candidate, replace(
-            wish, check=self.candidates.check, signature=shown.signature, loose=False
+            requirement, check=self.candidates.check, signature=shown.signature, loose=False
         )
 
     def failure_message(self) -> str:
@@ -99,11 +99,11 @@ class GraphMinimizer(minimize.ProgramMinimizer):
 
     # -- smaller ------------------------------------------------------------------------------
 
-    def reduce(self, candidate: ReproCandidate, wish: Requirement) -> None:
-        text = self.minify_graph(candidate.text, wish)
-        super().reduce(replace(candidate, text=text), wish)
+    def reduce(self, candidate: ReproCandidate, requirement: Requirement) -> None:
+        text = self.minify_graph(candidate.text, requirement)
+        super().reduce(replace(candidate, text=text), requirement)
 
-    def minify_graph(self, text: str, wish: Requirement) -> str:
+    def minify_graph(self, text: str, requirement: Requirement) -> str:
         """Reduce the graph with torch's minifier in a separate process, and return the program.
 
         The minifier runs in the process that executed the program. Its proposals are judged like
@@ -124,7 +124,7 @@ class GraphMinimizer(minimize.ProgramMinimizer):
 
         until = self.deadline()
         alone = self.around.trials(propose, max(until - _monotonic(), 1.0), until)
-        trials = self.trials(wish)
+        trials = self.trials(requirement)
         tested: dict[str, bool] = {}
         number = alone.submit(text)
         os.close(go)

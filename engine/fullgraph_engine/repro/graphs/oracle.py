@@ -23,14 +23,14 @@ from ..verify.oracle import PATH, Requirement, ShownFinding, Verdict, script_pat
 
 
 def judge_graph_program(
-    program: str, wish: Requirement, backend: Backend
+    program: str, requirement: Requirement, backend: Backend
 ) -> tuple[Verdict, ShownFinding | None]:
     """Execute a program in this process and judge whether the backend fails as required.
 
     Exceptions of the program do not propagate. The process must not be reused afterwards.
     """
     try:
-        text = assemble_check(program, wish.check)
+        text = assemble_check(program, requirement.check)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             code = compile(text, PATH, "exec")
@@ -59,7 +59,7 @@ def judge_graph_program(
     failure = None if ended is None else _describe_error(ended)
     if backend.accuracy:
         return _judge_results(status, failure)
-    return _judge_failure(status, failure, wish)
+    return _judge_failure(status, failure, requirement)
 
 
 def _judge_results(status: Any, failure: Failure | None) -> tuple[Verdict, ShownFinding | None]:
@@ -71,12 +71,12 @@ def _judge_results(status: Any, failure: Failure | None) -> tuple[Verdict, Shown
 
 
 def _judge_failure(
-    status: Any, failure: Failure | None, wish: Requirement
+    status: Any, failure: Failure | None, requirement: Requirement
 ) -> tuple[Verdict, ShownFinding | None]:
     if failure is None:
         return Verdict(False, "it compiles"), None
-    if not wish.loose:
-        if failure.kind != wish.signature.kind:
+    if not requirement.loose:
+        if failure.kind != requirement.signature.kind:
             return Verdict(False, f"it raises {failure.kind}"), None
         if not status:
             return Verdict(False, "it raises something else"), None

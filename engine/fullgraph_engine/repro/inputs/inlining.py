@@ -19,7 +19,7 @@ _LITERAL = (ast.Constant, ast.Tuple, ast.keyword, ast.UnaryOp, ast.USub, ast.Loa
 
 
 def inline_small_tensors(program: str, folder: Path) -> str:
-    """Return the program with literals in place of calls that load small tensors.
+    """Return the program with calls that load small tensors replaced by literals.
 
     ``folder`` is the folder of the program.
     """

@@ -29,8 +29,7 @@ class TensorStore:
 
     @classmethod
     def choices(cls, *, always: bool, if_needed: bool) -> tuple[TensorStore | None, ...]:
-        """Return the stores to write programs with, in the order to try; None stands for no
-        data."""
+        """Return the stores to write programs with, in order; None stands for no data."""
         if always:
             return (cls.for_process(),)
         return (None, cls.for_process()) if if_needed else (None,)

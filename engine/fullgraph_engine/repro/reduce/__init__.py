@@ -1,7 +1,7 @@
-"""Makes a program smaller that shows something, as long as it still shows it.
+"""A reducer that makes a program smaller while the program still shows its finding.
 
-Hierarchical delta debugging on the syntax tree: text goes in, text comes out, and a tester says of
-each candidate whether it shows what is wanted.
+It performs hierarchical delta debugging on the syntax tree. An oracle judges whether each candidate
+is interesting.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def reduce_program(
     report: Callable[[str, int], None],
     clock: Callable[[], float] = monotonic,
 ) -> str:
-    """The smallest program that was found, the given one if there is none or it is no Python.
+    """Return the smallest interesting program that was found, or the given text.
 
-    The given one is taken to be interesting. ``deadline`` is a time of ``clock``; ``report`` is
-    told each better program and how many were tried until then.
+    The given text must be interesting. ``deadline`` is a time of ``clock``. ``report`` receives
+    each better program and the number of candidates tried so far.
     """
     try:
         start, plain = ParsedProgram.parse(text), ParsedProgram.parse(format_program(text))

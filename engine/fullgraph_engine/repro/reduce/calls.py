@@ -1,4 +1,4 @@
-"""Parameters with their arguments, calls with what they call."""
+"""Passes that remove or inline parameters, variables and functions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .program import ParsedProgram
 
 
 def drop_unread_parameters(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Parameters that a function does not read, with what is given for them."""
+    """Remove parameters that their function does not read, and their arguments."""
     yield list(_parameter_edits(program, read=False))
 
 
 def inline_fixed_parameters(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Parameters that always get the same constant or global: read in their place."""
+    """Replace parameters that always receive the same constant or global by that value."""
     yield list(_parameter_edits(program, read=True))
 
 
@@ -71,7 +71,7 @@ def _are_equal(values: Sequence[ast.AST | None]) -> bool:
 
 
 def _is_same_everywhere(value: ast.expr, places: SyntaxIndex) -> bool:
-    """Whether an expression means the same in any function."""
+    """Whether an expression has the same value in every function."""
     return all(
         places.home_scope(node) is places.tree and node.id not in ("self", "cls")
         for node in ast.walk(value)
@@ -90,7 +90,7 @@ def _default_value(function: Function, parameter: ast.arg) -> ast.expr | None:
 
 
 def unpack_starred(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """``f(*[a, b])`` is ``f(a, b)``."""
+    """Replace ``f(*[a, b])`` by ``f(a, b)``."""
     edits: list[TreeEdit] = []
     for node in ast.walk(program.tree):
         match node:
@@ -109,8 +109,7 @@ def unpack_starred(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def inline_variables(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """A variable that is read once, or that is no more than a name or a constant, where it is
-    read."""
+    """Replace variables by their value if they are read once or hold a name or a constant."""
     places = SyntaxIndex.from_tree(program.tree)
     edits: list[TreeEdit] = []
     for node in ast.walk(program.tree):
@@ -124,7 +123,7 @@ def inline_variables(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def inline_functions(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """The body of a function in the place of its only call."""
+    """Replace the only call of a function by its body."""
     places = SyntaxIndex.from_tree(program.tree)
     callees = Callees(places)
     for function, sites in callees.sites.items():
@@ -135,7 +134,7 @@ def inline_functions(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def inline_expressions(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """What a function returns that does nothing else, in the place of its only call."""
+    """Replace the only call of a function that only returns an expression by that expression."""
     places = SyntaxIndex.from_tree(program.tree)
     edits: list[TreeEdit] = []
     for function, sites in Callees(places).sites.items():
@@ -147,7 +146,7 @@ def inline_expressions(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def inline_callbacks(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """A function of one expression that is only handed to something, as a lambda where it is."""
+    """Replace a function by a lambda if its only use is as an argument."""
     places = SyntaxIndex.from_tree(program.tree)
     edits: list[TreeEdit] = []
     for function in program.tree.body:
@@ -173,7 +172,7 @@ def _only_value(function: Function) -> ast.expr | None:
 
 
 def _is_handed_over(use: ast.Name, places: SyntaxIndex) -> bool:
-    """Whether it is an argument, and not what the program is about: that keeps its name."""
+    """Whether a use is an argument of a call that does not compile it."""
     call = places.parents[use]
     return isinstance(call, ast.Call) and use in call.args and not _is_compile_call(call)
 
@@ -221,7 +220,7 @@ def _inline_edit(
     for position, parameter in enumerate(parameters(function.args)):
         uses = places.uses_in(function, parameter.arg)
         if position < offset:
-            # In a method that is called as self.method(...) self is the same.
+            # ``self.method(...)`` passes the same ``self``.
             if not _is_call_on_self(call) and uses:
                 return None
             substituted.add(parameter.arg)

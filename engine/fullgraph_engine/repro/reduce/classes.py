@@ -1,4 +1,4 @@
-"""Classes made simpler, and made functions where nothing of a class is left."""
+"""Passes that simplify classes and turn them into functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CALLED = ("forward", "__call__")
 
 
 def drop_bases(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Bases and keywords of classes, with the calls of ``super().__init__`` that they need."""
+    """Remove bases and keywords of classes, with the calls of ``super().__init__``."""
     edits: list[TreeEdit] = []
     for node in ast.walk(program.tree):
         if isinstance(node, ast.ClassDef):
@@ -26,7 +26,7 @@ def drop_bases(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def merge_twins(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Classes that differ from another one in nothing but constants: that one in their place."""
+    """Replace a class by another class that differs only in constants."""
     edits: list[TreeEdit] = []
     known: dict[str, ast.ClassDef] = {}
     for node in program.tree.body:
@@ -48,7 +48,7 @@ def merge_twins(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def _class_shape(owner: ast.ClassDef) -> str:
-    """What is in a class, besides its name and constants."""
+    """Return a key of a class that ignores its name and constants."""
     plain = _WithoutConstants().visit(copy.deepcopy(owner))
     plain.name = ""
     return ast.dump(plain)
@@ -60,7 +60,7 @@ class _WithoutConstants(ast.NodeTransformer):
 
 
 def merge_bases(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """A base that only one class has: its methods are put into that class."""
+    """Move the methods of a base class into its only subclass."""
     classes = {node.name: node for node in program.tree.body if isinstance(node, ast.ClassDef)}
     for node in classes.values():
         for base in node.bases:
@@ -81,7 +81,7 @@ def merge_bases(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def inline_attributes(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Attributes that are given a constant or something global once: that, where they are read."""
+    """Replace attributes with a single assignment by their constant or global value."""
     places = SyntaxIndex.from_tree(program.tree)
     stored: dict[str, list[ast.Assign]] = {}
     read: dict[str, list[ast.AST]] = {}
@@ -107,7 +107,7 @@ def inline_attributes(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def inline_fields(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Constants of a class, such as the fields of a configuration, where they are read."""
+    """Replace reads of class constants, such as configuration fields, by their values."""
     stored: dict[str, list[ast.stmt]] = {}
     values: dict[str, ast.expr | None] = {}
     read: dict[str, list[ast.AST]] = {}
@@ -138,13 +138,13 @@ def inline_fields(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
         if keywords:
             value = keywords[0].value
         if isinstance(value, ast.Constant):
-            gone: dict[ast.AST, Replacement] = dict.fromkeys([*statements, *keywords])
-            edits.append(TreeEdit({**gone, **dict.fromkeys(read.get(name, []), value)}))
+            removed: dict[ast.AST, Replacement] = dict.fromkeys([*statements, *keywords])
+            edits.append(TreeEdit({**removed, **dict.fromkeys(read.get(name, []), value)}))
     yield edits
 
 
 def replace_by_attribute(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """An instance of a class: what its constructor gives one of its attributes instead."""
+    """Replace an instance by the value of one of its attributes."""
     places = SyntaxIndex.from_tree(program.tree)
     classes = {node.name: node for node in program.tree.body if isinstance(node, ast.ClassDef)}
     uses = [node for node in ast.walk(program.tree) if isinstance(node, ast.Name)]
@@ -153,14 +153,14 @@ def replace_by_attribute(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]
             case ast.Call(func=ast.Name(id=name), args=[], keywords=[]) if name in classes:
                 owner = classes[name]
                 only = sum(use.id == name for use in uses) == 1
-                gone: dict[ast.AST, Replacement] = {owner: None} if only else {}
+                removed: dict[ast.AST, Replacement] = {owner: None} if only else {}
                 for value in _attribute_values(owner):
                     if _is_global(value, places):
-                        yield (TreeEdit({node: value, **gone}),)
+                        yield (TreeEdit({node: value, **removed}),)
 
 
 def _attribute_values(owner: ast.ClassDef) -> Iterator[ast.expr]:
-    """What the constructor of a class gives attributes."""
+    """Yield the values that the constructor of a class assigns to attributes."""
     start = method_of(owner, "__init__")
     for statement in start.body if start is not None else ():
         match statement:
@@ -169,7 +169,7 @@ def _attribute_values(owner: ast.ClassDef) -> Iterator[ast.expr]:
 
 
 def classes_to_functions(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """A class with one method besides ``__init__``: a function, and its attributes globals."""
+    """Turn a class with one method into a function, and its attributes into globals."""
     places = SyntaxIndex.from_tree(program.tree)
     for node in program.tree.body:
         if isinstance(node, ast.ClassDef):
@@ -223,7 +223,7 @@ def _dissolve_class(owner: ast.ClassDef, places: SyntaxIndex) -> Iterator[TreeEd
 def _attributes_as_variables(
     owner: ast.ClassDef, start: Function | None, method: Function, places: SyntaxIndex
 ) -> dict[ast.AST, Replacement] | None:
-    """The attributes as variables, or None where ``self`` is used for more than attributes."""
+    """Return edits that turn attributes into variables, or None if ``self`` has other uses."""
     changes: dict[ast.AST, Replacement] = {}
     own = {
         node.attr

@@ -1,4 +1,4 @@
-"""Compound statements replaced by what they hold."""
+"""Passes that replace compound statements by statements inside them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .program import ParsedProgram
 
 
 def unwrap_blocks(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """By the statements inside, the first choice of all of them together, then other choices."""
+    """Replace compound statements by their first block, all together, then by other blocks."""
     first: list[TreeEdit] = []
     others: list[TreeEdit] = []
     for node in ast.walk(program.tree):
@@ -25,7 +25,7 @@ def unwrap_blocks(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def _only_item(node: ast.AST) -> TreeEdit | None:
-    """A list of what a comprehension gives first."""
+    """Return an edit that replaces a comprehension by a list of its first item."""
     match node:
         case ast.ListComp(elt=elt, generators=[ast.comprehension(target=ast.Name() as target)]):
             changes: dict[ast.AST, Replacement] = {
@@ -82,7 +82,7 @@ def _make_assignment(target: ast.expr, value: ast.expr) -> ast.stmt:
 
 
 def _first_items(iterable: ast.expr) -> Iterator[ast.expr]:
-    """What a loop sees first."""
+    """Yield expressions for the first item of a loop."""
     match iterable:
         case ast.List(elts=[first, *_]) | ast.Tuple(elts=[first, *_]):
             yield first

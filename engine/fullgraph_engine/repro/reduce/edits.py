@@ -1,8 +1,8 @@
-"""Changes to a tree, any number of which can be made together.
+"""Edits of a syntax tree that can be combined.
 
-An edit says what stands in the place of nodes of one tree. What it puts there may hold nodes of
-the same tree, in which the other edits are made too: if ``b = f(a)`` and ``c = g(b)`` are both
-bypassed, then a later ``c`` becomes ``b`` and that ``a``. Nothing is changed in place.
+An edit replaces nodes of one tree. Its replacements may contain nodes of the same tree, to which
+the other edits are applied: if ``b = f(a)`` and ``c = g(b)`` are both bypassed, a later ``c``
+becomes ``b`` and then ``a``. The original tree is not modified.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 Replacement = Union[ast.AST, tuple[ast.AST, ...], None]
-"""One node, several in its place (in a list), or none: gone from a list or an optional field."""
+"""Replacement of a node: another node, several nodes in a list, or None to remove it."""
 
 
 @dataclass(frozen=True, eq=False)
 class TreeEdit:
-    """One change to a tree: what replaces each of some nodes. Compared by identity."""
+    """A change to a tree: the replacements of some of its nodes. Compared by identity."""
 
     changes: Mapping[ast.AST, Replacement]
 
 
 class Conflict(Exception):
-    """Two edits want to put different things in one place."""
+    """Raised if two edits replace the same node differently."""
 
 
 class Incomplete(Exception):
-    """A node that cannot do without was taken away."""
+    """Raised if an edit removes a node that its parent requires."""
 
 
 def apply_edits(tree: ast.Module, edits: Iterable[TreeEdit]) -> ast.Module:
-    """A new tree with all of the edits made. Raises Conflict, Incomplete, RecursionError."""
+    """Return a new tree with all edits applied. Raises Conflict, Incomplete or RecursionError."""
     changes: dict[ast.AST, Replacement] = {}
     for edit in edits:
         for node, replacement in edit.changes.items():
@@ -60,7 +60,7 @@ class _Rebuild:
                 yield node
 
     def _rebuild_in_list(self, node: ast.AST) -> Sequence[ast.AST]:
-        """What stands in the place of a node in a list."""
+        """Return the replacements of a node in a list."""
         if node not in self._changes or node in self._under_way:
             made = self._copy_node(node)
             return () if made is None else made if isinstance(made, tuple) else (made,)
@@ -145,7 +145,7 @@ class _Rebuild:
 
 
 def _normalize_node(node: Any) -> Replacement:
-    """The node, or what it means, after some of what it held is gone."""
+    """Return the node, or a valid replacement if removed children made it invalid."""
     match node:
         case ast.Try() if not node.handlers and not node.finalbody:
             return (*node.body, *node.orelse)

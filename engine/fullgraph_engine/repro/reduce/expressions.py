@@ -1,4 +1,4 @@
-"""Expressions replaced by something inside of them, or by a constant."""
+"""Passes that replace expressions by a part of them or by a constant."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DEEPEST = 6
 
 
 def replace_by_variable(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """By the first variable in it; the outermost expressions of all statements together first."""
+    """Replace expressions by the first variable in them, outermost expressions first."""
     places = SyntaxIndex.from_tree(program.tree)
     for level in _expressions_by_depth(places):
         edits: list[TreeEdit] = []
@@ -27,7 +27,7 @@ def replace_by_variable(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def replace_by_negation(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """By the least that is an operation on the first variable in it, in functions."""
+    """Replace calls and operations in functions by the negation of their first variable."""
     places = SyntaxIndex.from_tree(program.tree)
     edits: list[TreeEdit] = []
     for node in _expressions_by_depth(places)[0]:
@@ -38,7 +38,7 @@ def replace_by_negation(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def replace_by_child(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """By one of the expressions directly in it."""
+    """Replace expressions by one of their direct subexpressions."""
     places = SyntaxIndex.from_tree(program.tree)
     for level in _expressions_by_depth(places):
         first: list[TreeEdit] = []
@@ -57,7 +57,7 @@ def replace_by_child(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def drop_elements(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Arguments, keywords, elements and conditions that can go."""
+    """Remove arguments, keywords, list elements and conditions of comprehensions."""
     places = SyntaxIndex.from_tree(program.tree)
     needed = _minimal_calls(places)
     for level in _expressions_by_depth(places):
@@ -69,7 +69,7 @@ def drop_elements(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def replace_by_constant(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """By 1, where what stands there is more than a name; statements are not worth it."""
+    """Replace expressions by 1, except names and expression statements."""
     places = SyntaxIndex.from_tree(program.tree)
     for level in _expressions_by_depth(places):
         yield [
@@ -81,7 +81,7 @@ def replace_by_constant(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def drop_targets(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Values that are computed for nothing but their effect: not bound to a name."""
+    """Turn assignments into expression statements."""
     edits: list[TreeEdit] = []
     for node in ast.walk(program.tree):
         match node:
@@ -91,7 +91,7 @@ def drop_targets(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def _is_idle(node: ast.expr, part: ast.expr, places: SyntaxIndex) -> bool:
-    """Whether a statement of nothing but an expression would do nothing with this in its place."""
+    """Whether an expression statement would do nothing after this replacement."""
     if not isinstance(places.parents[node], ast.Expr):
         return False
     if isinstance(part, ast.Name):
@@ -101,7 +101,7 @@ def _is_idle(node: ast.expr, part: ast.expr, places: SyntaxIndex) -> bool:
 
 
 def _minimal_calls(places: SyntaxIndex) -> set[ast.Call]:
-    """The calls that give no more than they must."""
+    """Return the calls that pass only the required arguments."""
     callees = Callees(places)
     found: set[ast.Call] = set()
     for function, sites in callees.sites.items():
@@ -125,17 +125,14 @@ def _count_arguments(call: ast.Call) -> int:
 
 
 def _root_name(node: ast.expr) -> str:
-    """The first name of a dotted one, empty for everything else."""
+    """Return the first name of a dotted name, or "" for other expressions."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def _expressions_by_depth(places: SyntaxIndex) -> list[list[ast.expr]]:
-    """The expressions that are read, by how deep they are in their statement.
-
-    What is no more than a name of a module is none.
-    """
+    """Return all read expressions, grouped by depth in their statement, without module names."""
     level: list[ast.expr] = []
     for node in ast.walk(places.tree):
         if isinstance(node, (ast.stmt, ast.arguments, ast.ExceptHandler, ast.match_case)):
@@ -165,7 +162,7 @@ def _direct_expressions(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def _inner_expressions(node: ast.AST) -> Iterator[ast.expr]:
-    """The expressions one level deeper; numbers in a list of nothing else are none."""
+    """Yield the expressions one level deeper, except the numbers of data lists."""
     if is_data(node):
         return
     for child in ast.iter_child_nodes(node):
@@ -207,7 +204,7 @@ def _replacement_parts(node: ast.expr, places: SyntaxIndex) -> Iterator[ast.expr
 
 
 def _removable_parts(node: ast.expr) -> Iterator[Sequence[ast.AST]]:
-    """What can go by itself; of data all but the first, or all that is in the latter half."""
+    """Yield groups of parts to remove; of data, all but the first item or the second half."""
     match node:
         case ast.List(elts=elts) | ast.Tuple(elts=elts) | ast.Set(elts=elts) if is_data(node):
             if len(elts) > 1:

@@ -1,4 +1,4 @@
-"""Names that are imported from a module which is imported anyway."""
+"""A pass that replaces imported names by dotted names of modules imported anyway."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .program import ParsedProgram
 
 
 def use_dotted_names(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """``from torch import nn`` and ``nn.Linear`` is ``torch.nn.Linear``."""
+    """Replace ``from torch import nn`` and ``nn.Linear`` by ``torch.nn.Linear``."""
     places = SyntaxIndex.from_tree(program.tree)
     roots = {
         alias.name
@@ -45,7 +45,7 @@ def use_dotted_names(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
             )
             edits.append(TreeEdit(changes))
         if isinstance(node, ast.Import):
-            # ``import torch.nn`` beside ``import torch``
+            # ``import torch.nn`` is redundant after ``import torch``.
             edits.extend(
                 TreeEdit({alias: None})
                 for alias in node.names

@@ -1,4 +1,4 @@
-"""From candidates to a verified script: choose one, make it smaller, run it in a fresh Python."""
+"""Minimize candidates to a verified script: choose one, reduce it, run it in a fresh Python."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from ..verify.oracle import Requirement, ShownFinding, Verdict
 
 _TELL_EVERY = 0.2
 _BACKWARDS = 3
-"""How many earlier programs are verified if the last one is not."""
+"""Number of earlier programs to verify if the last program fails."""
 
 _ROUNDS = ((False, 0.2), (True, 0.2), (False, 1.0))
-"""In which the first program is looked for: whether it is executed on fake tensors, and the part of
-what is left of the time that one may take. Many that do not end must not use up all of it."""
+"""Rounds of choosing a candidate: whether tensors are fake, and the share of the remaining time
+that one trial may take. The share keeps programs that hang from using up the budget."""
 
 _UNVERIFIED = "It was not verified in a fresh Python process."
 _TOO_LATE = (
@@ -50,15 +50,15 @@ Judge = Callable[[str, Requirement], tuple[Verdict, ShownFinding | None]]
 
 
 class ProgramMinimizer:
-    """One job; ``run`` does it."""
+    """A minimization of the candidates of one job; ``run`` performs it."""
 
     trial_seconds = TRIAL_SECONDS
     verifying = VERIFYING
 
     def __init__(
-        self, candidates: Candidates, job: MinimizationJob, around: Surroundings, say: Say
+        self, candidates: Candidates, job: MinimizationJob, around: Surroundings, emit: Say
     ) -> None:
-        self.candidates, self.around, self.say = candidates, around, say
+        self.candidates, self.around, self.emit = candidates, around, emit
         self.request, self.started = job.request, job.began
         self.until = job.began + job.seconds
         self.tried = 0
@@ -66,17 +66,17 @@ class ProgramMinimizer:
         self.notes: tuple[str, ...] = ()
         self.history: list[str] = []
         self.refused: list[str] = []
-        """Candidates that do not show it, and what they show instead."""
+        """Messages about candidates that do not show the finding, with what they show."""
         self.kept: frozenset[str] = frozenset()
-        """Calls that load data, which a smaller program must have as well."""
+        """Source texts of calls that load data; smaller programs must contain them."""
         self.slow: set[int] = set()
-        """Numbers of candidates that did not end in the time that they were given, or crashed."""
+        """Indices of candidates that crashed or exceeded their time limit."""
         self._last_report = 0.0
         self.fresh_name: FreshPython | None = None
         self.ahead: _EarlyVerification | None = None
-        """The program that is verified while smaller ones are looked for."""
+        """Verification of an earlier program that runs during the search."""
         self.verified = False
-        """A verified script was told: none that is not may replace it."""
+        """Flag that a verified script was reported; unverified scripts may not replace it."""
 
     def run(self) -> None:
         self.fresh_name = FreshPython(self.around.scratch, self.around.forking)
@@ -85,28 +85,28 @@ class ProgramMinimizer:
         if chosen is None:
             self.fresh_name.end()
             words = "\n".join((*self.candidates.left_out, *self.refused))
-            self.say(Log(self.request, "engine", f"Programs that do not show it:\n{words}\n"))
+            self.emit(Log(self.request, "engine", f"Programs that do not show it:\n{words}\n"))
             late = _monotonic() > self.deadline()
             self.end(_TOO_LATE if late else self.failure_message())
             return
-        candidate, wish = chosen
+        candidate, requirement = chosen
         self.notes = candidate.notes
         self.history.append(candidate.text)
         self.report_program(candidate.text)
-        self.reduce(candidate, wish)
-        self.verify(wish)
+        self.reduce(candidate, requirement)
+        self.verify(requirement)
 
     def judge(self) -> Judge:
-        """What decides in a trial, of a program and what is wished."""
+        """Return the function that judges a program in a trial."""
         return oracle.judge_program
 
-    def trials(self, wish: Requirement, seconds: float = 0.0) -> TrialRunner:
-        """``seconds`` is what one may take, where that is not as much as ever."""
-        work = partial(_judge_in_trial, self.judge(), wish, self.kept)
+    def trials(self, requirement: Requirement, seconds: float = 0.0) -> TrialRunner:
+        """Start a runner of trials; ``seconds`` limits one trial if it is not 0."""
+        work = partial(_judge_in_trial, self.judge(), requirement, self.kept)
         return self.around.trials(work, seconds or self.trial_seconds, self.deadline())
 
     def failure_message(self) -> str:
-        """Why no candidate may show it."""
+        """Return a message for the case that no candidate shows the finding."""
         return (
             "No program outside of your files shows it: it may depend on what other code has "
             "done before. Reduce the file by hand, or give the probe simpler inputs."
@@ -115,13 +115,13 @@ class ProgramMinimizer:
     # -- the first program --------------------------------------------------------------------
 
     def choose_candidate(self) -> tuple[ReproCandidate, Requirement] | None:
-        """The smallest candidate that shows the finding, and what smaller programs must show."""
+        """Return the smallest interesting candidate, and the requirement for smaller ones."""
         own = frozenset(self.candidates.own)
         for fake, share in _ROUNDS:
             left = self.deadline() - _monotonic()
             if left <= 0.0 or (share == 1.0 and not self.slow):
                 break
-            wish = Requirement(
+            requirement = Requirement(
                 self.candidates.signature,
                 self.candidates.check,
                 own,
@@ -130,22 +130,25 @@ class ProgramMinimizer:
                 times=self.candidates.times,
             )
             seconds = min(self.trial_seconds, share * left)
-            found = self.find_first(wish, seconds, self.slow if share == 1.0 else ())
+            found = self.find_first(requirement, seconds, self.slow if share == 1.0 else ())
             if found is not None:
                 candidate, shown = found
                 kept, signature = own | own_names(candidate.text), shown.signature
                 return candidate, replace(
-                    wish, signature=signature, own=kept, loose=False, raises=shown.raises
+                    requirement, signature=signature, own=kept, loose=False, raises=shown.raises
                 )
         return None
 
     def find_first(
-        self, wish: Requirement, seconds: float, among: Collection[int] = ()
+        self, requirement: Requirement, seconds: float, among: Collection[int] = ()
     ) -> tuple[ReproCandidate, ShownFinding] | None:
-        """From small to large; once two thirds of the time are gone, from both ends in turns: the
-        largest are the most likely to show it, and the smallest take the least time. ``seconds`` is
-        what one may take; with ``among`` only candidates of these numbers are tried."""
-        trials, until = self.trials(wish, seconds), self.deadline()
+        """Return the smallest interesting candidate.
+
+        Candidates run from small to large. After two thirds of the time they run from both ends in
+        turns, because the largest are the most likely to succeed. ``seconds`` limits one trial;
+        ``among`` restricts the candidates by index.
+        """
+        trials, until = self.trials(requirement, seconds), self.deadline()
         late, ends = (self.started + 2 * until) / 3, itertools.cycle((-1, 0))
         numbered = enumerate(self.candidates.programs)
         waiting = [(index, one) for index, one in numbered if not among or index in among]
@@ -160,7 +163,7 @@ class ProgramMinimizer:
             ):
                 index, candidate = waiting.pop(0 if now < late else next(ends))
                 running[trials.submit(candidate.text)] = index
-            # A smaller candidate may still be running.
+            # Wait only for candidates smaller than the best one so far.
             if not any(not found or index < min(found) for index in running.values()):
                 for number in running:
                     trials.kill(number)
@@ -183,10 +186,10 @@ class ProgramMinimizer:
 
     # -- smaller ------------------------------------------------------------------------------
 
-    def reduce(self, candidate: ReproCandidate, wish: Requirement) -> None:
+    def reduce(self, candidate: ReproCandidate, requirement: Requirement) -> None:
         if self.candidates.data:
             self.kept = inputs.load_calls(candidate.text)
-        trials = self.trials(wish)
+        trials = self.trials(requirement)
         before = self.tried
 
         def report(text: str, tried: int) -> None:
@@ -204,19 +207,19 @@ class ProgramMinimizer:
                 deadline=self.deadline(),
                 report=report,
             )
-        except Exception:  # a mistake of ours: what was found until then is good
-            self.say(Log(self.request, "engine", traceback.format_exc()))
+        except Exception:  # a bug of the reducer: the programs found so far are still valid
+            self.emit(Log(self.request, "engine", traceback.format_exc()))
         else:
             self.history.append(best)
         readable = inline_small_tensors(self.history[-1], Path(self.around.scratch))
         if readable != self.history[-1] and self.shows(readable, trials):
             self.history.append(readable)
-        if not wish.fake:
+        if not requirement.fake:
             self.fix_seed(trials)
         self.report_program(self.history[-1])
 
     def fix_seed(self, trials: TrialRunner) -> None:
-        """Choose the random numbers of the last program, if others do not show it."""
+        """Seed the last program if it does not show the finding with other random numbers."""
         program = self.history[-1]
         if all(self.shows(rng.seed_program(program, number), trials) for number in rng.OTHER_SEEDS):
             return
@@ -225,7 +228,7 @@ class ProgramMinimizer:
             self.history.append(chosen)
 
     def shows(self, text: str, trials: TrialRunner) -> bool:
-        """Whether one more program shows it."""
+        """Whether one more program shows the finding."""
         trials.submit(text)
         _, answer = trials.wait()
         self.tried += 1
@@ -238,8 +241,10 @@ class ProgramMinimizer:
     # -- in a fresh Python --------------------------------------------------------------------
 
     def verify_early(self) -> None:
-        """Once half of the time is gone, verify the best program so far beside the search: if there
-        is no time for a smaller one, that one is the result."""
+        """Verify the best program in parallel to the search after half of the time.
+
+        It is the result if no time is left to verify a smaller program.
+        """
         if self.ahead is None:
             if self.fresh_name is None or _monotonic() < (self.started + self.deadline()) / 2:
                 return
@@ -249,7 +254,7 @@ class ProgramMinimizer:
         self.report_early_verification()
 
     def report_early_verification(self) -> None:
-        """Tell of that program, if it has ended and shows it."""
+        """Report the early verified program if it shows the finding."""
         ahead = self.ahead
         if ahead is None or ahead.ended is not None:
             return
@@ -258,8 +263,8 @@ class ProgramMinimizer:
             notes = (*self.notes, _NONE_SMALLER)
             self.report_script(ahead.program, notes, verified=True, output=ended.output)
 
-    def verify(self, wish: Requirement) -> None:
-        """Run the last program there; if it does not show the finding, earlier ones."""
+    def verify(self, requirement: Requirement) -> None:
+        """Verify the last program in a fresh Python; if it fails, verify earlier programs."""
         self.report_progress("verifying", now=True)
         late = False
         for number, program in enumerate(_earlier_programs(self.history)):
@@ -285,7 +290,7 @@ class ProgramMinimizer:
             self.end(_OUT_OF_TIME)
             return
         reason = "The script shows it where fullgraph traces, and not in a fresh Python process"
-        if wish.fake:
+        if requirement.fake:
             reason += ", which has real tensors in place of fake ones"
         self.end(f"{reason}; look at its output.")
 
@@ -300,7 +305,7 @@ class ProgramMinimizer:
         return fresh.wait(seconds) or fresh.end()
 
     def write_script(self, program: str, name: str) -> str:
-        """The path of its script."""
+        """Write the script of a program and return its path."""
         path = os.path.join(self.around.scratch, name)  # noqa: PTH118
         with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
             file.write(assemble_script(program, self.candidates, self.notes))
@@ -312,7 +317,7 @@ class ProgramMinimizer:
         return lines_of_code(assemble_script(program, self.candidates)) < self.lines
 
     def report_program(self, program: str) -> None:
-        """Tell of a smaller program; only how small it is where a larger one is verified."""
+        """Report a smaller program; after a verified script, report only its size."""
         if self.verified:
             self.lines = lines_of_code(assemble_script(program, self.candidates, self.notes))
         else:
@@ -327,23 +332,23 @@ class ProgramMinimizer:
         self.lines = lines_of_code(text)
         about = "\n".join(environment_lines())
         data = inputs.needed_files(program)
-        self.say(ReproFound(self.request, text, self.lines, verified, notes, output, about, data))
+        self.emit(ReproFound(self.request, text, self.lines, verified, notes, output, about, data))
 
     def report_progress(self, stage: ReproStage, *, now: bool = False) -> None:
         at = _monotonic()
         if now or at - self._last_report >= _TELL_EVERY:
             self._last_report = at
             seconds = round(at - self.started, 2)
-            self.say(ReproProgress(self.request, stage, self.lines, self.tried, seconds))
+            self.emit(ReproProgress(self.request, stage, self.lines, self.tried, seconds))
 
     def end(self, reason: str) -> None:
         seconds = round(_monotonic() - self.started, 2)
-        self.say(Reproduced(self.request, seconds, self.tried, not reason, reason))
+        self.emit(Reproduced(self.request, seconds, self.tried, not reason, reason))
 
 
 @dataclass
 class _EarlyVerification:
-    """A program, the process that verifies it, and how that has ended."""
+    """A program, the process that verifies it, and its outcome."""
 
     program: str
     process: FreshPython
@@ -351,7 +356,7 @@ class _EarlyVerification:
 
 
 class _Tester:
-    """Trials as the reduction wants them; ``meanwhile`` is called before it waits for one."""
+    """An adapter from trials to the reducer's tester; ``meanwhile`` is called before each wait."""
 
     def __init__(self, trials: TrialRunner, meanwhile: Callable[[], None]) -> None:
         self._trials, self._meanwhile = trials, meanwhile
@@ -369,23 +374,25 @@ class _Tester:
         self._trials.kill(ticket)
 
 
-def _judge_in_trial(judge: Judge, wish: Requirement, kept: frozenset[str], text: str) -> bytes:
-    """In the process of a trial."""
+def _judge_in_trial(
+    judge: Judge, requirement: Requirement, kept: frozenset[str], text: str
+) -> bytes:
+    """Judge a program in the process of a trial."""
     if kept and not kept <= inputs.load_calls(text):
         return encode_verdict(Verdict(False, "data is lost"), None)
-    return encode_verdict(*judge(text, wish))
+    return encode_verdict(*judge(text, requirement))
 
 
 def encode_verdict(verdict: Verdict, shown: ShownFinding | None) -> bytes:
-    """A verdict as a trial answers it."""
+    """Encode a verdict as a trial returns it."""
     plain = None if shown is None else to_plain(shown)
     return json.dumps([verdict.interesting, verdict.reason, plain]).encode()
 
 
 def decode_verdict(answer: bytes | None) -> tuple[Verdict, ShownFinding | None]:
-    """The verdict that a trial answered with, as :func:`packed` encoded it.
+    """Decode the verdict of a trial; see :func:`encode_verdict`.
 
-    Not interesting where there is no answer (time is up) or one that is not JSON (it crashed).
+    None means that the time limit passed, and invalid JSON that the process crashed.
     """
     if answer is None:
         return Verdict(False, "it did not end"), None
@@ -402,7 +409,7 @@ def _shows_finding(ended: ScriptOutcome) -> bool:
 
 
 def _earlier_programs(history: list[str]) -> list[str]:
-    """The last program, and earlier ones at growing distances, the first one at the end."""
+    """Return the last program, earlier ones at growing distances, and the first one."""
     found = [history[-1]]
     step = max(len(history) // (_BACKWARDS + 1), 1)
     found += history[-1 - step :: -step][: _BACKWARDS - 1]

@@ -1,4 +1,4 @@
-"""Short names, at the very end."""
+"""A final pass that shortens names."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _KEPT = frozenset({"self", "cls", "ctx", "forward", "backward", "setup_context",
 
 
 def shorten_names(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """The program's own names, all together and each by itself."""
+    """Rename the program's own variables, functions and classes, all together and one by one."""
     tree = program.tree
     places = SyntaxIndex.from_tree(tree)
     callees = Callees(places)
     own: dict[str, tuple[str, ...]] = {}
-    said: set[str] = set(dir(builtins))
+    reserved: set[str] = set(dir(builtins))
     sites: dict[str, list[ast.AST]] = {}
     attributes: set[str] = set()
     for node in ast.walk(tree):
@@ -38,13 +38,13 @@ def shorten_names(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
                 own.setdefault(name, _VARIABLES)
                 attributes.add(name)
             case ast.alias(name=name):
-                said.add(node.asname or name.partition(".")[0])
+                reserved.add(node.asname or name.partition(".")[0])
             case ast.Constant(value=str(text)):
-                said.add(text)
+                reserved.add(text)
             case ast.Global(names=names) | ast.Nonlocal(names=names):
-                said.update(names)
+                reserved.update(names)
             case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
-                said.add(name)
+                reserved.add(name)
     methods = {
         inner.name
         for node in ast.walk(tree)
@@ -67,10 +67,10 @@ def shorten_names(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
                     for keyword in node.keywords:
                         if keyword.arg is not None:
                             sites.setdefault(keyword.arg, []).append(keyword)
-    taken = said | set(own) | set(sites)
+    taken = reserved | set(own) | set(sites)
     edits: list[TreeEdit] = []
     for name, choices in own.items():
-        if name in said or name in _KEPT or name in choices or name.startswith("__"):
+        if name in reserved or name in _KEPT or name in choices or name.startswith("__"):
             continue
         new = next((choice for choice in choices if choice not in taken), None)
         if new is None:
@@ -84,7 +84,7 @@ def shorten_names(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def name_order(program: ParsedProgram) -> tuple[int, int, int]:
-    """Smaller the fewer names are not among the simple ones."""
+    """Return a sort key that prefers programs with simple names."""
     own: dict[str, tuple[str, ...]] = {}
     for node in ast.walk(program.tree):
         match node:

@@ -1,4 +1,4 @@
-"""The passes, in the order in which they are made: what takes most away with least doubt first."""
+"""The reducer's passes in the order of execution, most effective passes first."""
 
 from __future__ import annotations
 

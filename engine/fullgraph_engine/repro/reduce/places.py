@@ -1,4 +1,4 @@
-"""Where things are in a tree: parents, scopes, and which reads an assignment reaches."""
+"""An index of a syntax tree: parents, scopes, and the reads that an assignment reaches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BODIES = ("body", "orelse", "finalbody")
 
 
 def blocks_of(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    """The lists of statements directly in a node."""
+    """Yield the lists of statements directly in a node."""
     for name in BODIES:
         block = getattr(node, name, None)
         if isinstance(block, list):
@@ -28,7 +28,7 @@ def blocks_of(node: ast.AST) -> Iterator[list[ast.stmt]]:
 
 
 def blocks_by_depth(tree: ast.Module) -> list[list[list[ast.stmt]]]:
-    """The blocks of statements of each depth, in the order of the text."""
+    """Return the blocks of statements of each depth, in the order of the text."""
     levels: list[list[list[ast.stmt]]] = []
     level = [tree.body] if tree.body else []
     while level:
@@ -38,7 +38,7 @@ def blocks_by_depth(tree: ast.Module) -> list[list[list[ast.stmt]]]:
 
 
 def walk_evaluated(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes, outer ones first, in the order in which they are evaluated, roughly."""
+    """Yield all nodes, outer ones first, approximately in the order of evaluation."""
     yield node
     match node:
         case ast.Assign():
@@ -68,7 +68,7 @@ def walk_evaluated(node: ast.AST) -> Iterator[ast.AST]:
 
 @dataclass
 class SyntaxIndex:
-    """``parents`` of all nodes; ``scopes``: the function or module around each."""
+    """An index of the parent and the enclosing function or module of every node."""
 
     tree: ast.Module
     parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
@@ -109,26 +109,26 @@ class SyntaxIndex:
             self._index_children(child, inner)
 
     def home_scope(self, node: ast.Name) -> ast.AST:
-        """The scope to which the variable belongs."""
+        """Return the scope that owns a variable."""
         scope = self.scopes[node]
         while node.id not in self._own[scope] and scope is not self.tree:
             scope = self.scopes[scope]
         return scope
 
     def uses(self, node: ast.Name) -> list[ast.Name]:
-        """All uses of the same variable, in the order of evaluation."""
+        """Return all uses of the same variable, in the order of evaluation."""
         return self._uses[self.home_scope(node), node.id]
 
     def uses_in(self, scope: ast.AST, name: str) -> list[ast.Name]:
-        """All uses of a variable of a scope."""
+        """Return all uses of a variable of a scope."""
         return self._uses.get((scope, name), [])
 
     def names_in(self, scope: ast.AST) -> set[str]:
-        """The variables of a function or of the module."""
+        """Return the variables of a function or of the module."""
         return self._own[scope]
 
     def reads_of_binding(self, target: ast.Name) -> list[ast.Name]:
-        """The reads that see what is bound here, taking the text as the order of execution."""
+        """Return the reads of a binding if execution follows the order of the text."""
         uses = self.uses(target)
         stores = [use for use in uses if not isinstance(use.ctx, ast.Load)]
         if len(stores) == 1 and not self.is_parameter(target):
@@ -147,7 +147,7 @@ class SyntaxIndex:
         )
 
     def bound_before(self, target: ast.Name) -> bool:
-        """Whether the name has a value already when this binds it."""
+        """Whether the name already has a value before this binding."""
         if self.is_parameter(target):
             return True
         for use in self.uses(target):
@@ -163,14 +163,14 @@ class SyntaxIndex:
         return node
 
     def enclosing_class(self, node: ast.AST) -> ast.ClassDef | None:
-        """The class around a node."""
+        """Return the class around a node, or None."""
         inner: ast.AST | None = self.parents.get(node)
         while inner is not None and not isinstance(inner, ast.ClassDef):
             inner = self.parents.get(inner)
         return inner
 
     def is_value(self, node: ast.AST) -> bool:
-        """Whether this reads a variable that stands for a value: no module, function or class."""
+        """Whether a node reads a variable other than a module, function or class."""
         return (
             isinstance(node, ast.Name)
             and isinstance(node.ctx, ast.Load)
@@ -186,7 +186,7 @@ class SyntaxIndex:
         return isinstance(parent, ast.Call) and parent.func is node
 
     def value_in(self, node: ast.AST) -> ast.Name | None:
-        """The first variable read in an expression."""
+        """Return the first variable that an expression reads, or None."""
         for inner in walk_evaluated(node):
             if self.is_value(inner):
                 assert isinstance(inner, ast.Name)

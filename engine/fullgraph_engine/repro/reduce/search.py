@@ -1,9 +1,9 @@
-"""The search: passes over a program, each a list of edits that are tried together and in parts.
+"""The search for a smaller program by passes over its syntax tree.
 
-A pass gives edits to the best program so far. Most of them can be made together, so all are tried
-first, then each half of those that could not, and so on. While the oracle is busy with one
-candidate, the next ones are given to it as if that one failed; if it does not, they are dropped.
-The way taken depends on the verdicts alone, not on their order in time.
+A pass proposes edits to the best program so far. Most edits can be combined, so the search tries
+all of them together, then each half of a group that fails, and so on. While a candidate runs, the
+search submits the next ones as if it failed, and discards them if it succeeds. The result depends
+only on the verdicts, not on their timing.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .unbound import find_unbound_names
 
 
 class InterestingVerdict(Protocol):
-    """The oracle's verdict on one candidate; ``interesting``: it still shows the finding."""
+    """A verdict on one candidate: ``interesting`` says whether it still shows the finding."""
 
     @property
     def interesting(self) -> bool: ...
 
 
 class Tester(Protocol):
-    """Runs programs, as many at a time as it has room for."""
+    """A protocol of testers that run up to ``capacity`` programs at a time."""
 
     @property
     def capacity(self) -> int: ...
@@ -43,11 +43,12 @@ class Tester(Protocol):
 
 @dataclass(frozen=True)
 class Pass:
-    """``groups`` gives edits that are tried together at first; alternatives are groups of one.
+    """A named generator of groups of edits.
 
-    ``basic`` passes are tried once more, also what has failed before, when nothing else is left;
-    ``last`` ones only then, and once; ``likely`` ones mostly succeed. Groups of
-    ``finest`` or fewer edits are not divided. ``order`` is what a candidate must make smaller.
+    The edits of a group are tried together at first; alternatives are groups of one. ``basic``
+    passes run again with edits that failed, when all passes are exhausted. ``last`` passes run once
+    at the end. ``likely`` passes usually succeed. Groups of at most ``finest`` edits are not
+    divided. ``order`` is the key that a candidate must decrease.
     """
 
     name: str
@@ -63,7 +64,7 @@ _Group = tuple[TreeEdit, ...]
 
 
 class _Stage(enum.Enum):
-    """Rounds of all passes until none helps; what has failed, once more; the last touches."""
+    """A stage of the search: rounds of all passes, a retry of failed edits, then final passes."""
 
     ROUNDS = enum.auto()
     AGAIN = enum.auto()
@@ -72,9 +73,9 @@ class _Stage(enum.Enum):
 
 @dataclass(frozen=True)
 class _Position:
-    """Where the search is: the best program, the pass, and what of it is still to be tried.
+    """A position in the search: the best program, the pass, and its remaining groups.
 
-    ``accepted`` edits of ``base`` make ``best``. ``groups`` is None before a pass has begun.
+    ``best`` is ``base`` with the ``accepted`` edits. ``groups`` is None before a pass has started.
     """
 
     best: ParsedProgram
@@ -89,9 +90,9 @@ class _Position:
 
 @dataclass(eq=False)
 class _CandidateAttempt:
-    """``then`` is where to go on if it shows what is wanted, ``otherwise`` if not.
+    """A candidate with the positions after success (``then``) and failure (``otherwise``).
 
-    ``hoped``: which of the two is taken for granted until its verdict is there.
+    ``expected`` is the outcome that the search assumes until the verdict arrives.
     """
 
     program: ParsedProgram
@@ -99,13 +100,13 @@ class _CandidateAttempt:
     then: _Position
     otherwise: _Position
     trace: object
-    hoped: bool
+    expected: bool
     ticket: int = -1
     verdict: bool | None = None
 
     @property
     def outcome(self) -> bool:
-        return self.hoped if self.verdict is None else self.verdict
+        return self.expected if self.verdict is None else self.verdict
 
     @property
     def following(self) -> _Position:
@@ -113,10 +114,10 @@ class _CandidateAttempt:
 
 
 class ReductionSearch:
-    """Runs passes over a program until none makes it smaller, or until ``deadline``.
+    """A search that runs passes until none makes the program smaller, or until ``deadline``.
 
-    ``deadline`` is in seconds of ``clock``. ``report`` gets the text of each new best program and
-    ``tried``, the number of candidates until then.
+    ``deadline`` is a time of ``clock``. ``report`` receives the text of each new best program and
+    ``tried``, the number of candidates so far.
     """
 
     def __init__(
@@ -134,16 +135,16 @@ class ReductionSearch:
         self._report = report
         self._clock = clock
         self.tried = 0
-        # What is under way, each attempt a consequence of the outcomes of those before it.
+        # Attempts in progress; each assumes the outcomes of the attempts before it.
         self._path: deque[_CandidateAttempt] = deque()
         self._known: dict[str, bool] = {}
         self._failed: set[object] = set()
-        self._luck: dict[str, int] = {}
+        self._scores: dict[str, int] = {}
         self._unbound: frozenset[str] = frozenset()
         self._anchors: tuple[str, ...] = ()
 
     def shows(self, program: ParsedProgram) -> bool:
-        """One program, tried alone."""
+        """Test one program alone."""
         ticket = self._test.submit(program.text)
         self.tried += 1
         while True:
@@ -181,7 +182,7 @@ class ReductionSearch:
                     return best
                 continue
             decided = self._wait_for_attempt()
-            if decided is not None and decided.verdict is not decided.hoped:
+            if decided is not None and decided.verdict is not decided.expected:
                 while self._path[-1] is not decided:
                     self._kill_attempt(self._path.pop())
                 stream = self._next_attempts(decided.following)
@@ -206,8 +207,8 @@ class ReductionSearch:
             if attempt.verdict is None and attempt.ticket == ticket:
                 attempt.verdict = verdict.interesting
                 self._known[attempt.program.text] = verdict.interesting
-                luck = self._luck.get(attempt.name, 0) + (1 if verdict.interesting else -1)
-                self._luck[attempt.name] = max(-2, min(2, luck))
+                score = self._scores.get(attempt.name, 0) + (1 if verdict.interesting else -1)
+                self._scores[attempt.name] = max(-2, min(2, score))
                 return attempt
         return None
 
@@ -216,7 +217,7 @@ class ReductionSearch:
             self._test.kill(attempt.ticket)
 
     def _is_hopeless(self, program: ParsedProgram, trace: object) -> bool:
-        """Whether this is known to fail, or taken for granted on the way to here."""
+        """Whether a candidate is known or assumed to fail."""
         if self._known.get(program.text) is False or trace in self._failed:
             return True
         return any(
@@ -226,7 +227,7 @@ class ReductionSearch:
         )
 
     def _next_attempts(self, at: _Position) -> Iterator[_CandidateAttempt]:
-        """What to try from here, one after the other, as long as everything fails."""
+        """Yield the attempts from a position, assuming that each of them fails."""
         while True:
             if at.number == len(self._passes):
                 if at.stage is _Stage.LAST:
@@ -244,7 +245,7 @@ class ReductionSearch:
             if at.groups is None:
                 try:
                     groups = tuple(tuple(group) for group in step.groups(at.best))
-                except RecursionError:  # an expression too deep to be looked at
+                except RecursionError:  # an expression is nested too deeply
                     groups = ()
                 at = replace(at, base=at.best, accepted=(), groups=groups)
             while at.groups:
@@ -264,8 +265,10 @@ class ReductionSearch:
                             improved=True,
                             again=True,
                         )
-                        hoped = self._luck.get(step.name, 1 if step.likely else 0) > 0
-                        yield _CandidateAttempt(program, step.name, succeeded, failed, trace, hoped)
+                        expected = self._scores.get(step.name, 1 if step.likely else 0) > 0
+                        yield _CandidateAttempt(
+                            program, step.name, succeeded, failed, trace, expected
+                        )
                 at = failed
             if at.again:
                 at = replace(at, groups=None, again=False)
@@ -273,13 +276,13 @@ class ReductionSearch:
                 at = replace(at, groups=None, number=at.number + 1)
 
     def _make_candidate(self, at: _Position, group: _Group, step: Pass) -> ParsedProgram | None:
-        """The program with the edits made, or None where it cannot be one or is no smaller."""
+        """Apply edits and return the program, or None if it is invalid or not smaller."""
         try:
             text = format_tree(apply_edits(at.base.tree, (*at.accepted, *group)))
             program = ParsedProgram.parse(text)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                # 1(x), ""[x] and the like
+                # Reject nonsense like ``1(x)`` or ``""[x]``.
                 warnings.filterwarnings("error", _NONSENSE, SyntaxWarning)
                 compile(text, "<candidate>", "exec", dont_inherit=True)
         except (Conflict, Incomplete, SyntaxError, ValueError, TypeError, AttributeError):
@@ -297,7 +300,7 @@ class ReductionSearch:
 
 _NONSENSE = ".* is not (callable|subscriptable)|.* indices must be"
 
-# What makes a program one that is traced. Without it a candidate need not be run.
+# Dynamo does not trace a candidate that loses one of these texts.
 _ANCHORS = ("torch.compile(", "torch.export.export(", "torch._dynamo.optimize(", 'backend="eager"')
 
 
@@ -309,9 +312,9 @@ def _split_group(group: _Group, finest: int) -> tuple[_Group, ...]:
 
 
 def _change_key(name: str, before: ParsedProgram, after: ParsedProgram) -> object:
-    """What a change looks like where it is made: it is not tried again while this stays the same.
+    """Return a key of a local change: it is not retried while the key stays the same.
 
-    A change that fails in one program mostly does so in a smaller one, and in one of other sizes.
+    The key ignores numbers, because a change that fails also fails for other sizes.
     """
     old, new = before.text.splitlines(), after.text.splitlines()
     first = 0
@@ -324,7 +327,7 @@ def _change_key(name: str, before: ParsedProgram, after: ParsedProgram) -> objec
     alike = [_NUMBER.sub("0", text) for text in changed]
     if alike[0] == alike[1]:
         return name, *changed
-    # Where numbers are left out, f(1, 2) with either argument gone looks the same.
+    # Without numbers, removing either argument of f(1, 2) looks the same.
     words = [_WORD.findall(text) for text in changed]
     same = takewhile(lambda pair: pair[0] == pair[1], zip(*words, strict=False))
     return name, *alike, sum(1 for _ in same)

@@ -1,4 +1,4 @@
-"""Statements that can go: what nothing uses, what is only said of the code, then any."""
+"""Passes that remove statements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CALLED_BY_OTHERS = frozenset({"forward", "setup", "setup_context", "backward"})
 
 
 def drop_idle(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """What nothing mentions, docstrings, annotations and asserts, all together; decorators."""
+    """Remove unused definitions, docstrings, annotations and asserts, then decorators."""
     yield [
         *(TreeEdit({node: None}) for node in _unreachable_nodes(program.tree)),
         *_text_edits(program.tree),
@@ -40,7 +40,7 @@ def _text_edits(tree: ast.Module) -> Iterator[TreeEdit]:
 
 
 def _unreachable_nodes(tree: ast.Module) -> Iterator[ast.AST]:
-    """What is left out when one starts from the statements that are executed for their effect."""
+    """Yield definitions not reachable from statements with effects."""
     given: dict[str, list[ast.AST]] = {}
     waiting: list[ast.AST] = []
     candidates: list[ast.AST] = []
@@ -63,7 +63,7 @@ def _unreachable_nodes(tree: ast.Module) -> Iterator[ast.AST]:
             case _:
                 waiting.append(statement)
     reached: set[ast.AST] = set()
-    said: set[str] = set()
+    mentioned: set[str] = set()
     methods: dict[str, list[ast.AST]] = {}
     while waiting:
         node = waiting.pop()
@@ -82,8 +82,8 @@ def _unreachable_nodes(tree: ast.Module) -> Iterator[ast.AST]:
                 case ast.Constant(value=str(text)) if text.isidentifier():
                     words.append(text)
             for word in words:
-                if word not in said:
-                    said.add(word)
+                if word not in mentioned:
+                    mentioned.add(word)
                     waiting.extend(given.get(word, ()))
                     waiting.extend(methods.get(word, ()))
             for child in ast.iter_child_nodes(part):
@@ -92,7 +92,7 @@ def _unreachable_nodes(tree: ast.Module) -> Iterator[ast.AST]:
                     and isinstance(child, FUNCTIONS)
                     and not child.name.startswith("__")
                     and child.name not in _CALLED_BY_OTHERS
-                    and child.name not in said
+                    and child.name not in mentioned
                 ):
                     methods.setdefault(child.name, []).append(child)
                     candidates.append(child)
@@ -108,9 +108,9 @@ def _contains_call(value: ast.expr) -> bool:
 
 
 def drop_statements(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Any statement, from the outer ones in and from the last to the first.
+    """Remove statements, outer blocks first and last statements first.
 
-    What reads a variable that is no longer bound gets what it was made from.
+    Reads of a removed variable are replaced by the variable that its value was computed from.
     """
     places = SyntaxIndex.from_tree(program.tree)
     for level in blocks_by_depth(program.tree):
@@ -122,7 +122,7 @@ def drop_statements(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def _block_priority(block: list[ast.stmt], places: SyntaxIndex) -> int:
-    """Methods come first: what makes inputs can go only when they are no longer needed."""
+    """Return the priority of a block: methods, then module code, then constructors."""
     around = places.scopes[block[0]]
     if places.enclosing_class(block[0]) is None:
         return 1
@@ -152,7 +152,7 @@ def _removal_edit(statement: ast.stmt, places: SyntaxIndex) -> TreeEdit | None:
 
 
 def bypass_assignments(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Assignments whose readers get what the value was made from, also where the name is old."""
+    """Replace variables by the variable that their value was computed from."""
     places = SyntaxIndex.from_tree(program.tree)
     edits: list[TreeEdit] = []
     for node in ast.walk(program.tree):
@@ -166,7 +166,7 @@ def bypass_assignments(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def bypass_submodules(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """An attribute that is only called: the assignment goes, each call becomes its argument."""
+    """Replace calls of an attribute by their first argument, and remove its assignment."""
     stored: dict[str, list[ast.Assign]] = {}
     read: dict[str, list[ast.AST]] = {}
     calls: dict[ast.AST, ast.Call] = {}

@@ -1,6 +1,6 @@
-"""Names that a program uses and nothing binds: what would be a NameError, found without running.
+"""Static detection of names that would raise NameError.
 
-It errs on the side of a program: a name counts as bound where it may be, on any path.
+A name counts as bound if any path may bind it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _IN_A_CLASS = frozenset({"__class__", "__qualname__", "__module__"})
 
 
 def find_unbound_names(tree: ast.Module) -> frozenset[str]:
-    """The names that are read where they cannot have been bound; empty if that cannot be told."""
+    """Return the names read before any binding; empty if a star import hides bindings."""
     if any(isinstance(node, ast.alias) and node.name == "*" for node in ast.walk(tree)):
         return frozenset()
-    elsewhere = set(_global_names(tree))  # bound by functions, whenever they run
+    elsewhere = set(_global_names(tree))  # functions may bind these at any time
     module = _BindingScope(None, bound_names(tree.body) | elsewhere)
     module.sure |= elsewhere
     walk = _UnboundNameWalk(module)
@@ -35,7 +35,7 @@ def _global_names(tree: ast.Module) -> Iterator[str]:
 
 
 class _BindingScope:
-    """``names`` are all that the scope binds anywhere; ``sure`` those that may be bound by now."""
+    """A scope: ``names`` are all its bindings, ``sure`` the bindings that may have run so far."""
 
     def __init__(
         self, outer: _BindingScope | None, names: set[str], is_class: bool = False
@@ -51,7 +51,7 @@ class _BindingScope:
         return self._is_bound_outside(name)
 
     def _is_bound_outside(self, name: str) -> bool:
-        """In the scopes around, of which a function sees what they bind in the end."""
+        """Whether an enclosing scope binds a name at any time."""
         scope = self.outer
         while scope is not None:
             if not scope.is_class and name in scope.names:
@@ -73,7 +73,7 @@ class _UnboundNameWalk:
             self._visit(statement)
 
     def visit_function_bodies(self) -> None:
-        """The bodies of functions, which run when all around them is bound."""
+        """Visit the bodies of functions, after all code around them."""
         while self._waiting:
             outer, node = self._waiting.pop()
             body = [node.body] if isinstance(node, ast.Lambda) else node.body
@@ -155,7 +155,7 @@ class _UnboundNameWalk:
         self._visit(node.generators[0].iter)
         targets = bound_names(generator.target for generator in node.generators)
         scope = _BindingScope(self._scope, targets)
-        # What the scope around may have bound by now is all that is seen of it.
+        # The comprehension sees only bindings that may have run so far.
         around, self._scope = self._scope, scope
         scope.outer = _ScopeSnapshot(around)
         for position, generator in enumerate(node.generators):
@@ -176,7 +176,7 @@ class _UnboundNameWalk:
 
 
 class _ScopeSnapshot(_BindingScope):
-    """A scope as it is now, for what is evaluated in the middle of it."""
+    """A copy of the current state of a scope, for a comprehension in it."""
 
     def __init__(self, of: _BindingScope) -> None:
         super().__init__(of.outer, set(of.names) & of.sure if not of.is_class else set())

@@ -1,4 +1,4 @@
-"""Sizes, strings and tensors made smaller."""
+"""Passes that simplify numbers, strings and tensors."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _FEW = 4
 
 
 def shrink_numbers(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Every number at once, then the same number everywhere, then each by itself.
+    """Make numbers smaller: all together, then equal ones together, then one by one.
 
-    Those of a longer list of nothing else are made smaller together.
+    The numbers of a long list change together.
     """
     whole: dict[int, list[ast.Constant]] = {}
     parts: list[ast.Constant] = []
@@ -53,14 +53,14 @@ def shrink_numbers(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def is_data(node: ast.AST) -> bool:
-    """Whether this is a list of constants, or of lists of them."""
+    """Whether a node is a list of constants, or of nested lists of constants."""
     if not isinstance(node, (ast.List, ast.Tuple, ast.Set)) or not node.elts:
         return False
     return all(isinstance(each, ast.Constant) or is_data(each) for each in node.elts)
 
 
 def _number_lists(node: ast.AST) -> Iterator[list[ast.Constant]]:
-    """The numbers of each longer list of data."""
+    """Yield the numbers of each long list of data."""
     if not is_data(node):
         for child in ast.iter_child_nodes(node):
             yield from _number_lists(child)
@@ -75,7 +75,7 @@ def _replace_numbers(nodes: Sequence[ast.Constant], number: int) -> TreeEdit:
 
 
 def empty_strings(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Texts made empty; the ones that name something, such as a backend, mostly stay."""
+    """Replace strings by empty ones."""
     edits: list[TreeEdit] = []
     inside = {
         value
@@ -93,7 +93,7 @@ def empty_strings(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def simplify_tensors(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
-    """Tensors of any contents as tensors of ones of the same dtype, and in fewer dimensions."""
+    """Replace tensors by ``torch.ones`` of the same dtype, or by one-element tensors."""
     simpler: list[TreeEdit] = []
     flat: list[TreeEdit] = []
     for node in ast.walk(program.tree):
@@ -118,7 +118,7 @@ def simplify_tensors(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 
 def _dtype_keyword(name: str, node: ast.Call, torch: ast.Name) -> list[ast.keyword]:
-    """What has to be said of the dtype for ``torch.ones`` to make the same."""
+    """Return the dtype keyword with which ``torch.ones`` keeps the dtype."""
     given = [keyword for keyword in node.keywords if keyword.arg == "dtype"]
     if given:
         return given
@@ -132,20 +132,20 @@ def _dtype_keyword(name: str, node: ast.Call, torch: ast.Name) -> list[ast.keywo
 
 
 def _dtype_of_data(data: ast.expr) -> str:
-    """The dtype of whole numbers or truths in a list, or in lists of them."""
+    """Return "int64" or "bool" for a list of integers or booleans, else ""."""
     found = {type(each.value) for each in ast.walk(data) if isinstance(each, ast.Constant)}
     return "int64" if found == {int} else "bool" if found == {bool} else ""
 
 
 def _is_large(node: ast.Call) -> bool:
-    """Whether this is more than a tensor of one number."""
+    """Whether a call makes a tensor with more than one element."""
     return len(node.args) + sum(each.arg != "dtype" for each in node.keywords) > 1 or any(
         isinstance(each, ast.List) for each in node.args
     )
 
 
 def _size_arguments(name: str, args: list[ast.expr]) -> list[ast.expr] | None:
-    """The arguments with which ``torch.ones`` makes a tensor as large."""
+    """Return the arguments for a ``torch.ones`` of the same size."""
     if name == "tensor":
         sizes = _list_sizes(args[0]) if args else []
         return [ast.Constant(value=size) for size in sizes] or None
@@ -157,7 +157,7 @@ def _size_arguments(name: str, args: list[ast.expr]) -> list[ast.expr] | None:
 
 
 def _list_sizes(data: ast.expr) -> list[int]:
-    """Of a list of numbers, or of lists of them."""
+    """Return the sizes of nested lists of numbers."""
     match data:
         case ast.List(elts=[first, *_]):
             return [len(data.elts), *_list_sizes(first)]

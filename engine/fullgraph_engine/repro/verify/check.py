@@ -22,7 +22,7 @@ _VARYING = re.compile(r"[\d\"'`\[\](){}<>%=,:;\n\\]+")
 
 @dataclass(frozen=True)
 class ScriptCheck:
-    """A condition that is true in a process whose script shows the finding.
+    """A condition that holds in a process whose script shows the finding.
 
     ``what`` describes the finding in words. ``found`` is the condition as a Python expression. With
     ``error`` it tests the exception that ends the program, whose ``repr`` is in the variable
@@ -102,7 +102,7 @@ def assemble_check(program: str, check: ScriptCheck) -> str:
         split -= 1
     first = tree.body[split].lineno - 1 if split < len(tree.body) else 0
     lines = program.rstrip("\n").split("\n")
-    head, act = lines[:first], lines[first:]
+    head, calls = lines[:first], lines[first:]
     loads = loading.loader_text(program)
     if loads:
         imports = tree.body[: end_of_imports(tree)]
@@ -135,7 +135,7 @@ def assemble_check(program: str, check: ScriptCheck) -> str:
             "",
             *check.before,
             "try:",
-            *(f"    {line}" if line.strip() else "" for line in act),
+            *(f"    {line}" if line.strip() else "" for line in calls),
             *end,
             "",
         ]

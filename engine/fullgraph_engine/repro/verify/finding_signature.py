@@ -73,8 +73,7 @@ class FindingSignature:
 
 
 def innermost_user_frame(finding: Finding) -> Frame | None:
-    """Return the innermost frame of a finding outside torch, or the last frame if all are
-    torch's."""
+    """Return the innermost frame outside torch, or the last frame if all are torch's."""
     for frame in reversed(finding.stack):
         if not is_torch(frame.path) and not is_machinery(frame.path):
             return frame
@@ -82,8 +81,7 @@ def innermost_user_frame(finding: Finding) -> Frame | None:
 
 
 def own_names(text: str) -> frozenset[str]:
-    """Return the names that a program binds: variables, functions, classes, parameters,
-    attributes."""
+    """Return the names of variables, functions, classes and attributes that a program binds."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):

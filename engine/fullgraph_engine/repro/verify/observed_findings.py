@@ -14,8 +14,7 @@ _NOWHERE = Range(Position(0, 0), Position(0, 0))
 
 
 def findings_of(recording: Recording, source: SourceText) -> Iterator[Finding]:
-    """Yield the findings of a recording as an analysis of ``source`` reports them, without
-    counts."""
+    """Yield the findings of a recording as an analysis reports them, without counts."""
     for record in recording.breaks:
         yield breaks.of_break(record, source, _NOWHERE)
     for skip in recording.skips:

@@ -1,5 +1,4 @@
-"""The oracle (interestingness test): execute a program and compare its findings with the wanted
-one."""
+"""The oracle: execute a program and compare its findings with the wanted one."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ PATH = "/repro.py"
 
 
 def script_path() -> str:
-    """Return the value of ``__file__`` in candidates; their data files are in the current
-    folder."""
+    """Return the value of ``__file__`` in candidates; it is in the current folder."""
     return os.path.abspath(os.path.basename(PATH))  # noqa: PTH100, PTH119
 
 
@@ -68,31 +66,31 @@ class ShownFinding:
     raises: bool
 
 
-def judge_program(program: str, wish: Requirement) -> tuple[Verdict, ShownFinding | None]:
+def judge_program(program: str, requirement: Requirement) -> tuple[Verdict, ShownFinding | None]:
     """Execute a program in this process and judge whether it shows the required finding.
 
     Exceptions of the program do not propagate. The process must not be reused afterwards.
     """
     try:
-        text = assemble_check(program, wish.check)
+        text = assemble_check(program, requirement.check)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             code = compile(text, PATH, "exec")
     except (SyntaxError, ValueError, RecursionError, IndexError) as error:
         return Verdict(False, f"no Python: {error}"), None
     linecache.cache[PATH] = (len(text), None, text.splitlines(keepends=True), PATH)
-    recording, status = _record_execution(code, wish.fake)
+    recording, status = _record_execution(code, requirement.fake)
     source = SourceText(PATH, text)
-    own = wish.own | own_names(program)
+    own = requirement.own | own_names(program)
     failure = recording.failure
-    if failure is not None and not wish.raises:
+    if failure is not None and not requirement.raises:
         return Verdict(False, f"it raises {failure.kind}"), None
     seen: list[str] = []
-    left = wish.times
+    left = requirement.times
     for finding in _findings_safely(recording, source):
         signature = FindingSignature.from_finding(finding)
-        alike = signature.is_similar_to if wish.loose else signature.is_equal_to
-        if alike(wish.signature, own):
+        alike = signature.is_similar_to if requirement.loose else signature.is_equal_to
+        if alike(requirement.signature, own):
             left -= 1
             if left > 0:
                 continue

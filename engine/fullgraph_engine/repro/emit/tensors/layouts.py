@@ -1,4 +1,4 @@
-"""Where elements lie in a storage, and the methods that lead from one layout to another."""
+"""Layouts of tensors in their storage, and the methods that convert one to another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .spelling import comma_separated
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the elements of a strided tensor are in its storage."""
+    """The positions of a strided tensor's elements in its storage."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -28,7 +28,7 @@ class Layout:
 
     @property
     def extent(self) -> int:
-        """How many elements the storage must have."""
+        """Number of elements that the storage must have."""
         if self.count == 0:
             return self.offset
         spans = zip(self.sizes, self.strides, strict=True)
@@ -40,7 +40,7 @@ class Layout:
 
 
 def contiguous_strides(sizes: Sequence[int]) -> tuple[int, ...]:
-    """The strides that torch gives to a new tensor."""
+    """Return the strides of a new contiguous tensor."""
     strides = [1] * len(sizes)
     for dim in range(len(sizes) - 2, -1, -1):
         strides[dim] = strides[dim + 1] * max(sizes[dim + 1], 1)
@@ -48,7 +48,7 @@ def contiguous_strides(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def size_hint(value: Any) -> Any:
-    """The number that a symbolic size had in the run."""
+    """Return the hint of a symbolic size, or the size itself."""
     node = getattr(value, "node", None)
     if node is None:
         return value
@@ -59,10 +59,10 @@ def size_hint(value: Any) -> Any:
 
 
 def layout_of(value: torch.Tensor) -> Layout:
-    """The sizes, strides and storage offset of a tensor, symbolic ones as their hints.
+    """Return the sizes, strides and storage offset of a tensor, with hints for symbols.
 
     Raises:
-        Unwritable: a symbol has no hint.
+        UnwritableValue: a symbol lacks a hint.
     """
     return Layout(
         tuple(size_hint(size) for size in value.size()),
@@ -72,7 +72,7 @@ def layout_of(value: torch.Tensor) -> Layout:
 
 
 def steps_between(base: Layout, wanted: Layout) -> str:
-    """The methods that make the view ``wanted`` of a tensor laid out as ``base``."""
+    """Return the method calls that turn a tensor of layout ``base`` into the view ``wanted``."""
     if base == wanted:
         return "[:]" if base.sizes else ".view(())"
     for steps in _candidate_steps(base, wanted):
@@ -102,7 +102,7 @@ def _candidate_steps(base: Layout, wanted: Layout) -> Iterator[str]:
 
 
 def _slice_text(base: Layout, wanted: Layout, selected: tuple[int, ...] = ()) -> str | None:
-    """Basic indexing from ``base`` to ``wanted``; ``selected`` dimensions take one index."""
+    """Return basic indexing from ``base`` to ``wanted``; ``selected`` dimensions take one index."""
     left = wanted.offset - base.offset
     kept = iter(zip(wanted.sizes, wanted.strides, strict=True))
     parts = []
@@ -132,7 +132,7 @@ def _slice_text(base: Layout, wanted: Layout, selected: tuple[int, ...] = ()) ->
 
 
 def apply_steps(base: Layout, steps: str) -> Layout | None:
-    """The layout of ``tensor<steps>``, tried on a tensor without memory."""
+    """Return the layout of ``tensor<steps>``, evaluated on a meta tensor, or None."""
     tensor = torch.empty(0, device="meta").as_strided(base.sizes, base.strides, base.offset)
     try:
         return layout_of(eval(f"tensor{steps}", {"tensor": tensor, "torch": torch}))
@@ -146,7 +146,7 @@ def _as_strided_text(layout: Layout) -> str:
 
 
 def dense_order(layout: Layout) -> tuple[int, ...] | None:
-    """The dimensions from the outermost to the innermost in memory, if there are no gaps."""
+    """Return the dimensions from outermost to innermost in memory, or None if there are gaps."""
     order = sorted(
         range(len(layout.sizes)), key=lambda dim: (-layout.strides[dim], -layout.sizes[dim], dim)
     )
@@ -157,7 +157,7 @@ def dense_order(layout: Layout) -> tuple[int, ...] | None:
 
 
 def candidate_bases(layout: Layout, dense: tuple[int, ...] | None) -> Iterator[Layout]:
-    """Contiguous tensors of which ``layout`` may be a simple view."""
+    """Yield contiguous layouts of which ``layout`` may be a simple view."""
     if any(stride == 0 for stride in layout.strides):
         pairs = zip(layout.sizes, layout.strides, strict=True)
         sizes = tuple(1 if stride == 0 else size for size, stride in pairs)
@@ -174,7 +174,7 @@ def candidate_bases(layout: Layout, dense: tuple[int, ...] | None) -> Iterator[L
 
 
 def _row_layout(layout: Layout) -> Layout | None:
-    """The tensor of which ``layout`` is a slice per dimension, if the strides nest."""
+    """Return the layout that ``layout`` slices in each dimension, or None."""
     outer = layout.strides[:-1]
     if min(layout.strides) < 1 or not outer:
         return None
@@ -190,7 +190,7 @@ StorageKey = tuple[int, str]
 
 @dataclass(frozen=True)
 class Base:
-    """A tensor with a name, of whose storage others are views."""
+    """A named tensor that owns a storage; other tensors are written as its views."""
 
     name: str
     layout: Layout
@@ -199,7 +199,7 @@ class Base:
 
 
 def storage_key(value: torch.Tensor) -> StorageKey | None:
-    """What two tensors have in common that share memory; None where there is nothing to share."""
+    """Return a key shared by tensors that use the same memory, or None without memory."""
     try:
         if value.layout != torch.strided or value.is_quantized or not value.numel():
             return None
@@ -209,7 +209,7 @@ def storage_key(value: torch.Tensor) -> StorageKey | None:
 
 
 def remember_storage(storages: dict[StorageKey, Base], value: torch.Tensor, name: str) -> None:
-    """``name`` is ``value``; the next tensor with its storage is written as a view of it."""
+    """Record that a variable holds a tensor, so that later tensors become views of it."""
     key = storage_key(value)
     if key is None or key in storages or is_wrapper(value):
         return
@@ -217,5 +217,5 @@ def remember_storage(storages: dict[StorageKey, Base], value: torch.Tensor, name
 
 
 def is_wrapper(value: torch.Tensor) -> bool:
-    """A subclass that holds other tensors in the place of a storage."""
+    """Whether a tensor is a subclass that wraps other tensors."""
     return hasattr(value, "__tensor_flatten__") or value.layout is torch.jagged

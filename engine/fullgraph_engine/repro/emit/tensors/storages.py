@@ -1,4 +1,4 @@
-"""Tensors that share memory: the storage has a name, they are written as views of it."""
+"""Tensors that share memory: their storage gets a name, and they are its views."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .strided import Spec, TensorExpression
 
 
 def name_base(program: ProgramBuilder, value: object) -> None:
-    """Give the storage of ``value`` a name, if ``value`` is only a part of it."""
+    """Add a variable for the storage of a tensor, unless the tensor is the whole storage."""
     if not isinstance(value, torch.Tensor) or is_wrapper(value):
         return
     key = storage_key(value)
@@ -40,7 +40,7 @@ def name_base(program: ProgramBuilder, value: object) -> None:
 
 
 def view_of_known(printer: Printer, value: torch.Tensor) -> str | None:
-    """``value`` as a view of a tensor of the program with the same storage."""
+    """Return a tensor as a view of another variable with the same storage, or None."""
     key = storage_key(value)
     base = None if key is None else printer.program.written.storages.get(key)
     if base is None:

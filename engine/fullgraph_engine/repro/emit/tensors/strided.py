@@ -1,4 +1,4 @@
-"""A new strided tensor as an expression."""
+"""Expressions that create strided tensors."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from .layouts import (
 from .spelling import as_arguments, as_tuple, comma_separated
 
 INLINE = 16
-"""Up to how many elements the numbers themselves are written."""
+"""Maximum number of elements to write as literals."""
 
 _CHANNELS_LAST = {4: "channels_last", 5: "channels_last_3d"}
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A tensor to be made anew. ``data`` has its elements where they are known."""
+    """The properties of a tensor to create; ``data`` are its elements if known."""
 
     layout: Layout
     dtype: torch.dtype
@@ -56,7 +56,7 @@ class Spec:
 
 
 def spec_of(value: torch.Tensor) -> Spec:
-    """What is to be kept of ``value``."""
+    """Return the properties of a tensor to keep."""
     data: torch.Tensor | None = None
     if is_fake(value):
         data = getattr(value, "constant", None)
@@ -75,7 +75,7 @@ def spec_of(value: torch.Tensor) -> Spec:
 
 @dataclass(frozen=True)
 class TensorExpression:
-    """Writes one strided tensor."""
+    """A writer of one strided tensor."""
 
     program: ProgramBuilder
     spec: Spec
@@ -92,7 +92,7 @@ class TensorExpression:
         return f"{text}.requires_grad_()" if spec.requires_grad and not inner else text
 
     def steps(self) -> tuple[Layout, str, torch.Tensor | None]:
-        """A new tensor, what makes ``spec.layout`` of it, and what it has to contain."""
+        """Return a base layout, the methods that turn it into ``spec``, and the base's data."""
         layout, data = self.spec.layout, self.spec.data
         dense = dense_order(layout) if layout.offset == 0 else None
         owns = dense is not None and not self.spec.is_view
@@ -107,13 +107,13 @@ class TensorExpression:
                 steps = steps_between(base, layout)
             if not steps.startswith(".as_strided"):
                 break
-        # A clone keeps the strides of a tensor without gaps.
+        # ``clone`` keeps the strides of a tensor without gaps.
         return base, f"{steps}.clone()" if owns else steps, base_contents(data, base, layout)
 
     def new_tensor_text(
         self, sizes: tuple[int, ...], data: torch.Tensor | None, *, grad: bool
     ) -> str:
-        """A new contiguous tensor with the dtype and device of ``spec``."""
+        """Return an expression for a new contiguous tensor with the dtype of ``spec``."""
         spec = self.spec
         where = "" if spec.device.type == "cpu" else f', device="{spec.device}"'
         now = ", requires_grad=True" if grad else ""
@@ -132,15 +132,15 @@ class TensorExpression:
         spec = self.spec
         late = ".requires_grad_()" if now else ""
         dtype = f", dtype={spec.dtype}"
-        said = "" if spec.dtype == torch.float32 else dtype
+        dtype_argument = "" if spec.dtype == torch.float32 else dtype
         if spec.dtype.is_floating_point and spec.dtype.itemsize < 2:
             return f"torch.randn({as_arguments(sizes)}{where}).to({spec.dtype}){late}"
         if is_mask(data) and len(sizes) > 1:
-            # Which ones are masked is lost, but every row has one that is not.
-            whole = f'torch.full({as_tuple(sizes)}, float("-inf"){said}{where})'
+            # The positions change, but no row is masked completely.
+            whole = f'torch.full({as_tuple(sizes)}, float("-inf"){dtype_argument}{where})'
             return f"{whole}.triu(1){late}"
         name = "rand" if is_unit(data) else "randn"
-        return f"torch.{name}({as_arguments(sizes)}{said}{where}{now})"
+        return f"torch.{name}({as_arguments(sizes)}{dtype_argument}{where}{now})"
 
     def integer_text(self, sizes: tuple[int, ...], data: torch.Tensor | None, where: str) -> str:
         spec = self.spec
@@ -153,17 +153,17 @@ class TensorExpression:
         ordered = self.ordered_text(sizes, data, low, high)
         if ordered is not None:
             return f"{ordered}.to({spec.dtype})" if spec.dtype != torch.int64 else ordered
-        said = "" if spec.dtype == torch.int64 else dtype
+        dtype_argument = "" if spec.dtype == torch.int64 else dtype
         bounds = f"{high + 1}" if low == 0 else f"{low}, {high + 1}"
         if high + 1 < 1 << 63 and spec.dtype in SIGNED:
-            return f"torch.randint({bounds}, {as_tuple(sizes)}{said}{where})"
+            return f"torch.randint({bounds}, {as_tuple(sizes)}{dtype_argument}{where})"
         bounds = f"{max(low, 0)}, {min(high, (1 << 62)) + 1}"
         return f"torch.randint({bounds}, {as_tuple(sizes)}{where}).to({spec.dtype})"
 
     def ordered_text(
         self, sizes: tuple[int, ...], data: torch.Tensor | None, low: int, high: int
     ) -> str | None:
-        """Integers whose order matters: permutations, and those that only grow, as offsets do."""
+        """Return text for integers in a meaningful order, such as permutations, or None."""
         if data is None or len(sizes) != 1 or data.numel() > READ or not is_readable(data):
             return None
         count = sizes[0]
@@ -182,7 +182,7 @@ class TensorExpression:
     def contents_text(
         self, sizes: tuple[int, ...], data: torch.Tensor | None, where: str, now: str
     ) -> str | None:
-        """The contents themselves, where they are few or regular."""
+        """Return an expression with the exact contents if they are few or regular, else None."""
         spec = self.spec
         floating = spec.dtype.is_floating_point or spec.dtype.is_complex
         dtype = "" if spec.dtype == torch.float32 else f", dtype={spec.dtype}"
@@ -216,7 +216,7 @@ class TensorExpression:
 
 
 def with_contents(program: ProgramBuilder, text: str, data: torch.Tensor | None) -> str:
-    """``text`` makes a tensor; where real data is kept, with the elements of ``data`` in it."""
+    """Wrap an expression in a call that loads ``data``, if the program stores data."""
     if program.store is None or data is None or not is_readable(data):
         return text
     name = program.store.save(data)

@@ -1,4 +1,4 @@
-"""A tensor, a parameter or a buffer as an expression."""
+"""Tensors, parameters and buffers written as expressions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .unusual import nested_tensor_text, unusual_tensor_text
 
 
 def write_tensor(printer: Printer, value: torch.Tensor, place: str | None) -> str:
-    """An expression for a tensor or a parameter."""
+    """Return an expression for a tensor or a parameter."""
     kind = type(value)
     if dispatcher.is_functorch_wrapped(value):
         raise UnwritableValue("a tensor inside a functorch transform has no source text")
@@ -40,7 +40,7 @@ def write_tensor(printer: Printer, value: torch.Tensor, place: str | None) -> st
 
 
 def parameter_text(printer: Printer, value: torch.Tensor) -> str:
-    """``torch.nn.Parameter(…)``, with the dtype and on the device that are not set later."""
+    """Return ``torch.nn.Parameter(…)``; a later ``.to`` of the module may convert it."""
     made = replace(_inner_spec(printer, value), requires_grad=False, is_leaf=True)
     kind = type(value)
     owner = "torch.nn.Parameter"
@@ -51,7 +51,7 @@ def parameter_text(printer: Printer, value: torch.Tensor) -> str:
 
 
 def buffer_text(printer: Printer, value: torch.Tensor) -> str:
-    """A buffer, which a later ``.to`` of its module converts."""
+    """Return an expression for a buffer; a later ``.to`` of the module may convert it."""
     if type(value) is not torch.Tensor and not is_fake(value):
         return printer.expression(value, None)
     if value.layout is not torch.strided or value.is_quantized:
@@ -60,7 +60,7 @@ def buffer_text(printer: Printer, value: torch.Tensor) -> str:
 
 
 def _inner_spec(printer: Printer, value: torch.Tensor) -> Spec:
-    """What is written of it where a call around it sets the dtype and the device."""
+    """Return the properties to write if a call on the module sets the dtype and device."""
     spec, outer = spec_of(value), printer.outer
     dtype = outer.creation_dtype(spec.dtype)
     data = None if spec.data is None else spec.data.to(dtype)
@@ -69,8 +69,7 @@ def _inner_spec(printer: Printer, value: torch.Tensor) -> Spec:
 
 
 def refill_statement(printer: Printer, value: torch.Tensor) -> str:
-    """The statement that gives a tensor at ``{0}`` the contents of ``value``; empty if nothing is
-    known of them, or there is no room."""
+    """Return a statement that copies contents into the tensor at ``{0}``, or "" if unknown."""
     data = spec_of(value).data
     if data is None or not data.numel():
         return ""

@@ -1,4 +1,4 @@
-"""Tensors that are no strided window on a storage: sparse, quantized, nested, conjugate."""
+"""Tensors that are not plain strided: sparse, quantized, nested or conjugate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .layouts import Layout, contiguous_strides, size_hint
 from .strided import Spec, TensorExpression, spec_of
 
 _DENSE = 1 << 14
-"""Up to how many elements a sparse tensor is written as a dense one that is converted."""
+"""Maximum number of elements of a sparse tensor to write as a converted dense one."""
 
 _SPARSE = (
     *(torch.sparse_coo, torch.sparse_csr, torch.sparse_csc),
@@ -23,11 +23,12 @@ _SPARSE = (
 )
 
 _BITS = {1: torch.uint8, 2: torch.int16}
-"""What dtypes are seen as that torch cannot put a number into: those of less than eight bits."""
+"""Dtype by element size in which tensors of narrow dtypes are viewed, because torch cannot create
+them from numbers."""
 
 
 def unusual_tensor_text(printer: Printer, value: torch.Tensor) -> str | None:
-    """Tensors that are no strided window on a storage."""
+    """Return an expression for a tensor that is not plain strided, or None for others."""
     sizes = tuple(size_hint(size) for size in value.size())
     grad = value.requires_grad
 
@@ -44,7 +45,7 @@ def unusual_tensor_text(printer: Printer, value: torch.Tensor) -> str | None:
             text = f"{dense_text(value.dtype)}.to_sparse({'' if dense == len(sizes) else dense})"
             text += "" if value.is_coalesced() else ".clone()"
         else:
-            many = 1 if value.is_coalesced() else 2  # at the same place
+            many = 1 if value.is_coalesced() else 2  # at one index
             contents = dense_text(value.dtype, sizes=(many, *sizes[dense:]))
             indices = f"torch.zeros({dense}, {many}, dtype=torch.int64)"
             text = f"torch.sparse_coo_tensor({indices}, {contents}, {sizes})"
@@ -76,21 +77,21 @@ def unusual_tensor_text(printer: Printer, value: torch.Tensor) -> str | None:
 
 
 def _sparse_parts_text(printer: Printer, value: torch.Tensor, sizes: tuple[int, ...]) -> str:
-    """A sparse tensor as a call with the tensors that it consists of."""
+    """Return a call that builds a sparse tensor from its indices and values."""
     if value.layout is torch.sparse_coo:
         parts = [value._indices(), value._values()]
-        made, said = "sparse_coo_tensor", f"is_coalesced={value.is_coalesced()}"
+        made, option = "sparse_coo_tensor", f"is_coalesced={value.is_coalesced()}"
     else:
-        made, said = "sparse_compressed_tensor", f"layout={value.layout}"
+        made, option = "sparse_compressed_tensor", f"layout={value.layout}"
         by_rows = value.layout in (torch.sparse_csr, torch.sparse_bsr)
         indices = ("crow_indices", "col_indices") if by_rows else ("ccol_indices", "row_indices")
         parts = [getattr(value, name)() for name in (*indices, "values")]
     texts = [TensorExpression(printer.program, spec_of(part.detach())).text() for part in parts]
-    return f"torch.{made}({', '.join(texts)}, {sizes}, {said})"
+    return f"torch.{made}({', '.join(texts)}, {sizes}, {option})"
 
 
 def _quantized_integers_text(printer: Printer, value: torch.Tensor) -> str:
-    """A quantized tensor as a call with the integers that it consists of."""
+    """Return a call that builds a quantized tensor from its integers."""
 
     def part_text(part: torch.Tensor) -> str:
         return TensorExpression(printer.program, spec_of(part)).text()
@@ -132,10 +133,10 @@ def _quantized_text(value: torch.Tensor, plain: str) -> str:
 
 
 def nested_tensor_text(printer: Printer, value: torch.Tensor) -> str:
-    """Source text that makes a nested tensor of its unbound parts, strided or jagged.
+    """Return source text that builds a nested tensor, strided or jagged, from its parts.
 
     Raises:
-        Unwritable: the tensor is fake.
+        UnwritableValue: the tensor is fake.
     """
     if is_fake(value) or any(is_fake(part) for part in value.unbind()):
         raise UnwritableValue("a nested tensor without contents has no source text")
