@@ -31,7 +31,7 @@ def run(text: str, path: str, emit: Callable[[Finding], None]) -> runs.RunOutcom
     module = types.ModuleType("pinned")
     exec(compile(text, path, "exec"), module.__dict__)
     (target,) = targets.discover(text, path).targets
-    (probe,) = targets.plan(target, module.__dict__)
+    (probe,) = targets.plan_probes(target, module.__dict__)
     tracee = targets.Tracee(target, probe, module.__dict__, path, text, "fake")
     return runs.run_target(tracee, "first", emit)
 

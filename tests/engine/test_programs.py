@@ -22,7 +22,7 @@ from fullgraph_engine.targets import (
     Target,
     deadline,
     discover,
-    plan,
+    plan_probes,
     programs,
     searched,
 )
@@ -58,7 +58,7 @@ class Loaded:
 
     def plan(self, name: str, *known: Any) -> list[Probe]:
         others = tuple(self.targets.values())
-        return plan(self.targets[name], self.namespace, others, *known)
+        return plan_probes(self.targets[name], self.namespace, others, *known)
 
     def refusal(self, name: str) -> NoProbe:
         with pytest.raises(NoProbe) as refused:
@@ -375,6 +375,6 @@ def test_what_was_searched_for_is_not_executed_for_its_parts(
     assert probe.after == ("Net",)
     assert part.examples[0].direct >= {"Net"} and "Part" not in part.examples[0].direct
     # A search has found it in the run of Net, so the program had not called it.
-    searched.remember([FoundProbe("Net", "init(Config()) forward(f32[2, 3])", settled=True)])
+    searched.remember_found([FoundProbe("Net", "init(Config()) forward(f32[2, 3])", settled=True)])
     call = probe.build(loaded.namespace)
     assert call.inputs == "f32[2, 3]"

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from ..protocol import Finding, Frame, Range
 from ..tracing.recording import Recording, Symbol
-from .places import SourceText, extent
+from .places import SourceText, node_range
 
 _SYMBOL = re.compile(r"\bu\d+\b")
 _NUMBERS = frozenset(("item", "tolist", "__int__", "__index__", "__float__"))
@@ -133,10 +133,10 @@ class DataSizes:
                     | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
                     | ast.NamedExpr(target=ast.Name(id=name), value=value)
                 ):
-                    found[extent(value)] = value, name
-                    found[extent(node)] = value, name
+                    found[node_range(value)] = value, name
+                    found[node_range(node)] = value, name
                 case ast.expr():
-                    found.setdefault(extent(node), (node, ""))
+                    found.setdefault(node_range(node), (node, ""))
         return found
 
 

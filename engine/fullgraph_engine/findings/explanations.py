@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..protocol import Finding, Frame, Position, Range, Related
 from ..tracing.recording import Equality, Recording, Specialization, TracedFrame
-from .places import SourceText, identity
+from .places import SourceText, finding_identity
 
 if TYPE_CHECKING:
     from ..shapes import DataDependentCondition, Explanation, Step, SymbolHistory, Tape
@@ -37,7 +37,7 @@ def may_apply(text: str) -> bool:
 
 
 @contextlib.contextmanager
-def taping(wanted: bool = True) -> Iterator[Sequence[Tape]]:
+def record_tapes(wanted: bool = True) -> Iterator[Sequence[Tape]]:
     """Record the size operations of every frame traced in this context, if this torch allows it."""
     if wanted:
         try:
@@ -141,7 +141,7 @@ class Explainer:
         return replace(
             finding,
             range=where,
-            identity=identity(finding.code, where),
+            identity=finding_identity(finding.code, where),
             explanation="\n".join(filter(None, (*words, finding.explanation))),
             related=(*related, *finding.related),
         )

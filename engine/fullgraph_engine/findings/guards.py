@@ -13,7 +13,7 @@ from ..tracing.recording import Guard, GuardedCode, Recording, Stack, TracedFram
 from .places import SourceText
 
 
-def of_recording(recording: Recording, source: SourceText) -> tuple[GuardedFrame, ...]:
+def guarded_frames(recording: Recording, source: SourceText) -> tuple[GuardedFrame, ...]:
     """Return every compiled frame that has guards, in the order of compilation."""
     frames = {frame.id: frame for frame in recording.frames}
     by_frame: dict[int, list[Guard]] = defaultdict(list)
@@ -33,7 +33,7 @@ def of_recording(recording: Recording, source: SourceText) -> tuple[GuardedFrame
     )
 
 
-def note_of(recording: Recording) -> str:
+def omission_note(recording: Recording) -> str:
     """Return a sentence about the omitted guards; empty if the list is complete."""
     told, all_ = len(recording.guards), recording.guard_count
     return f"These are the first {told:,} of {all_:,} guards." if told < all_ else ""

@@ -68,9 +68,18 @@ from . import (
 )
 from .break_costs import BreakCosts
 from .data_sizes import DataSizes
-from .forecast import Answer, Branch, Forecast, Forecaster
+from .forecast import Branch, BranchAnswer, Forecaster, ForecastResult
 from .guard_names import merge_findings
-from .paths import Asked, Explorer, Known, Policy, Traveled, altered, answers_of, flags_of
+from .paths import (
+    AskedValue,
+    Explorer,
+    Known,
+    Policy,
+    Traveled,
+    alter_call,
+    call_flags,
+    recorded_answers,
+)
 from .places import SourceText
 
 if TYPE_CHECKING:
@@ -120,7 +129,7 @@ def run_target(
     *,
     documents: DocumentRequest | None = None,
     branch: Branch | None = None,
-    forecast_recompiles: Callable[[Forecast], None] | None = None,
+    forecast_recompiles: Callable[[ForecastResult], None] | None = None,
     forecast_rows: bool = True,
     known: str = "",
     watch: Stopwatch | None = None,
@@ -140,7 +149,7 @@ def run_target(
     times, misses = dynamo.phase_counts(), fake_cache.count_misses()
     tracing.want_cuda_for(tracee.text)
     ledger = _Ledger(tracee, run or RunId(tracee.target.name), emit)
-    attempt = _Attempt(tracee, ledger)
+    attempt = _TargetRun(tracee, ledger)
     if watch is not None:
         attempt.watch = watch
     if documents is not None:
@@ -258,7 +267,7 @@ class _Ledger:
         self._emit(self._told[key])
 
 
-class _Attempt:
+class _TargetRun:
     """The two traces of a run and what came of them."""
 
     def __init__(self, tracee: Tracee, ledger: _Ledger) -> None:
@@ -394,7 +403,7 @@ class _Attempt:
             mode.prefer_real = self.auto and self._could_be_real(call)
             mode.has_read_kept_value = False
         wanted = self.asked_dynamic or self.names_sizes
-        with self._document_writer() as witness, explanations.taping(wanted) as self._tapes:
+        with self._document_writer() as witness, explanations.record_tapes(wanted) as self._tapes:
             self.watch.enter_phase("trace")
             recording = tracing.trace(
                 call.function,
@@ -434,7 +443,7 @@ class _Attempt:
                 return
             with (
                 self._document_writer(sizes_only=True),
-                explanations.taping() as self._tapes,
+                explanations.record_tapes() as self._tapes,
                 call.context.enter(),
             ):
                 self.watch.enter_phase("trace")
@@ -467,10 +476,10 @@ class _Attempt:
             if made.failure is not None and self._eager_failure(call) is not None:
                 return  # it is no matter of export
             checked = () if self.fake else exporting.check_operators(call, self.tracee.text)
-            for finding in exports.of_export(made, checked, self.source, self.target.range):
+            for finding in exports.export_findings(made, checked, self.source, self.target.range):
                 self.ledger.add(finding)
 
-    def forecast(self, branch: Branch, rows: bool) -> Forecast:
+    def forecast(self, branch: Branch, rows: bool) -> ForecastResult:
         """Further calls with other sizes and values: only to see which of them recompile."""
         with tracing.tensor_mode(self.fake) as mode:
             begin = mode.restart if mode is not None else _do_nothing
@@ -481,12 +490,12 @@ class _Attempt:
                 raise
             except BaseException as error:
                 words = _one_line(tracing.failure_of(error))
-                return Forecast(note=f"The call could not be built: {words}")
+                return ForecastResult(note=f"The call could not be built: {words}")
             real = self.auto and self._could_be_real(call)
             if mode is not None:
                 mode.prefer_real = real
 
-            def apart(work: Callable[[], T], seconds: float, name: str) -> Answer[T]:
+            def apart(work: Callable[[], T], seconds: float, name: str) -> BranchAnswer[T]:
                 def chosen() -> T:
                     # Other sizes may need more values; prefer fake tensors to a restart.
                     if mode is not None:
@@ -525,8 +534,8 @@ class _Attempt:
                 known,
                 asked=self._read or bool(recording.chosen),
                 complete=not self._read,
-                answers=tuple(answers_of(recording, self.source)),
-                flags=tuple(flags_of(call)),
+                answers=tuple(recorded_answers(recording, self.source)),
+                flags=tuple(call_flags(call)),
             )
         # What raises may do so in one mode alone, and hardly for a flag.
         explorer = Explorer(self.source, known)
@@ -548,7 +557,7 @@ class _Attempt:
     def _travel_path(self, path: TracePath, turned: frozenset[Range]) -> Traveled:
         """In a process of its own."""
         ledger = _Ledger(self.tracee, RunId(self.tracee.target.name, 0, "paths"), lambda _: None)
-        attempt = _Attempt(self.tracee, ledger)
+        attempt = _TargetRun(self.tracee, ledger)
         attempt.auto = False
         policy = Policy(path.answers, turned, self.source)
         with tracing.tensor_mode(self.fake) as mode:
@@ -556,7 +565,7 @@ class _Attempt:
                 mode.restart()
                 mode.override_choice = policy
             try:
-                call = altered(self.tracee.call(), path)
+                call = alter_call(self.tracee.call(), path)
             except BaseException as error:
                 return Traveled(failure=_one_line(tracing.failure_of(error)))
             if mode is not None:
@@ -573,7 +582,7 @@ class _Attempt:
         return Traveled(
             tuple(ledger.findings),
             recording.lines,
-            tuple(Asked(place, answer) for place, answer in policy.asked.items()),
+            tuple(AskedValue(place, answer) for place, answer in policy.asked.items()),
             "" if failure is None else f"it raised {_one_line(failure)}",
             could_be_real,
         )
@@ -597,11 +606,11 @@ class _Attempt:
                 tracing.call_eagerly(call.function, args, kwargs)
 
             tensors = [one.value for one in inputs.leaves if isinstance(one.value, torch.Tensor)]
-            return optional.fitting(call.function, name, tensors, attempt)
+            return optional.find_fitting_value(call.function, name, tensors, attempt)
 
     def leave_disabled(self) -> None:
         """Trace nothing, as torch.compile does: no findings would look like a clean target."""
-        finding = failures.of_disabled(self.source)
+        finding = failures.disabled_finding(self.source)
         self.error = finding.message
         self.ledger.add(finding)
 
@@ -620,7 +629,7 @@ class _Attempt:
             return None
         except ProbeError as error:
             self.error = texts.error_message(error)
-            self.ledger.add(failures.of_probe(self.error, self._place_in_probe(error.about)))
+            self.ledger.add(failures.probe_finding(self.error, self._place_in_probe(error.about)))
             self._raises = True
             return None
         except BaseException as error:
@@ -674,29 +683,29 @@ class _Attempt:
     def _saw_break(self, record: Break) -> None:
         # Behind a chosen truth, or in a doubtful call, may come an exception, and then another
         # attempt.
-        finding = breaks.of_break(record, self.source, self.target.range)
+        finding = breaks.break_finding(record, self.source, self.target.range)
         self.ledger.add_break(finding, record, sure=not self._truths and not self._doubtful)
 
     def _report_recording(self, recording: Recording) -> None:
         for loss in recording.losses:
-            self.ledger.add(failures.of_loss(loss, self.target.range))
+            self.ledger.add(failures.loss_finding(loss, self.target.range))
         for skip in recording.skips:
-            finding = breaks.of_skip(skip, self.source)
+            finding = breaks.skip_finding(skip, self.source)
             if finding is not None:
                 self.ledger.add(finding)
         for op in recording.custom_ops:
             if not op.compliant:
-                self.ledger.add(operators.of_operator(op, self.source, self.target.range))
-        for finding in recompiles.of_recording(recording, self.source, self.target.range):
+                self.ledger.add(operators.operator_finding(op, self.source, self.target.range))
+        for finding in recompiles.recompile_findings(recording, self.source, self.target.range):
             self.ledger.add(finding)
-        for finding in value_guards.of_recording(
+        for finding in value_guards.value_guard_findings(
             recording, self.source, self.given, self.target.range
         ):
             self.ledger.add(finding)
         if self.asked_dynamic:
             self._report_specialized(recording, tried=False)
             range_ = self.target.range
-            for event, finding in dimensions.of_equalities(recording, self.source, range_):
+            for event, finding in dimensions.equality_findings(recording, self.source, range_):
                 self.ledger.add(finding)
                 self._unexplained.setdefault(finding.identity, event)
 
@@ -705,7 +714,7 @@ class _Attempt:
         for event in recording.specializations:
             if not dimensions.is_size(event, recording):
                 continue  # an int that Dynamo made symbolic of its own accord
-            finding = dimensions.of_specialization(
+            finding = dimensions.specialization_finding(
                 event, recording, self.source, self.target.range, tried
             )
             # A restarted analysis specializes again.
@@ -717,7 +726,9 @@ class _Attempt:
         for limit in recording.limits:
             if dimensions.is_size(limit, recording) and (limit.frame, limit.symbol) not in constant:
                 self.ledger.add(
-                    dimensions.of_limit(limit, recording, self.source, self.target.range, tried)
+                    dimensions.limit_finding(
+                        limit, recording, self.source, self.target.range, tried
+                    )
                 )
 
     def _make_explainer(self, recording: Recording) -> explanations.Explainer:
@@ -733,7 +744,7 @@ class _Attempt:
         for finding in self.ledger.findings:
             event = self._unexplained.get(finding.identity)
             if event is not None and explainer is not None:
-                self.ledger.amend(dimensions.explained(finding, explainer.why(event)))
+                self.ledger.amend(dimensions.explain_finding(finding, explainer.why(event)))
             if not finding.code.startswith("graph-break/"):
                 continue
             amended = explainer.amended(finding) if explainer is not None else finding
@@ -763,7 +774,7 @@ class _Attempt:
             # Code behind a graph break raises, and does not without Dynamo.
             failure = dataclasses.replace(failure, phase="tracer")
         chosen = len(self.recording.chosen) if self.recording is not None else 0
-        finding = failures.of_failure(
+        finding = failures.failure_finding(
             failure, self.source, self.target.range, fake=self.fake, chosen=chosen
         )
         if self.recording is not None and self._tapes:
@@ -794,25 +805,27 @@ class _Attempt:
 
     def values(self) -> tuple[SeenValue, ...]:
         """Return the values seen in the first trace; empty without a trace."""
-        return values.of_recording(self.recording, self.source) if self.recording else ()
+        return values.seen_values(self.recording, self.source) if self.recording else ()
 
     def shapes(self) -> tuple[tuple[PlaceShapes, ...], str]:
         """Return the shapes seen in the first trace, and a note about omitted ones."""
         if self.recording is None:
             return (), ""
-        return shapes.kept(shapes.of_recording(self.recording, self.source), self.recording)
+        return shapes.limit_places(shapes.seen_shapes(self.recording, self.source), self.recording)
 
     def guards(self) -> tuple[tuple[GuardedFrame, ...], str]:
         """Return the guards of the first trace, and a note about omitted ones."""
         if self.recording is None:
             return (), ""
-        return guards.of_recording(self.recording, self.source), guards.note_of(self.recording)
+        return guards.guarded_frames(self.recording, self.source), guards.omission_note(
+            self.recording
+        )
 
     def steps(self) -> tuple[TraceStep, ...]:
         """The graphs of the first trace, and the breaks between them."""
         if self.recording is None:
             return ()
-        return trace_steps.of_recording(self.recording, self.source, self.target.range)
+        return trace_steps.steps_of_recording(self.recording, self.source, self.target.range)
 
     def report(self, seconds: float) -> TargetReport:
         recording = self.recording

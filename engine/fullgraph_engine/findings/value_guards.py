@@ -24,7 +24,7 @@ from ..tracing.recording import Guard, Recording, TracedFrame
 from . import data_sizes
 from .assignments import Assignments
 from .guard_names import CompiledFunction, GuardNames
-from .places import SourceText, identity, related_to
+from .places import SourceText, finding_identity, related_to
 
 _EQUAL = re.compile(r"^(?P<of>.+) (?:==|is) (?P<value>\S.*)$", re.S)
 _MODULE = re.compile(r"^L\['(?P<name>\w+)'\]\._(?:modules|parameters|buffers)\b")
@@ -79,7 +79,7 @@ class CalledWith:
         return frame.function == code.co_name and frame.line >= code.co_firstlineno - 1
 
 
-def of_recording(
+def value_guard_findings(
     recording: Recording, source: SourceText, given: CalledWith, fallback: Range
 ) -> tuple[Finding, ...]:
     """Each once, in the order in which the guards were made."""
@@ -241,7 +241,7 @@ class _Unsteady:
                 context=check.expression if check.expression != words else "",
                 stack=place.stack,
                 related=related_to(place),
-                identity=f"{identity(code, place.range)} {check.expression}",
+                identity=f"{finding_identity(code, place.range)} {check.expression}",
                 evidence=GuardEvidence(expression=check.expression),
             )
 

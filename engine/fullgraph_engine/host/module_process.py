@@ -34,7 +34,7 @@ from ..protocol import (
 from ..protocol.files import FilesRead
 from ..stopwatch import Stopwatch
 from ..targets import Tracee
-from ..targets.source import parse
+from ..targets.source import parse_module
 from . import (
     blackbox,
     early_imports,
@@ -294,7 +294,7 @@ class _Module:
         self.watch.enter_phase("reading")
         self.lines = syntax.lines_of(text)
         try:
-            tree = parse(text)
+            tree = parse_module(text)
             # What was found in the imports, and what stands in for those that failed, has a place.
             places = bool(self.said)
             if imports and not syntax.same_beginning(tree, self.tree, imports, places=places):

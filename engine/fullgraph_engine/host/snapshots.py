@@ -84,7 +84,7 @@ class Snapshots:
         server.onward = onward
         numbers = random.getstate()
         try:
-            with deadline.unaffected():
+            with deadline.pause_deadlines():
                 goes_on = server.fork(self._command, fresh)
         except OSError:  # there is no room for another process
             _exit(1)

@@ -80,7 +80,7 @@ class Comments:
         return tuple(self.marked[line] for line in sorted(self.marked) if first <= line <= last)
 
 
-def read(text: str) -> Comments:
+def read_comments(text: str) -> Comments:
     """All comments of a text that parses."""
     marked: dict[int, Comment] = {}
     plain: set[int] = set()
@@ -122,7 +122,7 @@ def first_line(node: ast.stmt | ast.Lambda) -> int:
     return int(min([node.lineno, *(decorator.lineno for decorator in decorators)])) - 1
 
 
-def of_definition(
+def comments_of_definition(
     comments: Comments, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 ) -> tuple[Comment, ...]:
     """The comments of a function or class itself."""
@@ -131,22 +131,22 @@ def of_definition(
     if isinstance(node, ast.ClassDef):
         claimed = {
             comment.line
-            for method in methods(node)
+            for method in method_definitions(node)
             if method.name != "__init__"
-            for comment in of_definition(comments, method)
+            for comment in comments_of_definition(comments, method)
         }
         found = [comment for comment in found if comment.line not in claimed]
     return tuple(found)
 
 
-def methods(node: ast.ClassDef) -> Iterator[ast.FunctionDef]:
+def method_definitions(node: ast.ClassDef) -> Iterator[ast.FunctionDef]:
     """The methods of a class, in the order of the text."""
     for statement in node.body:
         if isinstance(statement, ast.FunctionDef):
             yield statement
 
 
-def of_statement(comments: Comments, node: ast.stmt) -> tuple[Comment, ...]:
+def comments_of_statement(comments: Comments, node: ast.stmt) -> tuple[Comment, ...]:
     """The comments of a statement without a body."""
     end = (node.end_lineno or node.lineno) - 1
     above = comments.above(node.lineno - 1)

@@ -14,7 +14,7 @@ _AGAIN = 2.0
 
 
 @contextlib.contextmanager
-def within(
+def limit_seconds(
     late: type[BaseException], seconds: float, processor: float | None = None
 ) -> Iterator[None]:
     """Raise ``late`` in this block after ``seconds`` of wall time or ``processor`` seconds.
@@ -63,7 +63,7 @@ def within(
 
 
 @contextlib.contextmanager
-def unaffected() -> Iterator[None]:
+def pause_deadlines() -> Iterator[None]:
     """Pause the deadlines in this block; a process forked here keeps the remaining time."""
     timers = [
         (timer, signal.getitimer(timer)) for timer in (signal.ITIMER_REAL, signal.ITIMER_PROF)

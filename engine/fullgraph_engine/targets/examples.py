@@ -35,7 +35,7 @@ class Example:
     direct: frozenset[str] = field(default=frozenset(), repr=False)
 
 
-def find(source: FileDefinitions, targets: Iterable[str]) -> list[Example]:
+def find_examples(source: FileDefinitions, targets: Iterable[str]) -> list[Example]:
     """The examples of a file that mention something of it. ``targets`` are the definitions that
     can be traced."""
     known = frozenset(targets)

@@ -64,14 +64,14 @@ class NotationError(ValueError):
 
 
 @dataclass(frozen=True)
-class Fixed:
+class FixedSize:
     """A size written as a number."""
 
     value: int
 
 
 @dataclass(frozen=True)
-class Symbol:
+class SymbolicSize:
     """A size written as a name; equal names are equal sizes."""
 
     name: str
@@ -87,7 +87,7 @@ class Arithmetic:
     right: Size
 
 
-Size = Union[Fixed, Symbol, Arithmetic]
+Size = Union[FixedSize, SymbolicSize, Arithmetic]
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class TensorText:
 
 
 @dataclass(frozen=True)
-class Constant:
+class LiteralValue:
     """A Python literal."""
 
     value: object
@@ -151,7 +151,7 @@ class Arguments:
     named: tuple[tuple[str, Value], ...] = ()
 
 
-Value = Union[TensorText, Constant, SizeText, Sequence, Mapping, Reference]
+Value = Union[TensorText, LiteralValue, SizeText, Sequence, Mapping, Reference]
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def dtype_names() -> frozenset[str]:
     return _DTYPES if loaded is None else frozenset(loaded.values())
 
 
-def abbreviations() -> dict[torch.dtype, str]:
+def dtype_abbreviations() -> dict[torch.dtype, str]:
     """Dynamo's name for every dtype of this torch."""
     import torch.fx.graph
 
@@ -209,20 +209,20 @@ _Kind = Literal["number", "name", "string", "operator", "end"]
 
 
 @dataclass(frozen=True)
-class _Token:
+class _NotationToken:
     kind: _Kind
     text: str
     start: int
     end: int
 
 
-def parse(text: str) -> Notation:
+def parse_probe(text: str) -> Notation:
     """The probe in ``text``.
 
     Raises:
         NotationError: with the offsets of what cannot be read.
     """
-    return _Reader(text).probe()
+    return _NotationReader(text).probe()
 
 
 def parse_value(text: str) -> Value:
@@ -231,7 +231,7 @@ def parse_value(text: str) -> Value:
     Raises:
         NotationError: the text is something else.
     """
-    reader = _Reader(text)
+    reader = _NotationReader(text)
     value = reader.value()
     reader.expect_end()
     return value
@@ -243,13 +243,13 @@ def parse_context(text: str) -> CallContext:
     Raises:
         NotationError: the text is something else.
     """
-    reader = _Reader(text)
+    reader = _NotationReader(text)
     context = reader.context(None)
     reader.expect_end()
     return context
 
 
-class _Reader:
+class _NotationReader:
     """Recursive descent over the tokens of one text."""
 
     def __init__(self, text: str) -> None:
@@ -259,19 +259,19 @@ class _Reader:
         self.hints: dict[str, int] = {}
 
     @property
-    def token(self) -> _Token:
+    def token(self) -> _NotationToken:
         return self.tokens[self.at]
 
-    def peek(self, ahead: int = 1) -> _Token:
+    def peek(self, ahead: int = 1) -> _NotationToken:
         return self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
 
-    def advance(self) -> _Token:
+    def advance(self) -> _NotationToken:
         token = self.token
         if token.kind != "end":
             self.at += 1
         return token
 
-    def is_operator(self, text: str, token: _Token | None = None) -> bool:
+    def is_operator(self, text: str, token: _NotationToken | None = None) -> bool:
         token = token or self.token
         return token.kind == "operator" and token.text == text
 
@@ -281,7 +281,7 @@ class _Reader:
             return True
         return False
 
-    def expect(self, text: str, where: str) -> _Token:
+    def expect(self, text: str, where: str) -> _NotationToken:
         if not self.is_operator(text):
             self.fail(f"expected '{text}' {where}, found {_shown_token(self.token)}")
         return self.advance()
@@ -290,7 +290,7 @@ class _Reader:
         if self.token.kind != "end":
             self.fail(f"unexpected {_shown_token(self.token)}; arguments are separated by ','")
 
-    def fail(self, message: str, token: _Token | None = None) -> NoReturn:
+    def fail(self, message: str, token: _NotationToken | None = None) -> NoReturn:
         token = token or self.token
         raise NotationError(message, token.start, token.end)
 
@@ -420,7 +420,7 @@ class _Reader:
             return ContextItem(name, value, given=True)
         start = self.token
         literal = self.value()
-        plain = literal.value if isinstance(literal, Constant) else self
+        plain = literal.value if isinstance(literal, LiteralValue) else self
         if not isinstance(plain, (bool, int, float, str)) and plain is not None:
             self.fail(f"{name} takes a number, a string, True, False or None", start)
         return ContextItem(name, plain, given=True)
@@ -472,13 +472,13 @@ class _Reader:
             text = token.text
             while self.token.kind == "string":
                 text += self.advance().text
-            return Constant(ast.literal_eval(text))
+            return LiteralValue(ast.literal_eval(text))
         if token.kind == "name":
             if self.is_operator("[", self.peek()):
                 return self.tensor()
             if token.text in _CONSTANTS:
                 self.advance()
-                return Constant(_CONSTANTS[token.text])
+                return LiteralValue(_CONSTANTS[token.text])
             if token.text != "Sym" and (
                 self.is_operator(".", self.peek()) or self.is_operator("(", self.peek())
             ):
@@ -495,11 +495,11 @@ class _Reader:
         if token.kind not in ("name", "number") and not self.is_operator("-"):
             self.fail(f"expected a value, found {_shown_token(token)}")
         size = self.size()
-        if isinstance(size, Fixed):
-            return Constant(size.value)
+        if isinstance(size, FixedSize):
+            return LiteralValue(size.value)
         return SizeText(size)
 
-    def float_literal(self) -> Constant | None:
+    def float_literal(self) -> LiteralValue | None:
         negative = self.is_operator("-")
         token = self.peek() if negative else self.token
         special = token.kind == "name" and token.text in ("inf", "nan")
@@ -509,7 +509,7 @@ class _Reader:
             self.advance()
         self.advance()
         value = float(token.text.replace("_", ""))
-        return Constant(-value if negative else value)
+        return LiteralValue(-value if negative else value)
 
     def items(self, closing: str) -> tuple[Value, ...]:
         items: list[Value] = []
@@ -606,7 +606,7 @@ class _Reader:
         start = self.token
         value = self.value()
         items = value.items if isinstance(value, Sequence) else (value,)
-        found = [one.value for one in items if isinstance(one, Constant)]
+        found = [one.value for one in items if isinstance(one, LiteralValue)]
         dimensions = tuple(one for one in found if type(one) is int and 0 <= one < rank)
         if len(dimensions) != len(items) or not items:
             words = "it has none" if not rank else f"it has 0 to {rank - 1}"
@@ -621,7 +621,7 @@ class _Reader:
         strides: list[int] = []
         while not self._is_closing("]"):
             size = self.size()
-            if not isinstance(size, Fixed):
+            if not isinstance(size, FixedSize):
                 self.fail("strides are numbers", opening)
             strides.append(size.value)
             if not self.accept(","):
@@ -659,7 +659,7 @@ class _Reader:
         while self.is_operator("*") or self.is_operator("//"):
             operator = self.advance()
             right = self.factor()
-            if operator.text == "//" and right == Fixed(0):
+            if operator.text == "//" and right == FixedSize(0):
                 self.fail("a size cannot be divided by zero", operator)
             left = _compute_size("*" if operator.text == "*" else "//", left, right)
         return left
@@ -667,7 +667,7 @@ class _Reader:
     def factor(self) -> Size:
         token = self.token
         if self.accept("-"):
-            return _compute_size("-", Fixed(0), self.factor())
+            return _compute_size("-", FixedSize(0), self.factor())
         if self.accept("("):
             size = self.size()
             self.expect(")", "in the size")
@@ -676,7 +676,7 @@ class _Reader:
             if not re.fullmatch(r"[\d_]+", token.text):
                 self.fail(f"a size is a whole number, not {token.text}")
             self.advance()
-            return Fixed(int(token.text.replace("_", "")))
+            return FixedSize(int(token.text.replace("_", "")))
         if token.kind != "name" or token.text in _CONSTANTS:
             self.fail(f"expected a size such as 16 or b, found {_shown_token(token)}")
         if token.text == "Sym" and self.is_operator("(", self.peek()):
@@ -687,7 +687,7 @@ class _Reader:
             return size
         self.advance()
         if not self.is_operator("="):
-            return Symbol(token.text)
+            return SymbolicSize(token.text)
         self.advance()
         number = self.token
         if number.kind != "number" or not re.fullmatch(r"[\d_]+", number.text):
@@ -697,10 +697,10 @@ class _Reader:
         known = self.hints.setdefault(token.text, hint)
         if known != hint:
             self.fail(f"{token.text} cannot be both {known} and {hint}", number)
-        return Symbol(token.text, hint)
+        return SymbolicSize(token.text, hint)
 
 
-def _tokenize_text(text: str) -> Iterator[_Token]:
+def _tokenize_text(text: str) -> Iterator[_NotationToken]:
     at = 0
     while True:
         match = _TOKEN.match(text, at)
@@ -714,21 +714,21 @@ def _tokenize_text(text: str) -> Iterator[_Token]:
         if kind == "end":
             # An error at the end of the text marks its last character.
             last = max(len(text[:start].rstrip()) - 1, 0)
-            yield _Token("end", "", last, last + 1)
+            yield _NotationToken("end", "", last, last + 1)
             return
         at = match.end()
         for known in ("number", "name", "string", "operator"):
             if kind == known:
-                yield _Token(known, match[known], start, end)
+                yield _NotationToken(known, match[known], start, end)
 
 
-def _shown_token(token: _Token) -> str:
+def _shown_token(token: _NotationToken) -> str:
     return "the end" if token.kind == "end" else f"'{token.text}'"
 
 
 def _compute_size(operator: Literal["+", "-", "*", "//"], left: Size, right: Size) -> Size:
-    if isinstance(left, Fixed) and isinstance(right, Fixed):
-        return Fixed(_apply_operator(operator, left.value, right.value))
+    if isinstance(left, FixedSize) and isinstance(right, FixedSize):
+        return FixedSize(_apply_operator(operator, left.value, right.value))
     return Arithmetic(operator, left, right)
 
 
@@ -745,7 +745,7 @@ def _apply_operator(operator: Literal["+", "-", "*", "//"], left: int, right: in
 # -- asking -----------------------------------------------------------------------------------
 
 
-def symbols(arguments: Arguments) -> tuple[Symbol, ...]:
+def symbolic_sizes(arguments: Arguments) -> tuple[SymbolicSize, ...]:
     """Every symbolic size of the tensors, in the order of the text."""
     values = (*arguments.positional, *(value for _, value in arguments.named))
     return tuple(symbol for value in values for symbol in _symbols_of(value))
@@ -754,12 +754,12 @@ def symbols(arguments: Arguments) -> tuple[Symbol, ...]:
 def fixed_sizes(arguments: Arguments) -> frozenset[int]:
     """Return all sizes written as numbers."""
     found: set[int] = set()
-    for tensor in tensors(arguments):
-        found.update(size.value for size in tensor.sizes if isinstance(size, Fixed))
+    for tensor in tensor_texts(arguments):
+        found.update(size.value for size in tensor.sizes if isinstance(size, FixedSize))
     return frozenset(found)
 
 
-def tensors(arguments: Arguments) -> tuple[TensorText, ...]:
+def tensor_texts(arguments: Arguments) -> tuple[TensorText, ...]:
     """Every tensor, in the order of the text."""
     values = (*arguments.positional, *(value for _, value in arguments.named))
     return tuple(tensor for value in values for tensor in _tensors_of(value))
@@ -768,11 +768,11 @@ def tensors(arguments: Arguments) -> tuple[TensorText, ...]:
 def _tensors_of(value: Value) -> Iterator[TensorText]:
     if isinstance(value, TensorText):
         yield value
-    for inner in parts(value):
+    for inner in inner_values(value):
         yield from _tensors_of(inner)
 
 
-def parts(value: Value) -> tuple[Value, ...]:
+def inner_values(value: Value) -> tuple[Value, ...]:
     """The values right inside of a value, in the order of the text; no keys of dictionaries."""
     if isinstance(value, Sequence):
         return value.items
@@ -798,15 +798,15 @@ def with_parts(value: Value, inner: tuple[Value, ...]) -> Value:
     return value
 
 
-def _symbols_of(value: Value) -> Iterator[Symbol]:
+def _symbols_of(value: Value) -> Iterator[SymbolicSize]:
     for tensor in _tensors_of(value):
         for size in tensor.sizes:
             yield from symbols_of_size(size)
 
 
-def symbols_of_size(size: Size) -> Iterator[Symbol]:
+def symbols_of_size(size: Size) -> Iterator[SymbolicSize]:
     """The symbols that a size is computed from."""
-    if isinstance(size, Symbol):
+    if isinstance(size, SymbolicSize):
         yield size
     elif isinstance(size, Arithmetic):
         yield from symbols_of_size(size.left)
@@ -823,7 +823,7 @@ _LARGE = (32, 64, 48, 96, 80, 128)
 def choose_sizes(*parts: Arguments | None) -> dict[str, int]:
     """Return a size for every symbol: its hint, or a small size unique in the probe."""
     given = [part for part in parts if part is not None]
-    names: list[Symbol] = [symbol for part in given for symbol in symbols(part)]
+    names: list[SymbolicSize] = [symbol for part in given for symbol in symbolic_sizes(part)]
     chosen = {symbol.name: symbol.hint for symbol in names if symbol.hint is not None}
     taken = set(chosen.values()).union(*(fixed_sizes(part) for part in given))
     for symbol in names:
@@ -846,10 +846,12 @@ def with_numbers(said: Notation) -> Notation:
 
     def value(given: Value) -> Value:
         if isinstance(given, TensorText):
-            return replace(given, sizes=tuple(Fixed(evaluate(one, sizes)) for one in given.sizes))
+            return replace(
+                given, sizes=tuple(FixedSize(evaluate_size(one, sizes)) for one in given.sizes)
+            )
         if isinstance(given, SizeText) and known(given.size):
-            return Constant(evaluate(given.size, sizes))
-        return with_parts(given, tuple(map(value, parts(given))))
+            return LiteralValue(evaluate_size(given.size, sizes))
+        return with_parts(given, tuple(map(value, inner_values(given))))
 
     def arguments(given: Arguments) -> Arguments:
         return Arguments(
@@ -865,13 +867,13 @@ def with_numbers(said: Notation) -> Notation:
     )
 
 
-def evaluate(size: Size, sizes: dict[str, int]) -> int:
+def evaluate_size(size: Size, sizes: dict[str, int]) -> int:
     """The number that a size stands for."""
-    if isinstance(size, Fixed):
+    if isinstance(size, FixedSize):
         return size.value
-    if isinstance(size, Symbol):
+    if isinstance(size, SymbolicSize):
         return sizes[size.name]
-    left, right = evaluate(size.left, sizes), evaluate(size.right, sizes)
+    left, right = evaluate_size(size.left, sizes), evaluate_size(size.right, sizes)
     if size.operator == "//" and right == 0:
         return 0
     return _apply_operator(size.operator, left, right)
@@ -880,7 +882,7 @@ def evaluate(size: Size, sizes: dict[str, int]) -> int:
 # -- printing ---------------------------------------------------------------------------------
 
 
-def show(notation: Notation) -> str:
+def show_notation(notation: Notation) -> str:
     """The text that reads as ``notation``."""
     parts = []
     if notation.init is not None:
@@ -923,7 +925,7 @@ def show_value(value: Value) -> str:
         facts: list[str] = [value.grad] if value.grad else []
         facts += [show_mark(name, dimensions) for name, dimensions in value.marks]
         return f"{text}({', '.join(facts)})" if facts else text
-    if isinstance(value, Constant):
+    if isinstance(value, LiteralValue):
         return repr(value.value)
     if isinstance(value, SizeText):
         return show_size(value.size)
@@ -945,9 +947,9 @@ def show_mark(name: str, dimensions: tuple[int, ...]) -> str:
 
 def show_size(size: Size, outer: int = 0) -> str:
     """One size in notation."""
-    if isinstance(size, Fixed):
+    if isinstance(size, FixedSize):
         return str(size.value)
-    if isinstance(size, Symbol):
+    if isinstance(size, SymbolicSize):
         return size.name if size.hint is None else f"{size.name}={size.hint}"
     binding = 1 if size.operator in "+-" else 2
     text = f"{show_size(size.left, binding)}{size.operator}{show_size(size.right, binding + 1)}"

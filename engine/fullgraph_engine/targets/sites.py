@@ -19,7 +19,7 @@ Form = Literal["call", "export", "onnx", "trace", "summary", "torchsummary"]
 
 
 @dataclass(frozen=True)
-class Site:
+class CallSite:
     """A call site with its ``subject`` and ``arguments`` as expressions of the file.
 
     ``owner`` is the called function or class of the file, empty for anything else. ``explicit``
@@ -36,7 +36,7 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledName:
     """Something handed to ``torch.compile``. ``owner`` as in a site; ``bound`` is its new name."""
 
     owner: str
@@ -103,19 +103,19 @@ class _Bound:
     compiler: bool = False
 
 
-def find(source: FileDefinitions) -> tuple[list[Site], list[Compiled]]:
+def find_sites(source: FileDefinitions) -> tuple[list[CallSite], list[CompiledName]]:
     """The sites of a file and what it compiles at module level, in the order of the text."""
-    finder = _Finder(source)
+    finder = _SiteFinder(source)
     for statement in source.statements:
         finder.statement(statement)
     return finder.sites, finder.compiled
 
 
-class _Finder:
+class _SiteFinder:
     def __init__(self, source: FileDefinitions) -> None:
         self.source = source
-        self.sites: list[Site] = []
-        self.compiled: list[Compiled] = []
+        self.sites: list[CallSite] = []
+        self.compiled: list[CompiledName] = []
         self.bound: dict[str, _Bound] = {}
 
     def statement(self, statement: ast.stmt) -> None:
@@ -143,7 +143,9 @@ class _Finder:
         compiled = self.compiled_subject(value)
         if compiled is not None:
             owner = self.owner(compiled)
-            self.compiled.append(Compiled(owner, target.id, range_of(target), ast.unparse(value)))
+            self.compiled.append(
+                CompiledName(owner, target.id, range_of(target), ast.unparse(value))
+            )
             self.bound[target.id] = _Bound(owner, compiled=True)
         elif is_compile(self.source, value, self.bound):
             self.bound[target.id] = _Bound(compiler=True)
@@ -210,7 +212,7 @@ class _Finder:
     ) -> None:
         arguments = ast.unparse(ast.Call(ast.Name("_", ast.Load()), call.args, call.keywords))[1:]
         self.sites.append(
-            Site(
+            CallSite(
                 form=form,
                 subject=ast.unparse(subject),
                 arguments=arguments,

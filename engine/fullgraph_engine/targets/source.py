@@ -91,7 +91,7 @@ class FileDefinitions:
 
         ``nn.Linear`` is ``torch.nn.Linear`` after ``from torch import nn``.
         """
-        root, dot, rest = written(expression).partition(".")
+        root, dot, rest = dotted_name(expression).partition(".")
         return f"{self.imports.get(root, root)}{dot}{rest}"
 
     def bases(self, node: ast.ClassDef) -> Iterator[ast.ClassDef]:
@@ -177,20 +177,20 @@ _OTHER_BASES = frozenset(_OTHER_BASES_WORDS.split())
 
 
 @functools.lru_cache(maxsize=4)
-def read(text: str) -> FileDefinitions:
+def read_definitions(text: str) -> FileDefinitions:
     """The definitions of a text.
 
     Raises:
         SyntaxError: the text does not parse.
     """
-    tree = parse(text)
+    tree = parse_module(text)
     source = FileDefinitions(text, tree)
     _collect_definitions(source, tree.body)
     return source
 
 
 @functools.lru_cache(maxsize=2)
-def parse(text: str) -> ast.Module:
+def parse_module(text: str) -> ast.Module:
     """The syntax tree, which is not to be changed; everything that stops Python from parsing is a
     SyntaxError."""
     try:
@@ -338,7 +338,7 @@ def required_parameters(function: Function) -> list[str]:
     return names
 
 
-def written(expression: ast.expr) -> str:
+def dotted_name(expression: ast.expr) -> str:
     """A dotted name such as ``self.lib`` as text; empty for any other expression."""
     parts: list[str] = []
     while isinstance(expression, ast.Attribute):

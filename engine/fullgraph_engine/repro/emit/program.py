@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ...placeholder import Placeholder, error_of_use
-from ...targets.probes import unwrap
+from ...targets.probes import unwrap_compiled
 from ..inputs.store import Store
 from ..reduce.program import formatted
 from . import definitions, effects, ordering, paths, sources, values
@@ -431,7 +431,7 @@ def _original(thing: object) -> object:
     if isinstance(thing, type) or getattr(thing, "_torchdynamo_disable", False) is True:
         return thing
     if isinstance(thing, (types.FunctionType, types.MethodType)):
-        return unwrap(thing)
+        return unwrap_compiled(thing)
     return thing
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ...scopes import uses
-from ...targets.probes import unwrap
+from ...targets.probes import unwrap_compiled
 from ...torch_internals import dynamo
 from ..emit.definitions import add_function
 from ..emit.program import Draft
@@ -433,7 +433,7 @@ def _method(inputs: Sequence[Input], code: types.CodeType) -> str | None:
 
 def _defined(point: Point, code: types.CodeType) -> types.FunctionType:
     """A function with this code, the user's own if it has a name."""
-    known = unwrap(point.globals.get(code.co_name))
+    known = unwrap_compiled(point.globals.get(code.co_name))
     if isinstance(known, types.FunctionType) and _is(known, code):
         return known
     cells = tuple(types.CellType(point.cells.get(name)) for name in code.co_freevars)

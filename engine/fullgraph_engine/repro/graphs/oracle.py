@@ -40,7 +40,7 @@ def judge(program: str, wish: Requirement, backend: Backend) -> tuple[Verdict, S
     linecache.cache[PATH] = (len(text), None, text.splitlines(keepends=True), PATH)
     drive.install_hooks()
     dynamo.reset()
-    rng.begin_again()
+    rng.seed_generators()
     namespace: dict[str, Any] = {"__name__": "__main__", "__file__": here()}
     plainly: list[BaseException] = []
     status: Any = None

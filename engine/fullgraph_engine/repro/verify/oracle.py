@@ -111,7 +111,7 @@ def _safely(recording: Recording, source: SourceText) -> Iterator[Finding]:
 def _executed(code: CodeType, fake: bool) -> tuple[Recording, Any]:
     """What the tracer did, and the status with which the script wants to exit."""
     drive.install_hooks()
-    rng.begin_again()
+    rng.seed_generators()
     dynamo.counters.clear()
     status: Any = None
     namespace: dict[str, Any] = {
