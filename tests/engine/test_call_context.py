@@ -69,8 +69,8 @@ def test_a_call_has_the_context_that_it_is_made_in(
     assert call.context == context
     assert context.words == words
     with call.context.enter():
-        assert CallContext.current() == context
-    assert CallContext.current() == CallContext()
+        assert CallContext.of_running_code() == context
+    assert CallContext.of_running_code() == CallContext()
 
 
 @pytest.mark.parametrize(

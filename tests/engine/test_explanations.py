@@ -76,12 +76,12 @@ def test_nothing_waits_for_what_explains_a_finding(
     def emit(finding: Finding) -> None:
         told.append((finding.code, EXPLAINED in finding.explanation))
 
-    def why(*arguments: Any) -> Any:
+    def explain_event(*arguments: Any) -> Any:
         told.append(("explaining", False))
         return explain(*arguments)
 
     explain = shapes.explain_symbol
-    monkeypatch.setattr(shapes, "explain_symbol", why)
+    monkeypatch.setattr(shapes, "explain_symbol", explain_event)
     run(TWO, path, emit)
     first, second, *rest = told
     assert {first, second} == {

@@ -168,9 +168,9 @@ def test_what_is_known_can_be_passed_on() -> None:
         ),
         frozenset({"a@1:2-3:4"}),
     )
-    assert Known.unpacked(known.packed()) == known
+    assert Known.from_text(known.to_text()) == known
     long = Known(identities=frozenset(f"{hash((n, 'x')):x}" for n in range(20_000)))
-    assert long.packed() == ""
+    assert long.to_text() == ""
 
 
 class Reads(nn.Module):

@@ -226,12 +226,12 @@ def test_calls_of_another_signature_are_looked_for_a_shorter_time(
         "net = Net(Config())", "net(torch.ones(2))", "net(torch.ones(2, 3))", "while True: pass"
     )
     probes = loaded.plan("Net")
-    assert probes[0].further(loaded.namespace) == 1
+    assert probes[0].count_further(loaded.namespace) == 1
     assert probes[1].build(loaded.namespace).inputs == "f32[2, 3]"
     # Where it goes on calling, it is ended at a call.
     loaded = main("net, calls = Net(Config()), []", "while True: net(torch.ones(2))")
     monkeypatch.setattr(signal, "setitimer", lambda *_: (0.0, 0.0))
-    assert loaded.plan("Net")[0].further(loaded.namespace) == 0
+    assert loaded.plan("Net")[0].count_further(loaded.namespace) == 0
 
 
 @pytest.mark.parametrize("fake", [False, True])
@@ -261,8 +261,8 @@ def test_where_sizes_come_from_data_real_tensors_are_asked_for() -> None:
     with tensor_mode(True):
         probe = loaded.plan("Net")[0]
         assert probe.build(loaded.namespace).inputs == "f32[3]"
-        assert probe.further(loaded.namespace) == 0
-    assert probe.further(loaded.namespace) == 1
+        assert probe.count_further(loaded.namespace) == 0
+    assert probe.count_further(loaded.namespace) == 1
 
 
 # -- docstrings -------------------------------------------------------------------------------

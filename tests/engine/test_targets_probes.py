@@ -573,7 +573,7 @@ def test_the_recorded_model_gives_probes_to_what_it_calls() -> None:
     call = probes[0].build(loaded.namespace)
     assert (call.inputs, call.init) == ("f32[2, 3]", "3")
     assert call.source == "as called by Net.forward, line 12"
-    assert probes[0].further(loaded.namespace) == 0
+    assert probes[0].count_further(loaded.namespace) == 0
 
 
 def test_what_was_recorded_of_other_parameters_is_not_used() -> None:
@@ -608,7 +608,7 @@ def test_calls_of_other_ranks_and_flags_are_further_probes() -> None:
         "return [self.part(y) for y in (x, x[:4], x[None], x[0], x[None, None])]"
     )
     assert len(probes) == 3
-    assert probes[0].further(loaded.namespace) == 2
+    assert probes[0].count_further(loaded.namespace) == 2
     calls = [probe.build(loaded.namespace) for probe in probes]
     assert [call.inputs for call in calls] == ["f32[5, 3]", "f32[1, 5, 3]", "f32[3]"]
     assert {call.source for call in calls} == {"as called by Net.forward, line 13"}
@@ -705,7 +705,7 @@ def test_a_snapshot_is_as_a_run_for_its_call_alone_would_be(
         assert answers.choice_count == oracle.choice_count == 1
         assert answers.bool_choices == oracle.bool_choices == (0,)
         assert torch.equal(answers.generator_state, oracle.generator_state)
-    assert probes[0].further(namespace) == 0
+    assert probes[0].count_further(namespace) == 0
     again, _, _ = build()
     assert again is not call, "tracing has changed what it is of"
 
@@ -728,7 +728,7 @@ def test_an_enclosing_run_that_raises_says_so(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(NotCalled, match=words) as raised:
         probes[0].build(loaded.namespace)
     assert raised.value.cut_short is not None and not raised.value.unbuilt
-    assert probes[0].further(loaded.namespace) == 0
+    assert probes[0].count_further(loaded.namespace) == 0
 
 
 METHODS = HEAD + (

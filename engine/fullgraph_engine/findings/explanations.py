@@ -76,7 +76,7 @@ class Explainer:
         self._known: dict[tuple[int, str], Why] = {}
         self._histories: dict[int, SymbolHistory] = {}
 
-    def why(self, event: Specialization | Equality) -> Why:
+    def explain_event(self, event: Specialization | Equality) -> Why:
         """Why the symbol of an event is a constant, or another one; it never raises."""
         if not self._tapes:
             return Why()
@@ -111,7 +111,7 @@ class Explainer:
         notes = (explanation.unexplained,) if explanation.unexplained else ()
         return Why(explanation.text, self._related_places(explanation), notes)
 
-    def amended(self, finding: Finding) -> Finding:
+    def with_explanation(self, finding: Finding) -> Finding:
         """Return the finding with an explanation of the sizes involved, or unchanged."""
         if not finding.code.startswith(("graph-break/", "trace/compile-error")):
             return finding

@@ -171,7 +171,9 @@ class Forecaster:
         if not any(frame.outcome == "compiled" for frame in first.frames):
             self._forecast.note = "Nothing was compiled, so nothing can be recompiled."
             return
-        given = value_guards.CalledWith.of(self.call.function, self.call.args, self.call.kwargs)
+        given = value_guards.CalledWith.from_call(
+            self.call.function, self.call.args, self.call.kwargs
+        )
         self._guarded = {
             finding.range.start.line
             for finding in value_guards.value_guard_findings(

@@ -86,13 +86,13 @@ class Known:
     flags: tuple[FlagParameter, ...] = ()
     identities: frozenset[str] = frozenset()
 
-    def packed(self) -> str:
+    def to_text(self) -> str:
         """Return the state as text; empty if it exceeds the maximum size."""
         text = base64.b85encode(zlib.compress(pack(self).encode())).decode()
         return text if len(text) <= _LONGEST else ""
 
     @classmethod
-    def unpacked(cls, text: str) -> Known:
+    def from_text(cls, text: str) -> Known:
         found: Known = unpack(cls, zlib.decompress(base64.b85decode(text)).decode())
         return found
 

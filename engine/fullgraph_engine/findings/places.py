@@ -104,7 +104,7 @@ class SourceText:
         return len(
             {
                 where.start
-                for nodes in self._nodes_by_range.of(self._names.lines(function))
+                for nodes in self._nodes_by_range.of(self._names.lines_of(function))
                 for one in nodes.values()
                 if (where := node_range(one)).start < start
                 and type(one) is type(node)

@@ -161,15 +161,15 @@ def run_target(
             if part == "first":
                 attempt.leave_disabled()
         elif part == "first":
-            attempt.first()
+            attempt.trace_first()
             attempt.look_for_inputs()
         elif part == "second":
-            attempt.second()
+            attempt.trace_second()
         elif part == "export":
             attempt.export()
         elif part == "paths":
             if branch is not None and known:
-                attempt.explore(branch, Known.unpacked(known))
+                attempt.explore(branch, Known.from_text(known))
         elif branch is not None and forecast_recompiles is not None:
             made = attempt.forecast(branch, forecast_rows)
             if attempt.auto_failure is None:
@@ -180,7 +180,7 @@ def run_target(
         needs_real = attempt.auto_failure
     report = attempt.report(time.perf_counter() - started)
     ledger.finish()
-    further = attempt.further() if part == "first" and needs_real is None else 0
+    further = attempt.count_further() if part == "first" and needs_real is None else 0
     return RunOutcome(
         report,
         ledger.findings,
@@ -191,7 +191,7 @@ def run_target(
         attempt.steps(),
         further,
         raised=attempt.auto_failure is not None,
-        known=attempt.known() if part == "first" else "",
+        known=attempt.packed_known() if part == "first" else "",
         paths=attempt.paths,
         unfound=searched.unfound.get(tracee.target.name) if attempt.without_probe else None,
         frame_times=attempt.frame_times(),
@@ -307,7 +307,7 @@ class _TargetRun:
 
     # -- the two traces -----------------------------------------------------------------------
 
-    def first(self) -> None:
+    def trace_first(self) -> None:
         """The call as the probe gives it."""
         with tracing.tensor_mode(self.fake) as mode:
             turned: frozenset[int] = frozenset()
@@ -363,7 +363,7 @@ class _TargetRun:
             if mode is not None:
                 mode.restart()
                 mode.prefer_real = False
-            comment = self.tracee.instead(built=self._call is not None)
+            comment = self.tracee.find_replacement(built=self._call is not None)
         self.info = dataclasses.replace(self.info, comment=comment)
 
     def _misleading_failure(self, call: Call) -> Failure | None:
@@ -397,7 +397,7 @@ class _TargetRun:
             self.info = dataclasses.replace(
                 self.info, origin=origin, init=call.init, source=call.source, comment=call.comment
             )
-        self.given = value_guards.CalledWith.of(call.function, call.args, call.kwargs)
+        self.given = value_guards.CalledWith.from_call(call.function, call.args, call.kwargs)
         self.asked_dynamic = bool(call.all_dynamic)
         if mode is not None:
             mode.prefer_real = self.auto and self._could_be_real(call)
@@ -428,7 +428,7 @@ class _TargetRun:
             return contextlib.nullcontext()
         return self.writer.write_attempt(sizes_only=sizes_only)
 
-    def second(self) -> None:
+    def trace_second(self) -> None:
         """Repeat the call with dynamic batch dimensions to find specialized ones."""
         with tracing.tensor_mode(self.fake) as mode:
             if mode is not None:
@@ -495,7 +495,7 @@ class _TargetRun:
             if mode is not None:
                 mode.prefer_real = real
 
-            def apart(work: Callable[[], T], seconds: float, name: str) -> BranchAnswer[T]:
+            def run_apart(work: Callable[[], T], seconds: float, name: str) -> BranchAnswer[T]:
                 def chosen() -> T:
                     # Other sizes may need more values; prefer fake tensors to a restart.
                     if mode is not None:
@@ -507,7 +507,7 @@ class _TargetRun:
             batch = batch_dimensions(call)
             range_ = self.target.range
             with call.context.enter():
-                made = Forecaster(call, self.source, range_, apart, begin, batch, rows).run()
+                made = Forecaster(call, self.source, range_, run_apart, begin, batch, rows).run()
             if made.raised and real:
                 self.auto_failure = "the fake run raised"
                 return made
@@ -515,7 +515,7 @@ class _TargetRun:
                 self.ledger.add(finding)
             return made
 
-    def known(self) -> str:
+    def packed_known(self) -> str:
         """Return the packed input for exploring further paths; empty if there is nothing to
         explore.
         """
@@ -542,7 +542,7 @@ class _TargetRun:
         if known.asked and not known.complete and not explorer.could_answer(recording):
             known = dataclasses.replace(known, asked=False)
             explorer = Explorer(self.source, known)
-        return known.packed() if explorer.begin() else ""
+        return known.to_text() if explorer.begin() else ""
 
     def explore(self, branch: Branch, known: Known) -> None:
         """Explore other paths and report only findings that the probe's path lacks."""
@@ -648,7 +648,7 @@ class _TargetRun:
         self.error = texts.error_message(error)
         self.ledger.add(missing_probe(self.target, self.tracee.text, self.error))
 
-    def further(self) -> int:
+    def count_further(self) -> int:
         """How many of the probes that wait for this one are needed."""
         if self.without_probe:
             return 0
@@ -656,7 +656,7 @@ class _TargetRun:
             if mode is not None:
                 mode.restart()
                 mode.prefer_real = False
-            return self.tracee.probe.further(self.tracee.namespace)
+            return self.tracee.probe.count_further(self.tracee.namespace)
 
     def _place_in_probe(self, word: str) -> Range:
         """Return the last range of ``word`` in the probe comment; its full range without a word.
@@ -744,12 +744,14 @@ class _TargetRun:
         for finding in self.ledger.findings:
             event = self._unexplained.get(finding.identity)
             if event is not None and explainer is not None:
-                self.ledger.amend(dimensions.explain_finding(finding, explainer.why(event)))
+                self.ledger.amend(
+                    dimensions.explain_finding(finding, explainer.explain_event(event))
+                )
             if not finding.code.startswith("graph-break/"):
                 continue
-            amended = explainer.amended(finding) if explainer is not None else finding
+            amended = explainer.with_explanation(finding) if explainer is not None else finding
             amended = dataclasses.replace(
-                sizes.amended(amended),
+                sizes.with_data_sizes(amended),
                 causes=costs.causes(finding.identity) or finding.causes,
                 cost=costs.cost(finding),
             )
@@ -778,7 +780,7 @@ class _TargetRun:
             failure, self.source, self.target.range, fake=self.fake, chosen=chosen
         )
         if self.recording is not None and self._tapes:
-            finding = self._make_explainer(self.recording).amended(finding)
+            finding = self._make_explainer(self.recording).with_explanation(finding)
         self.ledger.add(finding)
         self._raises = finding.code == failures.RAISES
 

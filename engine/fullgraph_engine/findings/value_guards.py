@@ -57,7 +57,7 @@ class CalledWith:
     """It is the method of an object, which is the same one at every call."""
 
     @classmethod
-    def of(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CalledWith:
+    def from_call(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CalledWith:
         called = function.forward if isinstance(function, torch.nn.Module) else function
         code = getattr(inspect.unwrap(getattr(called, "__func__", called)), "__code__", None)
         try:
@@ -229,7 +229,7 @@ class _Unsteady:
             own = [frame for frame in check.stack if frame.path == self._source.path]
             if not own or data_sizes.is_own_check(self._source, own[-1]):
                 continue
-            words, about = sizes.spoken(check.frame, check.expression)
+            words, about = sizes.describe_condition(check.frame, check.expression)
             place = self._source.locate(check.stack, self._fallback)
             code = "guard/data-dependent"
             yield Finding(

@@ -65,7 +65,7 @@ class Comments:
     plain: frozenset[int]
     """Lines that hold nothing but a comment."""
 
-    def above(self, line: int) -> tuple[Comment, ...]:
+    def comments_above(self, line: int) -> tuple[Comment, ...]:
         """Return the comments in the block of comment lines that ends directly above ``line``."""
         found = []
         at = line - 1
@@ -75,7 +75,7 @@ class Comments:
             at -= 1
         return tuple(reversed(found))
 
-    def between(self, first: int, last: int) -> tuple[Comment, ...]:
+    def comments_between(self, first: int, last: int) -> tuple[Comment, ...]:
         """Return the comments on the lines ``first`` to ``last``."""
         return tuple(self.marked[line] for line in sorted(self.marked) if first <= line <= last)
 
@@ -127,7 +127,7 @@ def comments_of_definition(
 ) -> tuple[Comment, ...]:
     """The comments of a function or class itself."""
     start = first_line(node)
-    found = [*comments.above(start), *comments.between(start, _head_end(node))]
+    found = [*comments.comments_above(start), *comments.comments_between(start, _head_end(node))]
     if isinstance(node, ast.ClassDef):
         claimed = {
             comment.line
@@ -149,8 +149,8 @@ def method_definitions(node: ast.ClassDef) -> Iterator[ast.FunctionDef]:
 def comments_of_statement(comments: Comments, node: ast.stmt) -> tuple[Comment, ...]:
     """The comments of a statement without a body."""
     end = (node.end_lineno or node.lineno) - 1
-    above = comments.above(node.lineno - 1)
-    return (*above, *comments.between(node.lineno - 1, end))
+    above = comments.comments_above(node.lineno - 1)
+    return (*above, *comments.comments_between(node.lineno - 1, end))
 
 
 def _head_end(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> int:
@@ -178,7 +178,9 @@ def file_off(comments: Comments, tree: ast.Module) -> Comment | None:
     """The comment that turns the file off, if there is one."""
     body = [node for node in tree.body if not _is_docstring(node)]
     first = first_line(body[0]) if body else None
-    near = {comment.line for comment in comments.above(first)} if first is not None else set()
+    near = (
+        {comment.line for comment in comments.comments_above(first)} if first is not None else set()
+    )
     docstrings = [node for node in tree.body if _is_docstring(node)]
     for line, comment in sorted(comments.marked.items()):
         if first is not None and line >= first:

@@ -29,7 +29,7 @@ def limit_seconds(
 
     raising, quiet_until = True, 0.0
 
-    def over(*_: Any) -> None:
+    def raise_late(*_: Any) -> None:
         # Where both timers are due behind one long call, what the second raised would end the way
         # out of here that the first is on.
         nonlocal quiet_until
@@ -44,7 +44,7 @@ def limit_seconds(
     try:
         try:
             for number, timer, most, clock in timers:
-                before = signal.signal(number, over)
+                before = signal.signal(number, raise_late)
                 left, interval = signal.setitimer(timer, max(most, 0.01), _AGAIN)
                 put_back.callback(_restart_timer, timer, left, interval, clock, clock())
                 # A thread of torch may still be about to take the signal, which by default would

@@ -147,7 +147,7 @@ class _TargetFinder:
         self.repeated = {name for name, count in names.items() if count > 1}
 
     def find(self) -> None:
-        self.hiding_nothing()
+        self.report_unhidden()
         modules = [
             node
             for node in self.source.definitions
@@ -162,7 +162,7 @@ class _TargetFinder:
         self.call_targets()
         self.statement_targets()
         self.pair_targets()
-        self.unclaimed()
+        self.report_unclaimed()
 
     # -- definitions --
 
@@ -470,14 +470,14 @@ class _TargetFinder:
                     self.findings.append(_invalid_comment(_CONTEXT_ALONE, one.comment.range))
         return written
 
-    def hiding_nothing(self) -> None:
+    def report_unhidden(self) -> None:
         """Before any of them is taken for a probe."""
         for line, comment in sorted(self.comments.marked.items()):
             if comment.ignore:
                 self.claimed.add(line)
                 self.findings.append(_invalid_comment(_HIDES_NOTHING, comment.range))
 
-    def unclaimed(self) -> None:
+    def report_unclaimed(self) -> None:
         coroutines = {
             comment.line
             for node in self.source.tree.body
@@ -563,21 +563,21 @@ def _with_users(source: FileDefinitions, targets: list[Target]) -> tuple[Target,
         start = {target.definition} if target.definition else {site.owner for site in target.sites}
         if not target.definition:
             start |= {target.subject}
-        for name in source.reached(start) - start:
+        for name in source.reached_names(start) - start:
             reached.setdefault(name, set()).add(target.name)
 
-    def users(target: Target) -> tuple[str, ...]:
+    def users_of(target: Target) -> tuple[str, ...]:
         if target.kind == "call":
             return ()
         return tuple(sorted(reached.get(target.definition, set()) - {target.name}))
 
-    return tuple(replace(target, used_by=users(target)) for target in targets)
+    return tuple(replace(target, used_by=users_of(target)) for target in targets)
 
 
 def _with_examples(source: FileDefinitions, targets: tuple[Target, ...]) -> tuple[Target, ...]:
     found = examples.find_examples(source, (target.definition for target in targets))
 
-    def of(target: Target) -> tuple[Example, ...]:
+    def examples_of(target: Target) -> tuple[Example, ...]:
         reaching = [one for one in found if target.definition in one.reaches]
         # Behind its own docstring what calls it directly: it has the least to run.
         reaching.sort(
@@ -585,4 +585,4 @@ def _with_examples(source: FileDefinitions, targets: tuple[Target, ...]) -> tupl
         )
         return tuple(reaching)
 
-    return tuple(replace(target, examples=of(target)) for target in targets)
+    return tuple(replace(target, examples=examples_of(target)) for target in targets)

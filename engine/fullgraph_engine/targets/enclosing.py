@@ -76,7 +76,7 @@ def enclosing_probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Pro
         Probe(
             info,
             call,
-            call.further if call.number == 0 else None,
+            call.count_further if call.number == 0 else None,
             waits=call.number > 0,
             users=() if by_itself else tuple(one.name for one in enclosing),
             _enclosing=lambda: enclosing,
@@ -111,7 +111,7 @@ class _EnclosingCalls:
             _capitalize_sentence(f"{users} ran, and did not call {self.target.name}.")
         )
 
-    def further(self, namespace: Namespace) -> int:
+    def count_further(self, namespace: Namespace) -> int:
         """Return the number of further signatures; 0 if they have their own snapshots."""
         from .. import tracing
 
@@ -218,13 +218,13 @@ class _CallWatch:
         self.is_called = False
         """A doubtful call was made."""
 
-    def constructed(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def note_constructed(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.made[id(module)] = (
             tensors.describe_inputs(args, kwargs),
             _call_signature((args, kwargs)),
         )
 
-    def called(
+    def note_call(
         self,
         function: Any,
         body: Callable[[], Any],
@@ -252,7 +252,7 @@ class _CallWatch:
             args, kwargs = arguments
             caller, program = sys._getframe(2), enclosing.name if enclosing.is_program else ""
             place = _call_place(caller, str(namespace.get("__file__", "")), program)
-            context = CallContext.current(function)
+            context = CallContext.of_running_code(function)
             self.last = Call(
                 unwrap_compiled(function), args, kwargs, (), init, place, context=context
             )
@@ -278,22 +278,22 @@ def _watch_class(found: type, namespace: Namespace, watch: _CallWatch) -> Iterat
     init, forward = found.__init__, getattr(found, "forward", None)  # type: ignore[misc]
 
     @functools.wraps(init)
-    def constructed(self: Any, *args: Any, **kwargs: Any) -> None:
+    def construct_watched(self: Any, *args: Any, **kwargs: Any) -> None:
         if type(self) is found:
-            watch.constructed(self, args, kwargs)
+            watch.note_constructed(self, args, kwargs)
         init(self, *args, **kwargs)
 
-    patched: dict[str, Any] = {"__init__": constructed}
+    patched: dict[str, Any] = {"__init__": construct_watched}
     if callable(forward):
 
         @functools.wraps(forward)
-        def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def call_watched(self: Any, *args: Any, **kwargs: Any) -> Any:
             body = functools.partial(forward, self, *args, **kwargs)
             if type(self) is found:
-                watch.called(self, body, args, kwargs, namespace)
+                watch.note_call(self, body, args, kwargs, namespace)
             return body()
 
-        patched["forward"] = called
+        patched["forward"] = call_watched
     watch.patches += map(weakref.ref, patched.values())
     own = {name: vars(found)[name] for name in patched if name in vars(found)}
     for name, value in patched.items():
@@ -313,13 +313,13 @@ def _watch_function(name: str, namespace: Namespace, watch: _CallWatch) -> Itera
     found = namespace[name]
 
     @functools.wraps(found)
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def call_watched(*args: Any, **kwargs: Any) -> Any:
         body = functools.partial(found, *args, **kwargs)
-        watch.called(found, body, args, kwargs, namespace)
+        watch.note_call(found, body, args, kwargs, namespace)
         return body()
 
-    watch.patches.append(weakref.ref(called))
-    namespace[name] = called
+    watch.patches.append(weakref.ref(call_watched))
+    namespace[name] = call_watched
     try:
         yield
     finally:
@@ -376,7 +376,7 @@ def leave_snapshots(
     def watch_for(target: Target) -> _CallWatch:
         most = wanted.count(target)
 
-        def takes(number: int) -> bool:
+        def takes_number(number: int) -> bool:
             nonlocal left
             if at or number >= most:
                 return False
@@ -388,7 +388,7 @@ def leave_snapshots(
                 raise Enough
             return False
 
-        watch = _CallWatch(target, takes)
+        watch = _CallWatch(target, takes_number)
         return watch
 
     watches = [watch_for(target) for target in subjects.values()]
@@ -487,14 +487,14 @@ def _copy_tensors(tree: T) -> T:
 
     known: dict[int, torch.Tensor] = {}
 
-    def copied(value: Any) -> Any:
+    def copy_leaf(value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or isinstance(value, torch.nn.Parameter):
             return value
         if id(value) not in known:
             known[id(value)] = resize_tensor(value, {})
         return known[id(value)]
 
-    return pytree.tree_map(copied, tree)  # type: ignore[no-any-return]
+    return pytree.tree_map(copy_leaf, tree)  # type: ignore[no-any-return]
 
 
 def _is_outermost(frame: FrameType | None, function: Any) -> bool:

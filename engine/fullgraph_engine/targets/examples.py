@@ -62,8 +62,8 @@ def _with_reached_names(
         example.name,
         example.owner,
         example.body,
-        reaches=frozenset(source.reached(names)),
-        direct=frozenset(source.reached(names, past=targets)),
+        reaches=frozenset(source.reached_names(names)),
+        direct=frozenset(source.reached_names(names, past=targets)),
     )
 
 

@@ -222,7 +222,7 @@ def parse_probe(text: str) -> Notation:
     Raises:
         NotationError: with the offsets of what cannot be read.
     """
-    return _NotationReader(text).probe()
+    return _NotationReader(text).parse_probe_text()
 
 
 def parse_value(text: str) -> Value:
@@ -232,7 +232,7 @@ def parse_value(text: str) -> Value:
         NotationError: the text is something else.
     """
     reader = _NotationReader(text)
-    value = reader.value()
+    value = reader.parse_value_text()
     reader.expect_end()
     return value
 
@@ -244,7 +244,7 @@ def parse_context(text: str) -> CallContext:
         NotationError: the text is something else.
     """
     reader = _NotationReader(text)
-    context = reader.context(None)
+    context = reader.parse_context_text(None)
     reader.expect_end()
     return context
 
@@ -296,7 +296,7 @@ class _NotationReader:
 
     # The grammar, largest things first.
 
-    def probe(self) -> Notation:
+    def parse_probe_text(self) -> Notation:
         if self.token.kind == "end":
             self.fail("the probe is empty; write inputs such as f32[b, 16]")
         if self.token.kind == "name" and self.peek().kind == "end":
@@ -360,19 +360,19 @@ class _NotationReader:
             return None
         self.advance()
         self.advance()
-        init = self.arguments(")")
+        init = self.parse_arguments(")")
         self.expect(")", "at the end of init(…)")
         return init
 
     def _parse_call(self) -> tuple[str, Arguments]:
         """A method and its inputs; the brackets of ``forward`` may stay away."""
         if not self._starts_calls():
-            return "", self.arguments(None)
+            return "", self.parse_arguments(None)
         method = self.advance()
         if method.text == "init":
             self.fail("init(…) comes first, and once", method)
         self.advance()
-        inputs = self.arguments(")")
+        inputs = self.parse_arguments(")")
         self.expect(")", f"at the end of {method.text}(…)")
         return method.text, inputs
 
@@ -386,11 +386,11 @@ class _NotationReader:
     def _parse_under(self) -> CallContext:
         self.advance()
         self.advance()
-        context = self.context(")")
+        context = self.parse_context_text(")")
         self.expect(")", "at the end of under(…)")
         return context
 
-    def context(self, closing: str | None) -> CallContext:
+    def parse_context_text(self, closing: str | None) -> CallContext:
         """A context up to ``closing`` (not consumed), or to the end of the text."""
         items: list[ContextItem] = []
         places: list[tuple[int, int]] = []
@@ -401,7 +401,7 @@ class _NotationReader:
             if not self.accept(","):
                 break
         try:
-            return CallContext.of(items)
+            return CallContext.from_items(items)
         except ContextError as error:
             raise NotationError(error.message, *places[error.item]) from None
 
@@ -419,7 +419,7 @@ class _NotationReader:
                 value += f"@{self.advance().text}"
             return ContextItem(name, value, given=True)
         start = self.token
-        literal = self.value()
+        literal = self.parse_value_text()
         plain = literal.value if isinstance(literal, LiteralValue) else self
         if not isinstance(plain, (bool, int, float, str)) and plain is not None:
             self.fail(f"{name} takes a number, a string, True, False or None", start)
@@ -433,7 +433,7 @@ class _NotationReader:
             name += "." + self.advance().text
         return name
 
-    def arguments(self, closing: str | None) -> Arguments:
+    def parse_arguments(self, closing: str | None) -> Arguments:
         """Arguments up to ``closing`` (not consumed), or to the end of the text."""
         positional: list[Value] = []
         named: list[tuple[str, Value]] = []
@@ -444,9 +444,9 @@ class _NotationReader:
                     self.fail(f"the argument {start.text} is given twice")
                 self.advance()
                 self.advance()
-                named.append((start.text, self.value()))
+                named.append((start.text, self.parse_value_text()))
             else:
-                value = self.value()
+                value = self.parse_value_text()
                 if named:
                     raise NotationError(
                         "a positional argument cannot follow a keyword argument",
@@ -465,7 +465,7 @@ class _NotationReader:
             return True
         return self.token.kind == "end"
 
-    def value(self) -> Value:
+    def parse_value_text(self) -> Value:
         token = self.token
         if token.kind == "string":
             self.advance()
@@ -475,26 +475,26 @@ class _NotationReader:
             return LiteralValue(ast.literal_eval(text))
         if token.kind == "name":
             if self.is_operator("[", self.peek()):
-                return self.tensor()
+                return self.parse_tensor()
             if token.text in _CONSTANTS:
                 self.advance()
                 return LiteralValue(_CONSTANTS[token.text])
             if token.text != "Sym" and (
                 self.is_operator(".", self.peek()) or self.is_operator("(", self.peek())
             ):
-                return self.reference()
+                return self.parse_reference()
         if self.accept("["):
-            return Sequence("list", self.items("]"))
+            return Sequence("list", self.parse_items("]"))
         if self.is_operator("("):
-            return self.bracketed()
+            return self.parse_bracketed()
         if self.accept("{"):
-            return self.mapping()
+            return self.parse_mapping()
         number = self.float_literal()
         if number is not None:
             return number
         if token.kind not in ("name", "number") and not self.is_operator("-"):
             self.fail(f"expected a value, found {_shown_token(token)}")
-        size = self.size()
+        size = self.parse_size()
         if isinstance(size, FixedSize):
             return LiteralValue(size.value)
         return SizeText(size)
@@ -511,22 +511,22 @@ class _NotationReader:
         value = float(token.text.replace("_", ""))
         return LiteralValue(-value if negative else value)
 
-    def items(self, closing: str) -> tuple[Value, ...]:
+    def parse_items(self, closing: str) -> tuple[Value, ...]:
         items: list[Value] = []
         while not self._is_closing(closing):
-            items.append(self.value())
+            items.append(self.parse_value_text())
             if not self.accept(","):
                 break
         self.expect(closing, "at the end of the list")
         return tuple(items)
 
-    def bracketed(self) -> Value:
+    def parse_bracketed(self) -> Value:
         """A tuple, or one value in brackets."""
         self.expect("(", "here")
         items: list[Value] = []
         comma = False
         while not self._is_closing(")"):
-            items.append(self.value())
+            items.append(self.parse_value_text())
             comma = self.accept(",")
             if not comma:
                 break
@@ -535,26 +535,26 @@ class _NotationReader:
             return items[0]
         return Sequence("tuple", tuple(items))
 
-    def mapping(self) -> Mapping:
+    def parse_mapping(self) -> Mapping:
         items: list[tuple[Value, Value]] = []
         while not self._is_closing("}"):
-            key = self.value()
+            key = self.parse_value_text()
             self.expect(":", "after a key of the dictionary")
-            items.append((key, self.value()))
+            items.append((key, self.parse_value_text()))
             if not self.accept(","):
                 break
         self.expect("}", "at the end of the dictionary")
         return Mapping(tuple(items))
 
-    def reference(self) -> Reference:
+    def parse_reference(self) -> Reference:
         name = self._parse_dotted_name()
         if not self.accept("("):
             return Reference(name)
-        call = self.arguments(")")
+        call = self.parse_arguments(")")
         self.expect(")", f"at the end of {name}(…)")
         return Reference(name, call)
 
-    def tensor(self) -> TensorText:
+    def parse_tensor(self) -> TensorText:
         token = self.advance()
         dtype = DTYPE_ALIASES.get(token.text, token.text)
         if dtype not in dtype_names():
@@ -564,12 +564,12 @@ class _NotationReader:
         self.expect("[", f"after {token.text}")
         sizes: list[Size] = []
         while not self._is_closing("]"):
-            sizes.append(self.size())
+            sizes.append(self.parse_size())
             if not self.accept(","):
                 break
         self.expect("]", "at the end of the sizes")
-        strides = self.strides(len(sizes))
-        device = self.device()
+        strides = self.parse_strides(len(sizes))
+        device = self.parse_device()
         made = TensorText(dtype, tuple(sizes), strides, device)
         if self.is_operator("(") and self.token.start == self.tokens[self.at - 1].end:
             self.advance()
@@ -604,7 +604,7 @@ class _NotationReader:
 
     def _parse_dimensions(self, rank: int) -> tuple[int, ...]:
         start = self.token
-        value = self.value()
+        value = self.parse_value_text()
         items = value.items if isinstance(value, Sequence) else (value,)
         found = [one.value for one in items if isinstance(one, LiteralValue)]
         dimensions = tuple(one for one in found if type(one) is int and 0 <= one < rank)
@@ -613,14 +613,14 @@ class _NotationReader:
             self.fail(f"expected dimensions of the tensor, of which {words}", start)
         return dimensions
 
-    def strides(self, rank: int) -> tuple[int, ...] | None:
+    def parse_strides(self, rank: int) -> tuple[int, ...] | None:
         opening = self.token
         if not self.is_operator("[") or opening.start != self.tokens[self.at - 1].end:
             return None
         self.advance()
         strides: list[int] = []
         while not self._is_closing("]"):
-            size = self.size()
+            size = self.parse_size()
             if not isinstance(size, FixedSize):
                 self.fail("strides are numbers", opening)
             strides.append(size.value)
@@ -633,7 +633,7 @@ class _NotationReader:
             )
         return tuple(strides)
 
-    def device(self) -> str | None:
+    def parse_device(self) -> str | None:
         """``@cuda:0``, or without ``@`` right behind the bracket, as FX prints it."""
         if not self.accept("@") and (
             self.token.kind != "name" or self.token.start != self.tokens[self.at - 1].end
@@ -647,29 +647,29 @@ class _NotationReader:
             device += ":" + self.advance().text
         return device
 
-    def size(self) -> Size:
-        left = self.product()
+    def parse_size(self) -> Size:
+        left = self.parse_product()
         while self.is_operator("+") or self.is_operator("-"):
             operator = self.advance().text
-            left = _compute_size("+" if operator == "+" else "-", left, self.product())
+            left = _compute_size("+" if operator == "+" else "-", left, self.parse_product())
         return left
 
-    def product(self) -> Size:
-        left = self.factor()
+    def parse_product(self) -> Size:
+        left = self.parse_factor()
         while self.is_operator("*") or self.is_operator("//"):
             operator = self.advance()
-            right = self.factor()
+            right = self.parse_factor()
             if operator.text == "//" and right == FixedSize(0):
                 self.fail("a size cannot be divided by zero", operator)
             left = _compute_size("*" if operator.text == "*" else "//", left, right)
         return left
 
-    def factor(self) -> Size:
+    def parse_factor(self) -> Size:
         token = self.token
         if self.accept("-"):
-            return _compute_size("-", FixedSize(0), self.factor())
+            return _compute_size("-", FixedSize(0), self.parse_factor())
         if self.accept("("):
-            size = self.size()
+            size = self.parse_size()
             self.expect(")", "in the size")
             return size
         if token.kind == "number":
@@ -682,7 +682,7 @@ class _NotationReader:
         if token.text == "Sym" and self.is_operator("(", self.peek()):
             self.advance()
             self.advance()
-            size = self.size()
+            size = self.parse_size()
             self.expect(")", "at the end of Sym(…)")
             return size
         self.advance()
@@ -841,29 +841,29 @@ def with_numbers(said: Notation) -> Notation:
     """Return the notation with a number for every symbolic size."""
     sizes = choose_sizes(said.init, said.inputs, *(call.inputs for call in said.then))
 
-    def known(size: Size) -> bool:
+    def is_known(size: Size) -> bool:
         return all(symbol.name in sizes for symbol in symbols_of_size(size))
 
-    def value(given: Value) -> Value:
+    def value_with_numbers(given: Value) -> Value:
         if isinstance(given, TensorText):
             return replace(
                 given, sizes=tuple(FixedSize(evaluate_size(one, sizes)) for one in given.sizes)
             )
-        if isinstance(given, SizeText) and known(given.size):
+        if isinstance(given, SizeText) and is_known(given.size):
             return LiteralValue(evaluate_size(given.size, sizes))
-        return with_parts(given, tuple(map(value, inner_values(given))))
+        return with_parts(given, tuple(map(value_with_numbers, inner_values(given))))
 
-    def arguments(given: Arguments) -> Arguments:
+    def arguments_with_numbers(given: Arguments) -> Arguments:
         return Arguments(
-            tuple(map(value, given.positional)),
-            tuple((name, value(one)) for name, one in given.named),
+            tuple(map(value_with_numbers, given.positional)),
+            tuple((name, value_with_numbers(one)) for name, one in given.named),
         )
 
     return replace(
         said,
-        init=said.init and arguments(said.init),
-        inputs=said.inputs and arguments(said.inputs),
-        then=tuple(replace(call, inputs=arguments(call.inputs)) for call in said.then),
+        init=said.init and arguments_with_numbers(said.init),
+        inputs=said.inputs and arguments_with_numbers(said.inputs),
+        then=tuple(replace(call, inputs=arguments_with_numbers(call.inputs)) for call in said.then),
     )
 
 

@@ -117,7 +117,7 @@ class Call:
 class Probe:
     """One way to call a target.
 
-    ``waits``: the probe's call may not exist until the previous run has asked ``further``.
+    ``waits``: the probe's call may not exist until the previous run has run ``count_further``.
     ``after`` names the targets whose runs should end first, ``users`` the targets that call it; one
     run of the users shows the calls of all probes with the same ones.
     """
@@ -140,7 +140,7 @@ class Probe:
         """
         return self._build(namespace)
 
-    def further(self, namespace: Namespace) -> int:
+    def count_further(self, namespace: Namespace) -> int:
         """How many of the probes that wait for this one have a call to make. Runs user code, whose
         exceptions are taken as the end of it."""
         return self._further(namespace) if self._further is not None else 0
@@ -357,14 +357,14 @@ class _WrittenBuilder:
         said = self.notation
         sizes = notation.choose_sizes(said.init, self.inputs, *(one.inputs for one in said.then))
         subject, init = _build_subject(self.target, namespace, said.init, sizes)
-        function = self.called(subject, said.method, namespace)
+        function = self.bind_method(subject, said.method, namespace)
         built = tensors.build_inputs(self.inputs, sizes, namespace)
         _check_inputs(self.target, function, built)
         call = Call(function, built.args, built.kwargs, built.dynamic, init, is_stated=True)
-        call.then = tuple(self.further(subject, one, sizes, namespace) for one in said.then)
+        call.then = tuple(self.make_further(subject, one, sizes, namespace) for one in said.then)
         return put_in_context(call, said.context) if said.context is not None else call
 
-    def called(self, subject: Any, method: str, namespace: Namespace) -> Any:
+    def bind_method(self, subject: Any, method: str, namespace: Namespace) -> Any:
         if self.target.is_method or method not in ("", self.target.method, self.target.subject):
             return _find_method(self.target, subject, method or self.target.method)
         found = self.target.kind == "module" and _named_callable(
@@ -378,14 +378,14 @@ class _WrittenBuilder:
         words = f"{self.target.name} is no nn.Module, so name the method to call, such as step(…)."
         raise ProbeError(words)
 
-    def further(
+    def make_further(
         self, subject: Any, said: WrittenCall, sizes: dict[str, int], namespace: Namespace
     ) -> FurtherCall:
         method = said.method or self.notation.method
-        function = self.called(subject, method, namespace)
+        function = self.bind_method(subject, method, namespace)
         built = tensors.build_inputs(said.inputs, sizes, namespace)
         _check_inputs(self.target, function, built)
-        context = _check_context(said.context, function).on(
+        context = _check_context(said.context, function).with_device(
             _device_type((built.args, built.kwargs))
         )
         name = method if method != (self.notation.method or self.target.method) else ""
@@ -394,7 +394,9 @@ class _WrittenBuilder:
 
 def put_in_context(call: Call, context: CallContext) -> Call:
     """The call in a context: its module is switched to the mode that this names."""
-    call.context = _check_context(context, call.function).on(_device_type((call.args, call.kwargs)))
+    call.context = _check_context(context, call.function).with_device(
+        _device_type((call.args, call.kwargs))
+    )
     switch_mode(call.function, context)
     return call
 

@@ -181,7 +181,7 @@ def _short_training(name: str) -> Iterator[None]:
 
     first: float | None = None
 
-    def stepped(*_: Any) -> None:
+    def note_step(*_: Any) -> None:
         nonlocal first
         first = first if first is not None else time.monotonic()
         if time.monotonic() - first >= FURTHER_SECONDS:
@@ -189,7 +189,7 @@ def _short_training(name: str) -> Iterator[None]:
                 f"{name} has trained for {FURTHER_SECONDS:g} seconds and not called it."
             )
 
-    handle = register_optimizer_step_post_hook(stepped)
+    handle = register_optimizer_step_post_hook(note_step)
     try:
         yield
     finally:

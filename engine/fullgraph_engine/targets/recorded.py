@@ -121,9 +121,9 @@ class _Recorded:
         try:
             return notation.parse_context(text)
         except NotationError as error:
-            raise self.unreadable(error) from None
+            raise self.unreadable_error(error) from None
 
-    def unreadable(self, error: NotationError) -> ProbeError:
+    def unreadable_error(self, error: NotationError) -> ProbeError:
         return ProbeError(
             f"What {FILE} says of {self.name} cannot be read: {error}; record it again."
         )
@@ -132,7 +132,7 @@ class _Recorded:
         try:
             return notation.parse_probe(f"forward({text})").inputs or Arguments()
         except NotationError as error:
-            raise self.unreadable(error) from None
+            raise self.unreadable_error(error) from None
 
 
 class _Names(Mapping[str, Any]):

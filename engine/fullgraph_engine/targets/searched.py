@@ -83,7 +83,7 @@ def searched_probes(target: Target, namespace: Namespace, users: Sequence[Target
         return [_searched_probe(target)]
     names = tuple(one.name for one in above)
     either = _Either(target, above)
-    return [Probe(_INFO, either, after=names, users=names, _enclosing=either.known)]
+    return [Probe(_INFO, either, after=names, users=names, _enclosing=either.known_users)]
 
 
 _INFO = ProbeInfo("synthesis", inputs="")
@@ -151,7 +151,7 @@ class _Searched:
             )
         except (SyntaxError, ValueError):
             return ""
-        others = hashlib.sha256(repr(search.constructed).encode())
+        others = hashlib.sha256(repr(search.constructed_arguments).encode())
         for imported in _imported_files():
             if imported != path:
                 others.update("".join(linecache.getlines(imported)).encode(errors="replace"))
@@ -251,12 +251,12 @@ class _Either:
     target: Target
     above: tuple[Enclosing, ...]
 
-    def known(self) -> tuple[Enclosing, ...]:
+    def known_users(self) -> tuple[Enclosing, ...]:
         """Return the users with a search result."""
         return tuple(one for one in self.above if known.get(one.name))
 
     def __call__(self, namespace: Namespace) -> Call:
-        found = self.known()
+        found = self.known_users()
         if found:
             try:
                 return enclosing.enclosing_probes(self.target, found)[0].build(namespace)

@@ -69,16 +69,16 @@ def is_compile(
     or a ``partial`` of it: something that compiles what it is given."""
     if isinstance(expression, ast.Name) and known is not None and expression.id in known:
         return known[expression.id].compiler
-    if source.dotted(expression) in _COMPILE:
+    if source.full_dotted_name(expression) in _COMPILE:
         return True
     if isinstance(expression, ast.Name) and expression.id in source.assignments:
         value = source.assignments[expression.id]
         return isinstance(value, ast.Call) and is_compile(source, value, {})
     if not isinstance(expression, ast.Call):
         return False
-    function = source.dotted(expression.func)
+    function = source.full_dotted_name(expression.func)
     if function in ("functools.partial", "partial") and expression.args:
-        return source.dotted(expression.args[0]) in _COMPILE
+        return source.full_dotted_name(expression.args[0]) in _COMPILE
     if function.startswith("torch._dynamo.optimize"):
         return True
     return function == "torch.compile" and _call_subject(expression) is None
@@ -186,7 +186,7 @@ class _SiteFinder:
         return ""
 
     def call(self, call: ast.Call) -> None:
-        form = _FORMS.get(self.source.dotted(call.func))
+        form = _FORMS.get(self.source.full_dotted_name(call.func))
         if form is not None:
             subject = _call_subject(call)
             if subject is not None:

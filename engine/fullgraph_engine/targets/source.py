@@ -58,7 +58,7 @@ class FileDefinitions:
             for name, node in nodes.items()
         }
 
-    def reached(self, names: Iterable[str], past: Container[str] = ()) -> set[str]:
+    def reached_names(self, names: Iterable[str], past: Container[str] = ()) -> set[str]:
         """Return the names and everything they mention, directly or indirectly.
 
         Mentions by definitions in ``past`` are skipped.
@@ -79,14 +79,14 @@ class FileDefinitions:
         It covers everything that the definition mentions, the module-level statements, and the
         heads of the other definitions.
         """
-        reached = self.reached([name])
+        reached = self.reached_names([name])
         nodes: list[ast.AST] = []
         for node in self.definitions:
             nodes += [node] if node.name in reached else _definition_heads(node)
         nodes += [one for one in self.statements if not isinstance(one, _DEFINITIONS)]
         return hashlib.sha256("".join(map(ast.dump, nodes)).encode()).hexdigest()
 
-    def dotted(self, expression: ast.expr) -> str:
+    def full_dotted_name(self, expression: ast.expr) -> str:
         """The full dotted name of an expression through the imports, or nothing.
 
         ``nn.Linear`` is ``torch.nn.Linear`` after ``from torch import nn``.
@@ -124,7 +124,7 @@ class FileDefinitions:
                 expression = _subscripted_value(base)
                 if isinstance(expression, ast.Name) and expression.id in self.classes:
                     continue
-                name = self.dotted(expression)
+                name = self.full_dotted_name(expression)
                 if name:
                     yield name
 
@@ -160,7 +160,7 @@ class FileDefinitions:
             isinstance(expression, ast.Call)
             and isinstance(expression.func, ast.Attribute)
             and expression.func.attr in _SAME_MODULE
-            and not self.dotted(expression.func).startswith("torch.")
+            and not self.full_dotted_name(expression.func).startswith("torch.")
         ):
             expression = expression.func.value
         return expression

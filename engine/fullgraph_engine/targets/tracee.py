@@ -50,7 +50,7 @@ class Tracee:
         call = self.probe.build(self.namespace)
         return call if self.alter is None else self.alter(call)
 
-    def instead(self, *, built: bool) -> str:
+    def find_replacement(self, *, built: bool) -> str:
         """Return a comment with which the target runs, if this probe is a comment and raises.
 
         Empty if the search fails. Runs user code. ``built``: the call was made.

@@ -31,14 +31,14 @@ class InputCandidate:
     init: tuple[tuple[str, Value], ...] = ()
     inputs: tuple[tuple[str, Value], ...] = ()
 
-    def side(self, side: Step) -> tuple[tuple[str, Value], ...]:
+    def arguments_of(self, side: Step) -> tuple[tuple[str, Value], ...]:
         """Return the arguments of the constructor for ``"init"``, else of the call."""
         return self.init if side == "init" else self.inputs
 
     def get(self, path: Path) -> Value | None:
         """The value at a path; None if there is none."""
         side, name, *steps = path
-        found = dict(self.side(side)).get(str(name))
+        found = dict(self.arguments_of(side)).get(str(name))
         for step in steps:
             inner = inner_values(found) if found is not None else ()
             if not isinstance(step, int) or step >= len(inner):
@@ -49,17 +49,17 @@ class InputCandidate:
     def with_value(self, path: Path, value: Value) -> InputCandidate:
         """Return a copy with a value replaced at a path, or with one more argument."""
         side, name, *steps = path
-        pairs = dict(self.side(side))
+        pairs = dict(self.arguments_of(side))
         if steps:
             pairs[str(name)] = _replace_part(pairs[str(name)], tuple(steps), value)
         else:
             pairs[str(name)] = value
         return self._with_arguments(side, pairs)
 
-    def without(self, path: Path) -> InputCandidate:
+    def without_argument(self, path: Path) -> InputCandidate:
         """Return a copy without an argument."""
         side, name = path
-        pairs = {key: value for key, value in self.side(side) if key != name}
+        pairs = {key: value for key, value in self.arguments_of(side) if key != name}
         return self._with_arguments(side, pairs)
 
     def _with_arguments(self, side: Step, pairs: dict[str, Value]) -> InputCandidate:

@@ -292,11 +292,11 @@ class Guesses:
                 inner = Reference("torch.nn.Identity", Arguments())
                 yield Reference("torch.nn.ModuleList", Arguments((Sequence("list", (inner,)),)))
             else:
-                yield from self.made(kind, depth)
+                yield from self.instances_of(kind, depth)
         elif kind is not object:
-            yield from self.made(kind, depth)
+            yield from self.instances_of(kind, depth)
 
-    def made(self, kind: type, depth: int = 0) -> Iterator[Value]:
+    def instances_of(self, kind: type, depth: int = 0) -> Iterator[Value]:
         """An instance, with a guess for what its constructor requires."""
         name = name_of(kind, self.namespace)
         if not name or depth > 3 or inspect.isabstract(kind):
@@ -331,7 +331,7 @@ class Guesses:
         Configurations with the attributes in ``read`` come first.
         """
         for kind in self._classes_with_attributes(read) if read else ():
-            yield from self.made(kind, depth)
+            yield from self.instances_of(kind, depth)
         if self._configurations is None:
             own = getattr(self.subject, "config_class", None)
             found = [own] if isinstance(own, type) else []
@@ -347,7 +347,7 @@ class Guesses:
             others.sort(key=lambda kind: -_shared_prefix(kind.__name__, subject))
             self._configurations = found + others
         for kind in self._configurations:
-            yield from self.made(kind, depth)
+            yield from self.instances_of(kind, depth)
         yield Reference("SimpleNamespace", Arguments())
         yield Mapping(())
 
@@ -431,7 +431,7 @@ class Guesses:
         for reference in self.classes(torch.nn.Module, name):
             assert isinstance(reference, Reference)
             if name.replace("_", "") in reference.name.lower():
-                yield from self.made(self.namespace[reference.name])
+                yield from self.instances_of(self.namespace[reference.name])
         yield Reference("torch.nn.Identity", Arguments())
         yield Reference("torch.nn.Linear", Arguments((LiteralValue(WIDTH), LiteralValue(WIDTH))))
 
@@ -509,7 +509,9 @@ class Guesses:
                 found.update(declared_options(ast.parse(text)))
         return found
 
-    def constructed(self, parameters: tuple[SignatureParameter, ...]) -> list[dict[str, Value]]:
+    def constructed_arguments(
+        self, parameters: tuple[SignatureParameter, ...]
+    ) -> list[dict[str, Value]]:
         """Return constructor arguments in code, from this file if all required ones are there."""
         name = self.subject.__name__
         placed = [one.name for one in parameters if one.positional]

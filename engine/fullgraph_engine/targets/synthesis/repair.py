@@ -101,7 +101,7 @@ class Repairs:
         self.init = {one.name: one for one in init}
         self.inputs = {one.name: one for one in inputs}
 
-    def of(self, outcome: TrialOutcome) -> Iterator[Step]:
+    def repairs_for(self, outcome: TrialOutcome) -> Iterator[Step]:
         candidate = outcome.candidate
         if outcome.failed is not None and outcome.phase == 1:
             yield from self._of_call(outcome, outcome.failed)
@@ -137,13 +137,13 @@ class Repairs:
             else:
                 assert isinstance(obstacle, Unexpected)
                 side = "init" if outcome.phase == 0 else "inputs"
-                steps = iter([(0.5, candidate.without((side, obstacle.name)))])
+                steps = iter([(0.5, candidate.without_argument((side, obstacle.name)))])
             for cost, step in steps:
                 yield cost + extra, step
         yield from self._of_types(outcome)
         yield from self._try_other_guesses(outcome)
 
-    def between(self, one: Gap, other: Gap) -> Iterator[Step]:
+    def solve_between(self, one: Gap, other: Gap) -> Iterator[Step]:
         """Yield the size that would meet the condition where two trials had different numbers.
 
         The number is assumed to depend linearly on the size.

@@ -120,9 +120,9 @@ class InputSearch:
             visits[place] += 1
             stop = _find_stop(outcome, origin)
             reached = stop.reached - _STALE * visits[place]
-            found = [*self.repairs.of(outcome)]
+            found = [*self.repairs.repairs_for(outcome)]
             if origin is not None and origin.gap is not None and stop.gap is not None:
-                found += self.repairs.between(origin.gap, stop.gap)
+                found += self.repairs.solve_between(origin.gap, stop.gap)
             steps = sorted(found, key=lambda step: step[0])
             known.add(outcome.candidate)
             if self.given is not None:
@@ -135,11 +135,11 @@ class InputSearch:
         return NotFound(last_obstacle(best), self.trials.count, spent)
 
     @functools.cached_property
-    def constructed(self) -> list[dict[str, Value]]:
+    def constructed_arguments(self) -> list[dict[str, Value]]:
         """Return constructor arguments in other code, without values equal to defaults."""
         taken = {one.name: one for one in self.init}
         found: list[dict[str, Value]] = []
-        for known in self.guesses.constructed(self.init):
+        for known in self.guesses.constructed_arguments(self.init):
             changed = {
                 name: value
                 for name, value in known.items()
@@ -160,7 +160,7 @@ class InputSearch:
             if type(one.default) is int and one.default > 2 and is_depth(one.name)
         }
         guessed = [{**given, **small}, given]
-        seen = [{**given, **small, **known} for known in self.constructed]
+        seen = [{**given, **small, **known} for known in self.constructed_arguments]
         arguments = [*seen, *guessed] if given else [*guessed, *seen]
         sides = [tuple(one.items()) for one in arguments] if self.given is None else [self.given]
         for init in sides:
