@@ -40,7 +40,7 @@ from fullgraph_engine import targets, tracing  # noqa: E402
 from fullgraph_engine.findings import run_target  # noqa: E402
 from fullgraph_engine.host.process_backends.branches import Branches  # noqa: E402
 from fullgraph_engine.targets import notation, searched  # noqa: E402
-from fullgraph_engine.targets.synthesis import Found, Search  # noqa: E402
+from fullgraph_engine.targets.synthesis import FoundInputs, InputSearch  # noqa: E402
 
 HIDDEN = ("get_inputs", "get_init_inputs")
 
@@ -67,17 +67,17 @@ def search(name: str, module: ModuleType, seconds: float, *, given: bool) -> Res
     for hidden in HIDDEN:
         namespace.pop(hidden, None)
     with tracing.tensor_mode(True):
-        found = Search(namespace[name], namespace).run(seconds)
-    if not isinstance(found, Found):
+        found = InputSearch(namespace[name], namespace).run(seconds)
+    if not isinstance(found, FoundInputs):
         return Result(False, found.tries, found.seconds, found.obstacle)
-    comment = notation.show(found.notation)
+    comment = notation.show_notation(found.notation)
     searched.known[name] = comment
     after = breaks(name, module, namespace) if before is not None else None
     real = ""
     try:
-        said = notation.parse(comment)
-        init = targets.tensors.build(said.init or notation.Arguments(), {}, namespace)
-        inputs = targets.tensors.build(said.inputs or notation.Arguments(), {}, namespace)
+        said = notation.parse_probe(comment)
+        init = targets.tensors.build_inputs(said.init or notation.Arguments(), {}, namespace)
+        inputs = targets.tensors.build_inputs(said.inputs or notation.Arguments(), {}, namespace)
         with torch.no_grad():
             namespace[name](*init.args, **init.kwargs)(*inputs.args, **inputs.kwargs)
     except Exception as error:
@@ -93,7 +93,7 @@ def breaks(name: str, module: ModuleType, namespace: dict[str, Any]) -> list[str
     found = {target.name: target for target in targets.discover(text, path).targets}
     if name not in found:
         return None
-    probes = targets.plan(found[name], namespace)
+    probes = targets.plan_probes(found[name], namespace)
     if not probes:
         return None
     torch._dynamo.reset()

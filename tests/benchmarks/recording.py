@@ -54,7 +54,7 @@ class Subject:
         sys.modules["traced"] = module
         exec(compile(text, self.path, "exec"), module.__dict__)
         target = targets.discover(text, self.path).targets[0]
-        probe = targets.plan(target, module.__dict__)[0]
+        probe = targets.plan_probes(target, module.__dict__)[0]
         self.tracee = targets.Tracee(target, probe, module.__dict__, self.path, text, "fake")
 
     def call(self) -> Any:
@@ -82,7 +82,7 @@ class Subject:
                 for method in ("note_request", "note_location", "record_tree", "record_writes"):
                     left_out.enter_context(mock.patch.object(recorder, method, _nothing))
             call = self.call()
-            with explanations.taping("events" in parts):
+            with explanations.record_tapes("events" in parts):
                 tracing.trace(
                     call.function,
                     call.args,

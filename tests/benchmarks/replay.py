@@ -43,7 +43,7 @@ def calls(path: str) -> list[tuple[Any, types.ModuleType]]:
     exec(compile(text, path, "exec"), module.__dict__)
     found = []
     for target in targets.discover(text, path).targets:
-        found += [(probe, module) for probe in targets.plan(target, module.__dict__)]
+        found += [(probe, module) for probe in targets.plan_probes(target, module.__dict__)]
     return found
 
 

@@ -231,9 +231,9 @@ def compared(file: str, expressions: bool) -> dict[str, Any]:
     seen: list[tuple[str, int, str, tuple[Any, ...]]] = []
     order = []
     for target in targets.discover(text, str(path)).targets:
-        if not targets.confirm(target, namespace):
+        if not targets.is_confirmed(target, namespace):
             continue
-        for number, probe in enumerate(targets.plan(target, namespace)):
+        for number, probe in enumerate(targets.plan_probes(target, namespace)):
             order.append((target, number))
             for way in ("as it is", "symbolic"):
                 torch._dynamo.reset()
@@ -255,7 +255,7 @@ def compared(file: str, expressions: bool) -> dict[str, Any]:
                     )
                 if recording.failure is not None:
                     raise RuntimeError(f"{target.name}: {recording.failure.message[:200]}")
-                found = shapes.of_recording(recording, source)
+                found = shapes.seen_shapes(recording, source)
                 seen.append((target.name, number, way, found))
     tree = ast.fix_missing_locations(Instrument(expressions).visit(ast.parse(text)))
     real: dict[Place, list[str | None]] = {}
@@ -273,7 +273,7 @@ def compared(file: str, expressions: bool) -> dict[str, Any]:
         exec(code, copy)
     for target, number in order:
         torch.manual_seed(0)
-        call = targets.plan(target, copy)[number].build(copy)
+        call = targets.plan_probes(target, copy)[number].build(copy)
         real.clear()
         with torch.no_grad(), torch.compiler.set_stance("force_eager"):
             call.function(*call.args, **call.kwargs)

@@ -656,7 +656,7 @@ def execute_and_plan(order: dict[str, Any]) -> dict[str, Any]:
     remembered: dict[str, protocol.FoundProbe] = {}
     # Users first: what a search finds for them shows what the others are called with.
     for target in sorted(discovery.targets, key=lambda one: len(one.used_by)):
-        probes = targets.plan(target, module.__dict__, discovery.targets)
+        probes = targets.plan_probes(target, module.__dict__, discovery.targets)
         needed = sum(not probe.waits for probe in probes)
         if not probes:
             report = TargetReport(target.name, target.kind, target.range, "no-probe")

@@ -37,7 +37,7 @@ def cause(
     record = Break(0, "GB1", (Cause(kind, context=context),), "", "resumed", frames, hook=hook)
     source = SourceText(FILE, text)
     place = source.locate(frames, NOWHERE)
-    return break_causes.of_break(f"graph-break/{kind}", record, place, source)
+    return break_causes.break_cause(f"graph-break/{kind}", record, place, source)
 
 
 def at(words: str, text: str = TEXT, function: str = "forward", last: bool = False) -> Frame:
@@ -195,7 +195,7 @@ def test_a_hook_is_recorded_where_it_is_a_librarys(tmp_path: Path, folder: str, 
     with tracing.tensor_mode(False):
         recording = tracing.trace(run, (torch.ones(2, 4),), {}, file=__file__)
     source = SourceText(__file__, Path(__file__).read_text())
-    found = breaks.of_break(recording.breaks[0], source, NOWHERE)
+    found = breaks.break_finding(recording.breaks[0], source, NOWHERE)
     assert recording.breaks[0].hook == hook
     assert [one.kind for one in found.causes] == ["hook" if hook else "module"]
 
@@ -207,5 +207,5 @@ def test_comments_of_lines_that_torch_quotes_are_not_told() -> None:
     )
     kept = quoted.format('x = g(x)\n  # File "/a.py", in f, code: y = "#" + x  # not it')
     record = Break(0, "GB1", (Cause("Stop", told),), "", "resumed", (at("x.item()"),))
-    finding = breaks.of_break(record, SourceText(FILE, TEXT), NOWHERE)
+    finding = breaks.break_finding(record, SourceText(FILE, TEXT), NOWHERE)
     assert finding.explanation == kept

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from fullgraph_engine.targets import Call, NotationError, discover, plan
+from fullgraph_engine.targets import Call, NotationError, discover, plan_probes
 from fullgraph_engine.targets.context import CallContext
 from fullgraph_engine.targets.notation import parse_context
 from fullgraph_engine.torch_internals import ambient, dynamo
@@ -63,14 +63,14 @@ def test_a_call_has_the_context_that_it_is_made_in(
         with tensor_mode(True) as fake:
             assert fake is not None
             fake.restart()
-            call = plan(target, module.__dict__)[0].build(module.__dict__)
+            call = plan_probes(target, module.__dict__)[0].build(module.__dict__)
     finally:
         del sys.modules["contexts"]
     assert call.context == context
     assert context.words == words
     with call.context.enter():
-        assert CallContext.current() == context
-    assert CallContext.current() == CallContext()
+        assert CallContext.of_running_code() == context
+    assert CallContext.of_running_code() == CallContext()
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def built(text: str) -> Call:
     try:
         exec(compile(text, "contexts.py", "exec"), module.__dict__)
         (target,) = discover(text, "contexts.py").targets
-        return plan(target, module.__dict__)[0].build(module.__dict__)
+        return plan_probes(target, module.__dict__)[0].build(module.__dict__)
     finally:
         del sys.modules["contexts"]
 

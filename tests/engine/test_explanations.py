@@ -31,7 +31,7 @@ def run(text: str, path: str, emit: Callable[[Finding], None]) -> runs.RunOutcom
     module = types.ModuleType("pinned")
     exec(compile(text, path, "exec"), module.__dict__)
     (target,) = targets.discover(text, path).targets
-    (probe,) = targets.plan(target, module.__dict__)
+    (probe,) = targets.plan_probes(target, module.__dict__)
     tracee = targets.Tracee(target, probe, module.__dict__, path, text, "fake")
     return runs.run_target(tracee, "first", emit)
 
@@ -76,12 +76,12 @@ def test_nothing_waits_for_what_explains_a_finding(
     def emit(finding: Finding) -> None:
         told.append((finding.code, EXPLAINED in finding.explanation))
 
-    def why(*arguments: Any) -> Any:
+    def explain_event(*arguments: Any) -> Any:
         told.append(("explaining", False))
         return explain(*arguments)
 
     explain = shapes.explain_symbol
-    monkeypatch.setattr(shapes, "explain_symbol", why)
+    monkeypatch.setattr(shapes, "explain_symbol", explain_event)
     run(TWO, path, emit)
     first, second, *rest = told
     assert {first, second} == {

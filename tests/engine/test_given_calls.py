@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fullgraph_engine.protocol import GivenCall
 from fullgraph_engine.targets import given_calls, rng
-from fullgraph_engine.targets.enclosing import Snapshot
+from fullgraph_engine.targets.enclosing import EnclosingSnapshot
 from fullgraph_engine.targets.probes import Call
 
 FILE = """\
@@ -72,20 +72,21 @@ def namespace() -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def same_numbers() -> Iterator[None]:
-    before = rng.state()
+    before = rng.generator_states()
     yield
-    rng.go_on(before)
+    rng.restore_generators(before)
 
 
 def given(namespace: dict[str, Any], call: str, change: str = "pass") -> GivenCall | None:
     """Of ``call``, as ``(function, args…)``, after a statement."""
-    rng.begin_again()
+    rng.seed_generators()
     exec(change, namespace)
     function, *args = eval(call, namespace)
     made = Call(function, tuple(args), {})
     target: Any = None
     # Of real tensors: a fake run has an oracle.
-    return given_calls.of_snapshot(Snapshot(target, 0, made, rng.state(), None), namespace)
+    snapshot = EnclosingSnapshot(target, 0, made, rng.generator_states(), None)
+    return given_calls.digest_snapshot(snapshot, namespace)
 
 
 def digest(namespace: dict[str, Any], call: str, change: str = "pass") -> str:
@@ -189,13 +190,13 @@ def test_fake_tensors_have_no_contents(namespace: dict[str, Any]) -> None:
     oracle = types.SimpleNamespace(answers=0, truths=(), numbers=torch.zeros(2, dtype=torch.uint8))
 
     def of(make: Callable[[], torch.Tensor]) -> GivenCall | None:
-        rng.begin_again()
+        rng.seed_generators()
         with FakeTensorMode():
             call = Call(namespace["act"], (make(),), {})
         target: Any = None
         answered: Any = oracle
-        snapshot = Snapshot(target, 0, call, rng.state(), answered)
-        return given_calls.of_snapshot(snapshot, namespace)
+        snapshot = EnclosingSnapshot(target, 0, call, rng.generator_states(), answered)
+        return given_calls.digest_snapshot(snapshot, namespace)
 
     of(lambda: torch.ones(1))  # it may import numpy, whose random numbers count from then on
     ones, zeros, more = (

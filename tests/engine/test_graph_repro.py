@@ -135,7 +135,7 @@ def extracted(
         sys.modules["net"] = module
         exec(compile(text, str(path), "exec"), module.__dict__)
         found = {target.name: target for target in targets.discover(text, str(path)).targets}
-        probe = targets.plan(found["Net"], module.__dict__)[0]
+        probe = targets.plan_probes(found["Net"], module.__dict__)[0]
         nowhere = Range(Position(0, 0), Position(0, 0))
         wanted = Wanted("", nowhere, "Net", backend=backend, accuracy=accuracy)
         namespace = module.__dict__

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from fullgraph_engine.findings import conditions
-from fullgraph_engine.findings.conditions import Conditions, Side
-from fullgraph_engine.findings.paths import PATIENCE, Asked, Flag, Known, Policy
-from fullgraph_engine.findings.places import SourceText, extent
+from fullgraph_engine.findings.conditions import ConditionSide, FileConditions
+from fullgraph_engine.findings.paths import PATIENCE, AskedValue, FlagParameter, Known, Policy
+from fullgraph_engine.findings.places import SourceText, node_range
 from fullgraph_engine.protocol import Frame, Range
 from fullgraph_engine.protocol.paths import PathAnswer
 from fullgraph_engine.tracing import modes
@@ -23,7 +23,7 @@ PATH = "/nowhere/model.py"
 def place(text: str, words: str) -> Range:
     """Of the first expression that is written so."""
     nodes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.expr))
-    return next(extent(node) for node in nodes if ast.get_source_segment(text, node) == words)
+    return next(node_range(node) for node in nodes if ast.get_source_segment(text, node) == words)
 
 
 def segment(text: str, range_: Range | None) -> str:
@@ -36,10 +36,10 @@ def segment(text: str, range_: Range | None) -> str:
     return "".join(lines)
 
 
-def sides(text: str, words: str) -> dict[tuple[str, bool], Side]:
+def sides(text: str, words: str) -> dict[tuple[str, bool], ConditionSide]:
     """The sides that depend on a value, by the text of their condition."""
     source = SourceText(PATH, text)
-    found = Conditions(source.tree).on_value(place(text, words))
+    found = FileConditions(source.tree).on_value(place(text, words))
     return {(source.text_of(side.test), side.truth): side for side in found}
 
 
@@ -133,10 +133,10 @@ def test_the_answer_leads_to_the_side(
     begins = "g()" if truth else "h()"
     found = [
         side
-        for side in Conditions(ast.parse(text)).on_value(asked)
+        for side in FileConditions(ast.parse(text)).on_value(asked)
         if segment(text, side.begins) == begins
     ]
-    assert next(conditions.answers(found[0], asked, given)) == answer
+    assert next(conditions.candidate_answers(found[0], asked, given)) == answer
 
 
 def test_each_place_is_answered_once_and_then_as_ever() -> None:
@@ -159,14 +159,18 @@ def test_what_is_known_can_be_passed_on() -> None:
         TracedLines(frozenset({where}), frozenset({where, place("f(x)", "x")})),
         True,
         True,
-        (Asked(where, False), Asked(where, 2.5)),
+        (AskedValue(where, False), AskedValue(where, 2.5)),
         False,
-        (Flag("mask", None), Flag("flag", True), Flag("memory", absent=True)),
+        (
+            FlagParameter("mask", None),
+            FlagParameter("flag", True),
+            FlagParameter("memory", absent=True),
+        ),
         frozenset({"a@1:2-3:4"}),
     )
-    assert Known.unpacked(known.packed()) == known
+    assert Known.from_text(known.to_text()) == known
     long = Known(identities=frozenset(f"{hash((n, 'x')):x}" for n in range(20_000)))
-    assert long.packed() == ""
+    assert long.to_text() == ""
 
 
 class Reads(nn.Module):

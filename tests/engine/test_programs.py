@@ -22,7 +22,7 @@ from fullgraph_engine.targets import (
     Target,
     deadline,
     discover,
-    plan,
+    plan_probes,
     programs,
     searched,
 )
@@ -58,7 +58,7 @@ class Loaded:
 
     def plan(self, name: str, *known: Any) -> list[Probe]:
         others = tuple(self.targets.values())
-        return plan(self.targets[name], self.namespace, others, *known)
+        return plan_probes(self.targets[name], self.namespace, others, *known)
 
     def refusal(self, name: str) -> NoProbe:
         with pytest.raises(NoProbe) as refused:
@@ -226,12 +226,12 @@ def test_calls_of_another_signature_are_looked_for_a_shorter_time(
         "net = Net(Config())", "net(torch.ones(2))", "net(torch.ones(2, 3))", "while True: pass"
     )
     probes = loaded.plan("Net")
-    assert probes[0].further(loaded.namespace) == 1
+    assert probes[0].count_further(loaded.namespace) == 1
     assert probes[1].build(loaded.namespace).inputs == "f32[2, 3]"
     # Where it goes on calling, it is ended at a call.
     loaded = main("net, calls = Net(Config()), []", "while True: net(torch.ones(2))")
     monkeypatch.setattr(signal, "setitimer", lambda *_: (0.0, 0.0))
-    assert loaded.plan("Net")[0].further(loaded.namespace) == 0
+    assert loaded.plan("Net")[0].count_further(loaded.namespace) == 0
 
 
 @pytest.mark.parametrize("fake", [False, True])
@@ -261,8 +261,8 @@ def test_where_sizes_come_from_data_real_tensors_are_asked_for() -> None:
     with tensor_mode(True):
         probe = loaded.plan("Net")[0]
         assert probe.build(loaded.namespace).inputs == "f32[3]"
-        assert probe.further(loaded.namespace) == 0
-    assert probe.further(loaded.namespace) == 1
+        assert probe.count_further(loaded.namespace) == 0
+    assert probe.count_further(loaded.namespace) == 1
 
 
 # -- docstrings -------------------------------------------------------------------------------
@@ -375,6 +375,6 @@ def test_what_was_searched_for_is_not_executed_for_its_parts(
     assert probe.after == ("Net",)
     assert part.examples[0].direct >= {"Net"} and "Part" not in part.examples[0].direct
     # A search has found it in the run of Net, so the program had not called it.
-    searched.remember([FoundProbe("Net", "init(Config()) forward(f32[2, 3])", settled=True)])
+    searched.remember_found([FoundProbe("Net", "init(Config()) forward(f32[2, 3])", settled=True)])
     call = probe.build(loaded.namespace)
     assert call.inputs == "f32[2, 3]"

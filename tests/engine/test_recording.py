@@ -56,7 +56,7 @@ class Thing:
 
 
 def shown(value: Any, *, contents: bool = False) -> str:
-    given = {Layer: Arguments((notation.Constant(3),))}
+    given = {Layer: Arguments((notation.LiteralValue(3),))}
     writer = ArgumentWriter(globals(), lambda module: given.get(type(module)), contents=contents)
     return notation.show_value(writer.value(value))
 
@@ -117,7 +117,7 @@ def test_inputs_hold_no_texts_that_may_be_data() -> None:
 
 
 def read(text: str) -> Arguments:
-    return notation.parse(f"forward({text})").inputs or Arguments()
+    return notation.parse_probe(f"forward({text})").inputs or Arguments()
 
 
 @pytest.mark.parametrize(

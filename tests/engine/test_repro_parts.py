@@ -273,7 +273,7 @@ def test_the_header_holds_any_words_and_counts_as_no_code() -> None:
     for words in ("model.py:3", "Flaky: 2 of 8.", "A note.", "exits 1", "torch 2."):
         assert words in text
     compile(text, "script", "exec")
-    assert comments.file_off(comments.read(text), ast.parse(text)) is not None
+    assert comments.file_off(comments.read_comments(text), ast.parse(text)) is not None
     plain = assemble_script("import torch\nf()", candidates(BREAK))
     assert lines_of_code(text) == lines_of_code(plain) == 8
 

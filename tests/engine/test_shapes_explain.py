@@ -37,7 +37,7 @@ def record(path: Path) -> list[shapes.Tape]:
     exec(compile(text, str(path), "exec"), module.__dict__)
     probes: list[Any] = []
     for target in targets.discover(text, str(path)).targets:
-        found = targets.plan(target, module.__dict__)
+        found = targets.plan_probes(target, module.__dict__)
         probes += [probe for probe in found if probe.info.origin != "synthesis"]
     (probe,) = probes
     with tracing.tensor_mode(False):

@@ -80,9 +80,9 @@ def test_fixture(path: Path, mode: Any) -> None:
     (target,) = (
         target
         for target in targets.discover(text, str(path)).targets
-        if any(p.info.origin != "synthesis" for p in targets.plan(target, module.__dict__))
+        if any(p.info.origin != "synthesis" for p in targets.plan_probes(target, module.__dict__))
     )
-    (probe,) = targets.plan(target, module.__dict__)
+    (probe,) = targets.plan_probes(target, module.__dict__)
     tracee = targets.Tracee(target, probe, module.__dict__, str(path), text, mode)
     outcome = run_target(tracee, "first", lambda finding: None)
     assert outcome.report.status == "traced"
@@ -111,7 +111,7 @@ class Module:
         """By role and name, or by role and code where there is no name."""
         lines = self.text.split("\n")
         found = {}
-        for place in shapes.of_recording(recording, SourceText(self.path, self.text)):
+        for place in shapes.seen_shapes(recording, SourceText(self.path, self.text)):
             start, end = place.range.start, place.range.end
             name = place.name or lines[start.line][start.byte : end.byte]
             key = place.role, name
@@ -305,7 +305,7 @@ def test_an_attribute_on_another_line_is_of_the_whole_expression() -> None:
         """
     )
     recording = module.trace(torch.ones(3, 4))
-    places = shapes.of_recording(recording, SourceText(module.path, module.text))
+    places = shapes.seen_shapes(recording, SourceText(module.path, module.text))
     lines = module.text.split("\n")
     end = Position(6, lines[6].index(".values") + len(".values"))
     (whole,) = (one for one in places if (one.role, one.range.end) == ("expression", end))
@@ -339,7 +339,7 @@ def test_what_is_added_to_is_no_expression() -> None:
         """
     )
     recording = module.trace(torch.ones(3, 4))
-    places = shapes.of_recording(recording, SourceText(module.path, module.text))
+    places = shapes.seen_shapes(recording, SourceText(module.path, module.text))
     line = module.text.split("\n").index("    x += y.expand_as(x)")
     start = Position(line, len("    x += y.expand_as("))
     (argument,) = (one for one in places if one.range.start == start)
@@ -382,7 +382,8 @@ def test_there_is_an_end_to_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
     recording = module.trace(torch.ones(3))
     assert recording.shapes_left_out > 10
     source = SourceText(module.path, module.text)
-    assert "are not shown" in shapes.kept(shapes.of_recording(recording, source), recording)[1]
+    places = shapes.seen_shapes(recording, source)
+    assert "are not shown" in shapes.limit_places(places, recording)[1]
     assert sum(value.count for place in recording.shapes for value in place.values) <= 5
 
 
@@ -396,10 +397,10 @@ def test_of_very_many_places_names_are_told(monkeypatch: pytest.MonkeyPatch) -> 
         """
     )
     recording = module.trace(torch.ones(3))
-    every = shapes.of_recording(recording, SourceText(module.path, module.text))
-    assert shapes.kept(every, recording) == (every, "")
+    every = shapes.seen_shapes(recording, SourceText(module.path, module.text))
+    assert shapes.limit_places(every, recording) == (every, "")
     monkeypatch.setattr(shapes, "MOST_PLACES", 3)
-    told, note = shapes.kept(every, recording)
+    told, note = shapes.limit_places(every, recording)
     assert [place.role for place in told] == ["parameter", "assigned", "assigned"]
     assert f"for 3 of {len(every)} places" in note
 
@@ -416,7 +417,7 @@ def test_of_very_many_values_the_last_is_told_as_well() -> None:
     recording = module.trace(torch.ones(3))
     (place,) = (
         place
-        for place in shapes.of_recording(recording, SourceText(module.path, module.text))
+        for place in shapes.seen_shapes(recording, SourceText(module.path, module.text))
         if place.role == "loop"
     )
     assert place.count == 100

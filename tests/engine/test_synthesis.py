@@ -16,8 +16,8 @@ from torch import nn
 
 from fullgraph_engine import tracing
 from fullgraph_engine.targets import notation, tensors
-from fullgraph_engine.targets.deadline import within
-from fullgraph_engine.targets.synthesis import Found, NotFound, Search, trial
+from fullgraph_engine.targets.deadline import limit_seconds
+from fullgraph_engine.targets.synthesis import FoundInputs, InputSearch, NotFound, trial
 from fullgraph_engine.targets.synthesis import search as searching
 
 PATH = Path(__file__).parents[1] / "fixtures" / "targets" / "to_be_found.py"
@@ -44,35 +44,35 @@ CLASSES = [
 
 def search(
     subject: Any, namespace: dict[str, Any], seconds: float = 20.0, before: str = ""
-) -> Found | NotFound:
-    said = notation.parse(before) if before else None
+) -> FoundInputs | NotFound:
+    said = notation.parse_probe(before) if before else None
     with tracing.tensor_mode(True):
-        return Search(subject, namespace).run(seconds, said)
+        return InputSearch(subject, namespace).run(seconds, said)
 
 
 def call(subject: Any, comment: str, namespace: dict[str, Any]) -> Any:
     """As a probe comment says it, with real tensors."""
-    said = notation.parse(comment)
-    init = tensors.build(said.init or notation.Arguments(), {}, namespace)
-    inputs = tensors.build(said.inputs or notation.Arguments(), {}, namespace)
+    said = notation.parse_probe(comment)
+    init = tensors.build_inputs(said.init or notation.Arguments(), {}, namespace)
+    inputs = tensors.build_inputs(said.inputs or notation.Arguments(), {}, namespace)
     return subject(*init.args, **init.kwargs)(*inputs.args, **inputs.kwargs)
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_what_is_found_is_a_comment_that_works(name: str) -> None:
     found = search(NAMESPACE[name], NAMESPACE)
-    assert isinstance(found, Found), found
-    comment = notation.show(found.notation)
+    assert isinstance(found, FoundInputs), found
+    comment = notation.show_notation(found.notation)
     call(NAMESPACE[name], comment, NAMESPACE)
     again = search(NAMESPACE[name], NAMESPACE, before=comment)
-    assert isinstance(again, Found)
-    assert again.tries == 1 and notation.show(again.notation) == comment
+    assert isinstance(again, FoundInputs)
+    assert again.tries == 1 and notation.show_notation(again.notation) == comment
 
 
 def test_what_worked_before_is_given_up_where_it_no_longer_does() -> None:
     found = search(NAMESPACE["Block"], NAMESPACE, before="init(3, 4) forward(f32[2, 5])")
-    assert isinstance(found, Found) and found.tries > 1
-    call(NAMESPACE["Block"], notation.show(found.notation), NAMESPACE)
+    assert isinstance(found, FoundInputs) and found.tries > 1
+    call(NAMESPACE["Block"], notation.show_notation(found.notation), NAMESPACE)
 
 
 class Slow(nn.Module):
@@ -90,13 +90,14 @@ def test_what_worked_before_may_take_longer_than_another_try(
     monkeypatch.setattr(trial, "_REAL_SECONDS", 0.1)
     assert isinstance(search(Slow, globals(), seconds=1.0), NotFound)
     found = search(Slow, globals(), seconds=1.0, before="forward(f32[2])")
-    assert isinstance(found, Found) and notation.show(found.notation) == "forward(f32[2])"
+    assert isinstance(found, FoundInputs)
+    assert notation.show_notation(found.notation) == "forward(f32[2])"
 
 
 def test_a_configuration_of_the_file_is_taken() -> None:
     found = search(NAMESPACE["Sized"], NAMESPACE)
-    assert isinstance(found, Found)
-    assert notation.show(found.notation).startswith("init(s=Sizes()) ")
+    assert isinstance(found, FoundInputs)
+    assert notation.show_notation(found.notation).startswith("init(s=Sizes()) ")
 
 
 def test_the_last_obstacle_is_told() -> None:
@@ -120,7 +121,7 @@ def test_a_configuration_that_is_made_with_another_one() -> None:
             return x
 
     outcome = search(TrainerArgs, {"TrainerArgs": TrainerArgs}, 2.0)
-    assert isinstance(outcome, (Found, NotFound))
+    assert isinstance(outcome, (FoundInputs, NotFound))
 
 
 @pytest.mark.slow
@@ -132,8 +133,8 @@ def test_a_try_that_does_not_end_is_broken_off() -> None:
             return x
 
     found = search(Slow, {"Slow": Slow}, seconds=60.0)
-    assert isinstance(found, Found)
-    assert "i64" in notation.show(found.notation)
+    assert isinstance(found, FoundInputs)
+    assert "i64" in notation.show_notation(found.notation)
 
 
 def test_a_deadline_is_repeated_where_it_is_caught() -> None:
@@ -141,7 +142,7 @@ def test_a_deadline_is_repeated_where_it_is_caught() -> None:
         pass
 
     caught = 0
-    with pytest.raises(Late), within(Late, 0.05):
+    with pytest.raises(Late), limit_seconds(Late, 0.05):
         try:
             threading.Event().wait(20)
         except Late:
@@ -156,7 +157,7 @@ def test_two_deadlines_that_are_due_at_once() -> None:
 
     both = (signal.SIGALRM, signal.SIGPROF)
     before = [signal.getsignal(one) for one in both]
-    with pytest.raises(Late) as raised, within(Late, 0.05, processor=0.05):
+    with pytest.raises(Late) as raised, limit_seconds(Late, 0.05, processor=0.05):
         sum(range(30_000_000))  # one long call of C
     # As long as its frames are alive, so is what they had not left.
     assert raised.value is not None
@@ -171,10 +172,10 @@ def test_a_deadline_goes_on_behind_one_inside_of_it() -> None:
         pass
 
     forever = threading.Event()
-    with pytest.raises(Outer), within(Outer, 0.3):
-        with pytest.raises(Inner), within(Inner, 0.05):
+    with pytest.raises(Outer), limit_seconds(Outer, 0.3):
+        with pytest.raises(Inner), limit_seconds(Inner, 0.05):
             forever.wait(60)
-        with within(Inner, 60, processor=60):
+        with limit_seconds(Inner, 60, processor=60):
             pass
         forever.wait(60)
 
@@ -190,7 +191,7 @@ def test_what_is_drawn_from_small_layers_is_drawn_from_numbers() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x[0] + torch.multinomial(self.logits.softmax(0), 1)
 
-    assert isinstance(search(Drawing, {"Drawing": Drawing}, 2.0), Found)
+    assert isinstance(search(Drawing, {"Drawing": Drawing}, 2.0), FoundInputs)
 
 
 def test_large_layers_stay_as_they_are_however_initialization_is_called() -> None:
@@ -212,7 +213,7 @@ def test_large_layers_stay_as_they_are_however_initialization_is_called() -> Non
             assert [bool(one) for one in seen] == [False, True, True]
             return x * 2
 
-    assert isinstance(search(Net, {"Net": Net}, 1.0), Found)
+    assert isinstance(search(Net, {"Net": Net}, 1.0), FoundInputs)
 
 
 def test_initialization_is_as_it_was_behind_a_search() -> None:

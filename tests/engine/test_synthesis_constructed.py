@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from fullgraph_engine.targets import notation
-from fullgraph_engine.targets.synthesis.constructed import constructed
+from fullgraph_engine.targets.synthesis.constructed import constructor_calls
 from fullgraph_engine.targets.workspace import texts_that_call
 
 
@@ -23,7 +23,7 @@ NAMESPACE: dict[str, Any] = {"nn": nn, "torch": torch, "Block": Block, "WIDTH": 
 
 
 def shown(text: str) -> list[dict[str, str]]:
-    found = constructed(textwrap.dedent(text), "Net", ["a", "b"], NAMESPACE)
+    found = constructor_calls(textwrap.dedent(text), "Net", ["a", "b"], NAMESPACE)
     return [{name: notation.show_value(value) for name, value in one.items()} for one in found]
 
 
@@ -142,7 +142,7 @@ def test_names_of_another_file_are_read_there() -> None:
         WIDTH = 24
         net = Net(WIDTH, nn.ReLU)
     """
-    found = constructed("", "Net", ["a", "b"], NAMESPACE, [textwrap.dedent(text)])
+    found = constructor_calls("", "Net", ["a", "b"], NAMESPACE, [textwrap.dedent(text)])
     assert [{k: notation.show_value(v) for k, v in one.items()} for one in found] == [
         {"a": "24", "b": "nn.ReLU"}
     ]

@@ -10,8 +10,8 @@ from torch import nn
 
 from fullgraph_engine import tracing
 from fullgraph_engine.targets import notation
-from fullgraph_engine.targets.synthesis import Found, Search
-from fullgraph_engine.targets.synthesis.documented import documented, size_of
+from fullgraph_engine.targets.synthesis import FoundInputs, InputSearch
+from fullgraph_engine.targets.synthesis.documented import documented_shapes, size_of
 
 SAID = [
     ("x: (B, C, H, W)", "B C H W"),
@@ -32,7 +32,7 @@ def said(code: str) -> dict[str, str]:
     text = textwrap.dedent(code)
     function = ast.parse(text).body[0]
     assert isinstance(function, ast.FunctionDef)
-    return {name: " ".join(words) for name, words in documented(function, text, []).items()}
+    return {name: " ".join(words) for name, words in documented_shapes(function, text, []).items()}
 
 
 @pytest.mark.parametrize(("docstring", "words"), SAID)
@@ -45,7 +45,7 @@ def test_the_first_of_two_docstrings_gives_way_to_the_own() -> None:
     code = 'def forward(self, x):\n    """x: (B, T)"""\n'
     function = ast.parse(code).body[0]
     assert isinstance(function, ast.FunctionDef)
-    assert documented(function, code, ["x: (B, C, T)"]) == {"x": ("B", "T")}
+    assert documented_shapes(function, code, ["x: (B, C, T)"]) == {"x": ("B", "T")}
 
 
 def test_comments_of_the_signature() -> None:
@@ -123,6 +123,6 @@ class Windowed(nn.Module):
 )
 def test_the_first_try_has_these_shapes(subject: type, inputs: str) -> None:
     with tracing.tensor_mode(True):
-        found = Search(subject, {subject.__name__: subject}).run(20.0)
-    assert isinstance(found, Found) and found.tries == 1
-    assert notation.show(found.notation).endswith(f"forward({inputs})")
+        found = InputSearch(subject, {subject.__name__: subject}).run(20.0)
+    assert isinstance(found, FoundInputs) and found.tries == 1
+    assert notation.show_notation(found.notation).endswith(f"forward({inputs})")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fullgraph_engine.targets import Discovery, Target, discover
-from fullgraph_engine.targets.notation import show, show_value
+from fullgraph_engine.targets.notation import show_notation, show_value
 
 ENGINE = Path(__file__).parents[2] / "engine"
 
@@ -86,7 +86,7 @@ def test_places_of_a_probe_comment(text: str) -> None:
     discovery = discover(text)
     assert discovery.findings == ()
     (target,) = discovery.targets
-    assert [show(one.notation) for one in target.written] == ["f32[4]"]
+    assert [show_notation(one.notation) for one in target.written] == ["f32[4]"]
 
 
 def test_a_comment_in_a_string_is_no_comment() -> None:
@@ -107,7 +107,7 @@ def test_a_comment_on_a_method_names_it() -> None:
         "    def generate(self, x): return x\n"
         "    def forward(self, x): return x  # fullgraph: init(2) forward(f32[2])\n"
     )
-    assert [show(one.notation) for one in only(text).written] == [
+    assert [show_notation(one.notation) for one in only(text).written] == [
         "f32[4]",
         "generate(i64[4])",
         "init(2) forward(f32[2])",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from fullgraph_engine.targets import NotationError, parse, show
+from fullgraph_engine.targets import NotationError, parse_probe, show_notation
 from fullgraph_engine.targets.notation import (
     Arguments,
-    Constant,
-    Fixed,
+    FixedSize,
+    LiteralValue,
     Reference,
-    Symbol,
+    SymbolicSize,
     TensorText,
     choose_sizes,
     dtype_names,
@@ -36,7 +36,7 @@ from fullgraph_engine.targets.notation import (
     ],
 )
 def test_what_is_printed_is_what_was_written(text: str) -> None:
-    assert show(parse(text)) == text
+    assert show_notation(parse_probe(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_what_is_printed_is_what_was_written(text: str) -> None:
     ],
 )
 def test_spellings_of_the_same(written: str, printed: str) -> None:
-    assert show(parse(written)) == printed
+    assert show_notation(parse_probe(written)) == printed
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_spellings_of_the_same(written: str, printed: str) -> None:
 )
 def test_errors_point_at_their_words(text: str, marked: str, words: str) -> None:
     with pytest.raises(NotationError) as caught:
-        parse(text)
+        parse_probe(text)
     assert words in caught.value.message
     # The last of two equal words is the one that is too many.
     start = text.rfind(marked)
@@ -84,22 +84,22 @@ def test_errors_point_at_their_words(text: str, marked: str, words: str) -> None
 
 def test_an_empty_probe_is_an_error() -> None:
     with pytest.raises(NotationError, match="empty"):
-        parse("  # nothing")
+        parse_probe("  # nothing")
 
 
 def test_a_call_that_is_an_argument_is_no_method() -> None:
-    notation = parse("Config(2), f32[b]")
+    notation = parse_probe("Config(2), f32[b]")
     assert notation.method == ""
     assert notation.inputs == Arguments(
         (
-            Reference("Config", Arguments((Constant(2),))),
-            TensorText("f32", (Symbol("b"),)),
+            Reference("Config", Arguments((LiteralValue(2),))),
+            TensorText("f32", (SymbolicSize("b"),)),
         )
     )
 
 
 def test_sizes_are_the_hints_and_differ_otherwise() -> None:
-    notation = parse("f32[b=3, t, 4], i64[b, n, 8]")
+    notation = parse_probe("f32[b=3, t, 4], i64[b, n, 8]")
     sizes = choose_sizes(notation.inputs)
     assert sizes["b"] == 3
     assert len({*sizes.values(), 4, 8}) == 5
@@ -107,14 +107,14 @@ def test_sizes_are_the_hints_and_differ_otherwise() -> None:
 
 
 def test_images_get_large_sizes() -> None:
-    sizes = choose_sizes(parse("f32[b, 3, h, w]").inputs)
+    sizes = choose_sizes(parse_probe("f32[b, 3, h, w]").inputs)
     assert sizes["h"] >= 32
     assert sizes["w"] >= 32
     assert sizes["h"] != sizes["w"]
 
 
 def test_a_string_annotation_holds_one_value() -> None:
-    assert parse_value("f32[16]") == TensorText("f32", (Fixed(16),))
+    assert parse_value("f32[16]") == TensorText("f32", (FixedSize(16),))
     with pytest.raises(NotationError):
         parse_value("f32[16], f32[16]")
 

@@ -30,16 +30,16 @@ from fullgraph_engine.targets import (
     ProbeError,
     Target,
     Tracee,
-    confirm,
-    describe,
+    describe_inputs,
     discover,
     enclosing,
+    is_confirmed,
     notation,
-    parse,
-    plan,
+    parse_probe,
+    plan_probes,
     rng,
     searched,
-    unwrap,
+    unwrap_compiled,
 )
 from fullgraph_engine.targets.probes import call_of
 
@@ -74,7 +74,7 @@ class Loaded:
         return self.targets[name] if name else next(iter(self.targets.values()))
 
     def plan(self, name: str = "") -> list[Probe]:
-        return plan(self.target(name), self.namespace)
+        return plan_probes(self.target(name), self.namespace)
 
     def build(self, name: str = "", *, fake: bool = False) -> Call:
         with mode(fake):
@@ -125,7 +125,7 @@ def test_what_a_comment_constructs_is_called_with_what_is_found() -> None:
     searched.known.clear()
     loaded = Loaded(STACK.replace("class Stack", "# fullgraph: init(3, width=5)\nclass Stack"))
     targets = list(loaded.targets.values())
-    (probe,) = plan(loaded.target(), loaded.namespace, targets)
+    (probe,) = plan_probes(loaded.target(), loaded.namespace, targets)
     with mode(True):
         call = probe.build(loaded.namespace)
     assert (len(model(call).layers), call.init, call.source) == (3, "3, width=5", "synthesis")
@@ -152,19 +152,20 @@ def test_what_fits_in_place_of_a_comment_is_much_like_it(
 ) -> None:
     loaded = Loaded(STACK)
     with mode(True):
-        found = searched.instead(loaded.target(), parse(said), loaded.namespace, built)
+        target, said_probe = loaded.target(), parse_probe(said)
+        found = searched.find_replacement(target, said_probe, loaded.namespace, built)
     assert found == fits
 
 
 def test_a_constructor_that_raises_gets_other_arguments() -> None:
     check = "        assert width % depth == 0\n"
     loaded = Loaded(STACK.replace("        super", check + "        super", 1))
-    said = parse("init(3, width=4) f32[2, 4]")
+    said = parse_probe("init(3, width=4) f32[2, 4]")
     with mode(True):
-        found = searched.instead(loaded.target(), said, loaded.namespace, built=False)
-    assert found != notation.show(said)
+        found = searched.find_replacement(loaded.target(), said, loaded.namespace, built=False)
+    assert found != notation.show_notation(said)
     with mode(True):
-        call = call_of(loaded.target(), parse(found), loaded.namespace)
+        call = call_of(loaded.target(), parse_probe(found), loaded.namespace)
         call.function(*call.args)
 
 
@@ -454,7 +455,7 @@ def test_a_compiled_thing_is_unwrapped() -> None:
     loaded = Loaded(text)
     assert loaded.build("f").function.__code__.co_filename == "probed.py"
     assert isinstance(loaded.build("net").function, torch.nn.Linear)
-    assert unwrap(len) is len
+    assert unwrap_compiled(len) is len
 
 
 def test_what_is_no_module_after_all_is_not_confirmed() -> None:
@@ -465,7 +466,7 @@ def test_what_is_no_module_after_all_is_not_confirmed() -> None:
     )
     loaded = Loaded(text, Base=object, FLAG=True)
     discovery = discover(text)
-    assert [confirm(target, loaded.namespace) for target in discovery.targets] == [
+    assert [is_confirmed(target, loaded.namespace) for target in discovery.targets] == [
         False,
         True,
         False,
@@ -475,7 +476,7 @@ def test_what_is_no_module_after_all_is_not_confirmed() -> None:
 def test_a_missing_name_is_confirmed_and_fails_in_words() -> None:
     text = "# fullgraph: f32[2]\ndef f(x): return x\ndel f\n"
     loaded = Loaded(text)
-    assert confirm(loaded.target(), loaded.namespace)
+    assert is_confirmed(loaded.target(), loaded.namespace)
     with pytest.raises(ProbeError, match="f does not exist after the file has run"):
         loaded.build()
 
@@ -483,7 +484,7 @@ def test_a_missing_name_is_confirmed_and_fails_in_words() -> None:
 def test_describe() -> None:
     loop: list[Any] = [1]
     loop.append(loop)
-    text = describe(
+    text = describe_inputs(
         (torch.ones(2, 3), loop, torch.nn.Linear(1, 1), "x" * 99, range(3), torch.float32),
         {"many": list(range(20)), "meta": torch.ones(1, device="meta")},
     )
@@ -496,15 +497,16 @@ def test_describe() -> None:
 def test_of_a_dataclass_what_is_not_its_default_is_described() -> None:
     fields = [(f"f{number}", int, dataclasses.field(default=number)) for number in range(9)]
     made = dataclasses.make_dataclass("Config", [("name", str), *fields])
-    assert describe((made("a"), made("b", f3=8)), {}) == "Config(name='a'), Config(name='b', f3=8)"
-    assert describe((made("a", *range(1, 10)),), {}) == (
+    shown = describe_inputs((made("a"), made("b", f3=8)), {})
+    assert shown == "Config(name='a'), Config(name='b', f3=8)"
+    assert describe_inputs((made("a", *range(1, 10)),), {}) == (
         "Config(name='a', f0=1, f1=2, f2=3, f3=4, f4=5, …)"
     )
 
 
 def test_a_name_that_is_not_available_is_described_by_itself() -> None:
     batch = Placeholder("batch", 3, "no such file")
-    assert describe((batch, [batch]), {"mask": None}) == "batch, [batch], mask=None"
+    assert describe_inputs((batch, [batch]), {"mask": None}) == "batch, [batch], mask=None"
 
 
 # -- recorded programs ------------------------------------------------------------------------
@@ -526,7 +528,7 @@ PARTS = HEAD + (
 def recorded_probes(text: str, name: str, *recorded: RecordedClass) -> tuple[Loaded, list[Probe]]:
     loaded = Loaded(text)
     targets = tuple(loaded.targets.values())
-    return loaded, plan(loaded.target(name), loaded.namespace, targets, recorded)
+    return loaded, plan_probes(loaded.target(name), loaded.namespace, targets, recorded)
 
 
 def part(*calls: RecordedCall, init: str = "(d, act=…)") -> RecordedClass:
@@ -571,7 +573,7 @@ def test_the_recorded_model_gives_probes_to_what_it_calls() -> None:
     call = probes[0].build(loaded.namespace)
     assert (call.inputs, call.init) == ("f32[2, 3]", "3")
     assert call.source == "as called by Net.forward, line 12"
-    assert probes[0].further(loaded.namespace) == 0
+    assert probes[0].count_further(loaded.namespace) == 0
 
 
 def test_what_was_recorded_of_other_parameters_is_not_used() -> None:
@@ -598,7 +600,7 @@ def enclosed(body: str, **names: Any) -> tuple[Loaded, list[Probe]]:
     net = PARTS.replace("class Net", "# fullgraph: init(3) f32[5, 3]\nclass Net")
     loaded = Loaded(net.replace("return self.part(x)", body), **names)
     targets = tuple(loaded.targets.values())
-    return loaded, plan(loaded.target("Part"), loaded.namespace, targets)
+    return loaded, plan_probes(loaded.target("Part"), loaded.namespace, targets)
 
 
 def test_calls_of_other_ranks_and_flags_are_further_probes() -> None:
@@ -606,7 +608,7 @@ def test_calls_of_other_ranks_and_flags_are_further_probes() -> None:
         "return [self.part(y) for y in (x, x[:4], x[None], x[0], x[None, None])]"
     )
     assert len(probes) == 3
-    assert probes[0].further(loaded.namespace) == 2
+    assert probes[0].count_further(loaded.namespace) == 2
     calls = [probe.build(loaded.namespace) for probe in probes]
     assert [call.inputs for call in calls] == ["f32[5, 3]", "f32[1, 5, 3]", "f32[3]"]
     assert {call.source for call in calls} == {"as called by Net.forward, line 13"}
@@ -625,7 +627,7 @@ def test_the_call_of_another_target_is_told_as_that(returned: str, same_as: str)
     )
     loaded = Loaded(text)
     targets = tuple(loaded.targets.values())
-    call = plan(loaded.target("Net"), loaded.namespace, targets)[0].build(loaded.namespace)
+    call = plan_probes(loaded.target("Net"), loaded.namespace, targets)[0].build(loaded.namespace)
     assert (call.inputs, call.same_as) == ("f32[2]", same_as)
 
 
@@ -646,7 +648,7 @@ def test_what_a_search_tries_is_no_call_of_a_part() -> None:
     loaded = Loaded(text)
     searched.known.clear()
     user, part = (
-        plan(loaded.target(name), loaded.namespace, tuple(loaded.targets.values()))[0]
+        plan_probes(loaded.target(name), loaded.namespace, tuple(loaded.targets.values()))[0]
         for name in ("Net", "Part")
     )
     user.build(loaded.namespace)
@@ -678,9 +680,9 @@ def test_a_snapshot_is_as_a_run_for_its_call_alone_would_be(
         with tracing.tensor_mode(fake) as here:
             if here is not None:
                 here.restart()
-            rng.begin_again()
+            rng.seed_generators()
             call = probes[0].build(namespace)
-        return call, rng.state(), here.oracle if here is not None else None
+        return call, rng.generator_states(), here.oracle if here is not None else None
 
     alone, numbers, oracle = build()
     stays = iter([False, True])
@@ -703,7 +705,7 @@ def test_a_snapshot_is_as_a_run_for_its_call_alone_would_be(
         assert answers.choice_count == oracle.choice_count == 1
         assert answers.bool_choices == oracle.bool_choices == (0,)
         assert torch.equal(answers.generator_state, oracle.generator_state)
-    assert probes[0].further(namespace) == 0
+    assert probes[0].count_further(namespace) == 0
     again, _, _ = build()
     assert again is not call, "tracing has changed what it is of"
 
@@ -726,7 +728,7 @@ def test_an_enclosing_run_that_raises_says_so(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(NotCalled, match=words) as raised:
         probes[0].build(loaded.namespace)
     assert raised.value.cut_short is not None and not raised.value.unbuilt
-    assert probes[0].further(loaded.namespace) == 0
+    assert probes[0].count_further(loaded.namespace) == 0
 
 
 METHODS = HEAD + (
@@ -763,7 +765,7 @@ def test_methods_are_targets_where_they_are_asked_for() -> None:
 def test_a_class_that_is_no_module_is_called_as_its_comment_says() -> None:
     text = "class Step:\n    # fullgraph: f32[2] then f32[3]\n    def run(self, x): return x\n"
     loaded = Loaded(text)
-    assert confirm(loaded.target(), loaded.namespace)
+    assert is_confirmed(loaded.target(), loaded.namespace)
     call = loaded.build()
     first: Any = call.function
     second: Any = call.then[0].function

@@ -78,12 +78,12 @@ def test_files_of_tests_that_import_a_file(project: Path) -> None:
 
 
 def test_those_that_mention_it_or_all_of_the_file() -> None:
-    assert tested.mentioning(TESTS, ["Net"]) == ["test_that_raises", "test_forward"]
+    assert tested.mentioning_tests(TESTS, ["Net"]) == ["test_that_raises", "test_forward"]
     set_up = TESTS.replace('{"deep": {"width": 24}}', "Deep()")
     everything = ["test_that_raises", "test_forward", "TestOther::test_nothing"]
-    assert tested.mentioning(set_up, ["Deep"]) == everything
-    assert not tested.mentioning(TESTS, ["Nothing"])
-    assert not tested.mentioning("def", ["Net"])
+    assert tested.mentioning_tests(set_up, ["Deep"]) == everything
+    assert not tested.mentioning_tests(TESTS, ["Nothing"])
+    assert not tested.mentioning_tests("def", ["Net"])
 
 
 @pytest.mark.slow

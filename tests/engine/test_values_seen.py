@@ -102,7 +102,7 @@ class Module:
     def seen(self, recording: Recording) -> tuple[SeenValue, ...]:
         assert recording.failure is None
         assert not recording.losses
-        return values.of_recording(recording, SourceText(self.path, self.text))
+        return values.seen_values(recording, SourceText(self.path, self.text))
 
     def at(self, range_: Range) -> str:
         """The text of a range, without the breaks between its lines."""

@@ -131,7 +131,7 @@ def _call_case(
     gradients. If the call raises, its exception takes the place of the tensors.
     """
     prepared_call = prepare_case(call, case, alter)
-    rng.begin_again(case.seed)
+    rng.seed_generators(case.seed)
     double = DoublePrecisionMode() if alter is not None else contextlib.nullcontext()
     try:
         with case_context(case), double:

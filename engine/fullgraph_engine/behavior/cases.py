@@ -194,7 +194,7 @@ def prepare_call(
         if leaf.given or number in values
     }
     words = ", ".join(
-        f"`{name}` = {tensors.describe((value,), {})}"
+        f"`{name}` = {tensors.describe_inputs((value,), {})}"
         for name, value in list(named_values.items())[:6]
     )
     arguments = _bind_arguments(call.function, args, kwargs)

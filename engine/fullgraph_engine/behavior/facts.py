@@ -23,7 +23,7 @@ import torch
 
 from ..protocol import Aspect
 from ..targets import tensors
-from ..targets.probes import unwrap
+from ..targets.probes import unwrap_compiled
 
 MAX_FACTS = 20_000
 """Maximum number of facts of one collection."""
@@ -236,7 +236,7 @@ class FactCollector:
     def collect_tensor(self, path: str, tensor: torch.Tensor) -> None:
         self.tensors.append((path, tensor))
         kind = type(tensor)
-        words = tensors.describe((tensor,), {})
+        words = tensors.describe_inputs((tensor,), {})
         if kind is not torch.Tensor:
             words = f"{_type_name(tensor)} {words}"
         if tensor.requires_grad:
@@ -310,7 +310,9 @@ class FactCollector:
             self.add_fact(path, f"{kind} {sorted(map(_describe_key, value))}")
         elif isinstance(value, torch.nn.Module):
             # How an argument is compiled is not part of its behavior.
-            self.collect_module(path, unwrap(value) if self.aspect == "input" else value, depth)
+            self.collect_module(
+                path, unwrap_compiled(value) if self.aspect == "input" else value, depth
+            )
         elif isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)):
             self.collect_function(path, value, depth)
         elif type(value) is functools.partial and self.aspect == "result":

@@ -196,10 +196,10 @@ class CaseObserver:
         # A second call finds the object as the first one left it.
         prepared_call = (prepare_call if number else prepare_case)(call, case, self._alter)
         before, _ = self._collect_state(store, prepared_call, MemoryOwners())
-        rng.begin_again(case.seed)
-        start = _digest_state(rng.state())
+        rng.seed_generators(case.seed)
+        start = _digest_state(rng.generator_states())
         result, error, output = self._call_prepared(prepared_call, case)
-        end = rng.state()
+        end = rng.generator_states()
         memory = MemoryOwners()
         after, state_tensors = self._collect_state(store, prepared_call, memory)
         home = str(self._tracee.namespace.get("__name__"))
@@ -367,11 +367,11 @@ def _output_facts(output: CapturedOutput) -> list[CallFact]:
     ]
 
 
-def _random_state_fact(state: rng.State) -> CallFact:
+def _random_state_fact(state: rng.GeneratorStates) -> CallFact:
     return CallFact("random", "the random state", _digest_state(state))
 
 
-def _digest_state(state: rng.State) -> str:
+def _digest_state(state: rng.GeneratorStates) -> str:
     """Return a digest of the states of all random number generators."""
     numpy = b""
     if state.numpy is not None:

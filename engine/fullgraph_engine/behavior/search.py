@@ -19,7 +19,7 @@ from .. import tracing
 from ..protocol import Fill, Observe
 from ..protocol.packing import pack
 from ..targets import Call, ProbeError, Tracee, rng
-from ..targets.deadline import within
+from ..targets.deadline import limit_seconds
 from ..tracing.variations import Inputs, can_be_resized
 from .budget import ProcessorBudget
 from .cases import Case, CasePlan, LeafChange, is_floating
@@ -203,11 +203,13 @@ class _CaseSearch:
             prepared_call = prepare_case(self._calls.build_call(), case)
         except Exception:
             return None
-        rng.begin_again(case.seed)
+        rng.seed_generators(case.seed)
         raised: BaseException | None = None
         with self._capture.capture(), case_context(case), self._coverage.trace() as reached:
             try:
-                with within(_CallTimeout, _WALL_FACTOR * self._call_seconds, self._call_seconds):
+                with limit_seconds(
+                    _CallTimeout, _WALL_FACTOR * self._call_seconds, self._call_seconds
+                ):
                     tracing.call_eagerly(
                         prepared_call.function, prepared_call.args, prepared_call.kwargs
                     )

@@ -88,7 +88,7 @@ def _measure_by_turns(ways: tuple[Callable[[], Any], ...]) -> Iterator[tuple[flo
 
 def _call_seconds(call: Callable[[], Any]) -> float:
     """Return the wall time of a call in seconds."""
-    rng.begin_again()
+    rng.seed_generators()
     began = time.perf_counter()
     call()
     return time.perf_counter() - began

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ..targets.probes import unwrap
+from ..targets.probes import unwrap_compiled
 from .facts import FactCollector
 
 
@@ -32,7 +32,7 @@ def collect_state(
         if name.startswith("__") or isinstance(value, types.ModuleType):
             continue
         if callable(value):
-            value = unwrap(value)  # how it is compiled is not part of its behavior
+            value = unwrap_compiled(value)  # how it is compiled is not part of its behavior
         is_own = getattr(value, "__module__", None) == home
         if isinstance(value, type):
             if is_own:

@@ -36,7 +36,7 @@ class Assignments:
     def _globals(self) -> set[Path]:
         found: set[Path] = set()
         if self._tree is not None:
-            _Reader(self._tree, found)
+            _AssignmentReader(self._tree, found)
         return found
 
     def changes_global(self, source: str, *, exactly: bool = False) -> bool:
@@ -67,15 +67,15 @@ def _source_path(source: str) -> Path:
     return tuple(path)
 
 
-class _Reader:
+class _AssignmentReader:
     def __init__(self, tree: ast.Module, found: set[Path]) -> None:
         self._found = found
         self._once = _called_once(tree)
         for function in _functions_in(tree.body):
             self._read_function(function, ())
 
-    def _read_function(self, function: ast.AST, around: tuple[_Scope, ...]) -> None:
-        scope = _Scope(function)
+    def _read_function(self, function: ast.AST, around: tuple[_FunctionScope, ...]) -> None:
+        scope = _FunctionScope(function)
         scopes = (*around, scope)
         once = not around and getattr(function, "name", "") in self._once
         for node, in_loop in scope.nodes:
@@ -85,7 +85,9 @@ class _Reader:
         for inner in scope.functions:
             self._read_function(inner, scopes)
 
-    def _note_assignment(self, path: Path, scope: _Scope, scopes: tuple[_Scope, ...]) -> None:
+    def _note_assignment(
+        self, path: Path, scope: _FunctionScope, scopes: tuple[_FunctionScope, ...]
+    ) -> None:
         name = path[0]
         if name in scope.globals or (
             len(path) > 1 and not any(name in each.bound for each in scopes)
@@ -93,7 +95,7 @@ class _Reader:
             self._found.add(path)
 
 
-class _Scope:
+class _FunctionScope:
     """The names that one function binds, and its local, global and nested names."""
 
     def __init__(self, function: ast.AST) -> None:

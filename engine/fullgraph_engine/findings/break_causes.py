@@ -18,7 +18,7 @@ _WRAPPERS = ("/torch/nn/parallel/", "/torch/distributed/")
 """Code of torch that runs around a module's own."""
 
 
-def of_break(code: str, record: Break, place: FindingPlace, source: SourceText) -> BreakCause:
+def break_cause(code: str, record: Break, place: FindingPlace, source: SourceText) -> BreakCause:
     """Return the cause of a break whose finding has this ``code`` and ``place``."""
     if place.deeper:
         inner = place.deeper[-1]

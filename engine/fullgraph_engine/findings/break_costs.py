@@ -37,7 +37,7 @@ class BreakCosts:
         self._records: dict[str, list[Break]] = defaultdict(list)
         self._causes: dict[str, dict[str, BreakCause]] = defaultdict(dict)
         for record in self._last.values():
-            finding = breaks.of_break(record, source, fallback)
+            finding = breaks.break_finding(record, source, fallback)
             self._records[finding.identity].append(record)
             for cause in finding.causes:
                 self._causes[finding.identity].setdefault(cause.identity, cause)

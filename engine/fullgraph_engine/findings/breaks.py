@@ -13,7 +13,7 @@ from ..torch_internals.frames import is_skip_without_ops, restore_original_names
 from ..tracing.recording import Break, Cause, Skip, Stack
 from ..tracing.stacks import is_torch
 from . import break_causes
-from .places import SourceText, identity, related_to
+from .places import SourceText, finding_identity, related_to
 
 _OUTCOMES = {
     "resumed": "",
@@ -35,7 +35,7 @@ _ORDINARY = (
 _SETS_ATTRIBUTES = "__setattr__ frames are not compiled"
 
 
-def of_break(
+def break_finding(
     record: Break, source: SourceText, fallback: Range, strict: str = "fullgraph=True"
 ) -> Finding:
     """Describe a graph break at the innermost line of the user's code.
@@ -57,9 +57,9 @@ def of_break(
         stack=place.stack,
         related=related_to(place),
         notes=notes_on(record.causes, record.operator),
-        identity=identity(code, place.range),
+        identity=finding_identity(code, place.range),
         evidence=BreakEvidence(first.kind, record.outcome),
-        causes=(break_causes.of_break(code, record, place, source),),
+        causes=(break_causes.break_cause(code, record, place, source),),
     )
 
 
@@ -93,7 +93,7 @@ class Tally:
         return dict(found)
 
 
-def of_skip(skip: Skip, source: SourceText) -> Finding | None:
+def skip_finding(skip: Skip, source: SourceText) -> Finding | None:
     """A frame of the edited file that was left to eager mode without any break."""
     if skip.path != source.path or skip.reason.startswith(_ORDINARY):
         return None
@@ -119,7 +119,7 @@ def of_skip(skip: Skip, source: SourceText) -> Finding | None:
         range=where,
         explanation=skip.reason,
         stack=place.stack,
-        identity=identity(code, where),
+        identity=finding_identity(code, where),
         evidence=SkipEvidence(reason),
     )
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from ..protocol import Finding, Frame, Range, Related
 from ..protocol.evidence import CompilerCheckEvidence
 from ..tracing.recording import CompilerCheck, Stack
-from .places import SourceText, extent, identity, related_to, with_text
+from .places import SourceText, finding_identity, node_range, related_to, with_text
 
 CODE = "compile/different-code"
 
@@ -66,7 +66,7 @@ class CompilerConditions:
             explanation=" ".join(f"{self._code_subject(code)} {words}." for code, words in cut),
             stack=place.stack,
             related=(*related, *related_to(place)),
-            identity=identity(CODE, choice.condition),
+            identity=finding_identity(CODE, choice.condition),
             evidence=CompilerCheckEvidence(check.function),
         )
 
@@ -114,8 +114,8 @@ class CompilerConditions:
         calls = [node for node in self._parents if isinstance(node, ast.Call)]
         if frame.end_byte >= 0:
             end = self._source.range_of(frame).end
-            return next((one for one in calls if extent(one).end == end), None)
-        here = [one for one in calls if one.lineno - 1 <= frame.line <= extent(one).end.line]
+            return next((one for one in calls if node_range(one).end == end), None)
+        here = [one for one in calls if one.lineno - 1 <= frame.line <= node_range(one).end.line]
         if is_check:
             here = [one for one in here if _function_name(one.func) in _NAMES]
         return here[0] if len(here) == 1 else None
@@ -157,9 +157,9 @@ class CompilerConditions:
         if compiled is uncompiled:
             return None
         if isinstance(node, ast.IfExp):
-            then, otherwise = extent(node.body), extent(node.orelse)
+            then, otherwise = node_range(node.body), node_range(node.orelse)
             return _Choice(
-                extent(node.test),
+                node_range(node.test),
                 _exclusive_branch(compiled, uncompiled, then, otherwise),
                 _exclusive_branch(uncompiled, compiled, then, otherwise),
             )
@@ -168,7 +168,7 @@ class CompilerConditions:
         )
         block, other = _block_range(node.body), _block_range(rest)
         return _Choice(
-            extent(node.test),
+            node_range(node.test),
             _exclusive_branch(compiled, uncompiled, block, other),
             _exclusive_branch(uncompiled, compiled, block, other),
         )
@@ -218,15 +218,15 @@ def _operand_choice(node: ast.BoolOp, operand: ast.expr, flag: ast.expr) -> _Cho
     stops = isinstance(node.op, ast.Or)
     if not later or _truth_of_test(operand, flag, True) is _truth_of_test(operand, flag, False):
         return None
-    code = Range(extent(later[0]).start, extent(later[-1]).end)
+    code = Range(node_range(later[0]).start, node_range(later[-1]).end)
     is_cut = _truth_of_test(operand, flag, True) is stops
-    return _Choice(extent(operand), None if is_cut else code, code if is_cut else None)
+    return _Choice(node_range(operand), None if is_cut else code, code if is_cut else None)
 
 
 def _block_range(statements: Sequence[ast.stmt]) -> Range | None:
     if not statements:
         return None
-    return Range(extent(statements[0]).start, extent(statements[-1]).end)
+    return Range(node_range(statements[0]).start, node_range(statements[-1]).end)
 
 
 def _function_name(function: ast.expr) -> str:

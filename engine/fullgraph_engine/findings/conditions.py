@@ -13,7 +13,7 @@ from typing import Any, Union
 
 from ..protocol import Range
 from ..targets.source import PerStatement
-from .places import extent
+from .places import node_range
 
 Function = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda]
 Number = Union[bool, int, float]
@@ -26,7 +26,7 @@ LARGE, _MANY = 1e3, 3
 
 
 @dataclass(frozen=True)
-class Side:
+class ConditionSide:
     """The code that runs if a condition is ``truth``.
 
     ``begins`` is the range of its first statement (the head of a compound statement) or of the
@@ -47,12 +47,12 @@ class _Code:
     """One function of the file, without those inside of it."""
 
     node: Function | ast.Module
-    sides: list[Side] = field(default_factory=list)
+    sides: list[ConditionSide] = field(default_factory=list)
     flows: list[tuple[ast.expr, frozenset[str]]] = field(default_factory=list)
     """Expressions, and the names that get their values."""
 
 
-class Conditions:
+class FileConditions:
     """The conditions of one file; empty if its text does not parse."""
 
     def __init__(self, tree: ast.Module | None) -> None:
@@ -64,11 +64,11 @@ class Conditions:
         self._dependent: dict[object, frozenset[int]] = {}
 
     @property
-    def sides(self) -> Iterator[Side]:
+    def sides(self) -> Iterator[ConditionSide]:
         for code in self._codes:
             yield from code.sides
 
-    def on_value(self, asked: Range) -> list[Side]:
+    def on_value(self, asked: Range) -> list[ConditionSide]:
         """The sides that depend on the value that was asked for at a place."""
         # Without columns a place is a whole statement.
         exact = asked in self._expression_ranges.at(asked.start.line)
@@ -76,11 +76,11 @@ class Conditions:
         def asks(_code: _Code, node: ast.AST) -> bool:
             if not isinstance(node, ast.expr):
                 return False
-            return extent(node) == asked if exact else within(extent(node), asked)
+            return node_range(node) == asked if exact else is_within(node_range(node), asked)
 
         return self._sides_depending_on(asked, asks)
 
-    def on_parameter(self, name: str) -> list[Side]:
+    def on_parameter(self, name: str) -> list[ConditionSide]:
         """Return the sides that depend on parameters with this name."""
         return self._sides_depending_on(
             name,
@@ -93,7 +93,7 @@ class Conditions:
 
     # -- what depends on what -----------------------------------------------------------------
 
-    def _sides_depending_on(self, key: object, is_origin: Any) -> list[Side]:
+    def _sides_depending_on(self, key: object, is_origin: Any) -> list[ConditionSide]:
         known = self._dependent.get(key)
         if known is None:
             known = self._dependent[key] = self._dependent_expressions(is_origin)
@@ -182,10 +182,10 @@ class Conditions:
 
 
 def _expression_ranges(part: ast.Module) -> frozenset[Range]:
-    return frozenset(extent(node) for node in ast.walk(part) if isinstance(node, ast.expr))
+    return frozenset(node_range(node) for node in ast.walk(part) if isinstance(node, ast.expr))
 
 
-def answers(side: Side, asked: Range, given: Number) -> Iterator[Number]:
+def candidate_answers(side: ConditionSide, asked: Range, given: Number) -> Iterator[Number]:
     """Yield replacements for the answer ``given`` that may select the side, most likely first."""
     if isinstance(given, bool):
         yield not given
@@ -224,7 +224,7 @@ def _compared_number(test: ast.expr, asked: Range) -> tuple[float | None, type[a
     number = _literal_number(right)
     if number is None:
         left, number, operator = right, _literal_number(left), _TURNED.get(operator, operator)
-    simple = isinstance(left, (ast.Name, ast.Attribute)) or within(asked, extent(left))
+    simple = isinstance(left, (ast.Name, ast.Attribute)) or is_within(asked, node_range(left))
     # Of an expression around the value nothing is known.
     return (number, operator) if simple and not isinstance(left, ast.BinOp) else nothing
 
@@ -239,20 +239,20 @@ def _literal_number(node: ast.expr) -> float | None:
 
 def _branch_sides(
     test: ast.expr, taken: Sequence[ast.stmt], other: Sequence[ast.stmt], *, loop: bool = False
-) -> Iterator[Side]:
+) -> Iterator[ConditionSide]:
     for truth, block in ((True, taken), (False, other)):
         begins = _first_effective_range(block)
         # Code that ends with ``raise`` is not reported.
         if begins is not None and not isinstance(block[-1], ast.Raise):
-            whole = Range(extent(block[0]).start, extent(block[-1]).end)
+            whole = Range(node_range(block[0]).start, node_range(block[-1]).end)
             yield _make_side(test, truth, begins, whole, loop=loop)
 
 
-def _choice_sides(test: ast.expr, *choices: tuple[bool, ast.expr]) -> Iterator[Side]:
+def _choice_sides(test: ast.expr, *choices: tuple[bool, ast.expr]) -> Iterator[ConditionSide]:
     """Yield the choices of an expression that call something; others only use traced operators."""
     for truth, chosen in choices:
         if any(isinstance(node, ast.Call) for node in ast.walk(chosen)):
-            yield _make_side(test, truth, extent(chosen), extent(chosen))
+            yield _make_side(test, truth, node_range(chosen), node_range(chosen))
 
 
 def _make_side(
@@ -262,10 +262,10 @@ def _make_side(
     block: Range | None,
     *,
     loop: bool = False,
-) -> Side:
+) -> ConditionSide:
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return _make_side(test.operand, not truth, begins, block, loop=loop)
-    return Side(extent(test), truth, begins, block, loop, test)
+    return ConditionSide(node_range(test), truth, begins, block, loop, test)
 
 
 def _first_effective_range(block: Sequence[ast.stmt]) -> Range | None:
@@ -275,8 +275,8 @@ def _first_effective_range(block: Sequence[ast.stmt]) -> Range | None:
             continue
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue
-        whole, body = extent(node), getattr(node, "body", None)
-        return Range(whole.start, extent(body[0]).start) if isinstance(body, list) else whole
+        whole, body = node_range(node), getattr(node, "body", None)
+        return Range(whole.start, node_range(body[0]).start) if isinstance(body, list) else whole
     return None
 
 
@@ -341,6 +341,6 @@ def _parameter_names(node: Function | ast.Module) -> frozenset[str]:
     return frozenset(one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs))
 
 
-def within(inner: Range, outer: Range) -> bool:
+def is_within(inner: Range, outer: Range) -> bool:
     """Whether one range is a part of another one, or the same."""
     return outer.start <= inner.start and inner.end <= outer.end

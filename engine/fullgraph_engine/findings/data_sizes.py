@@ -13,7 +13,7 @@ from functools import cached_property
 
 from ..protocol import Finding, Frame, Range
 from ..tracing.recording import Recording, Symbol
-from .places import SourceText, extent
+from .places import SourceText, node_range
 
 _SYMBOL = re.compile(r"\bu\d+\b")
 _NUMBERS = frozenset(("item", "tolist", "__int__", "__index__", "__float__"))
@@ -47,18 +47,18 @@ class DataSizes:
         self._recording = recording
         self._source = source
 
-    def of(self, frame: int, symbol: str) -> DataSize | None:
+    def data_size(self, frame: int, symbol: str) -> DataSize | None:
         """Return the data-dependent size of a symbol in a frame; None if no line of the file
         created it.
         """
         return self._all.get((frame, symbol))
 
-    def spoken(self, frame: int, expression: str) -> tuple[str, tuple[DataSize, ...]]:
+    def describe_condition(self, frame: int, expression: str) -> tuple[str, tuple[DataSize, ...]]:
         """A condition of a ShapeEnv as the program would write it, and what it is about."""
         about = {
             name: found
             for name in dict.fromkeys(_SYMBOL.findall(expression))
-            if (found := self.of(frame, name)) is not None
+            if (found := self.data_size(frame, name)) is not None
         }
         try:
             tree = ast.parse(expression, mode="eval")
@@ -67,7 +67,7 @@ class DataSizes:
             text = expression
         return text, tuple(about.values())
 
-    def amended(self, finding: Finding) -> Finding:
+    def with_data_sizes(self, finding: Finding) -> Finding:
         """With what the symbols are that its words name; itself if they name none."""
         said = f"{finding.message} {finding.explanation} {finding.context}"
         hinted = " ".join(finding.hints)
@@ -133,10 +133,10 @@ class DataSizes:
                     | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
                     | ast.NamedExpr(target=ast.Name(id=name), value=value)
                 ):
-                    found[extent(value)] = value, name
-                    found[extent(node)] = value, name
+                    found[node_range(value)] = value, name
+                    found[node_range(node)] = value, name
                 case ast.expr():
-                    found.setdefault(extent(node), (node, ""))
+                    found.setdefault(node_range(node), (node, ""))
         return found
 
 

@@ -11,7 +11,7 @@ from ..protocol.evidence import EqualityEvidence, SpecializationEvidence
 from ..protocol.sources import in_user_words
 from ..tracing.recording import Equality, Limit, Recording, Specialization
 from .explanations import Why
-from .places import SourceText, identity, related_to
+from .places import SourceText, finding_identity, related_to
 
 _SYMBOL = re.compile(r"\b[a-z]+\d+\b")
 _SIZE = re.compile(r"^(?P<tensor>.+?)\.size\(\)\[(?P<axis>\d+)\]$")
@@ -28,12 +28,12 @@ _GUIDE = "https://docs.pytorch.org/docs/stable/torch.compiler_dynamic_shapes.htm
 _INDEPENDENT = "The probe gives them as `{}` and `{}`, as if each could be any size."
 
 
-def of_specialization(
+def specialization_finding(
     event: Specialization, recording: Recording, source: SourceText, fallback: Range, tried: bool
 ) -> Finding:
     """``tried`` says that no one asked for the dimension to be symbolic: it was an experiment."""
     place = source.locate(event.stack, fallback)
-    name = in_user_words(source_of(event, recording)) or event.symbol
+    name = in_user_words(symbol_source(event, recording)) or event.symbol
     code = "guard/specialised-dimension"
     return Finding(
         code=code,
@@ -47,17 +47,17 @@ def of_specialization(
         href=_GUIDE,
         stack=place.stack,
         related=related_to(place),
-        identity=f"{identity(code, place.range)} {name}",
+        identity=f"{finding_identity(code, place.range)} {name}",
         evidence=SpecializationEvidence(event.symbol, event.source, event.value, tried),
     )
 
 
-def of_limit(
+def limit_finding(
     event: Limit, recording: Recording, source: SourceText, fallback: Range, tried: bool
 ) -> Finding:
     """``tried`` as for a specialization."""
     place = source.locate(event.stack, fallback)
-    name = in_user_words(source_of(event, recording)) or event.symbol
+    name = in_user_words(symbol_source(event, recording)) or event.symbol
     code = "guard/limited-dimension"
     condition = _name_symbols(event.condition, {event.symbol: name})
     return Finding(
@@ -74,12 +74,12 @@ def of_limit(
         href=_GUIDE,
         stack=place.stack,
         related=related_to(place),
-        identity=f"{identity(code, place.range)} {name}",
+        identity=f"{finding_identity(code, place.range)} {name}",
         evidence=SpecializationEvidence(event.symbol, event.source, str(event.size), tried),
     )
 
 
-def of_equalities(
+def equality_findings(
     recording: Recording, source: SourceText, fallback: Range
 ) -> Iterator[tuple[Equality, Finding]]:
     """Yield findings for equal dimensions that the probe gives different names."""
@@ -131,7 +131,7 @@ def _equal_dimensions(
         ),
         stack=place.stack,
         related=related_to(place),
-        identity=f"{identity(code, place.range)} {one}",
+        identity=f"{finding_identity(code, place.range)} {one}",
         evidence=EqualityEvidence(event.symbol, event.value),
     )
 
@@ -140,7 +140,7 @@ def _name_symbols(expression: str, names: dict[str, str]) -> str:
     return _SYMBOL.sub(lambda match: names[match[0]], expression)
 
 
-def explained(finding: Finding, why: Why) -> Finding:
+def explain_finding(finding: Finding, why: Why) -> Finding:
     """Return the finding with the lines that caused it; they replace a short reason by Dynamo."""
     explanation = finding.explanation
     if why.text and finding.code == "guard/equal-dimensions":
@@ -156,7 +156,7 @@ def explained(finding: Finding, why: Why) -> Finding:
     )
 
 
-def source_of(event: Specialization | Limit, recording: Recording) -> str:
+def symbol_source(event: Specialization | Limit, recording: Recording) -> str:
     """Return Dynamo's name for the source of a symbol; empty if unknown."""
     if event.source:
         return event.source
@@ -171,7 +171,7 @@ def is_size(event: Specialization | Limit, recording: Recording) -> bool:
     """
     if event.symbol.startswith("u"):
         return False
-    words = source_of(event, recording)
+    words = symbol_source(event, recording)
     return not words or _SIZE.match(words) is not None
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..protocol import Finding, Frame, Position, Range, Related
 from ..tracing.recording import Equality, Recording, Specialization, TracedFrame
-from .places import SourceText, identity
+from .places import SourceText, finding_identity
 
 if TYPE_CHECKING:
     from ..shapes import DataDependentCondition, Explanation, Step, SymbolHistory, Tape
@@ -37,7 +37,7 @@ def may_apply(text: str) -> bool:
 
 
 @contextlib.contextmanager
-def taping(wanted: bool = True) -> Iterator[Sequence[Tape]]:
+def record_tapes(wanted: bool = True) -> Iterator[Sequence[Tape]]:
     """Record the size operations of every frame traced in this context, if this torch allows it."""
     if wanted:
         try:
@@ -76,7 +76,7 @@ class Explainer:
         self._known: dict[tuple[int, str], Why] = {}
         self._histories: dict[int, SymbolHistory] = {}
 
-    def why(self, event: Specialization | Equality) -> Why:
+    def explain_event(self, event: Specialization | Equality) -> Why:
         """Why the symbol of an event is a constant, or another one; it never raises."""
         if not self._tapes:
             return Why()
@@ -111,7 +111,7 @@ class Explainer:
         notes = (explanation.unexplained,) if explanation.unexplained else ()
         return Why(explanation.text, self._related_places(explanation), notes)
 
-    def amended(self, finding: Finding) -> Finding:
+    def with_explanation(self, finding: Finding) -> Finding:
         """Return the finding with an explanation of the sizes involved, or unchanged."""
         if not finding.code.startswith(("graph-break/", "trace/compile-error")):
             return finding
@@ -141,7 +141,7 @@ class Explainer:
         return replace(
             finding,
             range=where,
-            identity=identity(finding.code, where),
+            identity=finding_identity(finding.code, where),
             explanation="\n".join(filter(None, (*words, finding.explanation))),
             related=(*related, *finding.related),
         )

@@ -11,12 +11,12 @@ from ..protocol.evidence import ExportEvidence, OperatorCall
 from ..protocol.sources import in_user_words
 from ..tracing import stacks
 from ..tracing.recording import Failure
-from .places import SourceText, identity, related_to
+from .places import SourceText, finding_identity, related_to
 
 _HREF = "https://docs.pytorch.org/docs/stable/export.html"
 
 
-def of_export(
+def export_findings(
     made: ExportResult, checked: Iterable[CheckedOperator], source: SourceText, fallback: Range
 ) -> Iterator[Finding]:
     """Yield findings for refusals, for the failure of the export, and for faulty operators."""
@@ -38,7 +38,7 @@ def of_export(
             message=f"torch.export takes these sizes as dynamic: dynamic_shapes={made.shapes}",
             range=fallback,
             href=_HREF,
-            identity=identity(code, fallback),
+            identity=finding_identity(code, fallback),
             evidence=ExportEvidence("dynamic-shapes", shapes=made.shapes),
         )
 
@@ -100,7 +100,7 @@ def _refusal_finding(
         href=_HREF,
         stack=place.stack,
         related=related_to(place),
-        identity=f"{identity(code, place.range)} {problem.expression or problem.operator}",
+        identity=f"{finding_identity(code, place.range)} {problem.expression or problem.operator}",
         evidence=ExportEvidence(
             problem.kind, problem.expression, check, problem.operator, calls=calls
         ),
@@ -125,6 +125,6 @@ def _failure_finding(
         href=_HREF,
         stack=place.stack,
         related=related_to(place),
-        identity=identity(code, place.range),
+        identity=finding_identity(code, place.range),
         evidence=ExportEvidence("strict" if name == "strict" else "failed"),
     )

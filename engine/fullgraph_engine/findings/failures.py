@@ -7,7 +7,7 @@ from ..protocol import Finding, Range
 from ..protocol.evidence import FailureEvidence
 from ..tracing.recording import Failure
 from .breaks import notes_on
-from .places import SourceText, identity, related_to
+from .places import SourceText, finding_identity, related_to
 
 RAISES = "trace/eager-error"
 
@@ -31,18 +31,18 @@ _FAKE_WORDS = (
 )
 
 
-def of_loss(loss: str, where: Range) -> Finding:
+def loss_finding(loss: str, where: Range) -> Finding:
     """Return the finding that a part of the trace could not be recorded."""
     code = "trace/incomplete"
     return Finding(
         code=code,
         message=f"Findings of this target may be missing: recording its trace failed: {loss}",
         range=where,
-        identity=f"{identity(code, where)} {loss}",
+        identity=f"{finding_identity(code, where)} {loss}",
     )
 
 
-def of_disabled(source: SourceText) -> Finding:
+def disabled_finding(source: SourceText) -> Finding:
     """Dynamo compiles nothing, by a setting of the file's or of the environment."""
     code = "trace/disabled"
     where = source.line_with("dynamo", ".disable")
@@ -50,15 +50,15 @@ def of_disabled(source: SourceText) -> Finding:
         code=code,
         message="TorchDynamo is disabled, so torch.compile compiles nothing and nothing was traced",
         range=where,
-        identity=identity(code, where),
+        identity=finding_identity(code, where),
     )
 
 
-def of_probe(words: str, where: Range) -> Finding:
+def probe_finding(words: str, where: Range) -> Finding:
     """A probe that can be read and does not fit what it is for: no word about the code."""
     code = "probe/invalid"
     return Finding(
-        code=code, message=words, range=where, identity=f"{identity(code, where)} {words}"
+        code=code, message=words, range=where, identity=f"{finding_identity(code, where)} {words}"
     )
 
 
@@ -72,13 +72,13 @@ def needs_data(failure: Failure) -> bool:
     return failure.kind in _FAKE_KINDS or any(word in failure.message for word in _FAKE_WORDS)
 
 
-def words_of(failure: Failure) -> str:
+def failure_words(failure: Failure) -> str:
     """The kind of an exception and the first line of its message."""
     first_line = failure.message.split("\n")[0].strip()
     return f"{failure.kind}: {first_line}" if first_line else failure.kind
 
 
-def of_failure(
+def failure_finding(
     failure: Failure, source: SourceText, fallback: Range, *, fake: bool, chosen: int
 ) -> Finding:
     """The exception at its line. Of phase "tracer" only if the call works without Dynamo.
@@ -86,7 +86,7 @@ def of_failure(
     ``chosen`` is how many values came from the oracle before: any of them may have led here.
     """
     place = source.locate(failure.stack, fallback)
-    words = words_of(failure)
+    words = failure_words(failure)
     hints = _failure_hints(failure)
     if devices.is_missing_gpu_error(failure.message):
         code = "trace/sandboxed"
@@ -120,7 +120,7 @@ def of_failure(
         stack=place.stack,
         related=related_to(place),
         notes=notes_on(failure.causes, failure.operator),
-        identity=identity(code, place.range),
+        identity=finding_identity(code, place.range),
         evidence=FailureEvidence(failure.kind, failure.phase, _failure_title(failure)),
     )
 

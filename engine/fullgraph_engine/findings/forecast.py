@@ -24,13 +24,13 @@ from ..targets import Call
 from ..tracing.recording import FailedGuard, Recompile, Recording
 from ..tracing.variations import Inputs, can_be_resized
 from . import dimensions, value_guards
-from .places import FindingPlace, SourceText, identity, related_to
+from .places import FindingPlace, SourceText, finding_identity, related_to
 from .recompiles import (
     GUIDE,
-    change,
-    evidence_of,
-    name_of,
-    of_latest,
+    describe_change,
+    guard_evidence,
+    guarded_value_name,
+    latest_failures,
     place_of,
     related_guards,
 )
@@ -53,7 +53,7 @@ T = TypeVar("T")
 _T = TypeVar("_T", covariant=True)
 
 
-class Answer(Protocol[_T]):
+class BranchAnswer(Protocol[_T]):
     """The result of work that a :class:`Branch` did, or in ``lost`` why there is none, as a clause.
 
     ``late``: it was stopped at its time limit. ``used`` is processor time in seconds, 0 where the
@@ -76,7 +76,7 @@ class Branch(Protocol):
     ``seconds`` is the limit of the work's processor time.
     """
 
-    def __call__(self, work: Callable[[], T], seconds: float, name: str) -> Answer[T]:
+    def __call__(self, work: Callable[[], T], seconds: float, name: str) -> BranchAnswer[T]:
         """Run ``work`` in a forked process and return its result or how it ended.
 
         ``name`` identifies the work across processes that forecast the same call.
@@ -84,7 +84,7 @@ class Branch(Protocol):
 
 
 @dataclass
-class Forecast:
+class ForecastResult:
     """The result of calling a target again; ``seconds`` is the wall time of all experiments.
 
     ``note`` explains in sentences why experiments were skipped or are inconclusive.
@@ -153,9 +153,9 @@ class Forecaster:
         """Lines where the first run has a finding on a guard that changes from call to call."""
         self._rows = rows
         """True to report a row for every change, also without a finding."""
-        self._forecast = Forecast()
+        self._forecast = ForecastResult()
 
-    def run(self) -> Forecast:
+    def run(self) -> ForecastResult:
         started = time.perf_counter()
         self._run_experiments(_processor_seconds())
         self._forecast.seconds = round(time.perf_counter() - started, 4)
@@ -171,10 +171,14 @@ class Forecaster:
         if not any(frame.outcome == "compiled" for frame in first.frames):
             self._forecast.note = "Nothing was compiled, so nothing can be recompiled."
             return
-        given = value_guards.CalledWith.of(self.call.function, self.call.args, self.call.kwargs)
+        given = value_guards.CalledWith.from_call(
+            self.call.function, self.call.args, self.call.kwargs
+        )
         self._guarded = {
             finding.range.start.line
-            for finding in value_guards.of_recording(first, self.source, given, self.fallback)
+            for finding in value_guards.value_guard_findings(
+                first, self.source, given, self.fallback
+            )
         }
         budget = min(TIMES * (_processor_seconds() - started), LONGEST)
         self._until = started + max(SHORTEST, budget)
@@ -203,12 +207,12 @@ class Forecaster:
         if calls is not None and not any(call.failure for call in calls):
             self._conclude_change(change_, calls)
 
-    def _run_work(self, work: Callable[[], T], name: str) -> Answer[T]:
+    def _run_work(self, work: Callable[[], T], name: str) -> BranchAnswer[T]:
         answer = self._branch(work, max(self._left, 0.1), name)
         self._until -= answer.used
         return answer
 
-    def _take_answer(self, answer: Answer[T], names: list[str]) -> T | None:
+    def _take_answer(self, answer: BranchAnswer[T], names: list[str]) -> T | None:
         if answer.late:
             self._left_out += names
         elif answer.lost:
@@ -241,7 +245,11 @@ class Forecaster:
         open_: list[_Change] = []
         for one in changes:
             names = set(one.name.split(", "))
-            mine = [(recompile, failed) for recompile, failed in why if name_of(failed) in names]
+            mine = [
+                (recompile, failed)
+                for recompile, failed in why
+                if guarded_value_name(failed) in names
+            ]
             if mine:
                 self._add_row(
                     one, "once", [failed for _, failed in mine], self._recompile_place(*mine[0])
@@ -293,16 +301,16 @@ class Forecaster:
             if recording.failure is not None:
                 self._forecast.note = "A second call with the same inputs raised."
                 return False
-            changed = [one for again in recording.recompiles for one in of_latest(again)]
+            changed = [one for again in recording.recompiles for one in latest_failures(again)]
             if not changed:
                 break
             seen.append(recording)
-            self._restless |= {name_of(one) for one in changed}
+            self._restless |= {guarded_value_name(one) for one in changed}
         if not seen:
             return True
         verdict: Verdict = "always" if len(seen) == SETTLING else "once"
         change_ = _Change("call", "the same inputs", "", ("again",) * len(seen))
-        why = [(one, failed) for one in seen[-1].recompiles for failed in of_latest(one)]
+        why = [(one, failed) for one in seen[-1].recompiles for failed in latest_failures(one)]
         place = self._recompile_place(*why[0]) if why else None
         self._add_row(change_, verdict, [failed for _, failed in why], place)
         if verdict == "always":
@@ -315,8 +323,8 @@ class Forecaster:
         return [
             (recompile, failed)
             for recompile in recording.recompiles
-            for failed in of_latest(recompile)
-            if name_of(failed) not in self._restless
+            for failed in latest_failures(recompile)
+            if guarded_value_name(failed) not in self._restless
         ]
 
     # -- changes ------------------------------------------------------------------------------
@@ -496,7 +504,7 @@ class Forecaster:
             if failed.detail.startswith("size ")
         }
         for event in before.specializations:
-            if dimensions.source_of(event, before) in sizes:
+            if dimensions.symbol_source(event, before) in sizes:
                 return self.source.locate(event.stack, self.fallback)
         return None
 
@@ -517,7 +525,7 @@ class Forecaster:
                 change_.first,
                 change_.tried,
                 verdict,
-                tuple(dict.fromkeys(change(failed) for failed in failures))[:MOST_FLAGS],
+                tuple(dict.fromkeys(describe_change(failed) for failed in failures))[:MOST_FLAGS],
                 place.range if place is not None else None,
             )
         )
@@ -548,9 +556,9 @@ class Forecaster:
             href=GUIDE,
             stack=place.stack,
             related=(*related_guards([one for _, one in why[1:]], self.source), *related_to(place)),
-            identity=f"{identity(code, place.range)} {change_.name}",
+            identity=f"{finding_identity(code, place.range)} {change_.name}",
             evidence=ForecastEvidence(
-                tuple(evidence_of(one) for _, one in why),
+                tuple(guard_evidence(one) for _, one in why),
                 tuple(change_.name.split(", ")),
                 change_.first,
                 change_.tried,
@@ -560,10 +568,10 @@ class Forecaster:
     def _every_call(self, recompile: Recompile, failed: FailedGuard) -> Finding:
         place = self._recompile_place(recompile, failed)
         code = "recompile/every-call"
-        others = [one for one in of_latest(recompile) if one is not failed]
+        others = [one for one in latest_failures(recompile) if one is not failed]
         return Finding(
             code=code,
-            message=f"Every call recompiles `{recompile.function}`: {change(failed)}",
+            message=f"Every call recompiles `{recompile.function}`: {describe_change(failed)}",
             range=place.range,
             explanation=(
                 f"It was called {SETTLING + 1} times with the same inputs, and compiled each time."
@@ -576,8 +584,8 @@ class Forecaster:
             href=GUIDE,
             stack=place.stack,
             related=(*related_guards(others, self.source), *related_to(place)),
-            identity=f"{identity(code, place.range)} {name_of(failed)}",
-            evidence=ForecastEvidence(tuple(map(evidence_of, of_latest(recompile)))),
+            identity=f"{finding_identity(code, place.range)} {guarded_value_name(failed)}",
+            evidence=ForecastEvidence(tuple(map(guard_evidence, latest_failures(recompile)))),
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ..protocol import Finding, merge_calls, merge_names
 from ..tracing.recording import Stack
-from .places import FindingPlace, SourceText, identity
+from .places import FindingPlace, SourceText, finding_identity
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class GuardNames:
         of the name among the guards with the same stack.
         """
         if not self._is_called(stack, compiled):
-            return f"{identity(code, place.range)} {name}"
+            return f"{finding_identity(code, place.range)} {name}"
         names = self._by_place.setdefault((code, compiled, stack), [])
         if name not in names:
             names.append(name)
-        return f"{identity(code, place.range)} #{names.index(name)}"
+        return f"{finding_identity(code, place.range)} #{names.index(name)}"
 
     def _is_called(self, stack: Stack, compiled: CompiledFunction) -> bool:
         """Whether the innermost frame in the file is of a function that the compiled one calls."""

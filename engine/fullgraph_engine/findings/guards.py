@@ -13,7 +13,7 @@ from ..tracing.recording import Guard, GuardedCode, Recording, Stack, TracedFram
 from .places import SourceText
 
 
-def of_recording(recording: Recording, source: SourceText) -> tuple[GuardedFrame, ...]:
+def guarded_frames(recording: Recording, source: SourceText) -> tuple[GuardedFrame, ...]:
     """Return every compiled frame that has guards, in the order of compilation."""
     frames = {frame.id: frame for frame in recording.frames}
     by_frame: dict[int, list[Guard]] = defaultdict(list)
@@ -33,7 +33,7 @@ def of_recording(recording: Recording, source: SourceText) -> tuple[GuardedFrame
     )
 
 
-def note_of(recording: Recording) -> str:
+def omission_note(recording: Recording) -> str:
     """Return a sentence about the omitted guards; empty if the list is complete."""
     told, all_ = len(recording.guards), recording.guard_count
     return f"These are the first {told:,} of {all_:,} guards." if told < all_ else ""
@@ -47,7 +47,7 @@ class _Causes:
         self._source = source
         self._known: dict[int, tuple[Range | None, bool]] = {}
 
-    def of(self, stack: Stack) -> tuple[Range | None, bool]:
+    def find_cause(self, stack: Stack) -> tuple[Range | None, bool]:
         """The innermost range of the text, and whether there are frames below it."""
         found = self._known.get(id(stack))
         if found is None:
@@ -71,7 +71,7 @@ def _guarded_frame(
     ranges: dict[Range, int] = {}
     found = []
     for guard in guards:
-        range_, deep = causes.of(guard.stack)
+        range_, deep = causes.find_cause(guard.stack)
         cause = -1 if range_ is None else ranges.setdefault(range_, len(ranges))
         expressions = tuple(map(without_addresses, guard.expressions))
         found.append(FoundGuard(guard.kind, guard.source, expressions, guard.type, cause, deep))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..protocol import Finding, Range
 from ..protocol.evidence import OperatorEvidence
 from ..tracing.recording import CustomOp
-from .places import SourceText, identity, related_to
+from .places import SourceText, finding_identity, related_to
 
 _HOW = {
     "overload": "It was called as this overload.",
@@ -22,7 +22,7 @@ _OF_OTHERS = (
 )
 
 
-def of_operator(op: CustomOp, source: SourceText, fallback: Range) -> Finding:
+def operator_finding(op: CustomOp, source: SourceText, fallback: Range) -> Finding:
     """A call of an operator without the tag."""
     place = source.locate(op.stack, fallback)
     code = "op/not-pt2-compliant"
@@ -38,6 +38,6 @@ def of_operator(op: CustomOp, source: SourceText, fallback: Range) -> Finding:
         href="https://docs.pytorch.org/docs/stable/library.html",
         stack=place.stack,
         related=related_to(place),
-        identity=f"{identity(code, place.range)} {op.name}",
+        identity=f"{finding_identity(code, place.range)} {op.name}",
         evidence=OperatorEvidence(op.name, op.resolution),
     )

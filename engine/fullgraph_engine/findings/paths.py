@@ -27,8 +27,8 @@ from ..tracing import stacks
 from ..tracing.recording import Recording, TracedLines
 from ..tracing.variations import Inputs, replace_arguments
 from . import conditions
-from .conditions import Conditions, Number, Side
-from .forecast import Answer, Branch
+from .conditions import ConditionSide, FileConditions, Number
+from .forecast import Branch, BranchAnswer
 from .places import SourceText
 
 MOST = 16
@@ -51,7 +51,7 @@ _LONGEST = 40_000
 
 
 @dataclass(frozen=True)
-class Flag:
+class FlagParameter:
     """A parameter with another value ``other``, or an ``absent`` one whose value is still to be
     chosen.
     """
@@ -62,7 +62,7 @@ class Flag:
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedValue:
     """An answer that eager code of the file was given at a place, for the first time there."""
 
     place: Range
@@ -81,18 +81,18 @@ class Known:
     lines: TracedLines = field(default_factory=TracedLines)
     asked: bool = False
     complete: bool = False
-    answers: tuple[Asked, ...] = ()
+    answers: tuple[AskedValue, ...] = ()
     training: bool | None = None
-    flags: tuple[Flag, ...] = ()
+    flags: tuple[FlagParameter, ...] = ()
     identities: frozenset[str] = frozenset()
 
-    def packed(self) -> str:
+    def to_text(self) -> str:
         """Return the state as text; empty if it exceeds the maximum size."""
         text = base64.b85encode(zlib.compress(pack(self).encode())).decode()
         return text if len(text) <= _LONGEST else ""
 
     @classmethod
-    def unpacked(cls, text: str) -> Known:
+    def from_text(cls, text: str) -> Known:
         found: Known = unpack(cls, zlib.decompress(base64.b85decode(text)).decode())
         return found
 
@@ -103,7 +103,7 @@ class Traveled:
 
     findings: tuple[Finding, ...] = ()
     lines: TracedLines = field(default_factory=TracedLines)
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[AskedValue, ...] = ()
     failure: str = ""
     could_be_real: bool = False
     """Real tensors may do what the fake ones did not."""
@@ -150,7 +150,7 @@ class _Next:
     """
 
     path: TracePath
-    goal: Side | None = None
+    goal: ConditionSide | None = None
     given: str = ""
 
 
@@ -179,12 +179,12 @@ class Explorer:
         self.traced = TracedPaths()
         self.could_be_real = False
         """All that were tried raised, which real tensors need not do."""
-        self._conditions = Conditions(source.tree)
+        self._conditions = FileConditions(source.tree)
         self._waiting: deque[_Next] = deque()
         self._planned: set[tuple[TracePath, str]] = set()
-        self._attempts: Counter[Side] = Counter()
+        self._attempts: Counter[ConditionSide] = Counter()
         self._answered: set[tuple[Range, Number]] = set()
-        self._flagged: set[tuple[Flag, Side]] = set()
+        self._flagged: set[tuple[FlagParameter, ConditionSide]] = set()
         self._told = set(known.identities)
         self._own = set(known.identities)
         """Identities of findings that the usual answers produce too."""
@@ -273,7 +273,7 @@ class Explorer:
     # -- one path -----------------------------------------------------------------------------
 
     def _take_path(
-        self, path: TracePath, answer: Answer[Traveled], emit: Callable[[Finding], None]
+        self, path: TracePath, answer: BranchAnswer[Traveled], emit: Callable[[Finding], None]
     ) -> None:
         words = path.words or "with chosen values"
         traveled = answer.value
@@ -348,9 +348,9 @@ class Explorer:
 
     def _deciding_answers(
         self, traveled: Traveled, before: _Places
-    ) -> list[tuple[PathAnswer, Side]]:
+    ) -> list[tuple[PathAnswer, ConditionSide]]:
         """Return the answers that may have selected new code on a path with the usual answers."""
-        found: list[tuple[PathAnswer, Side]] = []
+        found: list[tuple[PathAnswer, ConditionSide]] = []
         for asked in traveled.asked:
             for side in self._conditions.on_value(asked.place):
                 begins = self._start_of_side(side)
@@ -359,7 +359,7 @@ class Explorer:
         return found
 
     def _path_to_finding(
-        self, finding: Finding, chosen: list[tuple[PathAnswer, Side]]
+        self, finding: Finding, chosen: list[tuple[PathAnswer, ConditionSide]]
     ) -> TracePath:
         frames = (frame for frame in finding.stack if frame.path == self._source.path)
         places = _Places((finding.range, *map(self._source.range_of, frames)), self._source)
@@ -375,7 +375,9 @@ class Explorer:
 
     # -- which ones ---------------------------------------------------------------------------
 
-    def _plan_path(self, path: TracePath, goal: Side | None = None, given: str = "") -> None:
+    def _plan_path(
+        self, path: TracePath, goal: ConditionSide | None = None, given: str = ""
+    ) -> None:
         if (path, given) not in self._planned:
             self._planned.add((path, given))
             self._waiting.append(_Next(path, goal, given))
@@ -386,17 +388,17 @@ class Explorer:
             return True
         return self._is_open(goal) and self._attempts[goal] < ATTEMPTS
 
-    def _may_open(self, side: Side) -> bool:
+    def _may_open(self, side: ConditionSide) -> bool:
         """Whether its condition was traced and the side was not, as far as places can tell."""
         return self._traced.any_in(self._widen_range(side.test)) and self._is_open(side)
 
-    def _is_open(self, side: Side) -> bool:
+    def _is_open(self, side: ConditionSide) -> bool:
         begins = self._start_of_side(side)
         if begins is None:
             return True
         return self._entered.any_in(begins) and not self._traced.any_in(begins)
 
-    def _start_of_side(self, side: Side) -> Range | None:
+    def _start_of_side(self, side: ConditionSide) -> Range | None:
         """Return the start of a side; None if lines cannot tell it from its condition."""
         if side.begins is None or self._entered.exact:
             return side.begins
@@ -409,19 +411,19 @@ class Explorer:
             return range_
         return Range(Position(range_.start.line, 0), Position(range_.end.line + 1, 0))
 
-    def _vary_answers(self, path: TracePath, all_asked: Sequence[Asked]) -> None:
+    def _vary_answers(self, path: TracePath, all_asked: Sequence[AskedValue]) -> None:
         given = {answer.range for answer in path.answers}
         places = [asked.place for asked in all_asked]
         for asked in all_asked:
             if asked.place in given:
                 continue
             for side in self._conditions.on_value(asked.place):
-                direct = conditions.within(asked.place, side.test)
+                direct = conditions.is_within(asked.place, side.test)
                 # What a condition itself asks for decides it, and not what led to that.
-                indirect = any(conditions.within(place, side.test) for place in places)
+                indirect = any(conditions.is_within(place, side.test) for place in places)
                 if not self._may_open(side) or (indirect and not direct):
                     continue
-                for value in conditions.answers(side, asked.place, asked.answer):
+                for value in conditions.candidate_answers(side, asked.place, asked.answer):
                     begins = self._start_of_side(side)
                     if (begins is None or side.test == asked.place) and (
                         (asked.place, value) in self._answered
@@ -447,7 +449,7 @@ class Explorer:
                 value = PathValue(flag.name, flag.other)
                 self._plan_path(dataclasses.replace(path, values=(*path.values, value)), goal)
 
-    def _make_answer(self, place: Range, value: Number, side: Side) -> PathAnswer:
+    def _make_answer(self, place: Range, value: Number, side: ConditionSide) -> PathAnswer:
         if isinstance(value, bool):
             return PathAnswer(place, value, f"`{self._range_words(place)}` is {str(value).lower()}")
         state = "not empty" if side.loop else str(side.truth).lower()
@@ -458,7 +460,7 @@ class Explorer:
         return words if range_.start.line == range_.end.line else f"{words.rstrip()} …"
 
 
-def altered(call: Call, path: TracePath) -> Call:
+def alter_call(call: Call, path: TracePath) -> Call:
     """Apply the modes and values of a path to a call, without its answers. Runs user code."""
     if path.training is not None:
         call.function.train(path.training)  # type: ignore[attr-defined]
@@ -478,7 +480,7 @@ def _path_name(path: TracePath) -> str:
     return "; ".join([path.words, *answers])
 
 
-def answers_of(recording: Recording, source: SourceText) -> Iterator[Asked]:
+def recorded_answers(recording: Recording, source: SourceText) -> Iterator[AskedValue]:
     """The first answer at each place of the file where a run was given one."""
     places: set[Range] = set()
     for chosen in recording.chosen:
@@ -488,17 +490,17 @@ def answers_of(recording: Recording, source: SourceText) -> Iterator[Asked]:
         place = source.range_of(frame)
         if place not in places:
             places.add(place)
-            yield Asked(place, chosen.answer)
+            yield AskedValue(place, chosen.answer)
 
 
-def flags_of(call: Call) -> Iterator[Flag]:
+def call_flags(call: Call) -> Iterator[FlagParameter]:
     """The parameters of a call that could as well be another one: flags, and what may be None."""
     inputs = Inputs(call.function, call.args, call.kwargs)
-    yield from (Flag(name, absent=True) for name in inputs.left_out)
+    yield from (FlagParameter(name, absent=True) for name in inputs.left_out)
     for leaf in inputs.leaves:
         if not leaf.name.isidentifier():
             continue  # inside of a list or the like
         if isinstance(leaf.value, bool):
-            yield Flag(leaf.name, not leaf.value)
+            yield FlagParameter(leaf.name, not leaf.value)
         elif leaf.optional and leaf.value is not None:
-            yield Flag(leaf.name, None)
+            yield FlagParameter(leaf.name, None)

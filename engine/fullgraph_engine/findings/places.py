@@ -11,7 +11,7 @@ from functools import cached_property
 from .. import texts
 from ..protocol import Frame, Position, Range, Related, place_words
 from ..targets.names import FunctionNames
-from ..targets.source import Function, PerStatement, name_range, parse
+from ..targets.source import Function, PerStatement, name_range, parse_module
 
 Stack = tuple[Frame, ...]
 
@@ -34,7 +34,7 @@ class SourceText:
         self._lines = tuple(line.encode() for line in text.split("\n"))
         self.tree: ast.Module | None = None
         with contextlib.suppress(SyntaxError):
-            self.tree = parse(text)
+            self.tree = parse_module(text)
         self._parts = PerStatement(self.tree, lambda part: _Part(part, self._lines))
         self._nodes_by_range = PerStatement(self.tree, _nodes_by_range)
 
@@ -100,13 +100,13 @@ class SourceText:
         )
         if node is None:
             return 0
-        code, start = _code_words(node), extent(node).start
+        code, start = _code_words(node), node_range(node).start
         return len(
             {
                 where.start
-                for nodes in self._nodes_by_range.of(self._names.lines(function))
+                for nodes in self._nodes_by_range.of(self._names.lines_of(function))
                 for one in nodes.values()
-                if (where := extent(one)).start < start
+                if (where := node_range(one)).start < start
                 and type(one) is type(node)
                 and self.function(self.path, name, where.start.line) == function
                 and _code_words(one) == code
@@ -132,7 +132,7 @@ class SourceText:
             return None  # ``__x`` is ``_Class__x`` when it runs
         line = self._lines[end.line] if end.line < len(self._lines) else b""
         # Before Python 3.12 the positions inside of f-strings were often wrong.
-        return extent(node.value) if line[: end.byte].endswith(node.attr.encode()) else None
+        return node_range(node.value) if line[: end.byte].endswith(node.attr.encode()) else None
 
     def name_of(self, node: Function) -> Range:
         return name_range(node, self._lines)
@@ -161,7 +161,7 @@ class _Part:
                 self._note_statement(node)
                 self._note_header(node)
             elif isinstance(node, ast.IfExp):
-                self._headers[extent(node)] = extent(node.test)
+                self._headers[node_range(node)] = node_range(node.test)
 
     def decides(self, range_: Range) -> Range:
         """Return the condition for the range of a statement that jumps, else the range itself."""
@@ -175,7 +175,7 @@ class _Part:
 
     @cached_property
     def attribute_ends(self) -> dict[Position, ast.Attribute]:
-        return {extent(node).end: node for node in self._attributes}
+        return {node_range(node).end: node for node in self._attributes}
 
     def _note_header(self, node: ast.stmt) -> None:
         """Jumps carry the range of their whole statement; what decides is its condition."""
@@ -188,12 +188,12 @@ class _Part:
             case ast.With(items=[ast.withitem(context_expr=header), *_]):
                 pass
             case ast.Return(value=ast.expr() as header) | ast.Assign(value=header):
-                self._conditions.setdefault(node.lineno - 1, extent(header))
+                self._conditions.setdefault(node.lineno - 1, node_range(header))
                 return
             case _:
                 return
-        self._headers[extent(node)] = extent(header)
-        self._conditions.setdefault(node.lineno - 1, extent(header))
+        self._headers[node_range(node)] = node_range(header)
+        self._conditions.setdefault(node.lineno - 1, node_range(header))
 
     def _note_statement(self, node: ast.stmt) -> None:
         first = node.lineno - 1
@@ -222,7 +222,7 @@ class _Part:
             value = getattr(node, name, None)
             for part in value if isinstance(value, list) else [value]:
                 inner = ast.walk(part) if isinstance(part, ast.AST) else ()
-                ends += [extent(one).end for one in inner if isinstance(one, _PLACED)]
+                ends += [node_range(one).end for one in inner if isinstance(one, _PLACED)]
         place = max(ends)
         for number in range(place.line, len(self._lines)):
             begin = place.byte if number == place.line else 0
@@ -242,12 +242,12 @@ def _nodes_by_range(part: ast.Module) -> dict[Range, ast.stmt | ast.expr]:
     for node in ast.walk(part):
         if not isinstance(node, (ast.stmt, ast.expr)):
             continue
-        found.setdefault(extent(node), node)
+        found.setdefault(node_range(node), node)
         attribute = node.func if isinstance(node, ast.Call) else node
         if isinstance(attribute, ast.Attribute) and attribute.lineno != attribute.end_lineno:
-            end = extent(attribute).end
+            end = node_range(attribute).end
             name = Position(end.line, end.byte - len(attribute.attr))
-            found.setdefault(Range(name, extent(node).end), node)
+            found.setdefault(Range(name, node_range(node).end), node)
     return found
 
 
@@ -265,7 +265,7 @@ def _code_words(node: ast.AST) -> str:
     return ast.unparse(node).partition("\n")[0]
 
 
-def extent(node: ast.stmt | ast.expr | ast.arg | ast.keyword) -> Range:
+def node_range(node: ast.stmt | ast.expr | ast.arg | ast.keyword) -> Range:
     """The range of a node; ``ast`` counts lines from one, and columns in UTF-8 bytes as we do."""
     return Range(
         Position(node.lineno - 1, node.col_offset),
@@ -293,6 +293,6 @@ def related_to(place: FindingPlace, limit: int = 8) -> tuple[Related, ...]:
     return tuple(related)
 
 
-def identity(code: str, where: Range) -> str:
+def finding_identity(code: str, where: Range) -> str:
     """Return an identity for findings with the same code and place."""
     return f"{code}@{place_words(where)}"

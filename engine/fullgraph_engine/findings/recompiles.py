@@ -12,7 +12,7 @@ from ..protocol.guards import GuardName
 from ..protocol.sources import condition_in_user_words, in_user_words
 from ..tracing.recording import FailedGuard, GuardFamily, Recompile, Recording
 from .guard_names import CompiledFunction, GuardNames
-from .places import FindingPlace, SourceText, identity, related_to
+from .places import FindingPlace, SourceText, finding_identity, related_to
 
 _STACK = "L['___stack"
 """How Dynamo names what a graph break leaves on Python's stack."""
@@ -23,7 +23,9 @@ MOST = 8
 GUIDE = "https://docs.pytorch.org/docs/stable/compile/programming_model.recompilation.html"
 
 
-def of_recording(recording: Recording, source: SourceText, fallback: Range) -> Iterator[Finding]:
+def recompile_findings(
+    recording: Recording, source: SourceText, fallback: Range
+) -> Iterator[Finding]:
     """Yield one finding for each failed guard, and again each time it fails.
 
     Guards of one family at one place share the finding of the first, because a call of a library
@@ -31,13 +33,15 @@ def of_recording(recording: Recording, source: SourceText, fallback: Range) -> I
     """
     names = GuardNames(source)
     for recompile in recording.recompiles:
-        noted = filter(_is_of_note, of_latest(recompile))
+        noted = filter(_is_of_note, latest_failures(recompile))
         yield from _guard_findings(noted, recompile, names, fallback)
 
 
-def of_recompile(recompile: Recompile, names: GuardNames, fallback: Range) -> Iterator[Finding]:
+def findings_of_recompile(
+    recompile: Recompile, names: GuardNames, fallback: Range
+) -> Iterator[Finding]:
     """The findings of a recompile that a program caused: at least one, whatever guard failed."""
-    latest = of_latest(recompile)
+    latest = latest_failures(recompile)
     noted = list(filter(_is_of_note, latest)) or list(latest)
     yield from _guard_findings(noted, recompile, names, fallback)
 
@@ -49,11 +53,11 @@ def _guard_findings(
     source = names.source
     found: dict[tuple[str, Range], Finding] = {}
     for failed in itertools.islice(guards, MOST):
-        finding = of_guard(failed, recompile, names, fallback)
+        finding = guard_finding(failed, recompile, names, fallback)
         found.setdefault((finding.code, finding.range), finding)
     yield from found.values()
     if recompile.limit:
-        yield of_limit(recompile, source, fallback)
+        yield limit_finding(recompile, source, fallback)
 
 
 def _is_of_note(failed: FailedGuard) -> bool:
@@ -66,7 +70,7 @@ def _is_of_note(failed: FailedGuard) -> bool:
     return not failed.source.startswith(_STACK) and failed.detail != "requires_grad"
 
 
-def of_latest(recompile: Recompile) -> tuple[FailedGuard, ...]:
+def latest_failures(recompile: Recompile) -> tuple[FailedGuard, ...]:
     """Return the failed guards of the latest compilation, which was made for similar values."""
     failures = recompile.failures
     if failures:
@@ -76,7 +80,7 @@ def of_latest(recompile: Recompile) -> tuple[FailedGuard, ...]:
     return tuple(FailedGuard("", "other", "", "", _first_line(reason)) for reason in reasons)
 
 
-def of_guard(
+def guard_finding(
     failed: FailedGuard, recompile: Recompile, names: GuardNames, fallback: Range
 ) -> Finding:
     """The finding ``recompile/<family>`` for one guard that failed and so caused a recompile.
@@ -86,12 +90,12 @@ def of_guard(
     """
     source = names.source
     place = place_of(failed, recompile, source, fallback)
-    code, name = f"recompile/{failed.family}", name_of(failed)
-    others = [one for one in recompile.failures if name_of(one) != name]
+    code, name = f"recompile/{failed.family}", guarded_value_name(failed)
+    others = [one for one in recompile.failures if guarded_value_name(one) != name]
     compiled = CompiledFunction(recompile.path, recompile.function)
     return Finding(
         code=code,
-        message=f"`{recompile.function}` was recompiled: {change(failed)}",
+        message=f"`{recompile.function}` was recompiled: {describe_change(failed)}",
         range=place.range,
         explanation=_REASONS[failed.family],
         hints=_WAYS_OUT[failed.family],
@@ -101,11 +105,11 @@ def of_guard(
         related=(*related_guards(others, source), *related_to(place)),
         identity=names.identity(code, place, failed.stack, compiled, name),
         evidence=_recompile_evidence(recompile, detail=failed.detail, reasons=recompile.reasons),
-        names=(GuardName(name, change(failed), recompile.function),),
+        names=(GuardName(name, describe_change(failed), recompile.function),),
     )
 
 
-def of_limit(recompile: Recompile, source: SourceText, fallback: Range) -> Finding:
+def limit_finding(recompile: Recompile, source: SourceText, fallback: Range) -> Finding:
     """The finding ``recompile/limit``: Dynamo stops compiling a frame. It runs the frame in eager
     mode, or raises, as under ``fullgraph=True``.
 
@@ -117,7 +121,9 @@ def of_limit(recompile: Recompile, source: SourceText, fallback: Range) -> Findi
         where = source.header(recompile.line)
     code = "recompile/limit"
     limit = recompile.limit.partition(" ")[0]
-    always = ", ".join(dict.fromkeys(f"`{name_of(one)}`" for one in of_latest(recompile)))
+    always = ", ".join(
+        dict.fromkeys(f"`{guarded_value_name(one)}`" for one in latest_failures(recompile))
+    )
     return Finding(
         code=code,
         message=_limit_words(recompile),
@@ -130,8 +136,8 @@ def of_limit(recompile: Recompile, source: SourceText, fallback: Range) -> Findi
         context="\n".join(_first_line(reason) for reason in recompile.reasons),
         href=GUIDE,
         stack=place.stack,
-        related=(*related_guards(of_latest(recompile), source), *related_to(place)),
-        identity=f"{identity(code, where)} {recompile.function}",
+        related=(*related_guards(latest_failures(recompile), source), *related_to(place)),
+        identity=f"{finding_identity(code, where)} {recompile.function}",
         evidence=_recompile_evidence(recompile, limit=recompile.limit),
     )
 
@@ -142,7 +148,7 @@ def _limit_words(recompile: Recompile) -> str:
             f"`{recompile.function}` was compiled too often and runs without Dynamo from now on "
             f"({recompile.limit})"
         )
-    changed = "".join(f": {change(one)}" for one in of_latest(recompile)[:1])
+    changed = "".join(f": {describe_change(one)}" for one in latest_failures(recompile)[:1])
     return (
         f"`{recompile.function}` raises, because the limit of recompiles is reached under "
         f"`{recompile.raised}` ({recompile.limit}){changed}"
@@ -165,31 +171,31 @@ def related_guards(guards: Sequence[FailedGuard], source: SourceText) -> Iterato
     """Where other guards of the same recompile come from, each once."""
     told: set[tuple[str, str]] = set()
     for failed in guards:
-        name = name_of(failed)
+        name = guarded_value_name(failed)
         if not failed.stack or (name, failed.compiled) in told or len(told) >= MOST:
             continue
         told.add((name, failed.compiled))
         frame = next((f for f in reversed(failed.stack) if f.path == source.path), failed.stack[-1])
         where = source.range_of(frame) if frame.path == source.path else _line_range(frame.line)
-        yield Related(frame.path, where, f"failed as well: {change(failed)}")
+        yield Related(frame.path, where, f"failed as well: {describe_change(failed)}")
 
 
 def _recompile_evidence(
     recompile: Recompile, *, detail: str = "", reasons: tuple[str, ...] = (), limit: str = ""
 ) -> RecompileEvidence:
-    guards = tuple(map(evidence_of, recompile.failures))
+    guards = tuple(map(guard_evidence, recompile.failures))
     place = recompile.function, recompile.path, recompile.line
     return RecompileEvidence(*place, guards, detail, reasons, limit)
 
 
-def evidence_of(failed: FailedGuard) -> GuardFailure:
+def guard_evidence(failed: FailedGuard) -> GuardFailure:
     """A failed guard as the evidence of a finding, with a clause for what changed."""
     return GuardFailure(
         failed.compiled,
         failed.kind,
         failed.source,
         failed.expression,
-        change(failed),
+        describe_change(failed),
         failed.was,
         failed.now,
         tuple(GuardFrame(frame.path, frame.line, frame.function) for frame in failed.stack),
@@ -199,7 +205,7 @@ def evidence_of(failed: FailedGuard) -> GuardFailure:
 # -- words ------------------------------------------------------------------------------------
 
 
-def name_of(failed: FailedGuard) -> str:
+def guarded_value_name(failed: FailedGuard) -> str:
     """Return the value that the guard checks, as the user would write it."""
     owner = in_user_words(failed.source) if failed.source else ""
     if failed.kind == "TENSOR_MATCH" and failed.detail:
@@ -222,12 +228,12 @@ def name_of(failed: FailedGuard) -> str:
         return "torch function modes"
     if failed.kind in ("LENGTH_CHECK", "DICT_LENGTH", "TUPLE_ITERATOR_LEN"):
         return f"len({owner})"
-    return owner or condition(failed.expression)
+    return owner or user_condition(failed.expression)
 
 
-def change(failed: FailedGuard) -> str:
+def describe_change(failed: FailedGuard) -> str:
     """Return a clause that describes how the guarded value changed."""
-    name = name_of(failed)
+    name = guarded_value_name(failed)
     if failed.source.startswith(_STACK):
         values = f": {failed.was}, now {failed.now}" if failed.was and failed.now else ""
         return f"the graph break before this line gives another value{values}"
@@ -246,10 +252,10 @@ def change(failed: FailedGuard) -> str:
             return f"what was compiled is gone: {failed.expression}"
         case "TENSOR_MATCH":
             return f"`{name}` is a tensor of another kind"
-    return f"`{condition(failed.expression)}` is no longer true"
+    return f"`{user_condition(failed.expression)}` is no longer true"
 
 
-def condition(expression: str) -> str:
+def user_condition(expression: str) -> str:
     """A guard's condition as the user would write it, cut to 120 characters."""
     words = condition_in_user_words(expression)
     return words if len(words) <= 120 else words[:117] + "…"

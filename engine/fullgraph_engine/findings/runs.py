@@ -68,9 +68,18 @@ from . import (
 )
 from .break_costs import BreakCosts
 from .data_sizes import DataSizes
-from .forecast import Answer, Branch, Forecast, Forecaster
+from .forecast import Branch, BranchAnswer, Forecaster, ForecastResult
 from .guard_names import merge_findings
-from .paths import Asked, Explorer, Known, Policy, Traveled, altered, answers_of, flags_of
+from .paths import (
+    AskedValue,
+    Explorer,
+    Known,
+    Policy,
+    Traveled,
+    alter_call,
+    call_flags,
+    recorded_answers,
+)
 from .places import SourceText
 
 if TYPE_CHECKING:
@@ -120,7 +129,7 @@ def run_target(
     *,
     documents: DocumentRequest | None = None,
     branch: Branch | None = None,
-    forecast_recompiles: Callable[[Forecast], None] | None = None,
+    forecast_recompiles: Callable[[ForecastResult], None] | None = None,
     forecast_rows: bool = True,
     known: str = "",
     watch: Stopwatch | None = None,
@@ -140,7 +149,7 @@ def run_target(
     times, misses = dynamo.phase_counts(), fake_cache.count_misses()
     tracing.want_cuda_for(tracee.text)
     ledger = _Ledger(tracee, run or RunId(tracee.target.name), emit)
-    attempt = _Attempt(tracee, ledger)
+    attempt = _TargetRun(tracee, ledger)
     if watch is not None:
         attempt.watch = watch
     if documents is not None:
@@ -152,15 +161,15 @@ def run_target(
             if part == "first":
                 attempt.leave_disabled()
         elif part == "first":
-            attempt.first()
+            attempt.trace_first()
             attempt.look_for_inputs()
         elif part == "second":
-            attempt.second()
+            attempt.trace_second()
         elif part == "export":
             attempt.export()
         elif part == "paths":
             if branch is not None and known:
-                attempt.explore(branch, Known.unpacked(known))
+                attempt.explore(branch, Known.from_text(known))
         elif branch is not None and forecast_recompiles is not None:
             made = attempt.forecast(branch, forecast_rows)
             if attempt.auto_failure is None:
@@ -171,7 +180,7 @@ def run_target(
         needs_real = attempt.auto_failure
     report = attempt.report(time.perf_counter() - started)
     ledger.finish()
-    further = attempt.further() if part == "first" and needs_real is None else 0
+    further = attempt.count_further() if part == "first" and needs_real is None else 0
     return RunOutcome(
         report,
         ledger.findings,
@@ -182,7 +191,7 @@ def run_target(
         attempt.steps(),
         further,
         raised=attempt.auto_failure is not None,
-        known=attempt.known() if part == "first" else "",
+        known=attempt.packed_known() if part == "first" else "",
         paths=attempt.paths,
         unfound=searched.unfound.get(tracee.target.name) if attempt.without_probe else None,
         frame_times=attempt.frame_times(),
@@ -258,7 +267,7 @@ class _Ledger:
         self._emit(self._told[key])
 
 
-class _Attempt:
+class _TargetRun:
     """The two traces of a run and what came of them."""
 
     def __init__(self, tracee: Tracee, ledger: _Ledger) -> None:
@@ -298,7 +307,7 @@ class _Attempt:
 
     # -- the two traces -----------------------------------------------------------------------
 
-    def first(self) -> None:
+    def trace_first(self) -> None:
         """The call as the probe gives it."""
         with tracing.tensor_mode(self.fake) as mode:
             turned: frozenset[int] = frozenset()
@@ -354,7 +363,7 @@ class _Attempt:
             if mode is not None:
                 mode.restart()
                 mode.prefer_real = False
-            comment = self.tracee.instead(built=self._call is not None)
+            comment = self.tracee.find_replacement(built=self._call is not None)
         self.info = dataclasses.replace(self.info, comment=comment)
 
     def _misleading_failure(self, call: Call) -> Failure | None:
@@ -388,13 +397,13 @@ class _Attempt:
             self.info = dataclasses.replace(
                 self.info, origin=origin, init=call.init, source=call.source, comment=call.comment
             )
-        self.given = value_guards.CalledWith.of(call.function, call.args, call.kwargs)
+        self.given = value_guards.CalledWith.from_call(call.function, call.args, call.kwargs)
         self.asked_dynamic = bool(call.all_dynamic)
         if mode is not None:
             mode.prefer_real = self.auto and self._could_be_real(call)
             mode.has_read_kept_value = False
         wanted = self.asked_dynamic or self.names_sizes
-        with self._document_writer() as witness, explanations.taping(wanted) as self._tapes:
+        with self._document_writer() as witness, explanations.record_tapes(wanted) as self._tapes:
             self.watch.enter_phase("trace")
             recording = tracing.trace(
                 call.function,
@@ -419,7 +428,7 @@ class _Attempt:
             return contextlib.nullcontext()
         return self.writer.write_attempt(sizes_only=sizes_only)
 
-    def second(self) -> None:
+    def trace_second(self) -> None:
         """Repeat the call with dynamic batch dimensions to find specialized ones."""
         with tracing.tensor_mode(self.fake) as mode:
             if mode is not None:
@@ -434,7 +443,7 @@ class _Attempt:
                 return
             with (
                 self._document_writer(sizes_only=True),
-                explanations.taping() as self._tapes,
+                explanations.record_tapes() as self._tapes,
                 call.context.enter(),
             ):
                 self.watch.enter_phase("trace")
@@ -467,10 +476,10 @@ class _Attempt:
             if made.failure is not None and self._eager_failure(call) is not None:
                 return  # it is no matter of export
             checked = () if self.fake else exporting.check_operators(call, self.tracee.text)
-            for finding in exports.of_export(made, checked, self.source, self.target.range):
+            for finding in exports.export_findings(made, checked, self.source, self.target.range):
                 self.ledger.add(finding)
 
-    def forecast(self, branch: Branch, rows: bool) -> Forecast:
+    def forecast(self, branch: Branch, rows: bool) -> ForecastResult:
         """Further calls with other sizes and values: only to see which of them recompile."""
         with tracing.tensor_mode(self.fake) as mode:
             begin = mode.restart if mode is not None else _do_nothing
@@ -481,12 +490,12 @@ class _Attempt:
                 raise
             except BaseException as error:
                 words = _one_line(tracing.failure_of(error))
-                return Forecast(note=f"The call could not be built: {words}")
+                return ForecastResult(note=f"The call could not be built: {words}")
             real = self.auto and self._could_be_real(call)
             if mode is not None:
                 mode.prefer_real = real
 
-            def apart(work: Callable[[], T], seconds: float, name: str) -> Answer[T]:
+            def run_apart(work: Callable[[], T], seconds: float, name: str) -> BranchAnswer[T]:
                 def chosen() -> T:
                     # Other sizes may need more values; prefer fake tensors to a restart.
                     if mode is not None:
@@ -498,7 +507,7 @@ class _Attempt:
             batch = batch_dimensions(call)
             range_ = self.target.range
             with call.context.enter():
-                made = Forecaster(call, self.source, range_, apart, begin, batch, rows).run()
+                made = Forecaster(call, self.source, range_, run_apart, begin, batch, rows).run()
             if made.raised and real:
                 self.auto_failure = "the fake run raised"
                 return made
@@ -506,7 +515,7 @@ class _Attempt:
                 self.ledger.add(finding)
             return made
 
-    def known(self) -> str:
+    def packed_known(self) -> str:
         """Return the packed input for exploring further paths; empty if there is nothing to
         explore.
         """
@@ -525,15 +534,15 @@ class _Attempt:
                 known,
                 asked=self._read or bool(recording.chosen),
                 complete=not self._read,
-                answers=tuple(answers_of(recording, self.source)),
-                flags=tuple(flags_of(call)),
+                answers=tuple(recorded_answers(recording, self.source)),
+                flags=tuple(call_flags(call)),
             )
         # What raises may do so in one mode alone, and hardly for a flag.
         explorer = Explorer(self.source, known)
         if known.asked and not known.complete and not explorer.could_answer(recording):
             known = dataclasses.replace(known, asked=False)
             explorer = Explorer(self.source, known)
-        return known.packed() if explorer.begin() else ""
+        return known.to_text() if explorer.begin() else ""
 
     def explore(self, branch: Branch, known: Known) -> None:
         """Explore other paths and report only findings that the probe's path lacks."""
@@ -548,7 +557,7 @@ class _Attempt:
     def _travel_path(self, path: TracePath, turned: frozenset[Range]) -> Traveled:
         """In a process of its own."""
         ledger = _Ledger(self.tracee, RunId(self.tracee.target.name, 0, "paths"), lambda _: None)
-        attempt = _Attempt(self.tracee, ledger)
+        attempt = _TargetRun(self.tracee, ledger)
         attempt.auto = False
         policy = Policy(path.answers, turned, self.source)
         with tracing.tensor_mode(self.fake) as mode:
@@ -556,7 +565,7 @@ class _Attempt:
                 mode.restart()
                 mode.override_choice = policy
             try:
-                call = altered(self.tracee.call(), path)
+                call = alter_call(self.tracee.call(), path)
             except BaseException as error:
                 return Traveled(failure=_one_line(tracing.failure_of(error)))
             if mode is not None:
@@ -573,7 +582,7 @@ class _Attempt:
         return Traveled(
             tuple(ledger.findings),
             recording.lines,
-            tuple(Asked(place, answer) for place, answer in policy.asked.items()),
+            tuple(AskedValue(place, answer) for place, answer in policy.asked.items()),
             "" if failure is None else f"it raised {_one_line(failure)}",
             could_be_real,
         )
@@ -597,11 +606,11 @@ class _Attempt:
                 tracing.call_eagerly(call.function, args, kwargs)
 
             tensors = [one.value for one in inputs.leaves if isinstance(one.value, torch.Tensor)]
-            return optional.fitting(call.function, name, tensors, attempt)
+            return optional.find_fitting_value(call.function, name, tensors, attempt)
 
     def leave_disabled(self) -> None:
         """Trace nothing, as torch.compile does: no findings would look like a clean target."""
-        finding = failures.of_disabled(self.source)
+        finding = failures.disabled_finding(self.source)
         self.error = finding.message
         self.ledger.add(finding)
 
@@ -620,7 +629,7 @@ class _Attempt:
             return None
         except ProbeError as error:
             self.error = texts.error_message(error)
-            self.ledger.add(failures.of_probe(self.error, self._place_in_probe(error.about)))
+            self.ledger.add(failures.probe_finding(self.error, self._place_in_probe(error.about)))
             self._raises = True
             return None
         except BaseException as error:
@@ -639,7 +648,7 @@ class _Attempt:
         self.error = texts.error_message(error)
         self.ledger.add(missing_probe(self.target, self.tracee.text, self.error))
 
-    def further(self) -> int:
+    def count_further(self) -> int:
         """How many of the probes that wait for this one are needed."""
         if self.without_probe:
             return 0
@@ -647,7 +656,7 @@ class _Attempt:
             if mode is not None:
                 mode.restart()
                 mode.prefer_real = False
-            return self.tracee.probe.further(self.tracee.namespace)
+            return self.tracee.probe.count_further(self.tracee.namespace)
 
     def _place_in_probe(self, word: str) -> Range:
         """Return the last range of ``word`` in the probe comment; its full range without a word.
@@ -674,29 +683,29 @@ class _Attempt:
     def _saw_break(self, record: Break) -> None:
         # Behind a chosen truth, or in a doubtful call, may come an exception, and then another
         # attempt.
-        finding = breaks.of_break(record, self.source, self.target.range)
+        finding = breaks.break_finding(record, self.source, self.target.range)
         self.ledger.add_break(finding, record, sure=not self._truths and not self._doubtful)
 
     def _report_recording(self, recording: Recording) -> None:
         for loss in recording.losses:
-            self.ledger.add(failures.of_loss(loss, self.target.range))
+            self.ledger.add(failures.loss_finding(loss, self.target.range))
         for skip in recording.skips:
-            finding = breaks.of_skip(skip, self.source)
+            finding = breaks.skip_finding(skip, self.source)
             if finding is not None:
                 self.ledger.add(finding)
         for op in recording.custom_ops:
             if not op.compliant:
-                self.ledger.add(operators.of_operator(op, self.source, self.target.range))
-        for finding in recompiles.of_recording(recording, self.source, self.target.range):
+                self.ledger.add(operators.operator_finding(op, self.source, self.target.range))
+        for finding in recompiles.recompile_findings(recording, self.source, self.target.range):
             self.ledger.add(finding)
-        for finding in value_guards.of_recording(
+        for finding in value_guards.value_guard_findings(
             recording, self.source, self.given, self.target.range
         ):
             self.ledger.add(finding)
         if self.asked_dynamic:
             self._report_specialized(recording, tried=False)
             range_ = self.target.range
-            for event, finding in dimensions.of_equalities(recording, self.source, range_):
+            for event, finding in dimensions.equality_findings(recording, self.source, range_):
                 self.ledger.add(finding)
                 self._unexplained.setdefault(finding.identity, event)
 
@@ -705,7 +714,7 @@ class _Attempt:
         for event in recording.specializations:
             if not dimensions.is_size(event, recording):
                 continue  # an int that Dynamo made symbolic of its own accord
-            finding = dimensions.of_specialization(
+            finding = dimensions.specialization_finding(
                 event, recording, self.source, self.target.range, tried
             )
             # A restarted analysis specializes again.
@@ -717,7 +726,9 @@ class _Attempt:
         for limit in recording.limits:
             if dimensions.is_size(limit, recording) and (limit.frame, limit.symbol) not in constant:
                 self.ledger.add(
-                    dimensions.of_limit(limit, recording, self.source, self.target.range, tried)
+                    dimensions.limit_finding(
+                        limit, recording, self.source, self.target.range, tried
+                    )
                 )
 
     def _make_explainer(self, recording: Recording) -> explanations.Explainer:
@@ -733,12 +744,14 @@ class _Attempt:
         for finding in self.ledger.findings:
             event = self._unexplained.get(finding.identity)
             if event is not None and explainer is not None:
-                self.ledger.amend(dimensions.explained(finding, explainer.why(event)))
+                self.ledger.amend(
+                    dimensions.explain_finding(finding, explainer.explain_event(event))
+                )
             if not finding.code.startswith("graph-break/"):
                 continue
-            amended = explainer.amended(finding) if explainer is not None else finding
+            amended = explainer.with_explanation(finding) if explainer is not None else finding
             amended = dataclasses.replace(
-                sizes.amended(amended),
+                sizes.with_data_sizes(amended),
                 causes=costs.causes(finding.identity) or finding.causes,
                 cost=costs.cost(finding),
             )
@@ -763,11 +776,11 @@ class _Attempt:
             # Code behind a graph break raises, and does not without Dynamo.
             failure = dataclasses.replace(failure, phase="tracer")
         chosen = len(self.recording.chosen) if self.recording is not None else 0
-        finding = failures.of_failure(
+        finding = failures.failure_finding(
             failure, self.source, self.target.range, fake=self.fake, chosen=chosen
         )
         if self.recording is not None and self._tapes:
-            finding = self._make_explainer(self.recording).amended(finding)
+            finding = self._make_explainer(self.recording).with_explanation(finding)
         self.ledger.add(finding)
         self._raises = finding.code == failures.RAISES
 
@@ -794,25 +807,27 @@ class _Attempt:
 
     def values(self) -> tuple[SeenValue, ...]:
         """Return the values seen in the first trace; empty without a trace."""
-        return values.of_recording(self.recording, self.source) if self.recording else ()
+        return values.seen_values(self.recording, self.source) if self.recording else ()
 
     def shapes(self) -> tuple[tuple[PlaceShapes, ...], str]:
         """Return the shapes seen in the first trace, and a note about omitted ones."""
         if self.recording is None:
             return (), ""
-        return shapes.kept(shapes.of_recording(self.recording, self.source), self.recording)
+        return shapes.limit_places(shapes.seen_shapes(self.recording, self.source), self.recording)
 
     def guards(self) -> tuple[tuple[GuardedFrame, ...], str]:
         """Return the guards of the first trace, and a note about omitted ones."""
         if self.recording is None:
             return (), ""
-        return guards.of_recording(self.recording, self.source), guards.note_of(self.recording)
+        return guards.guarded_frames(self.recording, self.source), guards.omission_note(
+            self.recording
+        )
 
     def steps(self) -> tuple[TraceStep, ...]:
         """The graphs of the first trace, and the breaks between them."""
         if self.recording is None:
             return ()
-        return trace_steps.of_recording(self.recording, self.source, self.target.range)
+        return trace_steps.steps_of_recording(self.recording, self.source, self.target.range)
 
     def report(self, seconds: float) -> TargetReport:
         recording = self.recording

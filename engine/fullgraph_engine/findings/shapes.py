@@ -11,21 +11,21 @@ from ..protocol.shapes import MOST_PLACES, PlaceShapes, ShapeRole, ShapeSeen
 from ..protocol.sources import in_user_words
 from ..targets.source import PerStatement
 from ..tracing.recording import Recording, ShapedPlace
-from .places import SourceText, extent
+from .places import SourceText, node_range
 
 _Key = tuple[ShapeRole, Range]
 _Places = tuple[PlaceShapes, ...]
 _Loop = (ast.For, ast.AsyncFor, ast.comprehension)
 
 
-def of_recording(recording: Recording, source: SourceText) -> _Places:
+def seen_shapes(recording: Recording, source: SourceText) -> _Places:
     """Return the seen shapes of every place once, in the order of the text.
 
     Places without matching text are left out, because code may report arbitrary places.
     """
     if source.tree is None or not recording.shapes:
         return ()
-    texts = PerStatement(source.tree, _Text)
+    texts = PerStatement(source.tree, _ShapeText)
     found: dict[_Key, PlaceShapes] = {}
     for seen in recording.shapes:
         line = seen.function_line if seen.role == "parameter" else seen.line
@@ -38,7 +38,7 @@ def of_recording(recording: Recording, source: SourceText) -> _Places:
     return tuple(sorted(found.values(), key=_sort_key))
 
 
-def kept(places: tuple[PlaceShapes, ...], recording: Recording) -> tuple[_Places, str]:
+def limit_places(places: tuple[PlaceShapes, ...], recording: Recording) -> tuple[_Places, str]:
     """Return the places to report and a sentence about omitted ones; empty if there are none."""
     told = places
     if len(told) > MOST_PLACES:
@@ -80,7 +80,7 @@ def _sort_key(place: PlaceShapes) -> tuple[int, int, int, int, str]:
     return start.line, start.byte, end.line, end.byte, place.role
 
 
-class _Text:
+class _ShapeText:
     """An index of the names, returns and expressions in a part of a text."""
 
     def __init__(self, tree: ast.Module) -> None:
@@ -188,18 +188,18 @@ class _Text:
                 self._note_parameters(node.args, node.lineno, "<lambda>", inner)
             case ast.Return(value=ast.expr() as value):
                 name = value.id if isinstance(value, ast.Name) else ""
-                known = extent(value), function.removesuffix(".<locals>."), name
-                self._returns[extent(node)] = known
+                known = node_range(value), function.removesuffix(".<locals>."), name
+                self._returns[node_range(node)] = known
                 self._return_lines.setdefault(node.lineno - 1, []).append(known)
             case ast.Name(ctx=ast.Store()):
                 role: ShapeRole = "loop" if loop else "assigned"
-                where, owner = extent(node), function.removesuffix(".<locals>.")
+                where, owner = node_range(node), function.removesuffix(".<locals>.")
                 self._names[node.id, where] = role, owner
                 on_line = self._lines.setdefault((node.id, where.start.line), [])
                 on_line.append((role, owner, where))
         if isinstance(node, ast.expr) and isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
             owner = function.removesuffix(".<locals>.")
-            where = extent(node)
+            where = node_range(node)
             self._expressions[where] = owner
             if isinstance(node, ast.Name):
                 self._loads.setdefault((node.id, where.start.line), {})[where] = owner

@@ -12,7 +12,7 @@ from . import breaks
 from .places import SourceText
 
 
-def of_recording(
+def steps_of_recording(
     recording: Recording, source: SourceText, fallback: Range
 ) -> tuple[TraceStep, ...]:
     """In the order in which frames were compiled, which is that in which they are entered.
@@ -59,7 +59,7 @@ def _operator_places(graph: Graph, path: str) -> Iterator[Range]:
 def _break_step(
     record: Break, frame: TracedFrame, source: SourceText, fallback: Range
 ) -> TraceStep:
-    finding = breaks.of_break(record, source, fallback)
+    finding = breaks.break_finding(record, source, fallback)
     return TraceStep(
         kind="break",
         function=source.function(frame.path, frame.function, frame.line),

@@ -24,7 +24,7 @@ from ..tracing.recording import Guard, Recording, TracedFrame
 from . import data_sizes
 from .assignments import Assignments
 from .guard_names import CompiledFunction, GuardNames
-from .places import SourceText, identity, related_to
+from .places import SourceText, finding_identity, related_to
 
 _EQUAL = re.compile(r"^(?P<of>.+) (?:==|is) (?P<value>\S.*)$", re.S)
 _MODULE = re.compile(r"^L\['(?P<name>\w+)'\]\._(?:modules|parameters|buffers)\b")
@@ -57,7 +57,7 @@ class CalledWith:
     """It is the method of an object, which is the same one at every call."""
 
     @classmethod
-    def of(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CalledWith:
+    def from_call(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CalledWith:
         called = function.forward if isinstance(function, torch.nn.Module) else function
         code = getattr(inspect.unwrap(getattr(called, "__func__", called)), "__code__", None)
         try:
@@ -79,7 +79,7 @@ class CalledWith:
         return frame.function == code.co_name and frame.line >= code.co_firstlineno - 1
 
 
-def of_recording(
+def value_guard_findings(
     recording: Recording, source: SourceText, given: CalledWith, fallback: Range
 ) -> tuple[Finding, ...]:
     """Each once, in the order in which the guards were made."""
@@ -229,7 +229,7 @@ class _Unsteady:
             own = [frame for frame in check.stack if frame.path == self._source.path]
             if not own or data_sizes.is_own_check(self._source, own[-1]):
                 continue
-            words, about = sizes.spoken(check.frame, check.expression)
+            words, about = sizes.describe_condition(check.frame, check.expression)
             place = self._source.locate(check.stack, self._fallback)
             code = "guard/data-dependent"
             yield Finding(
@@ -241,7 +241,7 @@ class _Unsteady:
                 context=check.expression if check.expression != words else "",
                 stack=place.stack,
                 related=related_to(place),
-                identity=f"{identity(code, place.range)} {check.expression}",
+                identity=f"{finding_identity(code, place.range)} {check.expression}",
                 evidence=GuardEvidence(expression=check.expression),
             )
 

@@ -15,7 +15,7 @@ _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 _LAMBDA = "<lambda>"
 
 
-def of_recording(recording: Recording, source: SourceText) -> tuple[SeenValue, ...]:
+def seen_values(recording: Recording, source: SourceText) -> tuple[SeenValue, ...]:
     """Every expression and local once for each kind of value that it was, in textual order."""
     functions = _Functions(source) if source.tree is not None else None
     found: set[SeenValue] = set()

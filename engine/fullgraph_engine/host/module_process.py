@@ -35,7 +35,7 @@ from ..protocol import (
 from ..protocol.files import FilesRead
 from ..stopwatch import Stopwatch
 from ..targets import Tracee
-from ..targets.source import parse
+from ..targets.source import parse_module
 from . import (
     blackbox,
     early_imports,
@@ -296,7 +296,7 @@ class _ModuleExecutor:
         self.watch.enter_phase("reading")
         self.lines = syntax.lines_of(text)
         try:
-            tree = parse(text)
+            tree = parse_module(text)
             # Findings and placeholders of the imports refer to positions in the text.
             places = bool(self.said)
             if imports and not syntax.same_beginning(tree, self.tree, imports, places=places):

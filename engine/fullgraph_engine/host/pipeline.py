@@ -445,7 +445,7 @@ class RealPipeline:
     def confirm(self, target: Any, namespace: dict[str, Any]) -> bool:
         from .. import targets
 
-        return targets.confirm(target, namespace)
+        return targets.is_confirmed(target, namespace)
 
     def plan(
         self,
@@ -457,7 +457,7 @@ class RealPipeline:
     ) -> Sequence[PipelineProbe]:
         from .. import targets
 
-        return targets.plan(target, namespace, others, recorded, examples)
+        return targets.plan_probes(target, namespace, others, recorded, examples)
 
     def leave_snapshots(
         self,
@@ -473,7 +473,7 @@ class RealPipeline:
         from ..targets import enclosing, searched
 
         tracing.want_cuda_for(text)
-        searched.remember(found)
+        searched.remember_found(found)
         called, calls = [target for target, _ in wanted], wanted[0][1].enclosing()
         at = enclosing.leave_snapshots(called, calls, namespace, stay, fake=fake)
         return (at.target, at.number) if at is not None else None
@@ -481,10 +481,10 @@ class RealPipeline:
     def given_call(self, namespace: dict[str, Any]) -> tuple[GivenCall | None, str]:
         from ..targets import enclosing, given_calls
 
-        snapshot = enclosing.here()
+        snapshot = enclosing.current_snapshot()
         if snapshot is None:
             return None, ""
-        return given_calls.of_snapshot(snapshot, namespace), snapshot.call.source
+        return given_calls.digest_snapshot(snapshot, namespace), snapshot.call.source
 
     def missing_probe(self, target: Any, text: str) -> Finding:
         from .. import targets

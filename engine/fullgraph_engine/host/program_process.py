@@ -176,7 +176,7 @@ class _ProgramProcess:
         if self.program is None:
             return
         how = "time" if number == limits.INTERRUPT else "killed"
-        self.finish_and_exit(self.program.ending(how, frame))
+        self.finish_and_exit(self.program.describe_ending(how, frame))
 
     def exit(self, status: int = 0) -> NoReturn:
         """Replace ``os._exit`` by a function that reports first."""
@@ -184,7 +184,7 @@ class _ProgramProcess:
             if self.program is not None and not self.finishing:
                 frame = sys._getframe(1)
                 how = "exited" if status else "finished"
-                self.finish(self.program.ending(how, frame, status))
+                self.finish(self.program.describe_ending(how, frame, status))
         finally:
             _exit(status)
 
@@ -220,7 +220,7 @@ class _ProgramProcess:
         began = _monotonic()
         if self.finishing or began < self.next_flush:
             return
-        ending = self.program.ending("running", None)
+        ending = self.program.describe_ending("running", None)
         results = self.pipeline.program_results(self.program, ending, self.text_of)
         path = self.order.analyze.path
         self.report(results.of_file(path), path)

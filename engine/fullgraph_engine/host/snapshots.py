@@ -90,7 +90,7 @@ class Snapshots:
         server.onward = onward
         numbers = random.getstate()
         try:
-            with deadline.unaffected():
+            with deadline.pause_deadlines():
                 goes_on = server.fork(self._command, fresh)
         except OSError:  # the system lacks resources for another process
             _exit(1)

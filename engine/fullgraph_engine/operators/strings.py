@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal as Choice
 
 from ..protocol import Position, Range
-from ..targets.source import byte_lines, range_of, written
+from ..targets.source import byte_lines, dotted_name, range_of
 
 DefinitionApi = Choice["define", "Library.define", "custom_op", "triton_op"]
 
@@ -257,7 +257,7 @@ class _DefinitionFinder:
                     self._libraries[name].append((node.lineno, ""))
 
     def _record_assignment(self, target: ast.expr, value: ast.expr) -> None:
-        name = written(target)
+        name = dotted_name(target)
         if not name:
             return
         if isinstance(value, (ast.Name, ast.Attribute)):
@@ -271,7 +271,7 @@ class _DefinitionFinder:
 
     def _full_name(self, expression: ast.expr) -> str:
         """Return the dotted name of an expression with imported names replaced by full paths."""
-        name = written(expression)
+        name = dotted_name(expression)
         root, dot, rest = name.partition(".")
         return self._imports.get(root, root) + dot + rest
 
@@ -288,7 +288,7 @@ class _DefinitionFinder:
             if isinstance(namespace, ast.Constant) and isinstance(namespace.value, str):
                 return namespace.value
             return ""
-        bound = self._libraries.get(written(expression))
+        bound = self._libraries.get(dotted_name(expression))
         if not bound:
             return None
         earlier = [assignment for assignment in bound if assignment[0] <= expression.lineno]

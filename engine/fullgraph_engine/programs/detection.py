@@ -27,7 +27,7 @@ def is_program(text: str, path: str, roots: tuple[str, ...] = ()) -> bool:
         SyntaxError: the text does not parse.
     """
     tree = ast.parse(text)
-    if comments.file_off(comments.read(text), tree) is not None:
+    if comments.file_off(comments.read_comments(text), tree) is not None:
         return False
     return does_something(tree) and _mentions_compiling(text, tree, path, roots)
 

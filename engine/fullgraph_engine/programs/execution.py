@@ -163,7 +163,7 @@ class Program(Attribution):
         refuses = isinstance(error, (AssertionError, RuntimeError, SystemExit))
         return "gpu" if refuses and _ASKS_FOR_GPU.search(f"{words}\n{line}") else ""
 
-    def ending(
+    def describe_ending(
         self, how: ProgramEnd, frame: types.FrameType | None, status: object = None
     ) -> Ending:
         """Return an ending that the engine decides, at a live frame of the program."""
@@ -199,7 +199,7 @@ class Program(Attribution):
             return
         known = [one for one in self.regions.all if one.calls and not one.is_export]
         if all(one.quiet >= QUIET_CALLS for one in known):
-            self._stop(self.ending("quiet", sys._getframe(1)))
+            self._stop(self.describe_ending("quiet", sys._getframe(1)))
 
     def _watch_warnings(self) -> None:
         """Record Dynamo's warnings with their places; Python shows them as usual."""

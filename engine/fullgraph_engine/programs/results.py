@@ -17,7 +17,7 @@ from ..findings import breaks, failures, guards, operators, recompiles, shapes, 
 from ..findings.break_costs import BreakCosts
 from ..findings.compiler_conditions import CompilerConditions
 from ..findings.guard_names import GuardNames, merge_findings
-from ..findings.places import SourceText, identity, related_to
+from ..findings.places import SourceText, finding_identity, related_to
 from ..protocol import (
     BreakCost,
     Finding,
@@ -205,7 +205,9 @@ class _File:
         note = ""
         if self.is_main and regions:
             recording = self.program.recording
-            shapes_found, note = shapes.kept(shapes.of_recording(recording, self.source), recording)
+            shapes_found, note = shapes.limit_places(
+                shapes.seen_shapes(recording, self.source), recording
+            )
         reached = list(self.reached_targets({one.report.range for one in regions}))
         if regions or reached:
             reached += self.uncompiled_targets({one.report.range for one in regions}, reached)
@@ -268,22 +270,24 @@ class _File:
         self.breaks_of(part, fallback, target, region)
         self.below = ()
         for skip in part.skips:
-            skipped = breaks.of_skip(skip, self.source)
+            skipped = breaks.skip_finding(skip, self.source)
             if skipped is not None:
                 self.add(skipped, target, calls(skip))
         for op in part.custom_ops:
             if not op.compliant and self.is_shown_here(op.stack):
-                self.add(operators.of_operator(op, self.source, fallback), target, calls(op))
+                self.add(operators.operator_finding(op, self.source, fallback), target, calls(op))
         self.different_code_of(part, target, region)
         for recompile in part.recompiles:
             if not self.is_shown_here(_places_of(recompile)):
                 continue
             if stacks.is_torch(recompile.path):  # a wrapper of torch's around what is compiled
                 if recompile.raised:
-                    limit = recompiles.of_limit(recompile, self.source, fallback)
+                    limit = recompiles.limit_finding(recompile, self.source, fallback)
                     self.add(limit, target, calls(recompile))
             else:
-                for finding in recompiles.of_recompile(recompile, self.guard_names, fallback):
+                for finding in recompiles.findings_of_recompile(
+                    recompile, self.guard_names, fallback
+                ):
                     self.add(finding, target, calls(recompile))
 
     def different_code_of(self, part: RegionWork, target: str, region: LiveRegion | None) -> None:
@@ -314,7 +318,7 @@ class _File:
         for record in part.breaks:
             if not self.is_shown_here(record.stack):
                 continue
-            finding = breaks.of_break(record, self.source, fallback, strict)
+            finding = breaks.break_finding(record, self.source, fallback, strict)
             again = tally.add(finding.identity, record)
             numbers[finding.identity].append(part.call_of(record))
             if finding.identity not in found or again:
@@ -359,7 +363,7 @@ class _File:
                 range=place.range,
                 explanation="\n".join(dict.fromkeys(skip.reason for skip in part.skips)),
                 stack=place.stack,
-                identity=identity(code, place.range),
+                identity=finding_identity(code, place.range),
             ),
             self.whole.names[region],
         )
@@ -380,7 +384,7 @@ class _File:
                     explanation=rest,
                     stack=place.stack,
                     related=related_to(place),
-                    identity=f"{identity(code, place.range)} {first}",
+                    identity=f"{finding_identity(code, place.range)} {first}",
                 ),
                 "",
                 self.calls_of(call.region, call.number) if call is not None else (),
@@ -450,7 +454,7 @@ class _File:
                 message=f"The program exits here with status {texts.safe_repr(status)}",
                 range=where,
                 hints=(_ARGUMENTS,) if status == 2 else (),
-                identity=identity(code, where),
+                identity=finding_identity(code, where),
             ),
             "",
         )
@@ -514,7 +518,7 @@ class _File:
             graphs=len(part.graphs),
             ops=part.op_count,
             breaks=len(breaks_here),
-            skips=sum(breaks.of_skip(one, self.source) is not None for one in part.skips),
+            skips=sum(breaks.skip_finding(one, self.source) is not None for one in part.skips),
             guards=part.guard_count,
             recompiles=len(part.recompiles),
             seconds=round(sum(one.seconds for one in part.frames), 4),
@@ -532,9 +536,9 @@ class _File:
         )
         return RegionResult(
             report,
-            guards.of_recording(part, self.source),
-            guards.note_of(part),
-            trace_steps.of_recording(part, self.source, place),
+            guards.guarded_frames(part, self.source),
+            guards.omission_note(part),
+            trace_steps.steps_of_recording(part, self.source, place),
         )
 
     def compiled_by(self, site: Frame) -> str:
@@ -646,12 +650,12 @@ def _of_failure(
     place = source.locate(failure.stack, fallback)
     return Finding(
         code=code,
-        message=f"{words}: {failures.words_of(failure)}",
+        message=f"{words}: {failures.failure_words(failure)}",
         range=place.range,
         explanation=failure.message if "\n" in failure.message else "",
         stack=place.stack,
         related=related_to(place),
-        identity=identity(code, place.range),
+        identity=finding_identity(code, place.range),
         evidence=FailureEvidence(failure.kind, failure.phase),
     )
 

@@ -16,11 +16,11 @@ from ..protocol.recorded import Recorded, RecordedCall, RecordedClass, parse, wr
 from ..targets import notation
 from ..targets.notation import (
     Arguments,
-    Constant,
-    Fixed,
+    FixedSize,
+    LiteralValue,
     Size,
     SizeText,
-    Symbol,
+    SymbolicSize,
     TensorText,
     Value,
 )
@@ -40,12 +40,12 @@ def pattern(arguments: Arguments) -> str:
 
     def of(value: Value) -> Value:
         if isinstance(value, TensorText):
-            sizes = (Fixed(0),) * len(value.sizes)
+            sizes = (FixedSize(0),) * len(value.sizes)
             return dataclasses.replace(value, sizes=sizes, strides=None)
         if isinstance(value, SizeText):
-            return Constant(0)
-        if isinstance(value, Constant) and type(value.value) in (int, float):
-            return Constant(type(value.value)())
+            return LiteralValue(0)
+        if isinstance(value, LiteralValue) and type(value.value) in (int, float):
+            return LiteralValue(type(value.value)())
         return value
 
     return notation.show_arguments(_mapped(arguments, of))
@@ -88,15 +88,15 @@ def united(old: Arguments, new: Arguments) -> Arguments:
     """Merge two argument lists of the same pattern; sizes that differ become symbols."""
     pairs = list(zip(_sizes(old), _sizes(new), strict=True))
     names = itertools.chain(_NAMES, (f"s{number}" for number in itertools.count()))
-    symbols: dict[tuple[int | str, int | str], Symbol] = {}
+    symbols: dict[tuple[int | str, int | str], SymbolicSize] = {}
     batch = next(iter(pairs), None)
     for one, other in pairs:
         key = _key(one), _key(other)
-        if key not in symbols and not (isinstance(one, Fixed) and one == other):
+        if key not in symbols and not (isinstance(one, FixedSize) and one == other):
             # The first dimension of the first tensor is usually the batch.
             name = "b" if batch is not None and key == (_key(batch[0]), _key(batch[1])) else ""
             taken = {symbol.hint for symbol in symbols.values()}
-            symbols[key] = Symbol(name or next(names), _hint(one, other, taken))
+            symbols[key] = SymbolicSize(name or next(names), _hint(one, other, taken))
     others = iter(pairs)
     numbers = iter(list(_numbers(new)))
 
@@ -104,17 +104,17 @@ def united(old: Arguments, new: Arguments) -> Arguments:
         if isinstance(value, TensorText):
             mine = [next(others) for _ in value.sizes]
             sizes = tuple(symbols.get((_key(one), _key(other)), one) for one, other in mine)
-            fixed = all(isinstance(size, Fixed) for size in sizes)
+            fixed = all(isinstance(size, FixedSize) for size in sizes)
             return dataclasses.replace(value, sizes=sizes, strides=value.strides if fixed else None)
         number = _number(value)
         if number is None:
             return value
         symbol = symbols.get((number, next(numbers)))
         if symbol is not None:
-            return SizeText(Symbol(symbol.name))
+            return SizeText(SymbolicSize(symbol.name))
         hint = _hints(old).get(str(number)) if isinstance(value, SizeText) else None
         # The symbol no longer varies together with any size.
-        return value if hint is None else Constant(hint)
+        return value if hint is None else LiteralValue(hint)
 
     return _mapped(old, of)
 
@@ -165,7 +165,7 @@ def _read(text: str) -> Arguments:
     Raises:
         notation.NotationError: the recording was edited by hand.
     """
-    return notation.parse(f"forward({text})").inputs or Arguments()
+    return notation.parse_probe(f"forward({text})").inputs or Arguments()
 
 
 def _hint(one: Size, other: Size, taken: set[int | None]) -> int:
@@ -177,20 +177,22 @@ def _hint(one: Size, other: Size, taken: set[int | None]) -> int:
 
 
 def _value(size: Size) -> int | None:
-    return size.value if isinstance(size, Fixed) else getattr(size, "hint", None)
+    return size.value if isinstance(size, FixedSize) else getattr(size, "hint", None)
 
 
 def _key(size: Size) -> int | str:
-    return size.value if isinstance(size, Fixed) else notation.show_size(size).partition("=")[0]
+    return size.value if isinstance(size, FixedSize) else notation.show_size(size).partition("=")[0]
 
 
 def _sizes(arguments: Arguments) -> Iterator[Size]:
-    for tensor in notation.tensors(arguments):
+    for tensor in notation.tensor_texts(arguments):
         yield from tensor.sizes
 
 
 def _hints(arguments: Arguments) -> dict[str, int]:
-    return {one.name: one.hint for one in notation.symbols(arguments) if one.hint is not None}
+    return {
+        one.name: one.hint for one in notation.symbolic_sizes(arguments) if one.hint is not None
+    }
 
 
 def _number(value: Value) -> int | str | None:
@@ -198,7 +200,7 @@ def _number(value: Value) -> int | str | None:
     other values."""
     if isinstance(value, SizeText):
         return _key(value.size)
-    if isinstance(value, Constant) and type(value.value) is int:
+    if isinstance(value, LiteralValue) and type(value.value) is int:
         return value.value
     return None
 
@@ -221,7 +223,7 @@ def _mapped(arguments: Arguments, of: Callable[[Value], Value]) -> Arguments:
     order."""
 
     def value(one: Value) -> Value:
-        inner = notation.parts(one)
+        inner = notation.inner_values(one)
         return notation.with_parts(one, tuple(value(item) for item in inner)) if inner else of(one)
 
     return Arguments(

@@ -17,8 +17,8 @@ from typing import Any, Literal
 from ..targets import notation
 from ..targets.notation import (
     Arguments,
-    Constant,
-    Fixed,
+    FixedSize,
+    LiteralValue,
     Reference,
     Sequence,
     TensorText,
@@ -66,7 +66,7 @@ class ArgumentWriter:
 
     def value(self, value: Any) -> Value:
         if value is None or type(value) in (bool, int, float):
-            return Constant(value)
+            return LiteralValue(value)
         torch: Any = sys.modules["torch"]
         if isinstance(value, torch.Tensor):
             return self.tensor(value)
@@ -80,7 +80,7 @@ class ArgumentWriter:
         if isinstance(value, torch.dtype):
             return Reference(str(value))
         if isinstance(value, torch.device):
-            return Reference("torch.device", Arguments((Constant(str(value)),)))
+            return Reference("torch.device", Arguments((LiteralValue(str(value)),)))
         if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
             return Reference(self.name(value))
         if isinstance(value, enum.Enum):
@@ -95,7 +95,7 @@ class ArgumentWriter:
     def text(self, value: str) -> Value:
         if len(value) > _LONGEST or (self._contents and not _WORD.fullmatch(value)):
             raise InexpressibleArgument("a text")
-        return Constant(value)
+        return LiteralValue(value)
 
     def tensor(self, tensor: Any) -> TensorText:
         torch: Any = sys.modules["torch"]
@@ -105,7 +105,7 @@ class ArgumentWriter:
         if tensor.layout is not torch.strided or dtype is None:
             raise InexpressibleArgument(f"a tensor of {tensor.dtype}, {tensor.layout}")
         strides = None if tensor.is_contiguous() else tuple(tensor.stride())
-        sizes = tuple(Fixed(int(size)) for size in tensor.shape)
+        sizes = tuple(FixedSize(int(size)) for size in tensor.shape)
         grad: Literal["", "requires_grad", "grad_fn"] = ""
         if tensor.requires_grad and type(tensor) is torch.Tensor:
             grad = "requires_grad" if tensor.is_leaf else "grad_fn"

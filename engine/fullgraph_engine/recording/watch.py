@@ -311,7 +311,7 @@ def _parameters(module: Any) -> str:
 def _context() -> str:
     """Return the modes and settings that differ from the default, in notation."""
     settings = tuple(ambient.changed_settings().items())
-    context = CallContext.current()
+    context = CallContext.of_running_code()
     return replace(context, stance=ambient.stance(), settings=settings).text
 
 

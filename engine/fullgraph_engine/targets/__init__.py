@@ -1,7 +1,7 @@
 """Targets of a file and the probes that call them.
 
-``discover`` reads the text without executing it. ``plan`` inspects the executed module and returns
-the probes of a target; ``Probe.build`` makes the inputs during a run.
+``discover`` reads the text without executing it. ``plan_probes`` inspects the executed module and
+returns the probes of a target; ``Probe.build`` makes the inputs during a run.
 """
 
 from . import rng
@@ -9,17 +9,17 @@ from .comments import Comment
 from .discovery import Discovery, Target, discover
 from .enclosing import NotCalled
 from .missing import missing_probe
-from .notation import NotationError, parse, show
-from .planning import plan
-from .probes import Call, NoProbe, Probe, confirm, unwrap
-from .tensors import Dynamic, ProbeError, describe
+from .notation import NotationError, parse_probe, show_notation
+from .planning import plan_probes
+from .probes import Call, NoProbe, Probe, is_confirmed, unwrap_compiled
+from .tensors import DynamicDimension, ProbeError, describe_inputs
 from .tracee import Tracee
 
 __all__ = [
     "Call",
     "Comment",
     "Discovery",
-    "Dynamic",
+    "DynamicDimension",
     "NoProbe",
     "NotCalled",
     "NotationError",
@@ -27,13 +27,13 @@ __all__ = [
     "ProbeError",
     "Target",
     "Tracee",
-    "confirm",
-    "describe",
+    "describe_inputs",
     "discover",
+    "is_confirmed",
     "missing_probe",
-    "parse",
-    "plan",
+    "parse_probe",
+    "plan_probes",
     "rng",
-    "show",
-    "unwrap",
+    "show_notation",
+    "unwrap_compiled",
 ]

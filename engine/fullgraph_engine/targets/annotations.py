@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from .notation import (
     Arithmetic,
-    Fixed,
+    FixedSize,
     NotationError,
     Sequence,
     Size,
     SizeText,
-    Symbol,
+    SymbolicSize,
     TensorText,
     Value,
     parse_value,
@@ -54,7 +54,7 @@ _JAXTYPING = {
 
 
 @dataclass(frozen=True)
-class Parameter:
+class AnnotatedParameter:
     """One parameter of a signature.
 
     ``shape`` is what its annotation says about the value, ``optional`` whether the annotation
@@ -72,18 +72,18 @@ class Parameter:
     optional: bool = False
 
 
-def parameters(
+def read_parameters(
     function: ast.FunctionDef | ast.AsyncFunctionDef,
     aliases: Mapping[str, ast.expr],
     *,
     method: bool,
-) -> tuple[Parameter, ...]:
+) -> tuple[AnnotatedParameter, ...]:
     """The parameters of a signature, without ``self`` for a method.
 
     ``aliases`` are the module's assignments: ``Batch = Float[Tensor, "b d"]``.
     """
     arguments = function.args
-    found: list[Parameter] = []
+    found: list[AnnotatedParameter] = []
     ordered = [*arguments.posonlyargs, *arguments.args]
     first_default = len(ordered) - len(arguments.defaults)
     for index, argument in enumerate(ordered):
@@ -113,10 +113,10 @@ def _read_parameter(
     keyword_only: bool = False,
     positional_only: bool = False,
     variadic: bool = False,
-) -> Parameter:
+) -> AnnotatedParameter:
     annotation = argument.annotation
     shape, optional = (None, False) if annotation is None else _annotated_shape(annotation, aliases)
-    return Parameter(
+    return AnnotatedParameter(
         name=argument.arg,
         required=default is None and not variadic,
         keyword_only=keyword_only,
@@ -255,11 +255,11 @@ def _parse_jaxtyping(dtype: str, text: str) -> TensorText | None:
         if "=" in dim:
             dim = dim.rpartition("=")[2]
         if re.fullmatch(r"_\w*", dim) or not dim:
-            sizes.append(Fixed(3 + at))
+            sizes.append(FixedSize(3 + at))
         elif dim.isdigit():
-            sizes.append(Fixed(int(dim)))
+            sizes.append(FixedSize(int(dim)))
         elif dim.isidentifier():
-            sizes.append(Symbol(dim))
+            sizes.append(SymbolicSize(dim))
         else:
             try:
                 value = parse_value(dim)

@@ -65,7 +65,7 @@ class Comments:
     plain: frozenset[int]
     """Lines that hold nothing but a comment."""
 
-    def above(self, line: int) -> tuple[Comment, ...]:
+    def comments_above(self, line: int) -> tuple[Comment, ...]:
         """Return the comments in the block of comment lines that ends directly above ``line``."""
         found = []
         at = line - 1
@@ -75,12 +75,12 @@ class Comments:
             at -= 1
         return tuple(reversed(found))
 
-    def between(self, first: int, last: int) -> tuple[Comment, ...]:
+    def comments_between(self, first: int, last: int) -> tuple[Comment, ...]:
         """Return the comments on the lines ``first`` to ``last``."""
         return tuple(self.marked[line] for line in sorted(self.marked) if first <= line <= last)
 
 
-def read(text: str) -> Comments:
+def read_comments(text: str) -> Comments:
     """All comments of a text that parses."""
     marked: dict[int, Comment] = {}
     plain: set[int] = set()
@@ -122,35 +122,35 @@ def first_line(node: ast.stmt | ast.Lambda) -> int:
     return int(min([node.lineno, *(decorator.lineno for decorator in decorators)])) - 1
 
 
-def of_definition(
+def comments_of_definition(
     comments: Comments, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 ) -> tuple[Comment, ...]:
     """The comments of a function or class itself."""
     start = first_line(node)
-    found = [*comments.above(start), *comments.between(start, _head_end(node))]
+    found = [*comments.comments_above(start), *comments.comments_between(start, _head_end(node))]
     if isinstance(node, ast.ClassDef):
         claimed = {
             comment.line
-            for method in methods(node)
+            for method in method_definitions(node)
             if method.name != "__init__"
-            for comment in of_definition(comments, method)
+            for comment in comments_of_definition(comments, method)
         }
         found = [comment for comment in found if comment.line not in claimed]
     return tuple(found)
 
 
-def methods(node: ast.ClassDef) -> Iterator[ast.FunctionDef]:
+def method_definitions(node: ast.ClassDef) -> Iterator[ast.FunctionDef]:
     """The methods of a class, in the order of the text."""
     for statement in node.body:
         if isinstance(statement, ast.FunctionDef):
             yield statement
 
 
-def of_statement(comments: Comments, node: ast.stmt) -> tuple[Comment, ...]:
+def comments_of_statement(comments: Comments, node: ast.stmt) -> tuple[Comment, ...]:
     """The comments of a statement without a body."""
     end = (node.end_lineno or node.lineno) - 1
-    above = comments.above(node.lineno - 1)
-    return (*above, *comments.between(node.lineno - 1, end))
+    above = comments.comments_above(node.lineno - 1)
+    return (*above, *comments.comments_between(node.lineno - 1, end))
 
 
 def _head_end(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> int:
@@ -178,7 +178,9 @@ def file_off(comments: Comments, tree: ast.Module) -> Comment | None:
     """The comment that turns the file off, if there is one."""
     body = [node for node in tree.body if not _is_docstring(node)]
     first = first_line(body[0]) if body else None
-    near = {comment.line for comment in comments.above(first)} if first is not None else set()
+    near = (
+        {comment.line for comment in comments.comments_above(first)} if first is not None else set()
+    )
     docstrings = [node for node in tree.body if _is_docstring(node)]
     for line, comment in sorted(comments.marked.items()):
         if first is not None and line >= first:

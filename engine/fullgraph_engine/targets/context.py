@@ -58,7 +58,7 @@ class CallContext:
     settings: tuple[tuple[str, Plain], ...] = ()
 
     @classmethod
-    def of(cls, items: Iterable[ContextItem]) -> CallContext:
+    def from_items(cls, items: Iterable[ContextItem]) -> CallContext:
         """Return the context that the parts of a text describe.
 
         Raises:
@@ -73,7 +73,7 @@ class CallContext:
         return context
 
     @classmethod
-    def current(cls, function: Any = None) -> CallContext:
+    def of_running_code(cls, function: Any = None) -> CallContext:
         """Return the context of the code that runs now, where it calls ``function``."""
         import torch
 
@@ -90,7 +90,7 @@ class CallContext:
             training=False if is_eval else None,
         )
 
-    def on(self, device: str) -> CallContext:
+    def with_device(self, device: str) -> CallContext:
         """Return this context with a device type for the autocast without one."""
         autocast = tuple((given or device, dtype) for given, dtype in self.autocast)
         return replace(self, autocast=autocast)

@@ -14,7 +14,7 @@ _AGAIN = 2.0
 
 
 @contextlib.contextmanager
-def within(
+def limit_seconds(
     late: type[BaseException], seconds: float, processor: float | None = None
 ) -> Iterator[None]:
     """Raise ``late`` in this block after ``seconds`` of wall time or ``processor`` seconds.
@@ -29,7 +29,7 @@ def within(
 
     raising, quiet_until = True, 0.0
 
-    def over(*_: Any) -> None:
+    def raise_late(*_: Any) -> None:
         # Where both timers are due behind one long call, what the second raised would end the way
         # out of here that the first is on.
         nonlocal quiet_until
@@ -44,7 +44,7 @@ def within(
     try:
         try:
             for number, timer, most, clock in timers:
-                before = signal.signal(number, over)
+                before = signal.signal(number, raise_late)
                 left, interval = signal.setitimer(timer, max(most, 0.01), _AGAIN)
                 put_back.callback(_restart_timer, timer, left, interval, clock, clock())
                 # A thread of torch may still be about to take the signal, which by default would
@@ -63,7 +63,7 @@ def within(
 
 
 @contextlib.contextmanager
-def unaffected() -> Iterator[None]:
+def pause_deadlines() -> Iterator[None]:
     """Pause the deadlines in this block; a process forked here keeps the remaining time."""
     timers = [
         (timer, signal.getitimer(timer)) for timer in (signal.ITIMER_REAL, signal.ITIMER_PROF)

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from ..protocol import Finding, Range, TargetKind, place_words
 from . import comments as marks
 from . import examples, notation, pairs, sites
-from .annotations import Parameter, parameters
+from .annotations import AnnotatedParameter, read_parameters
 from .comments import Comment, Comments
 from .examples import Example
 from .notation import Notation, NotationError
 from .pairs import Pair
-from .sites import Site
+from .sites import CallSite
 from .source import (
     FileDefinitions,
     Function,
@@ -23,7 +23,7 @@ from .source import (
     byte_lines,
     name_range,
     range_of,
-    read,
+    read_definitions,
     required_parameters,
 )
 
@@ -58,10 +58,10 @@ class Target:
     body: Range
     subject: str
     written: tuple[WrittenProbe, ...] = ()
-    parameters: tuple[Parameter, ...] = ()
-    init: tuple[Parameter, ...] = ()
+    parameters: tuple[AnnotatedParameter, ...] = ()
+    init: tuple[AnnotatedParameter, ...] = ()
     method: str = "forward"
-    sites: tuple[Site, ...] = ()
+    sites: tuple[CallSite, ...] = ()
     pairs: tuple[Pair, ...] = ()
     inputs_from: str = ""
     """The function whose result this target is called with: ``get_inputs``."""
@@ -116,11 +116,11 @@ def discover(text: str, path: str = "", methods: Collection[str] = ()) -> Discov
     Raises:
         SyntaxError: the text does not parse.
     """
-    source = read(text)
-    comments = marks.read(text)
+    source = read_definitions(text)
+    comments = marks.read_comments(text)
     if marks.file_off(comments, source.tree) is not None:
         return Discovery(off=True)
-    finder = _Finder(source, comments, frozenset(methods) - {"forward", "__init__"})
+    finder = _TargetFinder(source, comments, frozenset(methods) - {"forward", "__init__"})
     finder.find()
     ordered = sorted(
         finder.targets, key=lambda target: (target.range.start.line, target.range.start.byte)
@@ -129,7 +129,7 @@ def discover(text: str, path: str = "", methods: Collection[str] = ()) -> Discov
     return Discovery(found, False, tuple(finder.findings))
 
 
-class _Finder:
+class _TargetFinder:
     def __init__(
         self, source: FileDefinitions, comments: Comments, methods: frozenset[str]
     ) -> None:
@@ -140,14 +140,14 @@ class _Finder:
         self.targets: list[Target] = []
         self.findings: list[Finding] = []
         self.claimed: set[int] = set()
-        self.sites, self.compiled = sites.find(source)
-        self.pairs = pairs.find(source)
+        self.sites, self.compiled = sites.find_sites(source)
+        self.pairs = pairs.find_pairs(source)
         self.off: set[str] = set()
         names = Counter(node.name for node in source.definitions)
         self.repeated = {name for name, count in names.items() if count > 1}
 
     def find(self) -> None:
-        self.hiding_nothing()
+        self.report_unhidden()
         modules = [
             node
             for node in self.source.definitions
@@ -162,7 +162,7 @@ class _Finder:
         self.call_targets()
         self.statement_targets()
         self.pair_targets()
-        self.unclaimed()
+        self.report_unclaimed()
 
     # -- definitions --
 
@@ -174,12 +174,12 @@ class _Finder:
 
     def method_targets(self, node: ast.ClassDef) -> None:
         """Add the methods of a module class that the user's settings make targets."""
-        if any(comment.off for comment in marks.of_definition(self.comments, node)):
+        if any(comment.off for comment in marks.comments_of_definition(self.comments, node)):
             return
-        for method in marks.methods(node):
+        for method in marks.method_definitions(node):
             if method.name not in self.methods:
                 continue
-            found = marks.of_definition(self.comments, method)
+            found = marks.comments_of_definition(self.comments, method)
             written = self.read(found, method=method.name)
             if any(comment.off for comment in found):
                 continue
@@ -201,10 +201,10 @@ class _Finder:
         source = self.source
         if source.is_module(node):
             self.method_targets(node)
-        own = marks.of_definition(self.comments, node)
+        own = marks.comments_of_definition(self.comments, node)
         by_method = [
-            (method.name, marks.of_definition(self.comments, method))
-            for method in marks.methods(node)
+            (method.name, marks.comments_of_definition(self.comments, method))
+            for method in marks.method_definitions(node)
             if method.name != "__init__"
         ]
         written = self.read(own, method="")
@@ -243,7 +243,9 @@ class _Finder:
             )
         )
 
-    def init_parameters(self, node: ast.ClassDef, init: Function | None) -> tuple[Parameter, ...]:
+    def init_parameters(
+        self, node: ast.ClassDef, init: Function | None
+    ) -> tuple[AnnotatedParameter, ...]:
         if init is not None:
             return self.parameters(init, method=True)
         if not any(_is_dataclass(decorator) for decorator in node.decorator_list):
@@ -252,7 +254,7 @@ class _Finder:
         for statement in node.body:
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                 fields.append(
-                    Parameter(
+                    AnnotatedParameter(
                         statement.target.id,
                         required=statement.value is None,
                         annotation=ast.unparse(statement.annotation),
@@ -262,7 +264,7 @@ class _Finder:
         return tuple(fields)
 
     def function_target(self, node: Function) -> None:
-        own = marks.of_definition(self.comments, node)
+        own = marks.comments_of_definition(self.comments, node)
         written = self.read(own, method="")
         if any(comment.off for comment in own):
             self.off.add(node.name)
@@ -298,10 +300,12 @@ class _Finder:
             )
         )
 
-    def parameters(self, function: Function | None, *, method: bool) -> tuple[Parameter, ...]:
+    def parameters(
+        self, function: Function | None, *, method: bool
+    ) -> tuple[AnnotatedParameter, ...]:
         if function is None:
             return ()
-        return parameters(function, self.source.assignments, method=method)
+        return read_parameters(function, self.source.assignments, method=method)
 
     def _function_if_defined(self, name: str) -> str:
         function = self.source.functions.get(name)
@@ -364,7 +368,7 @@ class _Finder:
             statement = self._statement_at(one.range)
             if statement is None or self._is_off(statement):
                 continue
-            written = self.read(marks.of_statement(self.comments, statement), method="")
+            written = self.read(marks.comments_of_statement(self.comments, statement), method="")
             self.targets.append(
                 Target(
                     name=one.bound,
@@ -383,7 +387,7 @@ class _Finder:
         for statement in self.source.statements:
             if not self.comments.marked:
                 return
-            found = marks.of_statement(self.comments, statement)
+            found = marks.comments_of_statement(self.comments, statement)
             if not found:
                 continue
             name = _assigned_name(statement)
@@ -435,7 +439,7 @@ class _Finder:
         return None
 
     def _is_off(self, statement: ast.stmt) -> bool:
-        found = marks.of_statement(self.comments, statement)
+        found = marks.comments_of_statement(self.comments, statement)
         self.claimed.update(comment.line for comment in found if comment.off)
         return any(comment.off for comment in found)
 
@@ -451,7 +455,7 @@ class _Finder:
             if comment.off:
                 continue
             try:
-                probe = notation.parse(comment.text)
+                probe = notation.parse_probe(comment.text)
             except NotationError as error:
                 self.findings.append(
                     _invalid_comment(error.message, comment.span(error.start, error.end))
@@ -466,19 +470,19 @@ class _Finder:
                     self.findings.append(_invalid_comment(_CONTEXT_ALONE, one.comment.range))
         return written
 
-    def hiding_nothing(self) -> None:
+    def report_unhidden(self) -> None:
         """Before any of them is taken for a probe."""
         for line, comment in sorted(self.comments.marked.items()):
             if comment.ignore:
                 self.claimed.add(line)
                 self.findings.append(_invalid_comment(_HIDES_NOTHING, comment.range))
 
-    def unclaimed(self) -> None:
+    def report_unclaimed(self) -> None:
         coroutines = {
             comment.line
             for node in self.source.tree.body
             if isinstance(node, ast.AsyncFunctionDef)
-            for comment in marks.of_definition(self.comments, node)
+            for comment in marks.comments_of_definition(self.comments, node)
         }
         for line, comment in sorted(self.comments.marked.items()):
             if line not in self.claimed:
@@ -559,21 +563,21 @@ def _with_users(source: FileDefinitions, targets: list[Target]) -> tuple[Target,
         start = {target.definition} if target.definition else {site.owner for site in target.sites}
         if not target.definition:
             start |= {target.subject}
-        for name in source.reached(start) - start:
+        for name in source.reached_names(start) - start:
             reached.setdefault(name, set()).add(target.name)
 
-    def users(target: Target) -> tuple[str, ...]:
+    def users_of(target: Target) -> tuple[str, ...]:
         if target.kind == "call":
             return ()
         return tuple(sorted(reached.get(target.definition, set()) - {target.name}))
 
-    return tuple(replace(target, used_by=users(target)) for target in targets)
+    return tuple(replace(target, used_by=users_of(target)) for target in targets)
 
 
 def _with_examples(source: FileDefinitions, targets: tuple[Target, ...]) -> tuple[Target, ...]:
-    found = examples.find(source, (target.definition for target in targets))
+    found = examples.find_examples(source, (target.definition for target in targets))
 
-    def of(target: Target) -> tuple[Example, ...]:
+    def examples_of(target: Target) -> tuple[Example, ...]:
         reaching = [one for one in found if target.definition in one.reaches]
         # Behind its own docstring what calls it directly: it has the least to run.
         reaching.sort(
@@ -581,4 +585,4 @@ def _with_examples(source: FileDefinitions, targets: tuple[Target, ...]) -> tupl
         )
         return tuple(reaching)
 
-    return tuple(replace(target, examples=of(target)) for target in targets)
+    return tuple(replace(target, examples=examples_of(target)) for target in targets)

@@ -28,9 +28,9 @@ from .. import code_objects
 from ..protocol import ProbeInfo
 from . import rng, tensors
 from .context import CallContext
-from .deadline import within
+from .deadline import limit_seconds
 from .discovery import Target
-from .probes import Call, Enclosing, Namespace, NoProbe, Probe, unwrap
+from .probes import Call, Enclosing, Namespace, NoProbe, Probe, unwrap_compiled
 from .tensors import ProbeError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class NotCalled(NoProbe):
         self.unbuilt = unbuilt
 
 
-def probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Probe]:
+def enclosing_probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Probe]:
     """Return the probes for calls made by ``enclosing``: the first, and the ones that wait for it.
 
     Building a probe raises :class:`NotCalled` if the call does not happen.
@@ -69,14 +69,14 @@ def probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Probe]:
         return []
     users = dict.fromkeys(one.name for one in enclosing)
     info = ProbeInfo("harvest", inputs="", source=f"as called by {', '.join(users)}")
-    calls = [_Calls(target, tuple(enclosing), number) for number in range(MOST)]
+    calls = [_EnclosingCalls(target, tuple(enclosing), number) for number in range(MOST)]
     # A program may go on for long after the call, and be ended in the middle of anything.
     by_itself = any(one.is_program or one.is_doubtful for one in enclosing)
     return [
         Probe(
             info,
             call,
-            call.further if call.number == 0 else None,
+            call.count_further if call.number == 0 else None,
             waits=call.number > 0,
             users=() if by_itself else tuple(one.name for one in enclosing),
             _enclosing=lambda: enclosing,
@@ -86,7 +86,7 @@ def probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Probe]:
 
 
 @dataclass(frozen=True)
-class _Calls:
+class _EnclosingCalls:
     """The call of a target with the signature of this number, as the enclosing targets make it."""
 
     target: Target
@@ -97,7 +97,7 @@ class _Calls:
         here = _call_of_snapshot(self.target, self.number)
         if here is not None:
             return here
-        watch = _Watch(self.target, lambda number: number == self.number)
+        watch = _CallWatch(self.target, lambda number: number == self.number)
         trouble: NotCalled | None = None
         for one in self.enclosing:
             try:
@@ -111,15 +111,15 @@ class _Calls:
             _capitalize_sentence(f"{users} ran, and did not call {self.target.name}.")
         )
 
-    def further(self, namespace: Namespace) -> int:
+    def count_further(self, namespace: Namespace) -> int:
         """Return the number of further signatures; 0 if they have their own snapshots."""
         from .. import tracing
 
         if _here is not None and _here.target == self.target:
             return 0
-        watch = _Watch(self.target, lambda number: number == MOST - 1)
+        watch = _CallWatch(self.target, lambda number: number == MOST - 1)
         for one in self.enclosing:
-            rng.begin_again()
+            rng.seed_generators()
             with contextlib.suppress(NotCalled, tracing.ValueNeeded):
                 # Between calls it is safe to end; code of torch may abort when it is interrupted.
                 watch.until = time.monotonic() + one.further_seconds
@@ -130,7 +130,7 @@ class _Calls:
 
 
 def _run_enclosing(
-    one: Enclosing, namespace: Namespace, watches: Sequence[_Watch], seconds: float
+    one: Enclosing, namespace: Namespace, watches: Sequence[_CallWatch], seconds: float
 ) -> None:
     """Run an enclosing target until one of ``watches`` has seen enough."""
     from .. import tracing
@@ -138,7 +138,7 @@ def _run_enclosing(
     wanted = watches[0].target.name
     call: Call | None = None
     try:
-        with contextlib.ExitStack() as watched, within(_TooLong, seconds):
+        with contextlib.ExitStack() as watched, limit_seconds(_TooLong, seconds):
             for watch in watches:
                 watch.enclosing = one
                 watched.enter_context(_watch_calls(watch, namespace))
@@ -183,7 +183,7 @@ _unwatched = 0
 
 
 @contextlib.contextmanager
-def unwatched() -> Iterator[None]:
+def ignore_calls() -> Iterator[None]:
     """Ignore calls in this block, for example of modules with uninitialized parameters."""
     global _unwatched
     _unwatched += 1
@@ -197,7 +197,7 @@ class _TooLong(BaseException):
     """Ends an enclosing run whose time is up."""
 
 
-class _Watch:
+class _CallWatch:
     """A recorder of the distinct call signatures of a target.
 
     The run ends at the first signature whose number ``takes`` accepts; ``last`` is then its call.
@@ -218,13 +218,13 @@ class _Watch:
         self.is_called = False
         """A doubtful call was made."""
 
-    def constructed(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def note_constructed(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.made[id(module)] = (
-            tensors.describe(args, kwargs),
+            tensors.describe_inputs(args, kwargs),
             _call_signature((args, kwargs)),
         )
 
-    def called(
+    def note_call(
         self,
         function: Any,
         body: Callable[[], Any],
@@ -252,15 +252,19 @@ class _Watch:
             args, kwargs = arguments
             caller, program = sys._getframe(2), enclosing.name if enclosing.is_program else ""
             place = _call_place(caller, str(namespace.get("__file__", "")), program)
-            context = CallContext.current(function)
-            self.last = Call(unwrap(function), args, kwargs, (), init, place, context=context)
+            context = CallContext.of_running_code(function)
+            self.last = Call(
+                unwrap_compiled(function), args, kwargs, (), init, place, context=context
+            )
             self.last.is_doubtful = enclosing.is_doubtful
             if first and _is_outermost(caller, function):
                 self.last.same_as = enclosing.name
             raise Enough
 
 
-def _watch_calls(watch: _Watch, namespace: Namespace) -> contextlib.AbstractContextManager[None]:
+def _watch_calls(
+    watch: _CallWatch, namespace: Namespace
+) -> contextlib.AbstractContextManager[None]:
     subject = watch.target.subject
     found = namespace.get(subject)
     if isinstance(found, type):
@@ -269,27 +273,27 @@ def _watch_calls(watch: _Watch, namespace: Namespace) -> contextlib.AbstractCont
 
 
 @contextlib.contextmanager
-def _watch_class(found: type, namespace: Namespace, watch: _Watch) -> Iterator[None]:
+def _watch_class(found: type, namespace: Namespace, watch: _CallWatch) -> Iterator[None]:
     """Watch instances of exactly this class; instances of subclasses are other models."""
     init, forward = found.__init__, getattr(found, "forward", None)  # type: ignore[misc]
 
     @functools.wraps(init)
-    def constructed(self: Any, *args: Any, **kwargs: Any) -> None:
+    def construct_watched(self: Any, *args: Any, **kwargs: Any) -> None:
         if type(self) is found:
-            watch.constructed(self, args, kwargs)
+            watch.note_constructed(self, args, kwargs)
         init(self, *args, **kwargs)
 
-    patched: dict[str, Any] = {"__init__": constructed}
+    patched: dict[str, Any] = {"__init__": construct_watched}
     if callable(forward):
 
         @functools.wraps(forward)
-        def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def call_watched(self: Any, *args: Any, **kwargs: Any) -> Any:
             body = functools.partial(forward, self, *args, **kwargs)
             if type(self) is found:
-                watch.called(self, body, args, kwargs, namespace)
+                watch.note_call(self, body, args, kwargs, namespace)
             return body()
 
-        patched["forward"] = called
+        patched["forward"] = call_watched
     watch.patches += map(weakref.ref, patched.values())
     own = {name: vars(found)[name] for name in patched if name in vars(found)}
     for name, value in patched.items():
@@ -305,17 +309,17 @@ def _watch_class(found: type, namespace: Namespace, watch: _Watch) -> Iterator[N
 
 
 @contextlib.contextmanager
-def _watch_function(name: str, namespace: Namespace, watch: _Watch) -> Iterator[None]:
+def _watch_function(name: str, namespace: Namespace, watch: _CallWatch) -> Iterator[None]:
     found = namespace[name]
 
     @functools.wraps(found)
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def call_watched(*args: Any, **kwargs: Any) -> Any:
         body = functools.partial(found, *args, **kwargs)
-        watch.called(found, body, args, kwargs, namespace)
+        watch.note_call(found, body, args, kwargs, namespace)
         return body()
 
-    watch.patches.append(weakref.ref(called))
-    namespace[name] = called
+    watch.patches.append(weakref.ref(call_watched))
+    namespace[name] = call_watched
     try:
         yield
     finally:
@@ -326,7 +330,7 @@ def _watch_function(name: str, namespace: Namespace, watch: _Watch) -> Iterator[
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class EnclosingSnapshot:
     """Where this process has left an enclosing run: at the call of this number of a target.
 
     ``random_state`` and ``oracle`` are how far random numbers and the fake mode, if any, had come.
@@ -335,11 +339,11 @@ class Snapshot:
     target: Target
     number: int
     call: Call
-    random_state: rng.State
+    random_state: rng.GeneratorStates
     oracle: ChosenState | None
 
 
-_here: Snapshot | None = None
+_here: EnclosingSnapshot | None = None
 _used = False
 
 
@@ -350,7 +354,7 @@ def leave_snapshots(
     stay: Callable[[], bool],
     *,
     fake: bool,
-) -> Snapshot | None:
+) -> EnclosingSnapshot | None:
     """Run enclosing targets once to their end and leave a snapshot at each wanted call.
 
     A target gets snapshots for as many signatures as it occurs in ``wanted``. At each of these
@@ -362,17 +366,17 @@ def leave_snapshots(
     global _here
     from .. import tracing
 
-    at: list[tuple[_Watch, int]] = []
+    at: list[tuple[_CallWatch, int]] = []
     # Two may be methods of one class, which is watched for the first.
     subjects: dict[str, Target] = {}
     for target in wanted:
         subjects.setdefault(target.subject, target)
     left = sum(target in subjects.values() for target in wanted)
 
-    def watch_for(target: Target) -> _Watch:
+    def watch_for(target: Target) -> _CallWatch:
         most = wanted.count(target)
 
-        def takes(number: int) -> bool:
+        def takes_number(number: int) -> bool:
             nonlocal left
             if at or number >= most:
                 return False
@@ -384,14 +388,14 @@ def leave_snapshots(
                 raise Enough
             return False
 
-        watch = _Watch(target, takes)
+        watch = _CallWatch(target, takes_number)
         return watch
 
     watches = [watch_for(target) for target in subjects.values()]
     with tracing.tensor_mode(fake) as mode:
         if mode is not None:
             mode.restart()
-        rng.begin_again()
+        rng.seed_generators()
         for one in enclosing:
             with contextlib.suppress(NotCalled):
                 _run_enclosing(one, namespace, watches, one.seconds)
@@ -404,11 +408,11 @@ def leave_snapshots(
     if watch.last is None or _are_patches_referenced(others):
         return None
     oracle = mode.oracle if mode is not None else None
-    _here = Snapshot(watch.target, number, watch.last, rng.state(), oracle)
+    _here = EnclosingSnapshot(watch.target, number, watch.last, rng.generator_states(), oracle)
     return _here
 
 
-def here() -> Snapshot | None:
+def current_snapshot() -> EnclosingSnapshot | None:
     """Where this process was left, if it was."""
     return _here
 
@@ -434,7 +438,7 @@ def _call_of_snapshot(target: Target, number: int) -> Call | None:
     _used = True
     if mode is not None and here.oracle is not None:
         mode.oracle = here.oracle
-    rng.go_on(here.random_state)
+    rng.restore_generators(here.random_state)
     return here.call
 
 
@@ -483,14 +487,14 @@ def _copy_tensors(tree: T) -> T:
 
     known: dict[int, torch.Tensor] = {}
 
-    def copied(value: Any) -> Any:
+    def copy_leaf(value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or isinstance(value, torch.nn.Parameter):
             return value
         if id(value) not in known:
             known[id(value)] = resize_tensor(value, {})
         return known[id(value)]
 
-    return pytree.tree_map(copied, tree)  # type: ignore[no-any-return]
+    return pytree.tree_map(copy_leaf, tree)  # type: ignore[no-any-return]
 
 
 def _is_outermost(frame: FrameType | None, function: Any) -> bool:

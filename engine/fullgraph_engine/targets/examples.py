@@ -35,7 +35,7 @@ class Example:
     direct: frozenset[str] = field(default=frozenset(), repr=False)
 
 
-def find(source: FileDefinitions, targets: Iterable[str]) -> list[Example]:
+def find_examples(source: FileDefinitions, targets: Iterable[str]) -> list[Example]:
     """The examples of a file that mention something of it. ``targets`` are the definitions that
     can be traced."""
     known = frozenset(targets)
@@ -62,8 +62,8 @@ def _with_reached_names(
         example.name,
         example.owner,
         example.body,
-        reaches=frozenset(source.reached(names)),
-        direct=frozenset(source.reached(names, past=targets)),
+        reaches=frozenset(source.reached_names(names)),
+        direct=frozenset(source.reached_names(names, past=targets)),
     )
 
 

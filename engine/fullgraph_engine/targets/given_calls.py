@@ -22,7 +22,7 @@ from ..protocol.given_calls import GivenCall
 from ..torch_internals.fake_tensors import FakeTensor
 
 if TYPE_CHECKING:
-    from .enclosing import Snapshot
+    from .enclosing import EnclosingSnapshot
 
 _MOST = 50_000
 """Values in one call."""
@@ -40,10 +40,10 @@ class _Unclear(Exception):
     """Something has a state that cannot be read."""
 
 
-def of_snapshot(snapshot: Snapshot, namespace: dict[str, Any]) -> GivenCall | None:
+def digest_snapshot(snapshot: EnclosingSnapshot, namespace: dict[str, Any]) -> GivenCall | None:
     """Return the digest of the inputs in a snapshot; None if part of the state is unreadable."""
     oracle, call = snapshot.oracle, snapshot.call
-    walk = _Walk(namespace)
+    walk = _DigestWalk(namespace)
     try:
         walk.add((call.function, call.args, call.kwargs, call.init, call.is_doubtful))
         walk.add(call.context.text)
@@ -59,7 +59,7 @@ def of_snapshot(snapshot: Snapshot, namespace: dict[str, Any]) -> GivenCall | No
     return GivenCall(walk.digest(), tuple(sorted(walk.definitions)), real=oracle is None)
 
 
-class _Walk:
+class _DigestWalk:
     """A traversal that digests everything a value refers to; ``namespace`` is the file's."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:

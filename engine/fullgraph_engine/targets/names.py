@@ -27,7 +27,7 @@ class FunctionNames:
             elif not isinstance(child, ast.expr):
                 self._note_functions(child, prefix)
 
-    def lines(self, name: str) -> list[int]:
+    def lines_of(self, name: str) -> list[int]:
         """The zero-based lines on which functions of a full name begin."""
         return [first for first, _, known in self._functions if known == name]
 

@@ -64,14 +64,14 @@ class NotationError(ValueError):
 
 
 @dataclass(frozen=True)
-class Fixed:
+class FixedSize:
     """A size written as a number."""
 
     value: int
 
 
 @dataclass(frozen=True)
-class Symbol:
+class SymbolicSize:
     """A size written as a name; equal names are equal sizes."""
 
     name: str
@@ -87,7 +87,7 @@ class Arithmetic:
     right: Size
 
 
-Size = Union[Fixed, Symbol, Arithmetic]
+Size = Union[FixedSize, SymbolicSize, Arithmetic]
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class TensorText:
 
 
 @dataclass(frozen=True)
-class Constant:
+class LiteralValue:
     """A Python literal."""
 
     value: object
@@ -151,7 +151,7 @@ class Arguments:
     named: tuple[tuple[str, Value], ...] = ()
 
 
-Value = Union[TensorText, Constant, SizeText, Sequence, Mapping, Reference]
+Value = Union[TensorText, LiteralValue, SizeText, Sequence, Mapping, Reference]
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def dtype_names() -> frozenset[str]:
     return _DTYPES if loaded is None else frozenset(loaded.values())
 
 
-def abbreviations() -> dict[torch.dtype, str]:
+def dtype_abbreviations() -> dict[torch.dtype, str]:
     """Dynamo's name for every dtype of this torch."""
     import torch.fx.graph
 
@@ -209,20 +209,20 @@ _Kind = Literal["number", "name", "string", "operator", "end"]
 
 
 @dataclass(frozen=True)
-class _Token:
+class _NotationToken:
     kind: _Kind
     text: str
     start: int
     end: int
 
 
-def parse(text: str) -> Notation:
+def parse_probe(text: str) -> Notation:
     """The probe in ``text``.
 
     Raises:
         NotationError: with the offsets of what cannot be read.
     """
-    return _Reader(text).probe()
+    return _NotationReader(text).parse_probe_text()
 
 
 def parse_value(text: str) -> Value:
@@ -231,8 +231,8 @@ def parse_value(text: str) -> Value:
     Raises:
         NotationError: the text is something else.
     """
-    reader = _Reader(text)
-    value = reader.value()
+    reader = _NotationReader(text)
+    value = reader.parse_value_text()
     reader.expect_end()
     return value
 
@@ -243,13 +243,13 @@ def parse_context(text: str) -> CallContext:
     Raises:
         NotationError: the text is something else.
     """
-    reader = _Reader(text)
-    context = reader.context(None)
+    reader = _NotationReader(text)
+    context = reader.parse_context_text(None)
     reader.expect_end()
     return context
 
 
-class _Reader:
+class _NotationReader:
     """Recursive descent over the tokens of one text."""
 
     def __init__(self, text: str) -> None:
@@ -259,19 +259,19 @@ class _Reader:
         self.hints: dict[str, int] = {}
 
     @property
-    def token(self) -> _Token:
+    def token(self) -> _NotationToken:
         return self.tokens[self.at]
 
-    def peek(self, ahead: int = 1) -> _Token:
+    def peek(self, ahead: int = 1) -> _NotationToken:
         return self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
 
-    def advance(self) -> _Token:
+    def advance(self) -> _NotationToken:
         token = self.token
         if token.kind != "end":
             self.at += 1
         return token
 
-    def is_operator(self, text: str, token: _Token | None = None) -> bool:
+    def is_operator(self, text: str, token: _NotationToken | None = None) -> bool:
         token = token or self.token
         return token.kind == "operator" and token.text == text
 
@@ -281,7 +281,7 @@ class _Reader:
             return True
         return False
 
-    def expect(self, text: str, where: str) -> _Token:
+    def expect(self, text: str, where: str) -> _NotationToken:
         if not self.is_operator(text):
             self.fail(f"expected '{text}' {where}, found {_shown_token(self.token)}")
         return self.advance()
@@ -290,13 +290,13 @@ class _Reader:
         if self.token.kind != "end":
             self.fail(f"unexpected {_shown_token(self.token)}; arguments are separated by ','")
 
-    def fail(self, message: str, token: _Token | None = None) -> NoReturn:
+    def fail(self, message: str, token: _NotationToken | None = None) -> NoReturn:
         token = token or self.token
         raise NotationError(message, token.start, token.end)
 
     # The grammar, largest things first.
 
-    def probe(self) -> Notation:
+    def parse_probe_text(self) -> Notation:
         if self.token.kind == "end":
             self.fail("the probe is empty; write inputs such as f32[b, 16]")
         if self.token.kind == "name" and self.peek().kind == "end":
@@ -360,19 +360,19 @@ class _Reader:
             return None
         self.advance()
         self.advance()
-        init = self.arguments(")")
+        init = self.parse_arguments(")")
         self.expect(")", "at the end of init(…)")
         return init
 
     def _parse_call(self) -> tuple[str, Arguments]:
         """A method and its inputs; the brackets of ``forward`` may stay away."""
         if not self._starts_calls():
-            return "", self.arguments(None)
+            return "", self.parse_arguments(None)
         method = self.advance()
         if method.text == "init":
             self.fail("init(…) comes first, and once", method)
         self.advance()
-        inputs = self.arguments(")")
+        inputs = self.parse_arguments(")")
         self.expect(")", f"at the end of {method.text}(…)")
         return method.text, inputs
 
@@ -386,11 +386,11 @@ class _Reader:
     def _parse_under(self) -> CallContext:
         self.advance()
         self.advance()
-        context = self.context(")")
+        context = self.parse_context_text(")")
         self.expect(")", "at the end of under(…)")
         return context
 
-    def context(self, closing: str | None) -> CallContext:
+    def parse_context_text(self, closing: str | None) -> CallContext:
         """A context up to ``closing`` (not consumed), or to the end of the text."""
         items: list[ContextItem] = []
         places: list[tuple[int, int]] = []
@@ -401,7 +401,7 @@ class _Reader:
             if not self.accept(","):
                 break
         try:
-            return CallContext.of(items)
+            return CallContext.from_items(items)
         except ContextError as error:
             raise NotationError(error.message, *places[error.item]) from None
 
@@ -419,8 +419,8 @@ class _Reader:
                 value += f"@{self.advance().text}"
             return ContextItem(name, value, given=True)
         start = self.token
-        literal = self.value()
-        plain = literal.value if isinstance(literal, Constant) else self
+        literal = self.parse_value_text()
+        plain = literal.value if isinstance(literal, LiteralValue) else self
         if not isinstance(plain, (bool, int, float, str)) and plain is not None:
             self.fail(f"{name} takes a number, a string, True, False or None", start)
         return ContextItem(name, plain, given=True)
@@ -433,7 +433,7 @@ class _Reader:
             name += "." + self.advance().text
         return name
 
-    def arguments(self, closing: str | None) -> Arguments:
+    def parse_arguments(self, closing: str | None) -> Arguments:
         """Arguments up to ``closing`` (not consumed), or to the end of the text."""
         positional: list[Value] = []
         named: list[tuple[str, Value]] = []
@@ -444,9 +444,9 @@ class _Reader:
                     self.fail(f"the argument {start.text} is given twice")
                 self.advance()
                 self.advance()
-                named.append((start.text, self.value()))
+                named.append((start.text, self.parse_value_text()))
             else:
-                value = self.value()
+                value = self.parse_value_text()
                 if named:
                     raise NotationError(
                         "a positional argument cannot follow a keyword argument",
@@ -465,41 +465,41 @@ class _Reader:
             return True
         return self.token.kind == "end"
 
-    def value(self) -> Value:
+    def parse_value_text(self) -> Value:
         token = self.token
         if token.kind == "string":
             self.advance()
             text = token.text
             while self.token.kind == "string":
                 text += self.advance().text
-            return Constant(ast.literal_eval(text))
+            return LiteralValue(ast.literal_eval(text))
         if token.kind == "name":
             if self.is_operator("[", self.peek()):
-                return self.tensor()
+                return self.parse_tensor()
             if token.text in _CONSTANTS:
                 self.advance()
-                return Constant(_CONSTANTS[token.text])
+                return LiteralValue(_CONSTANTS[token.text])
             if token.text != "Sym" and (
                 self.is_operator(".", self.peek()) or self.is_operator("(", self.peek())
             ):
-                return self.reference()
+                return self.parse_reference()
         if self.accept("["):
-            return Sequence("list", self.items("]"))
+            return Sequence("list", self.parse_items("]"))
         if self.is_operator("("):
-            return self.bracketed()
+            return self.parse_bracketed()
         if self.accept("{"):
-            return self.mapping()
+            return self.parse_mapping()
         number = self.float_literal()
         if number is not None:
             return number
         if token.kind not in ("name", "number") and not self.is_operator("-"):
             self.fail(f"expected a value, found {_shown_token(token)}")
-        size = self.size()
-        if isinstance(size, Fixed):
-            return Constant(size.value)
+        size = self.parse_size()
+        if isinstance(size, FixedSize):
+            return LiteralValue(size.value)
         return SizeText(size)
 
-    def float_literal(self) -> Constant | None:
+    def float_literal(self) -> LiteralValue | None:
         negative = self.is_operator("-")
         token = self.peek() if negative else self.token
         special = token.kind == "name" and token.text in ("inf", "nan")
@@ -509,24 +509,24 @@ class _Reader:
             self.advance()
         self.advance()
         value = float(token.text.replace("_", ""))
-        return Constant(-value if negative else value)
+        return LiteralValue(-value if negative else value)
 
-    def items(self, closing: str) -> tuple[Value, ...]:
+    def parse_items(self, closing: str) -> tuple[Value, ...]:
         items: list[Value] = []
         while not self._is_closing(closing):
-            items.append(self.value())
+            items.append(self.parse_value_text())
             if not self.accept(","):
                 break
         self.expect(closing, "at the end of the list")
         return tuple(items)
 
-    def bracketed(self) -> Value:
+    def parse_bracketed(self) -> Value:
         """A tuple, or one value in brackets."""
         self.expect("(", "here")
         items: list[Value] = []
         comma = False
         while not self._is_closing(")"):
-            items.append(self.value())
+            items.append(self.parse_value_text())
             comma = self.accept(",")
             if not comma:
                 break
@@ -535,26 +535,26 @@ class _Reader:
             return items[0]
         return Sequence("tuple", tuple(items))
 
-    def mapping(self) -> Mapping:
+    def parse_mapping(self) -> Mapping:
         items: list[tuple[Value, Value]] = []
         while not self._is_closing("}"):
-            key = self.value()
+            key = self.parse_value_text()
             self.expect(":", "after a key of the dictionary")
-            items.append((key, self.value()))
+            items.append((key, self.parse_value_text()))
             if not self.accept(","):
                 break
         self.expect("}", "at the end of the dictionary")
         return Mapping(tuple(items))
 
-    def reference(self) -> Reference:
+    def parse_reference(self) -> Reference:
         name = self._parse_dotted_name()
         if not self.accept("("):
             return Reference(name)
-        call = self.arguments(")")
+        call = self.parse_arguments(")")
         self.expect(")", f"at the end of {name}(…)")
         return Reference(name, call)
 
-    def tensor(self) -> TensorText:
+    def parse_tensor(self) -> TensorText:
         token = self.advance()
         dtype = DTYPE_ALIASES.get(token.text, token.text)
         if dtype not in dtype_names():
@@ -564,12 +564,12 @@ class _Reader:
         self.expect("[", f"after {token.text}")
         sizes: list[Size] = []
         while not self._is_closing("]"):
-            sizes.append(self.size())
+            sizes.append(self.parse_size())
             if not self.accept(","):
                 break
         self.expect("]", "at the end of the sizes")
-        strides = self.strides(len(sizes))
-        device = self.device()
+        strides = self.parse_strides(len(sizes))
+        device = self.parse_device()
         made = TensorText(dtype, tuple(sizes), strides, device)
         if self.is_operator("(") and self.token.start == self.tokens[self.at - 1].end:
             self.advance()
@@ -604,24 +604,24 @@ class _Reader:
 
     def _parse_dimensions(self, rank: int) -> tuple[int, ...]:
         start = self.token
-        value = self.value()
+        value = self.parse_value_text()
         items = value.items if isinstance(value, Sequence) else (value,)
-        found = [one.value for one in items if isinstance(one, Constant)]
+        found = [one.value for one in items if isinstance(one, LiteralValue)]
         dimensions = tuple(one for one in found if type(one) is int and 0 <= one < rank)
         if len(dimensions) != len(items) or not items:
             words = "it has none" if not rank else f"it has 0 to {rank - 1}"
             self.fail(f"expected dimensions of the tensor, of which {words}", start)
         return dimensions
 
-    def strides(self, rank: int) -> tuple[int, ...] | None:
+    def parse_strides(self, rank: int) -> tuple[int, ...] | None:
         opening = self.token
         if not self.is_operator("[") or opening.start != self.tokens[self.at - 1].end:
             return None
         self.advance()
         strides: list[int] = []
         while not self._is_closing("]"):
-            size = self.size()
-            if not isinstance(size, Fixed):
+            size = self.parse_size()
+            if not isinstance(size, FixedSize):
                 self.fail("strides are numbers", opening)
             strides.append(size.value)
             if not self.accept(","):
@@ -633,7 +633,7 @@ class _Reader:
             )
         return tuple(strides)
 
-    def device(self) -> str | None:
+    def parse_device(self) -> str | None:
         """``@cuda:0``, or without ``@`` right behind the bracket, as FX prints it."""
         if not self.accept("@") and (
             self.token.kind != "name" or self.token.start != self.tokens[self.at - 1].end
@@ -647,47 +647,47 @@ class _Reader:
             device += ":" + self.advance().text
         return device
 
-    def size(self) -> Size:
-        left = self.product()
+    def parse_size(self) -> Size:
+        left = self.parse_product()
         while self.is_operator("+") or self.is_operator("-"):
             operator = self.advance().text
-            left = _compute_size("+" if operator == "+" else "-", left, self.product())
+            left = _compute_size("+" if operator == "+" else "-", left, self.parse_product())
         return left
 
-    def product(self) -> Size:
-        left = self.factor()
+    def parse_product(self) -> Size:
+        left = self.parse_factor()
         while self.is_operator("*") or self.is_operator("//"):
             operator = self.advance()
-            right = self.factor()
-            if operator.text == "//" and right == Fixed(0):
+            right = self.parse_factor()
+            if operator.text == "//" and right == FixedSize(0):
                 self.fail("a size cannot be divided by zero", operator)
             left = _compute_size("*" if operator.text == "*" else "//", left, right)
         return left
 
-    def factor(self) -> Size:
+    def parse_factor(self) -> Size:
         token = self.token
         if self.accept("-"):
-            return _compute_size("-", Fixed(0), self.factor())
+            return _compute_size("-", FixedSize(0), self.parse_factor())
         if self.accept("("):
-            size = self.size()
+            size = self.parse_size()
             self.expect(")", "in the size")
             return size
         if token.kind == "number":
             if not re.fullmatch(r"[\d_]+", token.text):
                 self.fail(f"a size is a whole number, not {token.text}")
             self.advance()
-            return Fixed(int(token.text.replace("_", "")))
+            return FixedSize(int(token.text.replace("_", "")))
         if token.kind != "name" or token.text in _CONSTANTS:
             self.fail(f"expected a size such as 16 or b, found {_shown_token(token)}")
         if token.text == "Sym" and self.is_operator("(", self.peek()):
             self.advance()
             self.advance()
-            size = self.size()
+            size = self.parse_size()
             self.expect(")", "at the end of Sym(…)")
             return size
         self.advance()
         if not self.is_operator("="):
-            return Symbol(token.text)
+            return SymbolicSize(token.text)
         self.advance()
         number = self.token
         if number.kind != "number" or not re.fullmatch(r"[\d_]+", number.text):
@@ -697,10 +697,10 @@ class _Reader:
         known = self.hints.setdefault(token.text, hint)
         if known != hint:
             self.fail(f"{token.text} cannot be both {known} and {hint}", number)
-        return Symbol(token.text, hint)
+        return SymbolicSize(token.text, hint)
 
 
-def _tokenize_text(text: str) -> Iterator[_Token]:
+def _tokenize_text(text: str) -> Iterator[_NotationToken]:
     at = 0
     while True:
         match = _TOKEN.match(text, at)
@@ -714,21 +714,21 @@ def _tokenize_text(text: str) -> Iterator[_Token]:
         if kind == "end":
             # An error at the end of the text marks its last character.
             last = max(len(text[:start].rstrip()) - 1, 0)
-            yield _Token("end", "", last, last + 1)
+            yield _NotationToken("end", "", last, last + 1)
             return
         at = match.end()
         for known in ("number", "name", "string", "operator"):
             if kind == known:
-                yield _Token(known, match[known], start, end)
+                yield _NotationToken(known, match[known], start, end)
 
 
-def _shown_token(token: _Token) -> str:
+def _shown_token(token: _NotationToken) -> str:
     return "the end" if token.kind == "end" else f"'{token.text}'"
 
 
 def _compute_size(operator: Literal["+", "-", "*", "//"], left: Size, right: Size) -> Size:
-    if isinstance(left, Fixed) and isinstance(right, Fixed):
-        return Fixed(_apply_operator(operator, left.value, right.value))
+    if isinstance(left, FixedSize) and isinstance(right, FixedSize):
+        return FixedSize(_apply_operator(operator, left.value, right.value))
     return Arithmetic(operator, left, right)
 
 
@@ -745,7 +745,7 @@ def _apply_operator(operator: Literal["+", "-", "*", "//"], left: int, right: in
 # -- asking -----------------------------------------------------------------------------------
 
 
-def symbols(arguments: Arguments) -> tuple[Symbol, ...]:
+def symbolic_sizes(arguments: Arguments) -> tuple[SymbolicSize, ...]:
     """Every symbolic size of the tensors, in the order of the text."""
     values = (*arguments.positional, *(value for _, value in arguments.named))
     return tuple(symbol for value in values for symbol in _symbols_of(value))
@@ -754,12 +754,12 @@ def symbols(arguments: Arguments) -> tuple[Symbol, ...]:
 def fixed_sizes(arguments: Arguments) -> frozenset[int]:
     """Return all sizes written as numbers."""
     found: set[int] = set()
-    for tensor in tensors(arguments):
-        found.update(size.value for size in tensor.sizes if isinstance(size, Fixed))
+    for tensor in tensor_texts(arguments):
+        found.update(size.value for size in tensor.sizes if isinstance(size, FixedSize))
     return frozenset(found)
 
 
-def tensors(arguments: Arguments) -> tuple[TensorText, ...]:
+def tensor_texts(arguments: Arguments) -> tuple[TensorText, ...]:
     """Every tensor, in the order of the text."""
     values = (*arguments.positional, *(value for _, value in arguments.named))
     return tuple(tensor for value in values for tensor in _tensors_of(value))
@@ -768,11 +768,11 @@ def tensors(arguments: Arguments) -> tuple[TensorText, ...]:
 def _tensors_of(value: Value) -> Iterator[TensorText]:
     if isinstance(value, TensorText):
         yield value
-    for inner in parts(value):
+    for inner in inner_values(value):
         yield from _tensors_of(inner)
 
 
-def parts(value: Value) -> tuple[Value, ...]:
+def inner_values(value: Value) -> tuple[Value, ...]:
     """The values right inside of a value, in the order of the text; no keys of dictionaries."""
     if isinstance(value, Sequence):
         return value.items
@@ -798,15 +798,15 @@ def with_parts(value: Value, inner: tuple[Value, ...]) -> Value:
     return value
 
 
-def _symbols_of(value: Value) -> Iterator[Symbol]:
+def _symbols_of(value: Value) -> Iterator[SymbolicSize]:
     for tensor in _tensors_of(value):
         for size in tensor.sizes:
             yield from symbols_of_size(size)
 
 
-def symbols_of_size(size: Size) -> Iterator[Symbol]:
+def symbols_of_size(size: Size) -> Iterator[SymbolicSize]:
     """The symbols that a size is computed from."""
-    if isinstance(size, Symbol):
+    if isinstance(size, SymbolicSize):
         yield size
     elif isinstance(size, Arithmetic):
         yield from symbols_of_size(size.left)
@@ -823,7 +823,7 @@ _LARGE = (32, 64, 48, 96, 80, 128)
 def choose_sizes(*parts: Arguments | None) -> dict[str, int]:
     """Return a size for every symbol: its hint, or a small size unique in the probe."""
     given = [part for part in parts if part is not None]
-    names: list[Symbol] = [symbol for part in given for symbol in symbols(part)]
+    names: list[SymbolicSize] = [symbol for part in given for symbol in symbolic_sizes(part)]
     chosen = {symbol.name: symbol.hint for symbol in names if symbol.hint is not None}
     taken = set(chosen.values()).union(*(fixed_sizes(part) for part in given))
     for symbol in names:
@@ -841,37 +841,39 @@ def with_numbers(said: Notation) -> Notation:
     """Return the notation with a number for every symbolic size."""
     sizes = choose_sizes(said.init, said.inputs, *(call.inputs for call in said.then))
 
-    def known(size: Size) -> bool:
+    def is_known(size: Size) -> bool:
         return all(symbol.name in sizes for symbol in symbols_of_size(size))
 
-    def value(given: Value) -> Value:
+    def value_with_numbers(given: Value) -> Value:
         if isinstance(given, TensorText):
-            return replace(given, sizes=tuple(Fixed(evaluate(one, sizes)) for one in given.sizes))
-        if isinstance(given, SizeText) and known(given.size):
-            return Constant(evaluate(given.size, sizes))
-        return with_parts(given, tuple(map(value, parts(given))))
+            return replace(
+                given, sizes=tuple(FixedSize(evaluate_size(one, sizes)) for one in given.sizes)
+            )
+        if isinstance(given, SizeText) and is_known(given.size):
+            return LiteralValue(evaluate_size(given.size, sizes))
+        return with_parts(given, tuple(map(value_with_numbers, inner_values(given))))
 
-    def arguments(given: Arguments) -> Arguments:
+    def arguments_with_numbers(given: Arguments) -> Arguments:
         return Arguments(
-            tuple(map(value, given.positional)),
-            tuple((name, value(one)) for name, one in given.named),
+            tuple(map(value_with_numbers, given.positional)),
+            tuple((name, value_with_numbers(one)) for name, one in given.named),
         )
 
     return replace(
         said,
-        init=said.init and arguments(said.init),
-        inputs=said.inputs and arguments(said.inputs),
-        then=tuple(replace(call, inputs=arguments(call.inputs)) for call in said.then),
+        init=said.init and arguments_with_numbers(said.init),
+        inputs=said.inputs and arguments_with_numbers(said.inputs),
+        then=tuple(replace(call, inputs=arguments_with_numbers(call.inputs)) for call in said.then),
     )
 
 
-def evaluate(size: Size, sizes: dict[str, int]) -> int:
+def evaluate_size(size: Size, sizes: dict[str, int]) -> int:
     """The number that a size stands for."""
-    if isinstance(size, Fixed):
+    if isinstance(size, FixedSize):
         return size.value
-    if isinstance(size, Symbol):
+    if isinstance(size, SymbolicSize):
         return sizes[size.name]
-    left, right = evaluate(size.left, sizes), evaluate(size.right, sizes)
+    left, right = evaluate_size(size.left, sizes), evaluate_size(size.right, sizes)
     if size.operator == "//" and right == 0:
         return 0
     return _apply_operator(size.operator, left, right)
@@ -880,7 +882,7 @@ def evaluate(size: Size, sizes: dict[str, int]) -> int:
 # -- printing ---------------------------------------------------------------------------------
 
 
-def show(notation: Notation) -> str:
+def show_notation(notation: Notation) -> str:
     """The text that reads as ``notation``."""
     parts = []
     if notation.init is not None:
@@ -923,7 +925,7 @@ def show_value(value: Value) -> str:
         facts: list[str] = [value.grad] if value.grad else []
         facts += [show_mark(name, dimensions) for name, dimensions in value.marks]
         return f"{text}({', '.join(facts)})" if facts else text
-    if isinstance(value, Constant):
+    if isinstance(value, LiteralValue):
         return repr(value.value)
     if isinstance(value, SizeText):
         return show_size(value.size)
@@ -945,9 +947,9 @@ def show_mark(name: str, dimensions: tuple[int, ...]) -> str:
 
 def show_size(size: Size, outer: int = 0) -> str:
     """One size in notation."""
-    if isinstance(size, Fixed):
+    if isinstance(size, FixedSize):
         return str(size.value)
-    if isinstance(size, Symbol):
+    if isinstance(size, SymbolicSize):
         return size.name if size.hint is None else f"{size.name}={size.hint}"
     binding = 1 if size.operator in "+-" else 2
     text = f"{show_size(size.left, binding)}{size.operator}{show_size(size.right, binding + 1)}"

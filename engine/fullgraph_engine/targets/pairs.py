@@ -39,7 +39,7 @@ class Pair:
     """Name of the function of this file that builds, empty if it comes from elsewhere."""
 
 
-def find(source: FileDefinitions) -> tuple[Pair, ...]:
+def find_pairs(source: FileDefinitions) -> tuple[Pair, ...]:
     """The pairs of a file, in the order of their builders."""
     lines = byte_lines(source.text)
     found: dict[tuple[str, str], Pair] = {}

@@ -19,7 +19,7 @@ _MOST_EXAMPLES = 3
 """Maximum number of the file's examples executed per target."""
 
 
-def plan(
+def plan_probes(
     target: Target,
     namespace: Namespace,
     others: Sequence[Target] = (),
@@ -71,7 +71,7 @@ class _Under:
     context: CallContext
 
     def __call__(self, namespace: Namespace) -> Call:
-        return probes.under(self.probe.build(namespace), self.context)
+        return probes.put_in_context(self.probe.build(namespace), self.context)
 
 
 def _probes_in_order(
@@ -83,7 +83,11 @@ def _probes_in_order(
 ) -> list[Probe]:
     return (
         _own_probes(target, namespace, recording)
-        or (searched.probes(target, namespace, ()) if target.constructed_by is not None else [])
+        or (
+            searched.searched_probes(target, namespace, ())
+            if target.constructed_by is not None
+            else []
+        )
         or _called_probes(target, namespace, others, recording, kinds)
         or _stale_probes(target, recording)
         or _searched_probes(target, namespace, others)
@@ -93,13 +97,15 @@ def _probes_in_order(
 def _own_probes(
     target: Target, namespace: Namespace, recording: Sequence[RecordedClass]
 ) -> list[Probe]:
-    found = recorded.find(target, recording)
-    known = probes.plan(target, namespace)
+    found = recorded.find_recorded(target, recording)
+    known = probes.plan_written_probes(target, namespace)
     if known and probes.are_from_attributes(known):
-        known = searched.otherwise(target, known, searched.probes(target, namespace, ()))
+        known = searched.with_search_fallback(
+            target, known, searched.searched_probes(target, namespace, ())
+        )
     if known or found is None or recorded.is_stale(found, namespace):
         return known
-    return recorded.probes(found)
+    return recorded.recorded_probes(found)
 
 
 def _called_probes(
@@ -114,7 +120,7 @@ def _called_probes(
     users = [
         other
         for other in others
-        if other.name in target.used_by and probes.confirm(other, namespace)
+        if other.name in target.used_by and probes.is_confirmed(other, namespace)
     ]
     # What many others use is itself far inside: the nearest user has the least to run.
     users.sort(key=lambda user: -len(user.used_by))
@@ -125,23 +131,25 @@ def _called_probes(
     ]
     shown = [one for one in target.examples if one.kind in kinds][:_MOST_EXAMPLES]
     above = [] if found else _outermost_users(target, namespace, others)
-    executed = programs.enclosing(
+    executed = programs.enclosing_programs(
         shown, target.definition, [(user.name, user.examples) for user in above]
     )
     if "test" in kinds:
         names = [user.definition for user in users]
         path = str(namespace.get("__file__", ""))
-        executed += tested.enclosing(target.definition, names, path)
+        executed += tested.enclosing_tests(target.definition, names, path)
     if not found and not executed:
         return []
-    called = enclosing.probes(target, [*found[:_MOST_ENCLOSING], *executed])
-    return searched.otherwise(target, called, searched.probes(target, namespace, above))
+    called = enclosing.enclosing_probes(target, [*found[:_MOST_ENCLOSING], *executed])
+    return searched.with_search_fallback(
+        target, called, searched.searched_probes(target, namespace, above)
+    )
 
 
 def _searched_probes(target: Target, namespace: Namespace, others: Sequence[Target]) -> list[Probe]:
     if target.written:
         return []
-    return searched.probes(target, namespace, _outermost_users(target, namespace, others))
+    return searched.searched_probes(target, namespace, _outermost_users(target, namespace, others))
 
 
 def _outermost_users(
@@ -154,14 +162,14 @@ def _outermost_users(
         if other.name in target.used_by
         and (not other.written or other.constructed_by is not None)
         and not set(other.used_by) - {other.name}
-        and probes.confirm(other, namespace)
+        and probes.is_confirmed(other, namespace)
     ]
     return users[:_MOST_ENCLOSING]
 
 
 def _stale_probes(target: Target, recording: Sequence[RecordedClass]) -> list[Probe]:
     """Return a probe that reports an outdated recording of a target without other probes."""
-    found = recorded.find(target, recording)
+    found = recorded.find_recorded(target, recording)
     if found is None:
         return []
     info = ProbeInfo("harvest", inputs="", source=f"recorded in {FILE}")

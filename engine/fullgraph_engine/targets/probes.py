@@ -15,14 +15,14 @@ from typing import Any, ClassVar
 
 from ..protocol import ProbeInfo
 from . import notation, tensors
-from .annotations import Parameter
+from .annotations import AnnotatedParameter
 from .context import CallContext
 from .discovery import Target, WrittenProbe
 from .notation import Arguments, Notation, Value
 from .notation import FurtherCall as WrittenCall
-from .signatures import misfit
-from .sites import Site
-from .tensors import Built, Dynamic, ProbeError
+from .signatures import find_misfit
+from .sites import CallSite
+from .tensors import Built, DynamicDimension, ProbeError
 
 Namespace = dict[str, Any]
 
@@ -49,7 +49,7 @@ class FurtherCall:
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    dynamic: tuple[Dynamic, ...]
+    dynamic: tuple[DynamicDimension, ...]
     context: CallContext
     method: str = ""
     """Name of the method, if it differs from the method of the first call."""
@@ -64,7 +64,7 @@ class FurtherCall:
     @property
     def words(self) -> str:
         """``then f32[5, 16]``, with the method and the context where they say something."""
-        inputs = tensors.describe(self.args, self.kwargs, self.dynamic, facts=True)
+        inputs = tensors.describe_inputs(self.args, self.kwargs, self.dynamic, facts=True)
         called = f"{self.method}({inputs})" if self.method else inputs
         text = self.context.text
         return f"then {called}" + (f" under({text})" if text else "")
@@ -85,7 +85,7 @@ class Call:
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    dynamic: tuple[Dynamic, ...] = ()
+    dynamic: tuple[DynamicDimension, ...] = ()
     init: str = ""
     source: str = ""
     comment: str = ""
@@ -104,11 +104,11 @@ class Call:
     @property
     def inputs(self) -> str:
         """The inputs in notation, as they were really built."""
-        first = tensors.describe(self.args, self.kwargs, self.dynamic, facts=self.is_stated)
+        first = tensors.describe_inputs(self.args, self.kwargs, self.dynamic, facts=self.is_stated)
         return " ".join([first, *(one.words for one in self.then)])
 
     @property
-    def all_dynamic(self) -> tuple[Dynamic, ...]:
+    def all_dynamic(self) -> tuple[DynamicDimension, ...]:
         """Symbolic dimensions of all calls."""
         return (*self.dynamic, *(wish for one in self.then for wish in one.dynamic))
 
@@ -117,7 +117,7 @@ class Call:
 class Probe:
     """One way to call a target.
 
-    ``waits``: the probe's call may not exist until the previous run has asked ``further``.
+    ``waits``: the probe's call may not exist until the previous run has run ``count_further``.
     ``after`` names the targets whose runs should end first, ``users`` the targets that call it; one
     run of the users shows the calls of all probes with the same ones.
     """
@@ -140,7 +140,7 @@ class Probe:
         """
         return self._build(namespace)
 
-    def further(self, namespace: Namespace) -> int:
+    def count_further(self, namespace: Namespace) -> int:
         """How many of the probes that wait for this one have a call to make. Runs user code, whose
         exceptions are taken as the end of it."""
         return self._further(namespace) if self._further is not None else 0
@@ -168,7 +168,7 @@ class Enclosing:
     """True if the code may be outdated, so that its calls may raise."""
 
 
-def confirm(target: Target, namespace: Namespace) -> bool:
+def is_confirmed(target: Target, namespace: Namespace) -> bool:
     """Whether the executed module defines the target as its text suggests.
 
     False for a class without probe comment that does not derive from ``nn.Module``, for a name that
@@ -188,7 +188,9 @@ def confirm(target: Target, namespace: Namespace) -> bool:
         return not inspect.isfunction(found) and callable(found)
     if not callable(found):
         return False
-    return not target.repeated or _defined_in(target, getattr(unwrap(found), "__code__", None))
+    return not target.repeated or _defined_in(
+        target, getattr(unwrap_compiled(found), "__code__", None)
+    )
 
 
 def _is_torch_class(found: type, torch: Any) -> bool:
@@ -197,7 +199,7 @@ def _is_torch_class(found: type, torch: Any) -> bool:
 
 def _code_of_class(found: type) -> types.CodeType | None:
     for value in vars(found).values():
-        code = getattr(unwrap(value), "__code__", None)
+        code = getattr(unwrap_compiled(value), "__code__", None)
         if isinstance(code, types.CodeType):
             return code
     return None
@@ -209,7 +211,7 @@ def _defined_in(target: Target, code: types.CodeType | None) -> bool:
     return target.body.start.line <= code.co_firstlineno - 1 <= target.body.end.line
 
 
-def unwrap(function: Any) -> Any:
+def unwrap_compiled(function: Any) -> Any:
     """The original behind ``torch.compile``: of a compiled module, function or method."""
     for _ in range(8):
         attributes = getattr(function, "__dict__", {})
@@ -220,7 +222,7 @@ def unwrap(function: Any) -> Any:
         if original is None:
             original = attributes.get("_torchdynamo_orig_callable")
         if original is None and isinstance(function, types.MethodType):
-            inner = unwrap(function.__func__)
+            inner = unwrap_compiled(function.__func__)
             if inner is not function.__func__:
                 original = types.MethodType(inner, function.__self__)
         if original is None:
@@ -229,7 +231,7 @@ def unwrap(function: Any) -> Any:
     return function
 
 
-def plan(target: Target, namespace: Namespace) -> list[Probe]:
+def plan_written_probes(target: Target, namespace: Namespace) -> list[Probe]:
     """The probes that the file gives a target: all its comments, else its annotations, else the
     conventions."""
     return (
@@ -258,7 +260,7 @@ def _from_comments(target: Target, namespace: Namespace) -> list[Probe]:
             further = (notation.show_further(one) for one in said.then)
             info = replace(info, inputs=" ".join([info.inputs, *further]))
         if inputs is not None:
-            probes.append(Probe(info, _Written(target, said, inputs), written=written))
+            probes.append(Probe(info, _WrittenBuilder(target, said, inputs), written=written))
             continue
         # Only ``init(…)``: the inputs come from elsewhere.
         for other in _from_conventions(target, namespace, init=said.init) or []:
@@ -278,7 +280,9 @@ def _inputs_of(target: Target, written: WrittenProbe) -> Arguments | None:
     return _with_annotated_shapes(target.parameters, said.inputs) or said.inputs
 
 
-def _with_annotated_shapes(parameters: tuple[Parameter, ...], given: Arguments) -> Arguments | None:
+def _with_annotated_shapes(
+    parameters: tuple[AnnotatedParameter, ...], given: Arguments
+) -> Arguments | None:
     """``given`` plus the annotated shapes; None while a required parameter has neither."""
     named = dict(given.named)
     positional = list(given.positional)
@@ -303,7 +307,7 @@ def _with_annotated_shapes(parameters: tuple[Parameter, ...], given: Arguments) 
 
 
 def _in_order(
-    parameters: tuple[Parameter, ...],
+    parameters: tuple[AnnotatedParameter, ...],
     positional: list[Value],
     named: dict[str, Value],
     chosen: set[str],
@@ -333,16 +337,16 @@ def _from_annotations(target: Target, namespace: Namespace) -> list[Probe]:
         init=f"{target.init_from}()" if _uses_init_from(target, namespace) else "",
         source="annotations",
     )
-    return [Probe(info, _Written(target, Notation(inputs=inputs), inputs))]
+    return [Probe(info, _WrittenBuilder(target, Notation(inputs=inputs), inputs))]
 
 
 def call_of(target: Target, said: Notation, namespace: Namespace) -> Call:
     """The call of a whole probe in notation. Runs user code, whose exceptions propagate."""
-    return _Written(target, said, said.inputs or Arguments())(namespace)
+    return _WrittenBuilder(target, said, said.inputs or Arguments())(namespace)
 
 
 @dataclass(frozen=True)
-class _Written:
+class _WrittenBuilder:
     """A probe in notation."""
 
     target: Target
@@ -353,14 +357,14 @@ class _Written:
         said = self.notation
         sizes = notation.choose_sizes(said.init, self.inputs, *(one.inputs for one in said.then))
         subject, init = _build_subject(self.target, namespace, said.init, sizes)
-        function = self.called(subject, said.method, namespace)
-        built = tensors.build(self.inputs, sizes, namespace)
+        function = self.bind_method(subject, said.method, namespace)
+        built = tensors.build_inputs(self.inputs, sizes, namespace)
         _check_inputs(self.target, function, built)
         call = Call(function, built.args, built.kwargs, built.dynamic, init, is_stated=True)
-        call.then = tuple(self.further(subject, one, sizes, namespace) for one in said.then)
-        return under(call, said.context) if said.context is not None else call
+        call.then = tuple(self.make_further(subject, one, sizes, namespace) for one in said.then)
+        return put_in_context(call, said.context) if said.context is not None else call
 
-    def called(self, subject: Any, method: str, namespace: Namespace) -> Any:
+    def bind_method(self, subject: Any, method: str, namespace: Namespace) -> Any:
         if self.target.is_method or method not in ("", self.target.method, self.target.subject):
             return _find_method(self.target, subject, method or self.target.method)
         found = self.target.kind == "module" and _named_callable(
@@ -370,27 +374,29 @@ class _Written:
             return subject
         for name in (method or self.target.method, "__call__"):
             if callable(getattr(subject, name, None)):
-                return unwrap(getattr(subject, name))
+                return unwrap_compiled(getattr(subject, name))
         words = f"{self.target.name} is no nn.Module, so name the method to call, such as step(…)."
         raise ProbeError(words)
 
-    def further(
+    def make_further(
         self, subject: Any, said: WrittenCall, sizes: dict[str, int], namespace: Namespace
     ) -> FurtherCall:
         method = said.method or self.notation.method
-        function = self.called(subject, method, namespace)
-        built = tensors.build(said.inputs, sizes, namespace)
+        function = self.bind_method(subject, method, namespace)
+        built = tensors.build_inputs(said.inputs, sizes, namespace)
         _check_inputs(self.target, function, built)
-        context = _check_context(said.context, function).on(
+        context = _check_context(said.context, function).with_device(
             _device_type((built.args, built.kwargs))
         )
         name = method if method != (self.notation.method or self.target.method) else ""
         return FurtherCall(function, built.args, built.kwargs, built.dynamic, context, name)
 
 
-def under(call: Call, context: CallContext) -> Call:
+def put_in_context(call: Call, context: CallContext) -> Call:
     """The call in a context: its module is switched to the mode that this names."""
-    call.context = _check_context(context, call.function).on(_device_type((call.args, call.kwargs)))
+    call.context = _check_context(context, call.function).with_device(
+        _device_type((call.args, call.kwargs))
+    )
     switch_mode(call.function, context)
     return call
 
@@ -438,13 +444,13 @@ def _find_method(target: Target, function: Any, method: str) -> Callable[..., An
     if not callable(found):
         words = f"The probe calls {method}(…), but {target.name} has no such method."
         raise ProbeError(words, method)
-    return unwrap(found)  # type: ignore[no-any-return]
+    return unwrap_compiled(found)  # type: ignore[no-any-return]
 
 
 def _check_inputs(target: Target, function: Any, built: Built) -> None:
     """Say it in words when the inputs do not fit the signature."""
     called = _signature_owner(function)
-    found = misfit(called, built.args, built.kwargs)
+    found = find_misfit(called, built.args, built.kwargs)
     if found is not None:
         name = f"{target.name}.forward" if _is_module(function) else target.name
         words = f"The probe does not fit the signature of {name}: {found.reason}."
@@ -486,29 +492,29 @@ def _build_subject(
         if init is not None:
             words = f"{target.name} is no class, so it has no constructor for init(…)."
             raise ProbeError(words, "init")
-        return unwrap(found), ""
+        return unwrap_compiled(found), ""
     if init is not None:
-        built = tensors.build(init, sizes or {}, namespace)
+        built = tensors.build_inputs(init, sizes or {}, namespace)
         args, kwargs, shown = built.args, built.kwargs, notation.show_arguments(init)
     elif target.init_from and callable(namespace.get(target.init_from)):
         args, kwargs = _init_arguments(found, namespace[target.init_from]())
-        shown = tensors.describe(args, kwargs)
+        shown = tensors.describe_inputs(args, kwargs)
     else:
         made = _configuration_classes(found, namespace) or {}
         args, kwargs = (), {name: kind() for name, kind in made.items()}
         shown = ", ".join(f"{name}={kind.__name__}()" for name, kind in made.items())
-    wrong = misfit(found, args, kwargs)
+    wrong = find_misfit(found, args, kwargs)
     if wrong is not None:
         way_out = "" if init is not None else "; give its arguments as init(…) in a probe comment"
         words = f"{target.name} cannot be constructed: {wrong.reason}{way_out}."
         raise ProbeError(words, wrong.keyword if init is not None else "")
-    return unwrap(found(*args, **kwargs)), shown
+    return unwrap_compiled(found(*args, **kwargs)), shown
 
 
 def _init_arguments(constructor: Any, value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments from ``get_init_inputs``: a list, a dictionary, or ``[[…], {…}]``."""
     if isinstance(value, dict):
-        if not misfit(constructor, (), value):
+        if not find_misfit(constructor, (), value):
             return (), value
         return (value,), {}
     if not isinstance(value, (list, tuple)):
@@ -519,19 +525,19 @@ def _init_arguments(constructor: Any, value: Any) -> tuple[tuple[Any, ...], dict
         if (
             len(args) == 2
             and isinstance(args[0], (list, tuple))
-            and not misfit(constructor, tuple(args[0]), last)
+            and not find_misfit(constructor, tuple(args[0]), last)
         ):
             return tuple(args[0]), last
-        if misfit(constructor, args, {}) and not misfit(constructor, args[:-1], last):
+        if find_misfit(constructor, args, {}) and not find_misfit(constructor, args[:-1], last):
             return args[:-1], last
     return args, {}
 
 
-def fit(function: Any, value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def fit_inputs(function: Any, value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return a value as the inputs of ``function``: one argument, several, or keywords."""
     called = _signature_owner(function)
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return ((), dict(value)) if not misfit(called, (), value) else ((value,), {})
+        return ((), dict(value)) if not find_misfit(called, (), value) else ((value,), {})
     if type(value) in (list, tuple):
         args = tuple(value)
         last = args[-1] if args else None
@@ -540,13 +546,13 @@ def fit(function: Any, value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
             if (
                 len(args) == 2
                 and type(args[0]) in (list, tuple)
-                and misfit(called, args, {})
-                and not misfit(called, tuple(args[0]), last)
+                and find_misfit(called, args, {})
+                and not find_misfit(called, tuple(args[0]), last)
             ):
                 return tuple(args[0]), last
-            if misfit(called, args, {}) and not misfit(called, args[:-1], last):
+            if find_misfit(called, args, {}) and not find_misfit(called, args[:-1], last):
                 return args[:-1], last
-        if misfit(called, args, {}) and not misfit(called, (value,), {}):
+        if find_misfit(called, args, {}) and not find_misfit(called, (value,), {}):
             return (value,), {}
         return args, {}
     return (value,), {}
@@ -650,11 +656,11 @@ def _from_conventions(
         ]
     if init is not None and not any(one.required or one.variadic for one in target.parameters):
         info = ProbeInfo("comment", "", shown, f"line {target.written[0].line + 1}")
-        return [Probe(info, _Written(target, Notation(init=init), Arguments()))]
+        return [Probe(info, _WrittenBuilder(target, Notation(init=init), Arguments()))]
     return []
 
 
-def _site_place(site: Site) -> str:
+def _site_place(site: CallSite) -> str:
     return f"line {site.range.start.line + 1}"
 
 
@@ -684,7 +690,7 @@ class _Returned:
         sizes = notation.choose_sizes(self.init)
         function, shown = _build_subject(self.target, namespace, self.init, sizes)
         name = self.target.inputs_from
-        args, kwargs = fit(function, _value_of_name(namespace, name))
+        args, kwargs = fit_inputs(function, _value_of_name(namespace, name))
         return Call(function, args, kwargs, (), shown)
 
 
@@ -707,7 +713,7 @@ class _Attribute:
                 f"{self.target.name}.{self.attribute} is None after construction; "
                 "write a probe comment instead."
             )
-        args, kwargs = fit(function, value)
+        args, kwargs = fit_inputs(function, value)
         call = Call(function, args, kwargs, (), shown)
         # A base class of a library may have it, for models of other kinds.
         call.is_doubtful = True
@@ -724,18 +730,18 @@ class _Paired:
 
     def __call__(self, namespace: Namespace) -> Call:
         builder = tensors.look_up(self.builder, namespace)
-        function = unwrap(builder() if not _is_module(builder) else builder)
+        function = unwrap_compiled(builder() if not _is_module(builder) else builder)
         if isinstance(function, type):
             function = function()
         value = _value_of_name(namespace, self.example)
         if isinstance(function, tuple) and function and callable(function[0]):
-            function = unwrap(function[0])
+            function = unwrap_compiled(function[0])
         if not callable(function):
             raise ProbeError(
                 f"{self.builder}() returned {type(function).__name__}, "
                 "which is nothing that can be called."
             )
-        args, kwargs = fit(function, value)
+        args, kwargs = fit_inputs(function, value)
         return Call(function, args, kwargs)
 
 
@@ -779,8 +785,8 @@ class _GetModule:
                 f"{self.target.name}.get_module() returned {type(given).__name__}, "
                 "not a model and its inputs."
             )
-        function = unwrap(given[0])
-        args, kwargs = fit(function, given[1])
+        function = unwrap_compiled(given[0])
+        args, kwargs = fit_inputs(function, given[1])
         return Call(function, args, kwargs)
 
 
@@ -789,11 +795,11 @@ class _Called:
     """A call at module level, with the arguments that stand there."""
 
     target: Target
-    site: Site
+    site: CallSite
 
     def __call__(self, namespace: Namespace) -> Call:
         site = self.site
-        function = unwrap(self.evaluate(site.subject, namespace))
+        function = unwrap_compiled(self.evaluate(site.subject, namespace))
         given = dict(namespace)
         given["__collect__"] = lambda *args, **kwargs: (args, kwargs)
         args, kwargs = self.evaluate(f"__collect__{site.arguments}", given)
@@ -846,7 +852,7 @@ def _exported_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     return call
 
 
-def _dynamic_shapes(call: Call, shapes: Any) -> tuple[Dynamic, ...]:
+def _dynamic_shapes(call: Call, shapes: Any) -> tuple[DynamicDimension, ...]:
     """The dimensions that ``dynamic_shapes`` of an export names."""
     if not shapes:
         return ()
@@ -855,7 +861,7 @@ def _dynamic_shapes(call: Call, shapes: Any) -> tuple[Dynamic, ...]:
         bound = inspect.signature(called).bind(*call.args, **call.kwargs).arguments
     except (TypeError, ValueError):
         return ()
-    found: list[Dynamic] = []
+    found: list[DynamicDimension] = []
     pairs = (
         [(f"args[{name}]", bound[name], spec) for name, spec in shapes.items() if name in bound]
         if isinstance(shapes, dict)
@@ -869,7 +875,7 @@ def _dynamic_shapes(call: Call, shapes: Any) -> tuple[Dynamic, ...]:
     return tuple(found)
 
 
-def _collect_dynamic(path: str, value: Any, spec: Any, found: list[Dynamic]) -> None:
+def _collect_dynamic(path: str, value: Any, spec: Any, found: list[DynamicDimension]) -> None:
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -885,7 +891,7 @@ def _collect_dynamic(path: str, value: Any, spec: Any, found: list[Dynamic]) -> 
             if size is None or isinstance(size, int) or name in (None, "STATIC"):
                 continue
             symbol = f"d{dim}" if name in ("AUTO", "DYNAMIC") else str(name)
-            found.append(Dynamic(path, value, int(dim), str(symbol)))
+            found.append(DynamicDimension(path, value, int(dim), str(symbol)))
     elif isinstance(value, (list, tuple)) and isinstance(spec, (list, tuple)):
         for at, (inner, one) in enumerate(zip(value, spec, strict=False)):
             _collect_dynamic(f"{path}[{at}]", inner, one, found)
@@ -903,7 +909,7 @@ def _onnx_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         inputs = (inputs,) if inputs is not None else ()
     if inputs and isinstance(inputs[-1], dict) and not named:
         called = _signature_owner(function)
-        if not misfit(called, inputs[:-1], inputs[-1]):
+        if not find_misfit(called, inputs[:-1], inputs[-1]):
             inputs, named = inputs[:-1], inputs[-1]
     return Call(function, inputs, named)
 
@@ -925,7 +931,7 @@ def _summarized_call(
 
     data = _take_argument(args, kwargs, 1, "input_data") if not batch else None
     if data is not None:
-        found, named = fit(function, data)
+        found, named = fit_inputs(function, data)
         return Call(function, found, named)
     size = _take_argument(args, kwargs, 0, "input_size")
     if isinstance(size, torch.Tensor):  # torchsummary's fork takes tensors here too
@@ -942,6 +948,6 @@ def _summarized_call(
         if "batch_dim" in kwargs and kwargs["batch_dim"] is not None and not batch:
             at = int(kwargs["batch_dim"])
             whole = (*shape[:at], 1, *shape[at:])
-        name = notation.abbreviations()[dtype]
-        made.append(tensors.example(name, whole, None, str(device) if device else None))
+        name = notation.dtype_abbreviations()[dtype]
+        made.append(tensors.example_tensor(name, whole, None, str(device) if device else None))
     return Call(function, tuple(made), {})

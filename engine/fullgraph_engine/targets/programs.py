@@ -21,7 +21,7 @@ from . import rng, searched, tensors
 from .enclosing import Enough, NotCalled
 from .examples import Example
 from .probes import Call, Enclosing, Namespace, Probe
-from .silence import silent
+from .silence import silence_output
 
 SECONDS = 6.0
 """Maximum wall time in seconds until the first wanted call."""
@@ -32,7 +32,7 @@ training loop repeats the same calls.
 """
 
 
-def enclosing(
+def enclosing_programs(
     examples: Sequence[Example],
     definition: str,
     users: Sequence[tuple[str, Sequence[Example]]],
@@ -47,18 +47,22 @@ def enclosing(
         if definition not in example.direct:
             through = tuple(name for name, theirs in users if example in theirs)
         doubtful = example.kind == "docstring"
-        found.append(program(example.name, _Planned(example, through), doubtful=doubtful))
+        found.append(
+            enclosing_program(example.name, _PlannedExample(example, through), doubtful=doubtful)
+        )
     return found
 
 
-def program(name: str, build: Callable[[Namespace], Call], *, doubtful: bool) -> Enclosing:
+def enclosing_program(
+    name: str, build: Callable[[Namespace], Call], *, doubtful: bool
+) -> Enclosing:
     """Code that ``build`` makes a call of, as what may call a definition of the file."""
     probe = Probe(ProbeInfo("harvest", inputs=""), build)
     return Enclosing(name, probe, SECONDS, FURTHER_SECONDS, is_program=True, is_doubtful=doubtful)
 
 
 @dataclass(frozen=True)
-class _Planned:
+class _PlannedExample:
     """The execution of an example as a call.
 
     ``through`` are targets that it gets to the wanted one by. Where one of those was searched for,
@@ -83,7 +87,7 @@ def _execute_example(example: Example, namespace: Namespace) -> None:
     """
     path = str(namespace.get("__file__", ""))
     main = example.kind == "main"
-    with put_back(namespace), _as_main(namespace, main), conditions(example.name):
+    with restore_state(namespace), _as_main(namespace, main), program_sandbox(example.name):
         names = namespace if main else {**_assumed_names(namespace), **namespace}
         for statement in example.body:
             code = compile(ast.Module([statement], []), path, "exec", dont_inherit=True)
@@ -108,14 +112,14 @@ def _rename_code(code: Any, name: str) -> Any:
 
 
 @contextlib.contextmanager
-def conditions(name: str) -> Iterator[None]:
+def program_sandbox(name: str) -> Iterator[None]:
     """Set up the sandbox for a program executed to observe its calls."""
-    with _no_oracle(), load_in_process(), _short_training(name), silent():
+    with _no_oracle(), load_in_process(), _short_training(name), silence_output():
         yield
 
 
 @contextlib.contextmanager
-def put_back(namespace: Namespace) -> Iterator[None]:
+def restore_state(namespace: Namespace) -> Iterator[None]:
     """Leave everything as it was, unless the call was reached."""
     import torch
 
@@ -134,7 +138,7 @@ def put_back(namespace: Namespace) -> Iterator[None]:
         if torch.get_default_device() != device:
             torch.set_default_device(None if device.type == "cpu" else device)
         torch.set_grad_enabled(grad)
-        rng.begin_again()
+        rng.seed_generators()
         raise
 
 
@@ -177,7 +181,7 @@ def _short_training(name: str) -> Iterator[None]:
 
     first: float | None = None
 
-    def stepped(*_: Any) -> None:
+    def note_step(*_: Any) -> None:
         nonlocal first
         first = first if first is not None else time.monotonic()
         if time.monotonic() - first >= FURTHER_SECONDS:
@@ -185,7 +189,7 @@ def _short_training(name: str) -> Iterator[None]:
                 f"{name} has trained for {FURTHER_SECONDS:g} seconds and not called it."
             )
 
-    handle = register_optimizer_step_post_hook(stepped)
+    handle = register_optimizer_step_post_hook(note_step)
     try:
         yield
     finally:

@@ -15,14 +15,14 @@ from . import notation, tensors
 from .context import CallContext
 from .discovery import Target
 from .notation import Arguments, NotationError
-from .probes import Call, FurtherCall, Namespace, Probe, under, unwrap
+from .probes import Call, FurtherCall, Namespace, Probe, put_in_context, unwrap_compiled
 from .tensors import ProbeError
 
 MOST = 3
 """Maximum number of recorded call kinds that become runs."""
 
 
-def find(target: Target, recorded: Sequence[RecordedClass]) -> RecordedClass | None:
+def find_recorded(target: Target, recorded: Sequence[RecordedClass]) -> RecordedClass | None:
     """Return the recorded class of a target."""
     found = (one for one in recorded if one.name == target.definition and one.calls)
     return next(found, None) if target.kind == "module" and not target.get_module else None
@@ -58,7 +58,7 @@ def is_stale(found: RecordedClass, namespace: Namespace) -> bool:
     return now != (found.init_signature, found.forward_signature)
 
 
-def probes(found: RecordedClass) -> list[Probe]:
+def recorded_probes(found: RecordedClass) -> list[Probe]:
     """Return the probes for the recorded calls of a class."""
     source = f"recorded in {FILE}"
     return [
@@ -84,25 +84,29 @@ class _Recorded:
         init, forward = self.read(self.call.init), self.read(self.call.forward)
         names = _Names(namespace)
         sizes = notation.choose_sizes(forward)
-        made = tensors.build(init, {}, names)
+        made = tensors.build_inputs(init, {}, names)
         module = namespace[self.name](*made.args, **made.kwargs).train(self.call.training)
         dtype, _, device = self.call.parameters.partition("@")
         if dtype:
             module = module.to(tensors.dtype_of(dtype))
         if device:
             module = module.to(device)
-        built = tensors.build(forward, sizes, names)
-        call = Call(unwrap(module), built.args, built.kwargs, built.dynamic, self.call.init)
+        built = tensors.build_inputs(forward, sizes, names)
+        call = Call(
+            unwrap_compiled(module), built.args, built.kwargs, built.dynamic, self.call.init
+        )
         call.is_stated = True
         call.then = tuple(self.steps(call.function, names))
         context = self.context(self.call.under)
-        return under(call, replace(context, training=None if self.call.training else False))
+        return put_in_context(
+            call, replace(context, training=None if self.call.training else False)
+        )
 
     def steps(self, module: Any, names: Mapping[str, Any]) -> Iterator[FurtherCall]:
         training = self.call.training
         for step in self.call.then:
             forward = self.read(step.forward)
-            built = tensors.build(forward, notation.choose_sizes(forward), names)
+            built = tensors.build_inputs(forward, notation.choose_sizes(forward), names)
             context = self.context(step.under)
             if step.training != training:
                 training = step.training
@@ -117,18 +121,18 @@ class _Recorded:
         try:
             return notation.parse_context(text)
         except NotationError as error:
-            raise self.unreadable(error) from None
+            raise self.unreadable_error(error) from None
 
-    def unreadable(self, error: NotationError) -> ProbeError:
+    def unreadable_error(self, error: NotationError) -> ProbeError:
         return ProbeError(
             f"What {FILE} says of {self.name} cannot be read: {error}; record it again."
         )
 
     def read(self, text: str) -> Arguments:
         try:
-            return notation.parse(f"forward({text})").inputs or Arguments()
+            return notation.parse_probe(f"forward({text})").inputs or Arguments()
         except NotationError as error:
-            raise self.unreadable(error) from None
+            raise self.unreadable_error(error) from None
 
 
 class _Names(Mapping[str, Any]):
@@ -141,7 +145,7 @@ class _Names(Mapping[str, Any]):
         if name in self._namespace:
             return self._namespace[name]
         try:
-            return _Module(importlib.import_module(name))
+            return _ImportedModule(importlib.import_module(name))
         except ImportError:
             raise KeyError(name) from None
 
@@ -152,7 +156,7 @@ class _Names(Mapping[str, Any]):
         return len(self._namespace)
 
 
-class _Module:
+class _ImportedModule:
     """A module whose submodules are imported when they are named."""
 
     def __init__(self, module: types.ModuleType) -> None:
@@ -166,4 +170,4 @@ class _Module:
                 found = importlib.import_module(f"{self._module.__name__}.{name}")
             except ImportError:
                 raise AttributeError(name) from None
-        return _Module(found) if isinstance(found, types.ModuleType) else found
+        return _ImportedModule(found) if isinstance(found, types.ModuleType) else found

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 
-def begin_again(seed: int = 0) -> None:
+def seed_generators(seed: int = 0) -> None:
     """Start every generator of random numbers that this process has from the same number."""
     import torch  # what can be traced is discovered without it
 
@@ -25,7 +25,7 @@ def begin_again(seed: int = 0) -> None:
 
 
 @dataclass(frozen=True)
-class State:
+class GeneratorStates:
     """Where all of the generators are. ``numpy`` is None where it was not imported."""
 
     torch: Any
@@ -33,16 +33,16 @@ class State:
     numpy: Any
 
 
-def state() -> State:
+def generator_states() -> GeneratorStates:
     """The states of torch's CPU generator, of ``random`` and of ``numpy.random``, if imported."""
     import torch
 
     numpy = sys.modules.get("numpy.random")
     numbers = numpy.get_state() if numpy is not None else None
-    return State(torch.get_rng_state(), random.getstate(), numbers)
+    return GeneratorStates(torch.get_rng_state(), random.getstate(), numbers)
 
 
-def go_on(state: State) -> None:
+def restore_generators(state: GeneratorStates) -> None:
     """Have the generators go on from there."""
     import torch
 

@@ -23,7 +23,7 @@ from .notation import NotationError
 from .probes import Call, Enclosing, Namespace, NoProbe, Probe, call_of
 
 if TYPE_CHECKING:
-    from .synthesis import Search
+    from .synthesis import InputSearch
 
 SECONDS, TENTATIVE = 6.0, 1.0
 """Processor seconds of a search, and of a search for tentative text."""
@@ -42,7 +42,7 @@ tentative = False
 """The text is only tried."""
 
 
-def remember(found: Iterable[FoundProbe]) -> None:
+def remember_found(found: Iterable[FoundProbe]) -> None:
     """Take over what the runs of other processes have found."""
     for one in found:
         if one.comment:
@@ -67,7 +67,7 @@ def can_be_searched(target: Target, namespace: Namespace) -> bool:
     )
 
 
-def probes(target: Target, namespace: Namespace, users: Sequence[Target]) -> list[Probe]:
+def searched_probes(target: Target, namespace: Namespace, users: Sequence[Target]) -> list[Probe]:
     """Return the probe of a target: by calls of its searched users, or by its own search.
 
     ``users`` are without a probe too.
@@ -83,7 +83,7 @@ def probes(target: Target, namespace: Namespace, users: Sequence[Target]) -> lis
         return [_searched_probe(target)]
     names = tuple(one.name for one in above)
     either = _Either(target, above)
-    return [Probe(_INFO, either, after=names, users=names, _enclosing=either.known)]
+    return [Probe(_INFO, either, after=names, users=names, _enclosing=either.known_users)]
 
 
 _INFO = ProbeInfo("synthesis", inputs="")
@@ -105,14 +105,14 @@ class _Searched:
     init: notation.Arguments | None = None
 
     def __call__(self, namespace: Namespace) -> Call:
-        from .synthesis import Found, Search
+        from .synthesis import FoundInputs, InputSearch
 
         name = self.target.name
         if self.init is not None:  # what cannot be built is to be said of the comment
             sizes = notation.choose_sizes(self.init, notation.Arguments())
-            tensors.build(self.init, sizes, namespace)
+            tensors.build_inputs(self.init, sizes, namespace)
         subject, method = namespace[self.target.subject], self.target.method
-        search = Search(subject, namespace, self.init, method)
+        search = InputSearch(subject, namespace, self.init, method)
         failed = unfound.get(name)
         if (
             failed is not None
@@ -122,12 +122,12 @@ class _Searched:
             raise NoProbe(failed.obstacle)
         before = None
         with contextlib.suppress(NotationError):
-            before = notation.parse(known[name]) if name in known else None
+            before = notation.parse_probe(known[name]) if name in known else None
         # The search makes parameters without values, which matters if tensors have data.
         real = tensors.fake_mode() is None
-        with enclosing.unwatched() if real else contextlib.nullcontext():
+        with enclosing.ignore_calls() if real else contextlib.nullcontext():
             found = search.run(TENTATIVE if tentative else SECONDS, before)
-        if not isinstance(found, Found):
+        if not isinstance(found, FoundInputs):
             words = f"No inputs were found under which {name} runs; the last try: {found.obstacle}."
             if not placeholder.find_raised_error(
                 words
@@ -137,19 +137,21 @@ class _Searched:
                 )
             raise NoProbe(words)
         unfound.pop(name, None)
-        comment = known[name] = notation.show(found.notation)
+        comment = known[name] = notation.show_notation(found.notation)
         call = call_of(self.target, found.notation, namespace)
         call.source, call.comment = "synthesis", comment
         return call
 
-    def _search_digest(self, search: Search) -> str:
+    def _search_digest(self, search: InputSearch) -> str:
         """A digest of all that decides whether something is found."""
         path = str(search.guesses.namespace.get("__file__", ""))
         try:
-            own = source.read("".join(linecache.getlines(path))).rests_on(self.target.subject)
+            own = source.read_definitions("".join(linecache.getlines(path))).rests_on(
+                self.target.subject
+            )
         except (SyntaxError, ValueError):
             return ""
-        others = hashlib.sha256(repr(search.constructed).encode())
+        others = hashlib.sha256(repr(search.constructed_arguments).encode())
         for imported in _imported_files():
             if imported != path:
                 others.update("".join(linecache.getlines(imported)).encode(errors="replace"))
@@ -175,24 +177,28 @@ def _imported_files() -> Iterator[str]:
     )
 
 
-def instead(target: Target, said: notation.Notation, namespace: Namespace, built: bool) -> str:
+def find_replacement(
+    target: Target, said: notation.Notation, namespace: Namespace, built: bool
+) -> str:
     """A comment under which a target runs that does not run as one says, much like that; empty if
     none is found. Runs user code. ``built``: that comes through its constructor."""
     if said.method not in ("", target.method) or not can_be_searched(target, namespace):
         return ""
-    from .synthesis import Found, Search
+    from .synthesis import FoundInputs, InputSearch
 
     said = notation.with_numbers(said)
     for init in (said.init or notation.Arguments(), None)[: 1 if built else 2]:
-        with enclosing.unwatched():
-            search = Search(namespace[target.subject], namespace, init, target.method)
+        with enclosing.ignore_calls():
+            search = InputSearch(namespace[target.subject], namespace, init, target.method)
             found = search.run(TENTATIVE, said)
-        if isinstance(found, Found):
-            return notation.show(replace(found.notation, method=said.method))
+        if isinstance(found, FoundInputs):
+            return notation.show_notation(replace(found.notation, method=said.method))
     return ""
 
 
-def otherwise(target: Target, first: Sequence[Probe], search: Sequence[Probe]) -> list[Probe]:
+def with_search_fallback(
+    target: Target, first: Sequence[Probe], search: Sequence[Probe]
+) -> list[Probe]:
     """Return the same probes; the first falls back to a search if it cannot make a call."""
     if not first or not search:
         return list(first)
@@ -245,15 +251,15 @@ class _Either:
     target: Target
     above: tuple[Enclosing, ...]
 
-    def known(self) -> tuple[Enclosing, ...]:
+    def known_users(self) -> tuple[Enclosing, ...]:
         """Return the users with a search result."""
         return tuple(one for one in self.above if known.get(one.name))
 
     def __call__(self, namespace: Namespace) -> Call:
-        found = self.known()
+        found = self.known_users()
         if found:
             try:
-                return enclosing.probes(self.target, found)[0].build(namespace)
+                return enclosing.enclosing_probes(self.target, found)[0].build(namespace)
             except NotCalled:
                 pass
         return _build_uncalled(_searched_probe(self.target), namespace)

@@ -17,7 +17,7 @@ class Misfit:
     keyword: str
 
 
-def misfit(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Misfit | None:
+def find_misfit(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Misfit | None:
     """Return why a call does not bind; None if it binds or the signature is unknown."""
     try:
         signature = inspect.signature(function)

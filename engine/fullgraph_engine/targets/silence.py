@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def silent() -> Iterator[None]:
+def silence_output() -> Iterator[None]:
     """Suppress the output, warnings and log messages of user code in this block."""
     level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)

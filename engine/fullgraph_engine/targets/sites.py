@@ -19,7 +19,7 @@ Form = Literal["call", "export", "onnx", "trace", "summary", "torchsummary"]
 
 
 @dataclass(frozen=True)
-class Site:
+class CallSite:
     """A call site with its ``subject`` and ``arguments`` as expressions of the file.
 
     ``owner`` is the called function or class of the file, empty for anything else. ``explicit``
@@ -36,7 +36,7 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledName:
     """Something handed to ``torch.compile``. ``owner`` as in a site; ``bound`` is its new name."""
 
     owner: str
@@ -69,16 +69,16 @@ def is_compile(
     or a ``partial`` of it: something that compiles what it is given."""
     if isinstance(expression, ast.Name) and known is not None and expression.id in known:
         return known[expression.id].compiler
-    if source.dotted(expression) in _COMPILE:
+    if source.full_dotted_name(expression) in _COMPILE:
         return True
     if isinstance(expression, ast.Name) and expression.id in source.assignments:
         value = source.assignments[expression.id]
         return isinstance(value, ast.Call) and is_compile(source, value, {})
     if not isinstance(expression, ast.Call):
         return False
-    function = source.dotted(expression.func)
+    function = source.full_dotted_name(expression.func)
     if function in ("functools.partial", "partial") and expression.args:
-        return source.dotted(expression.args[0]) in _COMPILE
+        return source.full_dotted_name(expression.args[0]) in _COMPILE
     if function.startswith("torch._dynamo.optimize"):
         return True
     return function == "torch.compile" and _call_subject(expression) is None
@@ -103,19 +103,19 @@ class _Bound:
     compiler: bool = False
 
 
-def find(source: FileDefinitions) -> tuple[list[Site], list[Compiled]]:
+def find_sites(source: FileDefinitions) -> tuple[list[CallSite], list[CompiledName]]:
     """The sites of a file and what it compiles at module level, in the order of the text."""
-    finder = _Finder(source)
+    finder = _SiteFinder(source)
     for statement in source.statements:
         finder.statement(statement)
     return finder.sites, finder.compiled
 
 
-class _Finder:
+class _SiteFinder:
     def __init__(self, source: FileDefinitions) -> None:
         self.source = source
-        self.sites: list[Site] = []
-        self.compiled: list[Compiled] = []
+        self.sites: list[CallSite] = []
+        self.compiled: list[CompiledName] = []
         self.bound: dict[str, _Bound] = {}
 
     def statement(self, statement: ast.stmt) -> None:
@@ -143,7 +143,9 @@ class _Finder:
         compiled = self.compiled_subject(value)
         if compiled is not None:
             owner = self.owner(compiled)
-            self.compiled.append(Compiled(owner, target.id, range_of(target), ast.unparse(value)))
+            self.compiled.append(
+                CompiledName(owner, target.id, range_of(target), ast.unparse(value))
+            )
             self.bound[target.id] = _Bound(owner, compiled=True)
         elif is_compile(self.source, value, self.bound):
             self.bound[target.id] = _Bound(compiler=True)
@@ -184,7 +186,7 @@ class _Finder:
         return ""
 
     def call(self, call: ast.Call) -> None:
-        form = _FORMS.get(self.source.dotted(call.func))
+        form = _FORMS.get(self.source.full_dotted_name(call.func))
         if form is not None:
             subject = _call_subject(call)
             if subject is not None:
@@ -210,7 +212,7 @@ class _Finder:
     ) -> None:
         arguments = ast.unparse(ast.Call(ast.Name("_", ast.Load()), call.args, call.keywords))[1:]
         self.sites.append(
-            Site(
+            CallSite(
                 form=form,
                 subject=ast.unparse(subject),
                 arguments=arguments,

@@ -58,7 +58,7 @@ class FileDefinitions:
             for name, node in nodes.items()
         }
 
-    def reached(self, names: Iterable[str], past: Container[str] = ()) -> set[str]:
+    def reached_names(self, names: Iterable[str], past: Container[str] = ()) -> set[str]:
         """Return the names and everything they mention, directly or indirectly.
 
         Mentions by definitions in ``past`` are skipped.
@@ -79,19 +79,19 @@ class FileDefinitions:
         It covers everything that the definition mentions, the module-level statements, and the
         heads of the other definitions.
         """
-        reached = self.reached([name])
+        reached = self.reached_names([name])
         nodes: list[ast.AST] = []
         for node in self.definitions:
             nodes += [node] if node.name in reached else _definition_heads(node)
         nodes += [one for one in self.statements if not isinstance(one, _DEFINITIONS)]
         return hashlib.sha256("".join(map(ast.dump, nodes)).encode()).hexdigest()
 
-    def dotted(self, expression: ast.expr) -> str:
+    def full_dotted_name(self, expression: ast.expr) -> str:
         """The full dotted name of an expression through the imports, or nothing.
 
         ``nn.Linear`` is ``torch.nn.Linear`` after ``from torch import nn``.
         """
-        root, dot, rest = written(expression).partition(".")
+        root, dot, rest = dotted_name(expression).partition(".")
         return f"{self.imports.get(root, root)}{dot}{rest}"
 
     def bases(self, node: ast.ClassDef) -> Iterator[ast.ClassDef]:
@@ -124,7 +124,7 @@ class FileDefinitions:
                 expression = _subscripted_value(base)
                 if isinstance(expression, ast.Name) and expression.id in self.classes:
                     continue
-                name = self.dotted(expression)
+                name = self.full_dotted_name(expression)
                 if name:
                     yield name
 
@@ -160,7 +160,7 @@ class FileDefinitions:
             isinstance(expression, ast.Call)
             and isinstance(expression.func, ast.Attribute)
             and expression.func.attr in _SAME_MODULE
-            and not self.dotted(expression.func).startswith("torch.")
+            and not self.full_dotted_name(expression.func).startswith("torch.")
         ):
             expression = expression.func.value
         return expression
@@ -177,20 +177,20 @@ _OTHER_BASES = frozenset(_OTHER_BASES_WORDS.split())
 
 
 @functools.lru_cache(maxsize=4)
-def read(text: str) -> FileDefinitions:
+def read_definitions(text: str) -> FileDefinitions:
     """The definitions of a text.
 
     Raises:
         SyntaxError: the text does not parse.
     """
-    tree = parse(text)
+    tree = parse_module(text)
     source = FileDefinitions(text, tree)
     _collect_definitions(source, tree.body)
     return source
 
 
 @functools.lru_cache(maxsize=2)
-def parse(text: str) -> ast.Module:
+def parse_module(text: str) -> ast.Module:
     """The syntax tree, which is not to be changed; everything that stops Python from parsing is a
     SyntaxError."""
     try:
@@ -338,7 +338,7 @@ def required_parameters(function: Function) -> list[str]:
     return names
 
 
-def written(expression: ast.expr) -> str:
+def dotted_name(expression: ast.expr) -> str:
     """A dotted name such as ``self.lib`` as text; empty for any other expression."""
     parts: list[str] = []
     while isinstance(expression, ast.Attribute):

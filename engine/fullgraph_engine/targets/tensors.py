@@ -21,19 +21,19 @@ from ..torch_internals import ambient
 from . import notation
 from .notation import (
     Arguments,
-    Constant,
+    LiteralValue,
     Mapping,
     Reference,
     Sequence,
     SizeText,
-    Symbol,
+    SymbolicSize,
     TensorText,
     Value,
-    evaluate,
+    evaluate_size,
     show_size,
     symbols_of_size,
 )
-from .signatures import misfit
+from .signatures import find_misfit
 
 if TYPE_CHECKING:
     import torch
@@ -51,7 +51,7 @@ class ProbeError(Exception):
 
 
 @dataclass
-class Dynamic:
+class DynamicDimension:
     """A dimension that the probe calls symbolic. ``path`` says where: ``args[0]``."""
 
     path: str
@@ -66,10 +66,12 @@ class Built:
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    dynamic: tuple[Dynamic, ...]
+    dynamic: tuple[DynamicDimension, ...]
 
 
-def build(arguments: Arguments, sizes: dict[str, int], namespace: AnyMapping[str, Any]) -> Built:
+def build_inputs(
+    arguments: Arguments, sizes: dict[str, int], namespace: AnyMapping[str, Any]
+) -> Built:
     """Make the values that ``arguments`` describe, under the tensor mode of the caller.
 
     Raises:
@@ -92,12 +94,12 @@ class _Builder:
     def __init__(self, sizes: dict[str, int], namespace: AnyMapping[str, Any]) -> None:
         self.sizes = sizes
         self.namespace = namespace
-        self.dynamic: list[Dynamic] = []
+        self.dynamic: list[DynamicDimension] = []
 
     def value(self, value: Value, path: str) -> Any:
         if isinstance(value, TensorText):
             return self.tensor(value, path)
-        if isinstance(value, Constant):
+        if isinstance(value, LiteralValue):
             return value.value
         if isinstance(value, SizeText):
             return self.size(value)
@@ -116,8 +118,8 @@ class _Builder:
         size = text.size
         unknown = [symbol.name for symbol in symbols_of_size(size) if symbol.name not in self.sizes]
         if not unknown:
-            return evaluate(size, self.sizes)
-        if isinstance(size, Symbol):
+            return evaluate_size(size, self.sizes)
+        if isinstance(size, SymbolicSize):
             return look_up(size.name, self.namespace)
         raise ProbeError(
             f"The probe uses {unknown[0]} in {show_size(size)}, but no tensor of the probe has "
@@ -135,24 +137,24 @@ class _Builder:
         kwargs = {
             name: self.value(value, f"{path}({name})") for name, value in reference.call.named
         }
-        wrong = misfit(found, tuple(args), kwargs)
+        wrong = find_misfit(found, tuple(args), kwargs)
         if wrong is not None:
             words = f"{reference.name}(…) of the probe cannot be made: {wrong.reason}."
             raise ProbeError(words, wrong.keyword or reference.name)
         return found(*args, **kwargs)
 
     def tensor(self, text: TensorText, path: str) -> torch.Tensor:
-        shape = tuple(evaluate(size, self.sizes) for size in text.sizes)
+        shape = tuple(evaluate_size(size, self.sizes) for size in text.sizes)
         for size, length in zip(text.sizes, shape, strict=True):
             if length < 0:
                 raise ProbeError(f"The size {show_size(size)} of the probe is {length}, below 0.")
-        tensor = example(text.dtype, shape, text.strides, text.device)
+        tensor = example_tensor(text.dtype, shape, text.strides, text.device)
         if text.grad:
             tensor = _requiring_grad(tensor, text)
         _mark_dimensions(tensor, text)
         for dim, size in enumerate(text.sizes):
             if next(symbols_of_size(size), None) is not None:
-                self.dynamic.append(Dynamic(path, tensor, dim, _symbol_text(size)))
+                self.dynamic.append(DynamicDimension(path, tensor, dim, _symbol_text(size)))
         return tensor
 
 
@@ -207,7 +209,7 @@ def look_up(name: str, namespace: AnyMapping[str, Any]) -> Any:
     return found
 
 
-def example(
+def example_tensor(
     dtype_name: str,
     shape: tuple[int, ...],
     strides: tuple[int, ...] | None = None,
@@ -250,7 +252,7 @@ def dtype_of(name: str) -> torch.dtype:
     """
     import torch
 
-    for dtype, known in notation.abbreviations().items():
+    for dtype, known in notation.dtype_abbreviations().items():
         if known == name:
             return dtype
     raise ProbeError(f"torch {torch.__version__} has no dtype {name}.", name)
@@ -289,10 +291,10 @@ _ITEMS = 6
 _LENGTH = 300
 
 
-def describe(
+def describe_inputs(
     args: tuple[Any, ...],
     kwargs: AnyMapping[str, Any],
-    dynamic: tuple[Dynamic, ...] = (),
+    dynamic: tuple[DynamicDimension, ...] = (),
     *,
     facts: bool = False,
 ) -> str:
@@ -380,7 +382,9 @@ def _is_plainly(value: Any, other: Any) -> bool:
 def _show_tensor(tensor: torch.Tensor, names: dict[tuple[int, int], str]) -> str:
     import torch
 
-    dtype = notation.abbreviations().get(tensor.dtype) or str(tensor.dtype).removeprefix("torch.")
+    dtype = notation.dtype_abbreviations().get(tensor.dtype) or str(tensor.dtype).removeprefix(
+        "torch."
+    )
     sizes = []
     for dim, size in enumerate(tensor.shape):
         symbol = names.get((id(tensor), dim))
@@ -415,4 +419,4 @@ def _tensor_facts(tensor: torch.Tensor, symbolic: AnySet[int]) -> list[str]:
 
 
 def _symbol_text(size: notation.Size) -> str:
-    return size.name if isinstance(size, Symbol) else show_size(size)
+    return size.name if isinstance(size, SymbolicSize) else show_size(size)

@@ -32,7 +32,7 @@ _OPTIONS = (
 """The rest of the project's configuration holds, such as where its sources are."""
 
 
-def enclosing(name: str, users: Sequence[str], path: str) -> list[Enclosing]:
+def enclosing_tests(name: str, users: Sequence[str], path: str) -> list[Enclosing]:
     """Return test files that may call the definition ``name`` of the file at ``path``.
 
     Files that mention it come before files that only mention its ``users``.
@@ -40,17 +40,21 @@ def enclosing(name: str, users: Sequence[str], path: str) -> list[Enclosing]:
     files = [
         (file, wanted, number)
         for file, text in _files(path)
-        for number, wanted in enumerate((mentioning(text, [name]), mentioning(text, users)))
+        for number, wanted in enumerate(
+            (mentioning_tests(text, [name]), mentioning_tests(text, users))
+        )
         if wanted
     ]
     files.sort(key=lambda one: one[2])
     return [
-        programs.program(file.name, _Planned(file, tuple(wanted[:_MOST_TESTS])), doubtful=True)
+        programs.enclosing_program(
+            file.name, _PlannedTests(file, tuple(wanted[:_MOST_TESTS])), doubtful=True
+        )
         for file, wanted, _ in files
     ]
 
 
-def mentioning(text: str, names: Sequence[str]) -> list[str]:
+def mentioning_tests(text: str, names: Sequence[str]) -> list[str]:
     """Return the ids of tests that mention one of the names, without the file name.
 
     Return all tests of the file if only a fixture or helper mentions it.
@@ -95,7 +99,7 @@ def _test_nodes(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
 
 
 @dataclass(frozen=True)
-class _Planned:
+class _PlannedTests:
     """The execution of tests as a call."""
 
     file: Path
@@ -119,7 +123,7 @@ def _execute_tests(file: Path, tests: Sequence[str], namespace: Namespace) -> No
     ended = _Ended()
     os.environ.pop("PYTEST_ADDOPTS", None)
     sys.dont_write_bytecode = True
-    with programs.put_back(namespace), programs.conditions(file.name):
+    with programs.restore_state(namespace), programs.program_sandbox(file.name):
         pytest.main([*_OPTIONS, *(f"{file}::{name}" for name in tests)], plugins=[ended])
         if ended.raised is not None:
             raise ended.raised

@@ -44,13 +44,13 @@ class Tracee:
         Raises:
             ProbeError: the probe itself does not fit, in one sentence for the user.
         """
-        searched.remember(self.found)
+        searched.remember_found(self.found)
         searched.tentative = self.tentative
-        rng.begin_again()
+        rng.seed_generators()
         call = self.probe.build(self.namespace)
         return call if self.alter is None else self.alter(call)
 
-    def instead(self, *, built: bool) -> str:
+    def find_replacement(self, *, built: bool) -> str:
         """Return a comment with which the target runs, if this probe is a comment and raises.
 
         Empty if the search fails. Runs user code. ``built``: the call was made.
@@ -58,4 +58,4 @@ class Tracee:
         written = self.probe.written
         if written is None or self.tentative:
             return ""
-        return searched.instead(self.target, written.notation, self.namespace, built)
+        return searched.find_replacement(self.target, written.notation, self.namespace, built)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ...placeholder import Placeholder, error_of_use
-from ...targets.probes import unwrap
+from ...targets.probes import unwrap_compiled
 from ..inputs.store import TensorStore
 from ..reduce.program import format_tree
 from . import definitions, effects, ordering, paths, sources, values
@@ -435,7 +435,7 @@ def _uncompiled_original(thing: object) -> object:
     if isinstance(thing, type) or getattr(thing, "_torchdynamo_disable", False) is True:
         return thing
     if isinstance(thing, (types.FunctionType, types.MethodType)):
-        return unwrap(thing)
+        return unwrap_compiled(thing)
     return thing
 
 

@@ -11,7 +11,7 @@ import threading
 import types
 from typing import Any
 
-from ...targets.probes import unwrap
+from ...targets.probes import unwrap_compiled
 from .displays import kind_name, list_display
 from .printer import PLAIN_BASES, Printer
 from .unwritable import UnwritableValue
@@ -37,7 +37,7 @@ LOCKS: dict[type, str] = {
 
 def write_compiled(printer: Printer, value: Any, place: str | None) -> str | None:
     """Return an expression for a compiled function's original; the program compiles it itself."""
-    original = unwrap(value)
+    original = unwrap_compiled(value)
     return None if original is value else printer.expression(original, place)
 
 

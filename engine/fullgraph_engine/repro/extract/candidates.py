@@ -11,7 +11,7 @@ from time import monotonic as _monotonic
 
 from ... import tracing
 from ...findings import run_target
-from ...findings.paths import altered
+from ...findings.paths import alter_call
 from ...findings.places import SourceText
 from ...protocol import Finding, Part, Wanted
 from ...targets import NoProbe, Tracee
@@ -59,7 +59,7 @@ def _extract_by_code(tracee: Tracee, wanted: Wanted, until: float) -> Extraction
             "for a fake tensor; give the target a probe whose inputs lead there and try again."
         )
     if path is not None:
-        tracee = replace(tracee, alter=partial(altered, path=path))
+        tracee = replace(tracee, alter=partial(alter_call, path=path))
     done = wanted.run.part if wanted.run is not None else "first"
     part: Part = "second" if done == "second" else "first"
     if done == "forecast" or wanted.code == "guard/mutated":

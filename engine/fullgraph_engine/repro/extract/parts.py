@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ...scopes import uses
-from ...targets.probes import unwrap
+from ...targets.probes import unwrap_compiled
 from ...torch_internals import dynamo
 from ..emit.definitions import add_function
 from ..emit.program import ProgramDraft
@@ -448,7 +448,7 @@ def _method_name(inputs: Sequence[Input], code: types.CodeType) -> str | None:
 
 def _function_with_code(point: Point, code: types.CodeType) -> types.FunctionType:
     """Return the user's function with this code, or a new one for a lambda or a closure."""
-    known = unwrap(point.globals.get(code.co_name))
+    known = unwrap_compiled(point.globals.get(code.co_name))
     if isinstance(known, types.FunctionType) and _has_code(known, code):
         return known
     cells = tuple(types.CellType(point.cells.get(name)) for name in code.co_freevars)

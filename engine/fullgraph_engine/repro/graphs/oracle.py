@@ -42,7 +42,7 @@ def judge_graph_program(
     linecache.cache[PATH] = (len(text), None, text.splitlines(keepends=True), PATH)
     drive.install_hooks()
     dynamo.reset()
-    rng.begin_again()
+    rng.seed_generators()
     namespace: dict[str, Any] = {"__name__": "__main__", "__file__": script_path()}
     plainly: list[BaseException] = []
     status: Any = None

@@ -16,19 +16,19 @@ _NOWHERE = Range(Position(0, 0), Position(0, 0))
 def findings_of(recording: Recording, source: SourceText) -> Iterator[Finding]:
     """Yield the findings of a recording as an analysis reports them, without counts."""
     for record in recording.breaks:
-        yield breaks.of_break(record, source, _NOWHERE)
+        yield breaks.break_finding(record, source, _NOWHERE)
     for skip in recording.skips:
         # Drop the module frame: Dynamo did not skip it.
         callers = tuple(frame for frame in skip.callers if frame.function != "<module>")
-        finding = breaks.of_skip(replace(skip, callers=callers), source)
+        finding = breaks.skip_finding(replace(skip, callers=callers), source)
         if finding is not None:
             yield finding
     for op in recording.custom_ops:
         if not op.compliant:
-            yield operators.of_operator(op, source, _NOWHERE)
-    yield from recompiles.of_recording(recording, source, _NOWHERE)
+            yield operators.operator_finding(op, source, _NOWHERE)
+    yield from recompiles.recompile_findings(recording, source, _NOWHERE)
     for event in recording.specializations:
         if dimensions.is_size(event, recording):
-            yield dimensions.of_specialization(event, recording, source, _NOWHERE, False)
+            yield dimensions.specialization_finding(event, recording, source, _NOWHERE, False)
     if recording.failure is not None:
-        yield failures.of_failure(recording.failure, source, _NOWHERE, fake=False, chosen=0)
+        yield failures.failure_finding(recording.failure, source, _NOWHERE, fake=False, chosen=0)

@@ -111,7 +111,7 @@ def _findings_safely(recording: Recording, source: SourceText) -> Iterator[Findi
 def _record_execution(code: CodeType, fake: bool) -> tuple[Recording, Any]:
     """Return what the tracer recorded, and the exit status of the script."""
     drive.install_hooks()
-    rng.begin_again()
+    rng.seed_generators()
     dynamo.counters.clear()
     status: Any = None
     namespace: dict[str, Any] = {

@@ -1,5 +1,5 @@
-"""Inputs found by trying: constructor arguments and tensors under which a module runs."""
+"""Search for constructor arguments and tensors with which a module runs."""
 
-from .search import Found, NotFound, Search
+from .search import FoundInputs, InputSearch, NotFound
 
-__all__ = ["Found", "NotFound", "Search"]
+__all__ = ["FoundInputs", "InputSearch", "NotFound"]

@@ -8,13 +8,13 @@ from typing import Union
 
 from ..notation import (
     Arguments,
-    Constant,
-    Fixed,
+    FixedSize,
+    LiteralValue,
     Notation,
     Reference,
     TensorText,
     Value,
-    parts,
+    inner_values,
     with_parts,
 )
 
@@ -25,44 +25,44 @@ or a dictionary the steps are numbers as well, in the order of the text."""
 
 
 @dataclass(frozen=True)
-class Candidate:
+class InputCandidate:
     """Arguments by parameter name; the values of ``*args`` are named ``*0``, ``*1``."""
 
     init: tuple[tuple[str, Value], ...] = ()
     inputs: tuple[tuple[str, Value], ...] = ()
 
-    def side(self, side: Step) -> tuple[tuple[str, Value], ...]:
+    def arguments_of(self, side: Step) -> tuple[tuple[str, Value], ...]:
         """Return the arguments of the constructor for ``"init"``, else of the call."""
         return self.init if side == "init" else self.inputs
 
     def get(self, path: Path) -> Value | None:
         """The value at a path; None if there is none."""
         side, name, *steps = path
-        found = dict(self.side(side)).get(str(name))
+        found = dict(self.arguments_of(side)).get(str(name))
         for step in steps:
-            inner = parts(found) if found is not None else ()
+            inner = inner_values(found) if found is not None else ()
             if not isinstance(step, int) or step >= len(inner):
                 return None
             found = inner[step]
         return found
 
-    def with_value(self, path: Path, value: Value) -> Candidate:
+    def with_value(self, path: Path, value: Value) -> InputCandidate:
         """Return a copy with a value replaced at a path, or with one more argument."""
         side, name, *steps = path
-        pairs = dict(self.side(side))
+        pairs = dict(self.arguments_of(side))
         if steps:
             pairs[str(name)] = _replace_part(pairs[str(name)], tuple(steps), value)
         else:
             pairs[str(name)] = value
         return self._with_arguments(side, pairs)
 
-    def without(self, path: Path) -> Candidate:
+    def without_argument(self, path: Path) -> InputCandidate:
         """Return a copy without an argument."""
         side, name = path
-        pairs = {key: value for key, value in self.side(side) if key != name}
+        pairs = {key: value for key, value in self.arguments_of(side) if key != name}
         return self._with_arguments(side, pairs)
 
-    def _with_arguments(self, side: Step, pairs: dict[str, Value]) -> Candidate:
+    def _with_arguments(self, side: Step, pairs: dict[str, Value]) -> InputCandidate:
         made = tuple(pairs.items())
         return replace(self, init=made) if side == "init" else replace(self, inputs=made)
 
@@ -79,54 +79,54 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Site:
+class NumberSite:
     """A whole number of a candidate: a constant, or with ``dim`` a size of a tensor."""
 
     path: Path
     dim: int | None
     number: int
 
-    def put(self, candidate: Candidate, number: int) -> Candidate:
+    def put(self, candidate: InputCandidate, number: int) -> InputCandidate:
         value = candidate.get(self.path)
         if self.dim is None:
-            return candidate.with_value(self.path, Constant(number))
+            return candidate.with_value(self.path, LiteralValue(number))
         assert isinstance(value, TensorText)
         return candidate.with_value(self.path, with_size(value, self.dim, number))
 
 
-def sites(candidate: Candidate) -> list[Site]:
+def number_sites(candidate: InputCandidate) -> list[NumberSite]:
     """Return all integers, inputs first because they are the easiest to change."""
-    found: list[Site] = []
+    found: list[NumberSite] = []
     for path, value in candidate.values():
         if isinstance(value, TensorText):
-            numbers = sizes(value)
-            found.extend(Site(path, dim, number) for dim, number in enumerate(numbers))
-        elif isinstance(value, Constant) and type(value.value) is int:
-            found.append(Site(path, None, value.value))
+            numbers = shape_of_text(value)
+            found.extend(NumberSite(path, dim, number) for dim, number in enumerate(numbers))
+        elif isinstance(value, LiteralValue) and type(value.value) is int:
+            found.append(NumberSite(path, None, value.value))
     return sorted(found, key=lambda site: site.path[0] == "init")
 
 
-def tensor(dtype: str, *shape: int) -> TensorText:
+def make_tensor_text(dtype: str, *shape: int) -> TensorText:
     """A tensor in probe notation with these sizes, none of them symbolic."""
-    return TensorText(dtype, tuple(Fixed(size) for size in shape))
+    return TensorText(dtype, tuple(FixedSize(size) for size in shape))
 
 
-def sizes(value: TensorText) -> tuple[int, ...]:
+def shape_of_text(value: TensorText) -> tuple[int, ...]:
     """The shape; the search knows no symbols."""
-    return tuple(size.value for size in value.sizes if isinstance(size, Fixed))
+    return tuple(size.value for size in value.sizes if isinstance(size, FixedSize))
 
 
 def with_size(value: TensorText, dim: int, number: int) -> TensorText:
     """Return the tensor with another size in one dimension."""
-    shape = list(sizes(value))
+    shape = list(shape_of_text(value))
     shape[dim] = number
-    return tensor(value.dtype, *shape)
+    return make_tensor_text(value.dtype, *shape)
 
 
 def _replace_part(value: Value, steps: Path, new: Value) -> Value:
     if not steps:
         return new
-    inner = list(parts(value))
+    inner = list(inner_values(value))
     at = steps[0]
     assert isinstance(at, int)
     inner[at] = _replace_part(inner[at], steps[1:], new)
@@ -135,7 +135,7 @@ def _replace_part(value: Value, steps: Path, new: Value) -> Value:
 
 def _walk_values(path: Path, value: Value) -> Iterator[tuple[Path, Value]]:
     yield path, value
-    for at, item in enumerate(parts(value)):
+    for at, item in enumerate(inner_values(value)):
         yield from _walk_values((*path, at), item)
 
 
@@ -147,17 +147,17 @@ def with_field(reference: Reference, name: str, value: Value) -> Reference:
     return Reference(reference.name, Arguments(call.positional, tuple(named.items())))
 
 
-def candidate_of(said: Notation, positional: tuple[str, ...]) -> Candidate:
+def candidate_of(said: Notation, positional: tuple[str, ...]) -> InputCandidate:
     """The other way round."""
     init, inputs = said.init or Arguments(), said.inputs or Arguments()
     stars = tuple((f"*{at}", value) for at, value in enumerate(init.positional))
     names = [*positional, *(f"*{at}" for at in range(len(inputs.positional)))]
     placed = tuple(zip(names, inputs.positional))  # noqa: B905 - there are names enough
-    return Candidate((*stars, *init.named), (*placed, *inputs.named))
+    return InputCandidate((*stars, *init.named), (*placed, *inputs.named))
 
 
 def notation_of(
-    candidate: Candidate, positional: tuple[str, ...], method: str = "forward"
+    candidate: InputCandidate, positional: tuple[str, ...], method: str = "forward"
 ) -> Notation:
     """Return the probe comment of a candidate, with leading inputs by position."""
     placed: list[Value] = []

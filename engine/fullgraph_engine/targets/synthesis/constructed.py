@@ -18,7 +18,7 @@ from typing import Any, Literal, Union
 
 from ..notation import (
     Arguments,
-    Constant,
+    LiteralValue,
     NotationError,
     Reference,
     Sequence,
@@ -26,7 +26,7 @@ from ..notation import (
     parse_value,
 )
 from ..notation import Mapping as MappingValue
-from ..source import written
+from ..source import dotted_name
 from ..tensors import ProbeError, look_up
 
 Namespace = Mapping[str, Any]
@@ -48,7 +48,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 
 
-def constructed(
+def constructor_calls(
     text: str,
     name: str,
     parameters: AnySequence[str],
@@ -63,7 +63,7 @@ def constructed(
     found: list[tuple[int, int, dict[str, Value]]] = []
     for one in (text, *others):
         sites, names = _read_calls(one)
-        reader = _Reader(sites, namespace, {} if one is text else names)
+        reader = _ExpressionReader(sites, namespace, {} if one is text else names)
         for site in sites.get(name, ()):
             for frame in reader.frames(site, 0):
                 given = dict(_call_arguments(site.call, parameters))
@@ -164,7 +164,7 @@ _MODULE = _Frame()
 
 
 @dataclass
-class _Reader:
+class _ExpressionReader:
     sites: dict[str, list[_Site]]
     namespace: Namespace
     names: Mapping[str, _Bound]
@@ -204,7 +204,7 @@ class _Reader:
 
     def _evaluate_node(self, node: ast.expr, frame: _Frame) -> Value | None:
         if isinstance(node, ast.Constant):
-            return Constant(node.value) if isinstance(node.value, _PLAIN) else None
+            return LiteralValue(node.value) if isinstance(node.value, _PLAIN) else None
         if isinstance(node, (ast.Tuple, ast.List)):
             items = self._evaluate_all(node.elts, frame)
             kind: Literal["list", "tuple"] = "list" if isinstance(node, ast.List) else "tuple"
@@ -239,18 +239,18 @@ class _Reader:
     def _evaluate_arithmetic(self, node: ast.UnaryOp | ast.BinOp, frame: _Frame) -> Value | None:
         if isinstance(node, ast.UnaryOp):
             operand = self.value(node.operand, frame)
-            number = operand.value if isinstance(operand, Constant) else None
+            number = operand.value if isinstance(operand, LiteralValue) else None
             negative = isinstance(node.op, ast.USub) and isinstance(number, (int, float))
-            return Constant(-number) if negative else None  # type: ignore[operator]
+            return LiteralValue(-number) if negative else None  # type: ignore[operator]
         left, right = self.value(node.left, frame), self.value(node.right, frame)
-        if not isinstance(right, Constant) or not isinstance(right.value, (int, float)):
+        if not isinstance(right, LiteralValue) or not isinstance(right.value, (int, float)):
             return None
         if isinstance(left, Sequence) and isinstance(node.op, ast.Mult):
             return Sequence(left.kind, left.items * min(int(right.value), 64))
-        if not isinstance(left, Constant) or not isinstance(left.value, (int, float)):
+        if not isinstance(left, LiteralValue) or not isinstance(left.value, (int, float)):
             return None
         try:
-            return Constant(_OPERATORS[type(node.op)](left.value, right.value))
+            return LiteralValue(_OPERATORS[type(node.op)](left.value, right.value))
         except (KeyError, ArithmeticError):
             return None
 
@@ -258,7 +258,7 @@ class _Reader:
         owner, key = self.value(node.value, frame), self.value(node.slice, frame)
         if isinstance(owner, MappingValue):
             return dict(owner.items).get(key) if key is not None else None
-        if isinstance(owner, Sequence) and isinstance(key, Constant) and type(key.value) is int:
+        if isinstance(owner, Sequence) and isinstance(key, LiteralValue) and type(key.value) is int:
             inside = -len(owner.items) <= key.value < len(owner.items)
             return owner.items[key.value] if inside else None
         return None
@@ -274,7 +274,7 @@ class _Reader:
         if placed is None:
             return None
         if called.name == "dict" and not placed:
-            return MappingValue(tuple((Constant(k), v) for k, v in named if v is not None))
+            return MappingValue(tuple((LiteralValue(k), v) for k, v in named if v is not None))
         return Reference(
             called.name, Arguments(placed, tuple((k, v) for k, v in named if v is not None))
         )
@@ -313,7 +313,7 @@ class _Reader:
 
     def _resolve_dotted_name(self, node: ast.expr, frame: _Frame) -> Value | None:
         """Return the constant or the reference that a dotted name of the module refers to."""
-        name = written(node)
+        name = dotted_name(node)
         root = name.partition(".")[0]
         if not name or (frame.function is not None and root in _function_bindings(frame.function)):
             return None

@@ -13,7 +13,7 @@ from ..notation import NotationError, Value, parse_value
 _DECLARING = ("add_argument", "option")
 
 
-def declared(tree: ast.AST) -> dict[str, Value]:
+def declared_options(tree: ast.AST) -> dict[str, Value]:
     """Return the default of each option by name, or the first of its choices."""
     found: dict[str, Value] = {}
     for node in ast.walk(tree):

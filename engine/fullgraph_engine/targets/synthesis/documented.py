@@ -27,7 +27,9 @@ _ENTRY = re.compile(
 _IS = r"(?::|=|->|,|\b(?:of|with|has|is|in)?\s*(?:the\s+)?shape\b)"
 
 
-def documented(function: ast.FunctionDef, text: str, others: Iterable[str]) -> dict[str, Words]:
+def documented_shapes(
+    function: ast.FunctionDef, text: str, others: Iterable[str]
+) -> dict[str, Words]:
     """Return the documented shapes of ``function``, by parameter.
 
     ``others`` are docstrings from elsewhere that may describe it, for example from its class. The

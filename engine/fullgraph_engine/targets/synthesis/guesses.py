@@ -26,12 +26,12 @@ from typing import Any, TypeGuard
 
 import torch
 
-from ..notation import Arguments, Constant, Mapping, Reference, Sequence, TensorText, Value
+from ..notation import Arguments, LiteralValue, Mapping, Reference, Sequence, TensorText, Value
 from ..workspace import texts_that_call
-from .candidate import tensor
-from .constructed import assigned, constructed
-from .declared import declared
-from .documented import Words, documented, size_of
+from .candidate import make_tensor_text
+from .constructed import assigned, constructor_calls
+from .declared import declared_options
+from .documented import Words, documented_shapes, size_of
 
 BATCH, LENGTH, WIDTH, SIDE = 2, 16, 64, 32
 """Sizes of inputs without other hints. The width is a multiple of common group and head counts. All
@@ -87,7 +87,7 @@ _LIST = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Parameter:
+class SignatureParameter:
     """One parameter of a constructor or of ``forward``, as it is at run time.
 
     ``annotation`` is what it evaluates to, None where it does not or is not there.
@@ -100,13 +100,15 @@ class Parameter:
     positional: bool = True
 
 
-def parameters_of(function: Any, skip: int = 1) -> tuple[tuple[Parameter, ...], bool, bool]:
+def parameters_of(
+    function: Any, skip: int = 1
+) -> tuple[tuple[SignatureParameter, ...], bool, bool]:
     """The parameters, and whether there are ``*args`` and ``**kwargs``. None of ``self``."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return (), True, True
-    found: list[Parameter] = []
+    found: list[SignatureParameter] = []
     more, keywords = False, False
     for number, one in enumerate(signature.parameters.values()):
         if number < skip:
@@ -120,7 +122,7 @@ def parameters_of(function: Any, skip: int = 1) -> tuple[tuple[Parameter, ...], 
             annotation = _evaluate_annotation(one.annotation, function)
             default = None if required else one.default
             positional = one.kind is not one.KEYWORD_ONLY
-            found.append(Parameter(one.name, required, annotation, default, positional))
+            found.append(SignatureParameter(one.name, required, annotation, default, positional))
     return tuple(found), more, keywords
 
 
@@ -169,7 +171,7 @@ class Guesses:
         self.namespace = namespace
         self._configurations: list[type] | None = None
 
-    def argument(self, parameter: Parameter) -> list[Value]:
+    def argument(self, parameter: SignatureParameter) -> list[Value]:
         """For the constructor."""
         found = [
             *self.of_type(parameter.annotation, parameter.name),
@@ -178,7 +180,7 @@ class Guesses:
         found += _any_kind(parameter.name)
         return _distinct_values(found)
 
-    def _guess_by_name(self, parameter: Parameter, depth: int = 0) -> Iterator[Value]:
+    def _guess_by_name(self, parameter: SignatureParameter, depth: int = 0) -> Iterator[Value]:
         name = parameter.name.lower()
         # How the class uses its own arguments says nothing about nested parameters.
         read = self._read.get(parameter.name, frozenset()) if depth == 0 else frozenset()
@@ -190,23 +192,23 @@ class Guesses:
         if re.fullmatch(_CALLED, name) and not re.match(r"(num|n)_", name):
             yield from self.callables(name)
         if re.fullmatch(_FLAG, name):
-            yield Constant("bias" in name or "affine" in name)
+            yield LiteralValue("bias" in name or "affine" in name)
         if name.endswith("shape"):
             # A parameter to broadcast has the number of channels, then ones.
             for ones in (2, 3, 0, 1):
-                yield Sequence("list", (Constant(WIDTH), *(Constant(1),) * ones))
+                yield Sequence("list", (LiteralValue(WIDTH), *(LiteralValue(1),) * ones))
         if re.fullmatch(_LIST, name) and not re.fullmatch(r"(in|out|num|n)_?(channels)", name):
             repeats = re.fullmatch(r"layers|.*depths?|.*blocks|.*repeats|num_.*|n_.*", name)
-            item = Constant(2 if repeats else WIDTH)
+            item = LiteralValue(2 if repeats else WIDTH)
             yield from (
                 Sequence("list", (item,) * count) for count in ((4, 2, 3) if repeats else (2, 4, 3))
             )
         if re.fullmatch(_FLOAT, name):
-            yield Constant(0.0 if "drop" in name else 0.1)
+            yield LiteralValue(0.0 if "drop" in name else 0.1)
         if re.fullmatch(r".*(name|mode|type|kind|format|method|arch|backbone|variant|str)", name):
-            yield from (Constant(text) for text in self.texts(parameter.name))
+            yield from (LiteralValue(text) for text in self.texts(parameter.name))
         if name == "device":
-            yield Constant("cpu")
+            yield LiteralValue("cpu")
         if name == "dtype":
             yield Reference("torch.float32")
 
@@ -216,14 +218,14 @@ class Guesses:
             return
         origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
         if origin is typing.Literal:
-            yield from (Constant(one) for one in arguments)
+            yield from (LiteralValue(one) for one in arguments)
         elif origin in (typing.Union, types.UnionType):
             for one in arguments:
                 if one is type(None):
                     continue
                 yield from self.of_type(one, name, depth)
             if type(None) in arguments:
-                yield Constant(None)
+                yield LiteralValue(None)
         elif origin is type:
             base = arguments[0] if arguments else torch.nn.Module
             any_layer = base is torch.nn.Module
@@ -241,7 +243,7 @@ class Guesses:
             variadic = len(arguments) == 2 and arguments[1] is Ellipsis
             count = 2 if variadic else len(arguments)
             items = [
-                next(self.of_type(one, name, depth + 1), Constant(number(name)))
+                next(self.of_type(one, name, depth + 1), LiteralValue(guess_number(name)))
                 for one in (arguments[:1] * count if variadic else arguments)
             ]
             yield Sequence("tuple", tuple(items))
@@ -253,46 +255,48 @@ class Guesses:
     def _of_class(self, kind: type, name: str, depth: int) -> Iterator[Value]:
         lowered = name.lower()
         if kind is bool:
-            yield Constant("bias" in lowered or "affine" in lowered)
-            yield Constant("bias" not in lowered and "affine" not in lowered)
+            yield LiteralValue("bias" in lowered or "affine" in lowered)
+            yield LiteralValue("bias" not in lowered and "affine" not in lowered)
         elif kind is int:
-            yield Constant(number(lowered))
+            yield LiteralValue(guess_number(lowered))
         elif kind is float:
-            yield Constant(0.0 if "drop" in lowered else 0.1)
+            yield LiteralValue(0.0 if "drop" in lowered else 0.1)
         elif kind is str:
-            yield from (Constant(text) for text in self.texts(name))
+            yield from (LiteralValue(text) for text in self.texts(name))
         elif kind in (list, tuple):
-            item = Constant(number(lowered))
+            item = LiteralValue(guess_number(lowered))
             yield Sequence("list" if kind is list else "tuple", (item, item))
         elif kind is dict:
             yield Mapping(())
         elif kind in (torch.Tensor, torch.nn.Parameter):
-            yield tensor("f32", WIDTH)
-            yield tensor("f32", WIDTH, WIDTH)
+            yield make_tensor_text("f32", WIDTH)
+            yield make_tensor_text("f32", WIDTH, WIDTH)
         elif kind is torch.dtype:
             yield Reference("torch.float32")
         elif kind is torch.device:
-            yield Constant("cpu")
+            yield LiteralValue("cpu")
         elif kind in (argparse.Namespace, types.SimpleNamespace):
             yield Reference("SimpleNamespace", Arguments())
         elif kind is torch.Size:
-            yield Sequence("tuple", (Constant(WIDTH),))
+            yield Sequence("tuple", (LiteralValue(WIDTH),))
         elif issubclass(kind, enum.Enum):
             owner = name_of(kind, self.namespace)
             yield from (Reference(f"{owner}.{one.name}") for one in kind if owner)
         elif issubclass(kind, torch.nn.Module):
             if kind is torch.nn.Module:
                 yield Reference("torch.nn.Identity", Arguments())
-                yield Reference("torch.nn.Linear", Arguments((Constant(WIDTH), Constant(WIDTH))))
+                yield Reference(
+                    "torch.nn.Linear", Arguments((LiteralValue(WIDTH), LiteralValue(WIDTH)))
+                )
             elif kind is torch.nn.ModuleList:
                 inner = Reference("torch.nn.Identity", Arguments())
                 yield Reference("torch.nn.ModuleList", Arguments((Sequence("list", (inner,)),)))
             else:
-                yield from self.made(kind, depth)
+                yield from self.instances_of(kind, depth)
         elif kind is not object:
-            yield from self.made(kind, depth)
+            yield from self.instances_of(kind, depth)
 
-    def made(self, kind: type, depth: int = 0) -> Iterator[Value]:
+    def instances_of(self, kind: type, depth: int = 0) -> Iterator[Value]:
         """An instance, with a guess for what its constructor requires."""
         name = name_of(kind, self.namespace)
         if not name or depth > 3 or inspect.isabstract(kind):
@@ -307,7 +311,7 @@ class Guesses:
                 named.append((one.name, value))
         call = Arguments((), tuple(named))
         small = tuple(
-            (one.name, Constant(2))
+            (one.name, LiteralValue(2))
             for one in needed
             if type(one.default) is int and one.default > 2 and is_depth(one.name)
         )
@@ -315,10 +319,10 @@ class Guesses:
             yield Reference(name, Arguments((), (*named, *small)))
         yield Reference(name, call)
 
-    def argument_at(self, parameter: Parameter, depth: int) -> Iterator[Value]:
+    def argument_at(self, parameter: SignatureParameter, depth: int) -> Iterator[Value]:
         yield from self.of_type(parameter.annotation, parameter.name, depth)
         yield from self._guess_by_name(parameter, depth)
-        yield Constant(number(parameter.name.lower()))
+        yield LiteralValue(guess_number(parameter.name.lower()))
 
     def configurations(self, depth: int = 0, read: frozenset[str] = frozenset()) -> Iterator[Value]:
         """Yield configuration objects: of the class, of the file, and one with arbitrary
@@ -327,7 +331,7 @@ class Guesses:
         Configurations with the attributes in ``read`` come first.
         """
         for kind in self._classes_with_attributes(read) if read else ():
-            yield from self.made(kind, depth)
+            yield from self.instances_of(kind, depth)
         if self._configurations is None:
             own = getattr(self.subject, "config_class", None)
             found = [own] if isinstance(own, type) else []
@@ -343,7 +347,7 @@ class Guesses:
             others.sort(key=lambda kind: -_shared_prefix(kind.__name__, subject))
             self._configurations = found + others
         for kind in self._configurations:
-            yield from self.made(kind, depth)
+            yield from self.instances_of(kind, depth)
         yield Reference("SimpleNamespace", Arguments())
         yield Mapping(())
 
@@ -427,9 +431,9 @@ class Guesses:
         for reference in self.classes(torch.nn.Module, name):
             assert isinstance(reference, Reference)
             if name.replace("_", "") in reference.name.lower():
-                yield from self.made(self.namespace[reference.name])
+                yield from self.instances_of(self.namespace[reference.name])
         yield Reference("torch.nn.Identity", Arguments())
-        yield Reference("torch.nn.Linear", Arguments((Constant(WIDTH), Constant(WIDTH))))
+        yield Reference("torch.nn.Linear", Arguments((LiteralValue(WIDTH), LiteralValue(WIDTH))))
 
     def callables(self, name: str) -> Iterator[Value]:
         """Layers and functions for ``act_layer``, ``norm_layer``, ``block``: classes first."""
@@ -450,7 +454,7 @@ class Guesses:
         yield from (Reference(f"torch.nn.{one}") for one in classes)
         if "act" in name:
             yield Reference("torch.nn.functional.relu")
-            yield from (Constant(text) for text in ("relu", "gelu"))
+            yield from (LiteralValue(text) for text in ("relu", "gelu"))
         yield from (
             Reference(f"torch.nn.{one}", Arguments()) for one in classes[:1] if not _has_size(one)
         )
@@ -502,18 +506,20 @@ class Guesses:
         found: dict[str, Value] = {}
         for text in (*reversed(self._other_texts), self._file_text):
             with contextlib.suppress(SyntaxError, ValueError):
-                found.update(declared(ast.parse(text)))
+                found.update(declared_options(ast.parse(text)))
         return found
 
-    def constructed(self, parameters: tuple[Parameter, ...]) -> list[dict[str, Value]]:
+    def constructed_arguments(
+        self, parameters: tuple[SignatureParameter, ...]
+    ) -> list[dict[str, Value]]:
         """Return constructor arguments in code, from this file if all required ones are there."""
         name = self.subject.__name__
         placed = [one.name for one in parameters if one.positional]
         required = {one.name for one in parameters if one.required}
-        found = constructed(self._file_text, name, placed, self.namespace)
+        found = constructor_calls(self._file_text, name, placed, self.namespace)
         if any(required.issubset(known) for known in found):
             return found
-        return constructed(self._file_text, name, placed, self.namespace, self._other_texts)
+        return constructor_calls(self._file_text, name, placed, self.namespace, self._other_texts)
 
     @functools.cached_property
     def _other_texts(self) -> list[str]:
@@ -530,7 +536,10 @@ class Guesses:
     # -- inputs --
 
     def input(
-        self, parameter: Parameter, width: int, numbers: typing.Mapping[str, int] | None = None
+        self,
+        parameter: SignatureParameter,
+        width: int,
+        numbers: typing.Mapping[str, int] | None = None,
     ) -> list[Value]:
         """Return guesses for a parameter of ``forward``.
 
@@ -540,14 +549,14 @@ class Guesses:
         count = self._taken_apart.get(parameter.name)
         if count is not None:
             item = next((one for one in found if isinstance(one, TensorText)), None)
-            items = (item or tensor("f32", BATCH, width),) * count
+            items = (item or make_tensor_text("f32", BATCH, width),) * count
             found.insert(0, Sequence("list", items))
         found = [*self._documented_input(parameter.name, width, numbers or {}, found), *found]
         found += [
-            tensor("f32", BATCH, width),
-            tensor("f32", BATCH, LENGTH, width),
-            tensor("f32", BATCH, width, SIDE, SIDE),
-            tensor("i64", BATCH, LENGTH),
+            make_tensor_text("f32", BATCH, width),
+            make_tensor_text("f32", BATCH, LENGTH, width),
+            make_tensor_text("f32", BATCH, width, SIDE, SIDE),
+            make_tensor_text("i64", BATCH, LENGTH),
         ]
         return _distinct_values(found)
 
@@ -563,7 +572,7 @@ class Guesses:
             docstring = ast.get_docstring(owner)
             for node in owner.body:
                 if isinstance(node, ast.FunctionDef) and node.name == self.method:
-                    found.update(documented(node, text, [docstring] if docstring else []))
+                    found.update(documented_shapes(node, text, [docstring] if docstring else []))
         return found
 
     def is_documented(self, name: str) -> bool:
@@ -602,10 +611,10 @@ class Guesses:
         like = next(iter(others), None)
         if isinstance(like, Sequence) and like.items:
             item = next((one for one in like.items if isinstance(one, TensorText)), None)
-            one = tensor(item.dtype if item is not None else "f32", *shape)
+            one = make_tensor_text(item.dtype if item is not None else "f32", *shape)
             yield Sequence(like.kind, (one,) * len(like.items))
         elif like is None or isinstance(like, TensorText):
-            yield tensor(like.dtype if like is not None else "f32", *shape)
+            yield make_tensor_text(like.dtype if like is not None else "f32", *shape)
 
 
 _DIMENSIONS: tuple[tuple[str, int | None], ...] = (
@@ -623,7 +632,7 @@ def _dimension_size(name: str, width: int, image: bool) -> int:
     for pattern, size in _DIMENSIONS:
         if re.fullmatch(pattern, name):
             return width if size is None else size
-    return number(name)
+    return guess_number(name)
 
 
 def _parse_text(text: str) -> ast.Module:
@@ -673,7 +682,7 @@ def _attributes_of(kind: type) -> set[str]:
     return names | set(code.co_names if code is not None else ())
 
 
-def number(name: str) -> int:
+def guess_number(name: str) -> int:
     """A whole number for a name."""
     if re.fullmatch(_RANK, name):
         return 2
@@ -709,23 +718,23 @@ def is_width(name: str) -> bool:
 
 
 def _any_kind(name: str) -> list[Value]:
-    one = Constant(number(name.lower()))
+    one = LiteralValue(guess_number(name.lower()))
     return [
         one,
         Sequence("list", (one, one)),
         Sequence("list", (one,) * 4),
-        Constant(1),
-        Constant(2),
-        Constant(4),
-        Constant(None),
-        Constant(0.1),
-        Constant(False),
-        Constant(True),
+        LiteralValue(1),
+        LiteralValue(2),
+        LiteralValue(4),
+        LiteralValue(None),
+        LiteralValue(0.1),
+        LiteralValue(False),
+        LiteralValue(True),
         Reference("torch.nn.Identity", Arguments()),
         Reference("torch.nn.Identity"),
         Reference("SimpleNamespace", Arguments()),
         Mapping(()),
-        tensor("f32", WIDTH),
+        make_tensor_text("f32", WIDTH),
     ]
 
 
@@ -742,7 +751,7 @@ def _plain_types(annotation: Any) -> list[Any]:
     return [annotation]
 
 
-def input_like(parameter: Parameter, width: int) -> list[Value]:
+def input_like(parameter: SignatureParameter, width: int) -> list[Value]:
     """Return guesses for an input of ``forward`` from its annotation and name."""
     name = parameter.name.lower()
     found: list[Value] = []
@@ -753,22 +762,22 @@ def input_like(parameter: Parameter, width: int) -> list[Value]:
 
 def _input_of_type(annotation: Any, name: str, width: int) -> list[Value]:
     if annotation is type(None):
-        return [Constant(None)]
+        return [LiteralValue(None)]
     if annotation is bool:
-        return [Constant(False), Constant(True)]
+        return [LiteralValue(False), LiteralValue(True)]
     if annotation is int:
-        return [Constant(number(name)), Constant(4)]
+        return [LiteralValue(guess_number(name)), LiteralValue(4)]
     if annotation is float:
-        return [Constant(0.5)]
+        return [LiteralValue(0.5)]
     if annotation is str:
-        return [Constant(""), Constant("mean")]
+        return [LiteralValue(""), LiteralValue("mean")]
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     kind = origin or annotation
     if kind in (list, tuple, collections.abc.Sequence, collections.abc.Iterable):
         inner = arguments[0] if arguments else torch.Tensor
         item = next(
             iter(_input_of_type(inner, name, width) + _input_by_name(name, width)),
-            tensor("f32", BATCH, width),
+            make_tensor_text("f32", BATCH, width),
         )
         several = tuple(one for one in arguments if one is not Ellipsis)
         count = len(several) if kind is tuple and len(several) > 1 else 2
@@ -812,7 +821,7 @@ _INPUTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 def _input_by_name(name: str, width: int) -> list[Value]:
     known = {"b": BATCH, "t": LENGTH, "s": SIDE, "d": width}
     return [
-        tensor(dtype, *(known[size] if size in known else int(size) for size in shape))
+        make_tensor_text(dtype, *(known[size] if size in known else int(size) for size in shape))
         for pattern, dtype, shape in _INPUTS
         if re.fullmatch(pattern, name)
     ]

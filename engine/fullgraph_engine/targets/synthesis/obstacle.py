@@ -89,7 +89,7 @@ class TooLarge:
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingArguments:
     """Parameters that a call did not get."""
 
     names: tuple[str, ...]
@@ -112,20 +112,20 @@ Obstacle = (
     | WrongType
     | TooSmall
     | TooLarge
-    | Missing
+    | MissingArguments
     | Unexpected
 )
 
 
-def words(error: BaseException | None) -> str:
+def error_words(error: BaseException | None) -> str:
     """The message of an exception on one line; empty without one, or if its ``__str__`` raises."""
     return " ".join(texts.error_message(error).split())
 
 
-def obstacles(outcome: TrialOutcome) -> list[Obstacle]:
+def find_obstacles(outcome: TrialOutcome) -> list[Obstacle]:
     """Return obstacles from the message and the raising statement, most likely first."""
     error = outcome.error
-    text = words(error)
+    text = error_words(error)
     if isinstance(error, (TimeIsUp, MemoryError)) or "out of all proportion" in text:
         return [TooLarge()]
     found: list[Obstacle] = [*_of_signature(error, text), *_of_code(outcome)]
@@ -149,7 +149,7 @@ def _of_signature(error: BaseException | None, text: str) -> Iterator[Obstacle]:
     if match := re.search(
         r"missing \d+ required (?:positional|keyword-only) arguments?: (.*)", text
     ):
-        yield Missing(tuple(re.findall(r"'(\w+)'", match[1])))
+        yield MissingArguments(tuple(re.findall(r"'(\w+)'", match[1])))
     if match := re.search(
         r"(?:unexpected keyword argument|multiple values for(?: keyword)? argument) '(\w+)'", text
     ):
@@ -161,7 +161,7 @@ def _named_choices(outcome: TrialOutcome, text: str) -> Iterator[Obstacle]:
     quoted = re.findall(r"(['\"`])(?=\w)([\w.+-]{1,40})\1", text)
     if not quoted or isinstance(outcome.error, (AttributeError, NameError, ImportError)):
         return
-    for path in implicated(outcome):
+    for path in implicated_paths(outcome):
         made = outcome.made.get(path)
         if isinstance(made, str):
             choices = dict.fromkeys(one for _, one in quoted if one != made and one not in path)
@@ -524,7 +524,7 @@ def paths_of(node: ast.AST, frame: types.FrameType, outcome: TrialOutcome) -> li
     return list(dict.fromkeys(found))
 
 
-def implicated(outcome: TrialOutcome) -> list[Path]:
+def implicated_paths(outcome: TrialOutcome) -> list[Path]:
     """The values that the lines of the traceback speak of, from the innermost frame outward."""
     found: list[Path] = []
     for frame, line, _ in reversed(outcome.frames[-_MOST_FRAMES:]):

@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from ..deadline import within
-from ..notation import Constant, TensorText, Value, show_value
-from ..silence import silent
+from ..deadline import limit_seconds
+from ..notation import LiteralValue, TensorText, Value, show_value
+from ..silence import silence_output
 from ..tensors import build_value
-from .candidate import tensor
-from .guesses import Parameter, input_like, parameters_of
+from .candidate import make_tensor_text
+from .guesses import SignatureParameter, input_like, parameters_of
 from .trial import TimeIsUp
 
 _MOST = 40
@@ -23,7 +23,7 @@ _TRY = 1.0
 _DTYPES = ("f32", "b8", "i64")
 
 
-def fitting(
+def find_fitting_value(
     function: Callable[..., Any],
     name: str,
     tensors: Sequence[torch.Tensor],
@@ -41,7 +41,7 @@ def fitting(
         return ""
     for value in itertools.islice(_candidate_values(parameter, tensors), _MOST):
         try:
-            with silent(), within(TimeIsUp, _TRY):
+            with silence_output(), limit_seconds(TimeIsUp, _TRY):
                 call(build_value(value))
         except (Exception, TimeIsUp, SystemExit):
             continue
@@ -49,20 +49,22 @@ def fitting(
     return ""
 
 
-def _candidate_values(parameter: Parameter, tensors: Sequence[torch.Tensor]) -> Iterator[Value]:
+def _candidate_values(
+    parameter: SignatureParameter, tensors: Sequence[torch.Tensor]
+) -> Iterator[Value]:
     """Yield values for the annotation and name, tensors shaped like other inputs, and numbers."""
     width = next((int(one.shape[-1]) for one in tensors if one.dim()), 1)
     usual = input_like(parameter, width)
-    plain = [one for one in usual if not isinstance(one, TensorText) and one != Constant(None)]
+    plain = [one for one in usual if not isinstance(one, TensorText) and one != LiteralValue(None)]
     yield from plain
     named = [one.dtype for one in usual if isinstance(one, TensorText)]
     shapes = list(
         dict.fromkeys(shape for one in tensors for shape in _related_shapes(tuple(one.shape)))
     )
     for dtype in dict.fromkeys((*named, *_DTYPES)):
-        yield from (tensor(dtype, *shape) for shape in shapes)
+        yield from (make_tensor_text(dtype, *shape) for shape in shapes)
     yield from (one for one in usual if isinstance(one, TensorText))
-    yield from (Constant(2), Constant(0.5), Constant(True))
+    yield from (LiteralValue(2), LiteralValue(0.5), LiteralValue(True))
 
 
 def _related_shapes(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:

@@ -12,21 +12,21 @@ from typing import Any
 
 import torch
 
-from ..notation import Arguments, Constant, Mapping, Reference, Sequence, TensorText, Value
+from ..notation import Arguments, LiteralValue, Mapping, Reference, Sequence, TensorText, Value
 from .candidate import (
-    Candidate,
+    InputCandidate,
+    NumberSite,
     Path,
-    Site,
-    sites,
-    sizes,
-    tensor,
+    make_tensor_text,
+    number_sites,
+    shape_of_text,
     with_field,
     with_size,
 )
-from .guesses import BATCH, LENGTH, SIDE, WIDTH, Guesses, Parameter, is_width
+from .guesses import BATCH, LENGTH, SIDE, WIDTH, Guesses, SignatureParameter, is_width
 from .obstacle import (
     Indivisible,
-    Missing,
+    MissingArguments,
     TooLarge,
     TooSmall,
     Unequal,
@@ -36,9 +36,9 @@ from .obstacle import (
     WrongRank,
     WrongShape,
     WrongType,
-    implicated,
-    obstacles,
-    words,
+    error_words,
+    find_obstacles,
+    implicated_paths,
 )
 from .trial import FailedCall, TrialOutcome
 
@@ -66,21 +66,21 @@ _ELEMENTWISE = {
 }
 _SPATIAL = {1: (64,), 2: (SIDE, SIDE), 3: (8, 8, 8)}
 
-Step = tuple[float, Candidate]
+Step = tuple[float, InputCandidate]
 
 
 @dataclass(frozen=True)
 class Gap:
     """Two numbers that a try met at one place of the code, and that should be one."""
 
-    candidate: Candidate
+    candidate: InputCandidate
     place: tuple[object, ...]
     width: int
 
 
 def gap_of(outcome: TrialOutcome) -> Gap | None:
     """The likeliest one of a try, if there is any."""
-    unequal = next((one for one in obstacles(outcome) if isinstance(one, Unequal)), None)
+    unequal = next((one for one in find_obstacles(outcome) if isinstance(one, Unequal)), None)
     if unequal is None:
         return None
     function = outcome.failed.name if outcome.failed is not None else ""
@@ -94,20 +94,20 @@ class Repairs:
     def __init__(
         self,
         guesses: Guesses,
-        init: tuple[Parameter, ...],
-        inputs: tuple[Parameter, ...],
+        init: tuple[SignatureParameter, ...],
+        inputs: tuple[SignatureParameter, ...],
     ) -> None:
         self.guesses = guesses
         self.init = {one.name: one for one in init}
         self.inputs = {one.name: one for one in inputs}
 
-    def of(self, outcome: TrialOutcome) -> Iterator[Step]:
+    def repairs_for(self, outcome: TrialOutcome) -> Iterator[Step]:
         candidate = outcome.candidate
         if outcome.failed is not None and outcome.phase == 1:
             yield from self._of_call(outcome, outcome.failed)
         # No size of an image changes how many channels it has.
         channels = outcome.failed is not None and "conv" in outcome.failed.name
-        for rank, obstacle in enumerate(obstacles(outcome)):
+        for rank, obstacle in enumerate(find_obstacles(outcome)):
             extra = min(rank, 10) * 0.3
             if isinstance(obstacle, Unequal):
                 steps = self._equalize_sizes(
@@ -132,28 +132,28 @@ class Repairs:
                 steps = self._enlarge_images(candidate)
             elif isinstance(obstacle, TooLarge):
                 steps = self._shrink_sizes(candidate)
-            elif isinstance(obstacle, Missing):
+            elif isinstance(obstacle, MissingArguments):
                 steps = self._add_missing(candidate, obstacle.names, outcome.phase)
             else:
                 assert isinstance(obstacle, Unexpected)
                 side = "init" if outcome.phase == 0 else "inputs"
-                steps = iter([(0.5, candidate.without((side, obstacle.name)))])
+                steps = iter([(0.5, candidate.without_argument((side, obstacle.name)))])
             for cost, step in steps:
                 yield cost + extra, step
         yield from self._of_types(outcome)
         yield from self._try_other_guesses(outcome)
 
-    def between(self, one: Gap, other: Gap) -> Iterator[Step]:
+    def solve_between(self, one: Gap, other: Gap) -> Iterator[Step]:
         """Yield the size that would meet the condition where two trials had different numbers.
 
         The number is assumed to depend linearly on the size.
         """
         if one.place != other.place:
             return
-        numbers = {(site.path, site.dim): site.number for site in sites(one.candidate)}
+        numbers = {(site.path, site.dim): site.number for site in number_sites(one.candidate)}
         changed = [
             site
-            for site in sites(other.candidate)
+            for site in number_sites(other.candidate)
             if numbers.get((site.path, site.dim), site.number) != site.number
         ]
         values = {(numbers[site.path, site.dim], site.number) for site in changed}
@@ -212,15 +212,15 @@ class Repairs:
                 known = candidate.get(path)
                 old = known.dtype if isinstance(known, TensorText) else "f32"
                 kind = dtype or (old if old != "i64" else "f32")
-                yield 0.2, candidate.with_value(path, tensor(kind, *shape))
+                yield 0.2, candidate.with_value(path, make_tensor_text(kind, *shape))
                 continue
             for leaf, value in candidate.tensors():
                 if leaf[0] != "inputs":
                     continue
-                if dtype is not None and tuple(first.shape) == sizes(value):
-                    yield 1.0, candidate.with_value(leaf, tensor(dtype, *shape))
-                if len(shape) != first.dim() and len(sizes(value)) == first.dim():
-                    yield 1.0, candidate.with_value(leaf, tensor(value.dtype, *shape))
+                if dtype is not None and tuple(first.shape) == shape_of_text(value):
+                    yield 1.0, candidate.with_value(leaf, make_tensor_text(dtype, *shape))
+                if len(shape) != first.dim() and len(shape_of_text(value)) == first.dim():
+                    yield 1.0, candidate.with_value(leaf, make_tensor_text(value.dtype, *shape))
             if len(shape) == first.dim():
                 fixed = 2 if "conv" in call.name else len(shape)  # an image is of any size
                 for met, right in itertools.islice(zip(first.shape, shape, strict=True), fixed):
@@ -250,18 +250,18 @@ class Repairs:
             shape = list(other.shape)
             if type(along) is int and one.dim() == other.dim() and -one.dim() <= along < one.dim():
                 shape[along] = one.shape[along]
-            yield 0.4, candidate.with_value(path, tensor(value.dtype, *shape))
+            yield 0.4, candidate.with_value(path, make_tensor_text(value.dtype, *shape))
 
     # -- numbers ------------------------------------------------------------------------------
 
     def _equalize_sizes(
-        self, candidate: Candidate, met: int, wanted: int, phase: int, *, sized: bool = True
+        self, candidate: InputCandidate, met: int, wanted: int, phase: int, *, sized: bool = True
     ) -> Iterator[Step]:
         """Let what was ``met`` be what was ``wanted``; or, at a higher cost, the other way.
         ``sized`` says whether that may depend on the sizes of images and sequences."""
         if met <= 0 or wanted <= 0:
             return
-        found = [one for one in sites(candidate) if phase == 1 or one.path[0] == "init"]
+        found = [one for one in number_sites(candidate) if phase == 1 or one.path[0] == "init"]
         for cost, a, b in ((0.5, met, wanted), (1.2, wanted, met)):
             same = [site for site in found if site.number == a]
             for site in same:
@@ -275,11 +275,11 @@ class Repairs:
                 yield cost + 0.6, _put_all(candidate, several, b)
             for path, default in self._integer_defaults(candidate):
                 if default == a:
-                    yield cost + 1.0, candidate.with_value(path, Constant(b))
+                    yield cost + 1.0, candidate.with_value(path, LiteralValue(b))
         for site in found:
             yield from self._scale_size(candidate, site, met, wanted)
         # To see what depends on it.
-        together: dict[tuple[int, int], list[Site]] = {}
+        together: dict[tuple[int, int], list[NumberSite]] = {}
         for site in found:
             if site.dim and site.path[0] == "inputs" and site.number > 1:
                 together.setdefault((site.dim, site.number), []).append(site)
@@ -291,10 +291,10 @@ class Repairs:
         yield from self._match_sums(candidate, met, wanted)
         yield from self._try_known_numbers(candidate) if phase == 1 else ()
 
-    def _match_products(self, candidate: Candidate, met: int, wanted: int) -> Iterator[Step]:
+    def _match_products(self, candidate: InputCandidate, met: int, wanted: int) -> Iterator[Step]:
         """Two dimensions that the code makes one of."""
         for path, value in candidate.tensors():
-            shape = sizes(value) if path[0] == "inputs" else ()
+            shape = shape_of_text(value) if path[0] == "inputs" else ()
             for dim, (one, other) in enumerate(itertools.pairwise(shape)):
                 if one * other != met or 1 in (one, other):
                     continue
@@ -303,22 +303,22 @@ class Repairs:
                         changed = with_size(with_size(value, dim, wanted // last), dim + 1, last)
                         yield 1.6, candidate.with_value(path, changed)
 
-    def _match_sums(self, candidate: Candidate, met: int, wanted: int) -> Iterator[Step]:
+    def _match_sums(self, candidate: InputCandidate, met: int, wanted: int) -> Iterator[Step]:
         """Dimensions of two inputs that the code puts behind each other."""
-        found = [site for site in sites(candidate) if site.dim and site.path[0] == "inputs"]
+        found = [site for site in number_sites(candidate) if site.dim and site.path[0] == "inputs"]
         for one, other in itertools.combinations(found, 2):
             if one.dim == other.dim and one.number + other.number == met and wanted > 1:
                 for part in dict.fromkeys((wanted // 2, wanted - 1, 1)):
                     yield 1.3, other.put(one.put(candidate, part), wanted - part)
 
-    def _try_known_numbers(self, candidate: Candidate) -> Iterator[Step]:
+    def _try_known_numbers(self, candidate: InputCandidate) -> Iterator[Step]:
         """Inputs whose last sizes are numbers of the constructor, or of the frequencies of a
         Fourier transform of that length."""
         known: dict[int, None] = {}
         for name, number_ in self._constructor_numbers(candidate).items():
             known[number_ // 2 + 1 if "fft" in name.lower() else number_] = None
         large = [number_ for number_ in known if number_ > 8][:_MOST_KNOWN]
-        for site in sites(candidate):
+        for site in number_sites(candidate):
             if site.dim and site.path[0] == "inputs" and site.number > 2:
                 for number_ in large:
                     if number_ != site.number:
@@ -328,37 +328,39 @@ class Repairs:
         """Yield an additional input with the missing features to concatenate."""
         candidate = outcome.candidate
         given = [value for path, value in candidate.tensors() if path[0] == "inputs"]
-        if not given or width not in {site.number for site in sites(candidate)} | {
+        if not given or width not in {site.number for site in number_sites(candidate)} | {
             default for _, default in self._integer_defaults(candidate)
         }:
             return
-        shape = (*sizes(given[0])[:-1], width)
+        shape = (*shape_of_text(given[0])[:-1], width)
         if outcome.failed is not None and outcome.failed.name in _CONVOLUTIONS:
             met = outcome.failed.args[0].shape
             shape = (met[0], width, *met[2:])
         for name in self._left_out(candidate):
-            yield 0.9, candidate.with_value(("inputs", name), tensor("f32", *shape))
+            yield 0.9, candidate.with_value(("inputs", name), make_tensor_text("f32", *shape))
 
-    def _left_out(self, candidate: Candidate) -> Iterator[str]:
+    def _left_out(self, candidate: InputCandidate) -> Iterator[str]:
         """Inputs that may be None, and are."""
         for name, parameter in self.inputs.items():
             given = candidate.get(("inputs", name))
-            if given == Constant(None) or (given is None and parameter.default is None):
+            if given == LiteralValue(None) or (given is None and parameter.default is None):
                 yield name
 
-    def _resize_square(self, candidate: Candidate, site: Site, number_: int) -> Candidate | None:
+    def _resize_square(
+        self, candidate: InputCandidate, site: NumberSite, number_: int
+    ) -> InputCandidate | None:
         """Return a candidate with both sides of a square image changed; None for other sizes."""
         value = candidate.get(site.path)
         if not isinstance(value, TensorText):
             return None
-        shape = sizes(value)
+        shape = shape_of_text(value)
         dims = _side_dims(shape)
         if site.dim not in dims or len({shape[dim] for dim in dims}) > 1:
             return None
         return _with_sides(candidate, site.path, value, number_)
 
     def _scale_size(
-        self, candidate: Candidate, site: Site, met: int, wanted: int
+        self, candidate: InputCandidate, site: NumberSite, met: int, wanted: int
     ) -> Iterator[Step]:
         """Where ``met`` is a multiple of a number, or a bit more than it."""
         if site.number < 2 or site.number == met:
@@ -383,7 +385,7 @@ class Repairs:
                 site.put(candidate, site.number + wanted - met),
             )
 
-    def _resize_images(self, candidate: Candidate, met: int, wanted: int) -> Iterator[Step]:
+    def _resize_images(self, candidate: InputCandidate, met: int, wanted: int) -> Iterator[Step]:
         """Images of a size whose area scales as the numbers do, and longer sequences."""
         for side in dict.fromkeys(side for _, _, side in _image_inputs(candidate)):
             if abs(met - wanted) == 1:  # halves of an odd number, rounded this way and that
@@ -394,32 +396,34 @@ class Repairs:
                 if 0 < number_ <= 1024 and number_ != side:
                     yield 1.8, _with_all_sides(candidate, number_, side)
         for path, value in candidate.tensors():
-            shape = sizes(value)
+            shape = shape_of_text(value)
             if path[0] == "inputs" and len(shape) == 3:
                 length = shape[2] * wanted // met
                 if 0 < length <= 4096 and length != shape[2]:
                     yield 2.2, candidate.with_value(path, with_size(value, 2, length))
 
-    def _enlarge_images(self, candidate: Candidate) -> Iterator[Step]:
+    def _enlarge_images(self, candidate: InputCandidate) -> Iterator[Step]:
         for at, side in enumerate(_SIDES):
             changed = _with_all_sides(candidate, side)
             if changed != candidate:
                 yield 1.0 + 0.2 * at, changed
-        shapes = {sizes(value) for path, value in candidate.tensors() if path[0] == "inputs"}
+        shapes = {
+            shape_of_text(value) for path, value in candidate.tensors() if path[0] == "inputs"
+        }
         for shape in sorted(shapes - {one for one in shapes if _side_dims(one) or not one}):
             last = len(shape) - 1
             for dim in range(min(last, 1), len(shape)):
                 for at, factor in enumerate((4, 16, 64) if shape[dim] > 3 else ()):
                     bigger = candidate
                     for path, value in candidate.tensors():
-                        if path[0] == "inputs" and sizes(value) == shape:
+                        if path[0] == "inputs" and shape_of_text(value) == shape:
                             changed_ = with_size(value, dim, shape[dim] * factor)
                             bigger = bigger.with_value(path, changed_)
                     yield 1.5 + 0.5 * at + 0.3 * (last - dim), bigger
         yield from self._try_known_numbers(candidate)
 
-    def _shrink_sizes(self, candidate: Candidate) -> Iterator[Step]:
-        large = [site for site in sites(candidate) if site.number > 2]
+    def _shrink_sizes(self, candidate: InputCandidate) -> Iterator[Step]:
+        large = [site for site in number_sites(candidate) if site.number > 2]
         everything = candidate
         for site in large:
             if site.path[0] == "init" and site.number > 8:
@@ -435,12 +439,14 @@ class Repairs:
             yield 0.5, changed
         for path, default in self._integer_defaults(candidate):
             if default > 4:
-                yield 1.5, candidate.with_value(path, Constant(max(2, default // 4)))
+                yield 1.5, candidate.with_value(path, LiteralValue(max(2, default // 4)))
 
-    def _make_divisible(self, candidate: Candidate, number_: int, divisor: int) -> Iterator[Step]:
+    def _make_divisible(
+        self, candidate: InputCandidate, number_: int, divisor: int
+    ) -> Iterator[Step]:
         if number_ <= 0 or divisor <= 0:
             return
-        found = sites(candidate)
+        found = number_sites(candidate)
         for site in found:
             if site.number == number_:
                 near = max(divisor, number_ // divisor * divisor)
@@ -453,12 +459,12 @@ class Repairs:
             if default == divisor:
                 for one in (4, 2, 1):
                     if number_ % one == 0:
-                        yield 1.5, candidate.with_value(path, Constant(one))
+                        yield 1.5, candidate.with_value(path, LiteralValue(one))
             elif default == number_:
-                yield 1.5, candidate.with_value(path, Constant(divisor))
+                yield 1.5, candidate.with_value(path, LiteralValue(divisor))
         yield from self._equalize_sizes(candidate, number_, divisor, 1)
 
-    def _integer_defaults(self, candidate: Candidate) -> Iterator[tuple[Path, int]]:
+    def _integer_defaults(self, candidate: InputCandidate) -> Iterator[tuple[Path, int]]:
         """Whole numbers that the constructor is left to take by itself."""
         for name, parameter in self.init.items():
             path = ("init", name)
@@ -467,16 +473,18 @@ class Repairs:
 
     # -- ranks --------------------------------------------------------------------------------
 
-    def _reshape_input(self, candidate: Candidate, obstacle: WrongShape) -> Iterator[Step]:
+    def _reshape_input(self, candidate: InputCandidate, obstacle: WrongShape) -> Iterator[Step]:
         changed = candidate
         met, wanted = obstacle.met, obstacle.wanted
-        if len(met) == len(wanted) and not any(sizes(v) == met for _, v in candidate.tensors()):
+        if len(met) == len(wanted) and not any(
+            shape_of_text(v) == met for _, v in candidate.tensors()
+        ):
             # A layer may have added a dimension before it looked.
             kept = [at for at, pair in enumerate(zip(met, wanted, strict=True)) if pair != (1, 1)]
             met, wanted = tuple(met[at] for at in kept), tuple(wanted[at] for at in kept)
         for path, value in candidate.tensors():
-            if sizes(value) == met and path[0] == "inputs":
-                new = tensor(value.dtype, *wanted)
+            if shape_of_text(value) == met and path[0] == "inputs":
+                new = make_tensor_text(value.dtype, *wanted)
                 yield 0.4, candidate.with_value(path, new)
                 changed = changed.with_value(path, new)
         yield 0.3, changed
@@ -487,26 +495,34 @@ class Repairs:
 
     def _change_ranks(self, outcome: TrialOutcome, met: int | None, wanted: int) -> Iterator[Step]:
         candidate = outcome.candidate
-        near = [path for path in implicated(outcome) if path[0] == "inputs"]
+        near = [path for path in implicated_paths(outcome) if path[0] == "inputs"]
         for path, value in candidate.tensors():
             if path[0] != "inputs":
                 continue
-            rank = len(sizes(value))
+            rank = len(shape_of_text(value))
             target = wanted if met is None or rank == met else rank + wanted - met
             if not 0 <= target <= 6 or target == rank:
                 continue
             cost = 0.4 if path in near else 0.9
             cost += 0.0 if rank == met else 1.0
-            for at, shape in enumerate(_shapes_of_rank(sizes(value), target)):
-                yield cost + 0.3 * at, candidate.with_value(path, tensor(value.dtype, *shape))
+            for at, shape in enumerate(_shapes_of_rank(shape_of_text(value), target)):
+                yield (
+                    cost + 0.3 * at,
+                    candidate.with_value(path, make_tensor_text(value.dtype, *shape)),
+                )
         several = [
-            (p, v) for p, v in candidate.tensors() if p[0] == "inputs" and len(sizes(v)) == met
+            (p, v)
+            for p, v in candidate.tensors()
+            if p[0] == "inputs" and len(shape_of_text(v)) == met
         ]
         if len(several) > 1 and wanted <= 6:
             changed = candidate
             for path, value in several:
                 changed = changed.with_value(
-                    path, tensor(value.dtype, *_shapes_of_rank(sizes(value), wanted)[0])
+                    path,
+                    make_tensor_text(
+                        value.dtype, *_shapes_of_rank(shape_of_text(value), wanted)[0]
+                    ),
                 )
             yield 0.5, changed
         for path, found in candidate.values():
@@ -519,10 +535,10 @@ class Repairs:
             if isinstance(value_, TensorText) and len(path) == 2 and 1 < wanted <= 8:
                 yield 2.0, candidate.with_value(path, Sequence("tuple", (value_,) * wanted))
 
-    def _divide_sizes(self, candidate: Candidate, wanted: int) -> Iterator[Step]:
+    def _divide_sizes(self, candidate: InputCandidate, wanted: int) -> Iterator[Step]:
         """Yield sizes that can be split into the wanted number of equal parts."""
         for path, value in candidate.tensors():
-            shape = sizes(value)
+            shape = shape_of_text(value)
             for dim in range(1, len(shape)) if path[0] == "inputs" else ():
                 if shape[dim] % wanted:
                     larger = with_size(value, dim, shape[dim] * wanted)
@@ -530,25 +546,28 @@ class Repairs:
 
     # -- choices and types --------------------------------------------------------------------
 
-    def _try_choices(self, candidate: Candidate, obstacle: WrongChoice) -> Iterator[Step]:
+    def _try_choices(self, candidate: InputCandidate, obstacle: WrongChoice) -> Iterator[Step]:
         for at, choice in enumerate(obstacle.choices):
             if isinstance(choice, (str, int, float, bool, type(None))):
-                yield 0.5 + 0.1 * at, self._put_value(candidate, obstacle.path, Constant(choice))
+                yield (
+                    0.5 + 0.1 * at,
+                    self._put_value(candidate, obstacle.path, LiteralValue(choice)),
+                )
         if not obstacle.choices:
             yield from self._try_alternatives(candidate, obstacle.path, 1.0)
 
-    def _try_types(self, candidate: Candidate, obstacle: WrongType) -> Iterator[Step]:
+    def _try_types(self, candidate: InputCandidate, obstacle: WrongType) -> Iterator[Step]:
         name = str(obstacle.path[-1])
         for kind in obstacle.wanted:
             for value in self.guesses.of_type(kind, name):
                 yield 0.5, self._put_value(candidate, obstacle.path, value)
 
     def _add_missing(
-        self, candidate: Candidate, names: tuple[str, ...], phase: int
+        self, candidate: InputCandidate, names: tuple[str, ...], phase: int
     ) -> Iterator[Step]:
         changed = candidate
         for name in names:
-            parameter = Parameter(name, True)
+            parameter = SignatureParameter(name, True)
             if phase == 0:
                 value = self.guesses.argument(self.init.get(name, parameter))[0]
                 changed = changed.with_value(("init", name), value)
@@ -559,10 +578,10 @@ class Repairs:
             yield 0.1, changed
         count = sum(name.startswith("*") for name, _ in candidate.inputs)
         if phase == 1:
-            value = tensor("f32", BATCH, self.width(candidate))
+            value = make_tensor_text("f32", BATCH, self.width(candidate))
             yield 1.0, candidate.with_value(("inputs", f"*{count}"), value)
 
-    def _put_value(self, candidate: Candidate, path: Path, value: Value) -> Candidate:
+    def _put_value(self, candidate: InputCandidate, path: Path, value: Value) -> InputCandidate:
         """Also fields that a configuration has by default."""
         last = path[-1]
         if isinstance(last, str) and last.startswith(".") and len(path) > 2:
@@ -572,23 +591,25 @@ class Repairs:
             return candidate.with_value(path[:-1], with_field(owner, last[1:], value))
         return candidate.with_value(path, value)
 
-    def _try_alternatives(self, candidate: Candidate, path: Path, cost: float) -> Iterator[Step]:
+    def _try_alternatives(
+        self, candidate: InputCandidate, path: Path, cost: float
+    ) -> Iterator[Step]:
         """Other guesses for a value."""
         values: list[Value]
         last = path[-1]
         if path[0] == "inputs" and len(path) == 2:
-            parameter = self.inputs.get(str(last), Parameter(str(last), True))
+            parameter = self.inputs.get(str(last), SignatureParameter(str(last), True))
             values = self.input(parameter, candidate)
         else:
             name = self._value_name(candidate, path)
             known = self.init.get(name) if len(path) == 2 else None
-            values = self.guesses.argument(known or Parameter(name, True))
+            values = self.guesses.argument(known or SignatureParameter(name, True))
         for at, value in enumerate(values):
             changed = self._put_value(candidate, path, value)
             if changed != candidate:
                 yield cost + 0.25 * at, changed
 
-    def _value_name(self, candidate: Candidate, path: Path) -> str:
+    def _value_name(self, candidate: InputCandidate, path: Path) -> str:
         """Return the name of a value: its parameter, its field or its key."""
         last = path[-1]
         if isinstance(last, str):
@@ -600,15 +621,15 @@ class Repairs:
                 return owner.call.named[at][0]
         if isinstance(owner, Mapping):
             key = owner.items[last][0]
-            if isinstance(key, Constant):
+            if isinstance(key, LiteralValue):
                 return str(key.value)
         return self._value_name(candidate, path[:-1]) if len(path) > 2 else str(last)
 
     def _of_types(self, outcome: TrialOutcome) -> Iterator[Step]:
         """Errors that say that a value is of the wrong kind altogether."""
         error, candidate = outcome.error, outcome.candidate
-        text = words(error)
-        near = [path for path in implicated(outcome) if candidate.get(path[:2]) is not None]
+        text = error_words(error)
+        near = [path for path in implicated_paths(outcome) if candidate.get(path[:2]) is not None]
         if isinstance(error, KeyError):
             yield from self._try_keys(outcome, near)
         if isinstance(error, (AttributeError, UnboundLocalError)):
@@ -635,14 +656,19 @@ class Repairs:
                 for at, dtype in enumerate(("i64", "f32", "b8")):
                     if dtype != value.dtype and path[0] == "inputs":
                         cost = 1.0 + 0.5 * at + (0.0 if path in near else 0.5)
-                        yield cost, candidate.with_value(path, tensor(dtype, *sizes(value)))
+                        yield (
+                            cost,
+                            candidate.with_value(
+                                path, make_tensor_text(dtype, *shape_of_text(value))
+                            ),
+                        )
         # An omitted argument may be needed after all.
         lines = _raising_lines(outcome)
         for name in self._left_out(candidate):
             close = 0.0 if re.search(rf"\b{re.escape(name)}\b", lines) else 2.5
             values = self.input(self.inputs[name], candidate)
             for at, value_ in enumerate(values):
-                if value_ != Constant(None):
+                if value_ != LiteralValue(None):
                     cost = 1.2 + close + 0.4 * at
                     yield cost, candidate.with_value(("inputs", name), value_)
         for name, parameter in self.init.items():
@@ -650,23 +676,23 @@ class Repairs:
             if unset and re.search(rf"\b{re.escape(name)}\b", lines):
                 yield from self._try_alternatives(candidate, ("init", name), 2.0)
 
-    def _of_classes(self, candidate: Candidate, names: set[str]) -> Iterator[Path]:
+    def _of_classes(self, candidate: InputCandidate, names: set[str]) -> Iterator[Path]:
         """Yield arguments that refer to classes with these names, to replace them by functions."""
         for path, value in candidate.values():
             if isinstance(value, Reference) and value.call is None and _last_name(value) in names:
                 yield path
 
     def _try_containers(
-        self, candidate: Candidate, path: Path, value: TensorText, text: str, cost: float
+        self, candidate: InputCandidate, path: Path, value: TensorText, text: str, cost: float
     ) -> Iterator[Step]:
         """Yield containers or scalars as replacements for a tensor."""
         if re.search(r"slice|interpreted as an integer|converted to an index|ambiguous|int", text):
-            yield cost, candidate.with_value(path, Constant(4))
+            yield cost, candidate.with_value(path, LiteralValue(4))
         if re.search(r"str|key|indices|items|keys|values|get", text):
             yield cost, candidate.with_value(path, Mapping(()))
         match = re.search(r"has no attribute '(\w+)'", text)
         if (match and hasattr(str, match[1])) or re.search(r"expected str|must be str", text):
-            yield cost, candidate.with_value(path, Constant("text"))
+            yield cost, candidate.with_value(path, LiteralValue("text"))
         if match:
             near = -0.8 if not hasattr(torch.Tensor, match[1]) else 0.0
             yield cost + near, candidate.with_value(path, Reference("SimpleNamespace", Arguments()))
@@ -688,7 +714,7 @@ class Repairs:
                     for path in near[:4]:
                         for one in list(value)[:3]:
                             if isinstance(one, (str, int)):
-                                yield 0.8, self._put_value(candidate, path, Constant(one))
+                                yield 0.8, self._put_value(candidate, path, LiteralValue(one))
 
     def _try_attributes(self, outcome: TrialOutcome, text: str) -> Iterator[Step]:
         """Texts that decide what an object has, or that name something of torch."""
@@ -696,7 +722,7 @@ class Repairs:
         given = [
             (path, value.value)
             for path, value in candidate.values()
-            if isinstance(value, Constant) and isinstance(value.value, str)
+            if isinstance(value, LiteralValue) and isinstance(value.value, str)
         ]
         unset = re.search(r"'(\w+)' object has no attribute", text)
         if unset or isinstance(outcome.error, UnboundLocalError):
@@ -705,7 +731,7 @@ class Repairs:
                 if unset is None or owner.__name__ == unset[1]:
                     for at, one in enumerate(self.guesses.compared_in(owner)):
                         for path, _ in given:
-                            yield 0.8 + 0.1 * at, candidate.with_value(path, Constant(one))
+                            yield 0.8 + 0.1 * at, candidate.with_value(path, LiteralValue(one))
                     break
         elif match := re.search(r"module 'torch[\w.]*' has no attribute '(.*)'", text):
             for path, value in given:
@@ -713,7 +739,7 @@ class Repairs:
                     for at, one in enumerate(
                         self.guesses.layers(self._value_name(candidate, path))
                     ):
-                        yield 0.5 + 0.1 * at, candidate.with_value(path, Constant(one))
+                        yield 0.5 + 0.1 * at, candidate.with_value(path, LiteralValue(one))
 
     # -- when nothing is known ----------------------------------------------------------------
 
@@ -723,14 +749,17 @@ class Repairs:
             for path, value in candidate.tensors():
                 if path[0] != "inputs":
                     continue
-                shape = sizes(value)
+                shape = shape_of_text(value)
                 for rank in (3, 4, 2, 1, 5):
                     if rank != len(shape):
                         first = _shapes_of_rank(shape, rank)[0]
                         cost = 3.0 + 0.3 * abs(rank - len(shape))
-                        yield cost, candidate.with_value(path, tensor(value.dtype, *first))
+                        yield (
+                            cost,
+                            candidate.with_value(path, make_tensor_text(value.dtype, *first)),
+                        )
                 other = "i64" if value.dtype != "i64" else "f32"
-                yield 4.0, candidate.with_value(path, tensor(other, *shape))
+                yield 4.0, candidate.with_value(path, make_tensor_text(other, *shape))
             for cost, changed in self._enlarge_images(candidate):
                 yield cost + 3.0, changed
             for name, _ in candidate.inputs:
@@ -743,40 +772,40 @@ class Repairs:
                     if count != len(found.items):
                         cost = 3.0 + 0.3 * count + outcome.phase
                         yield cost, candidate.with_value(path, _of_length(found, count))
-        for site in sites(candidate):
+        for site in number_sites(candidate):
             if site.path[0] == "init" and site.dim is None:
                 for one in (1, 2, 4, 8, WIDTH):
                     if one != site.number:
                         yield 5.0 + outcome.phase, site.put(candidate, one)
 
-    def input(self, parameter: Parameter, candidate: Candidate) -> list[Value]:
+    def input(self, parameter: SignatureParameter, candidate: InputCandidate) -> list[Value]:
         """Guesses for an input of the module that a candidate constructs."""
         return self.guesses.input(
             parameter, self.width(candidate), self._constructor_numbers(candidate)
         )
 
-    def width(self, candidate: Candidate) -> int:
+    def width(self, candidate: InputCandidate) -> int:
         """How many features inputs have, as far as the constructor's arguments say."""
         numbers = self._constructor_numbers(candidate).items()
         return next((number for name, number in numbers if is_width(name) and number > 0), WIDTH)
 
-    def _constructor_numbers(self, candidate: Candidate) -> dict[str, int]:
+    def _constructor_numbers(self, candidate: InputCandidate) -> dict[str, int]:
         """Whole numbers that the constructor gets or takes by itself."""
         found: dict[str, int] = {}
         for name, parameter in self.init.items():
             given = candidate.get(("init", name))
-            value: Any = given.value if isinstance(given, Constant) else parameter.default
+            value: Any = given.value if isinstance(given, LiteralValue) else parameter.default
             if type(value) is int:
                 found[name] = value
         return found
 
 
-def _site_distance(site: Site, phase: int) -> float:
+def _site_distance(site: NumberSite, phase: int) -> float:
     """Changing the constructor is farther away once it is through."""
     return 0.0 if site.path[0] == ("inputs" if phase == 1 else "init") else 0.8
 
 
-def _put_all(candidate: Candidate, found: list[Site], number_: int) -> Candidate:
+def _put_all(candidate: InputCandidate, found: list[NumberSite], number_: int) -> InputCandidate:
     for site in found:
         candidate = site.put(candidate, number_)
     return candidate
@@ -799,15 +828,17 @@ def _side_dims(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (2, 3) if rank == 4 else ()
 
 
-def _image_inputs(candidate: Candidate) -> Iterator[tuple[Path, TensorText, int]]:
+def _image_inputs(candidate: InputCandidate) -> Iterator[tuple[Path, TensorText, int]]:
     """Yield inputs with sides, and the length of the last side."""
     for path, value in candidate.tensors():
-        dims = _side_dims(sizes(value)) if path[0] == "inputs" else ()
+        dims = _side_dims(shape_of_text(value)) if path[0] == "inputs" else ()
         if dims:
-            yield path, value, sizes(value)[dims[-1]]
+            yield path, value, shape_of_text(value)[dims[-1]]
 
 
-def _with_all_sides(candidate: Candidate, side: int, before: int | None = None) -> Candidate:
+def _with_all_sides(
+    candidate: InputCandidate, side: int, before: int | None = None
+) -> InputCandidate:
     """Return a candidate whose images have another side, or only images with side ``before``."""
     for path, value, known in _image_inputs(candidate):
         if before is None or known == before:
@@ -815,8 +846,10 @@ def _with_all_sides(candidate: Candidate, side: int, before: int | None = None) 
     return candidate
 
 
-def _with_sides(candidate: Candidate, path: Path, value: TensorText, side: int) -> Candidate:
-    for dim in _side_dims(sizes(value)):
+def _with_sides(
+    candidate: InputCandidate, path: Path, value: TensorText, side: int
+) -> InputCandidate:
+    for dim in _side_dims(shape_of_text(value)):
         value = with_size(value, dim, side)
     return candidate.with_value(path, value)
 
@@ -879,7 +912,9 @@ def _wanted_kind(kind: str, text: str) -> Any:
         r"between|expected int|must be tuple of ints",
         text,
     ):
-        return lambda value: isinstance(value, Constant) and isinstance(value.value, (int, float))
+        return lambda value: (
+            isinstance(value, LiteralValue) and isinstance(value.value, (int, float))
+        )
     if re.search(r"must be Tensor|argument must be Tensor|'NoneType'", text):
         return lambda value: isinstance(value, TensorText)
     return None

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-from ..notation import Arguments, Constant, Notation, Value
-from ..silence import silent
-from .candidate import Candidate, candidate_of, notation_of
-from .guesses import Guesses, Namespace, Parameter, is_depth, parameters_of
-from .obstacle import words
+from ..notation import Arguments, LiteralValue, Notation, Value
+from ..silence import silence_output
+from .candidate import InputCandidate, candidate_of, notation_of
+from .guesses import Guesses, Namespace, SignatureParameter, is_depth, parameters_of
+from .obstacle import error_words
 from .repair import Gap, Repairs, gap_of
-from .trial import TrialOutcome, Trials, uninitialized
+from .trial import InputTrials, TrialOutcome, skip_initialization
 
 _MOST_STEPS = 40
 """Maximum number of repairs tried per candidate."""
@@ -35,7 +35,7 @@ _TRY = 3.0
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundInputs:
     """A way to construct and call a class that ran to its end."""
 
     notation: Notation
@@ -52,7 +52,7 @@ class NotFound:
     seconds: float
 
 
-class Search:
+class InputSearch:
     """For one class of a file, under the tensor mode of the caller."""
 
     def __init__(
@@ -67,33 +67,33 @@ class Search:
         self.subject, self.method = subject, method
         self.init = _constructor_parameters(subject)
         self.inputs, self.more, _ = parameters_of(getattr(subject, method))
-        self.trials = Trials(subject, namespace, self.guesses, self.inputs, method)
+        self.trials = InputTrials(subject, namespace, self.guesses, self.inputs, method)
         self.repairs = Repairs(self.guesses, self.init, self.inputs)
         said = None if constructed_with is None else Notation(constructed_with)
         self.given = None if said is None else candidate_of(said, self.trials.positional).init
         """The constructor's side of each candidate, where it is not searched for."""
 
-    def run(self, seconds: float, before: Notation | None = None) -> Found | NotFound:
+    def run(self, seconds: float, before: Notation | None = None) -> FoundInputs | NotFound:
         """Search for at most ``seconds`` of processor time; try ``before`` first."""
         starts = list(self.starts())
         first = None if before is None else candidate_of(before, self.trials.positional)
         if first is not None and self.given in (None, first.init):
             starts.insert(0, first)
-        with uninitialized(self.trials), silent():
+        with skip_initialization(self.trials), silence_output():
             return self._run_queue(seconds, starts, first)
 
     def _run_queue(
-        self, seconds: float, starts: list[Candidate], before: Candidate | None
-    ) -> Found | NotFound:
+        self, seconds: float, starts: list[InputCandidate], before: InputCandidate | None
+    ) -> FoundInputs | NotFound:
         """Try candidates in order of cost; repeating ``before`` may use the whole time."""
         began = time.process_time()
         count = itertools.count()
-        queue: list[tuple[float, int, float, Candidate, _Stop | None]] = []
-        known: set[Candidate] = set()
+        queue: list[tuple[float, int, float, InputCandidate, _Stop | None]] = []
+        known: set[InputCandidate] = set()
         visits: Counter[tuple[object, ...]] = Counter()
         best: TrialOutcome | None = None
 
-        def push(rank: float, cost: float, candidate: Candidate, before: _Stop | None) -> None:
+        def push(rank: float, cost: float, candidate: InputCandidate, before: _Stop | None) -> None:
             if candidate not in known:
                 known.add(candidate)
                 heapq.heappush(queue, (rank, next(count), cost, candidate, before))
@@ -113,16 +113,16 @@ class Search:
                     outcome = self.trials.run(candidate, _TRY, afresh=True)
             if outcome.phase == 2:
                 notation = notation_of(candidate, self.trials.positional, self.method)
-                return Found(notation, self.trials.count, spent)
+                return FoundInputs(notation, self.trials.count, spent)
             if best is None or outcome.score > best.score:
                 best = outcome
             place = (*outcome.place, _dimension_words(outcome))
             visits[place] += 1
             stop = _find_stop(outcome, origin)
             reached = stop.reached - _STALE * visits[place]
-            found = [*self.repairs.of(outcome)]
+            found = [*self.repairs.repairs_for(outcome)]
             if origin is not None and origin.gap is not None and stop.gap is not None:
-                found += self.repairs.between(origin.gap, stop.gap)
+                found += self.repairs.solve_between(origin.gap, stop.gap)
             steps = sorted(found, key=lambda step: step[0])
             known.add(outcome.candidate)
             if self.given is not None:
@@ -135,11 +135,11 @@ class Search:
         return NotFound(last_obstacle(best), self.trials.count, spent)
 
     @functools.cached_property
-    def constructed(self) -> list[dict[str, Value]]:
+    def constructed_arguments(self) -> list[dict[str, Value]]:
         """Return constructor arguments in other code, without values equal to defaults."""
         taken = {one.name: one for one in self.init}
         found: list[dict[str, Value]] = []
-        for known in self.guesses.constructed(self.init):
+        for known in self.guesses.constructed_arguments(self.init):
             changed = {
                 name: value
                 for name, value in known.items()
@@ -151,40 +151,40 @@ class Search:
                 found.append(changed)
         return found
 
-    def starts(self) -> Iterator[Candidate]:
+    def starts(self) -> Iterator[InputCandidate]:
         """Yield first candidates: required arguments, with small repetition counts."""
         given = {one.name: self.guesses.argument(one)[0] for one in self.init if one.required}
         small: dict[str, Value] = {
-            one.name: Constant(2)
+            one.name: LiteralValue(2)
             for one in self.init
             if type(one.default) is int and one.default > 2 and is_depth(one.name)
         }
         guessed = [{**given, **small}, given]
-        seen = [{**given, **small, **known} for known in self.constructed]
+        seen = [{**given, **small, **known} for known in self.constructed_arguments]
         arguments = [*seen, *guessed] if given else [*guessed, *seen]
         sides = [tuple(one.items()) for one in arguments] if self.given is None else [self.given]
         for init in sides:
-            candidate = Candidate(init)
+            candidate = InputCandidate(init)
             inputs = [
                 (one.name, self.repairs.input(one, candidate)[0])
                 for one in self.inputs
                 if one.required
             ]
             if not inputs and self.more:
-                inputs = [("*0", self.repairs.input(Parameter("x", True), candidate)[0])]
+                inputs = [("*0", self.repairs.input(SignatureParameter("x", True), candidate)[0])]
             elif not inputs and self.inputs:
                 inputs = [(self.inputs[0].name, self.repairs.input(self.inputs[0], candidate)[0])]
-            yield Candidate(init, tuple(inputs))
+            yield InputCandidate(init, tuple(inputs))
 
 
 def _is_default(value: Value, default: Any) -> bool:
-    plain = isinstance(value, Constant) and type(value.value) is type(default)
-    return plain and value == Constant(default)
+    plain = isinstance(value, LiteralValue) and type(value.value) is type(default)
+    return plain and value == LiteralValue(default)
 
 
-def _constructor_parameters(subject: type) -> tuple[Parameter, ...]:
+def _constructor_parameters(subject: type) -> tuple[SignatureParameter, ...]:
     """Return the constructor's parameters, including keywords passed to its base class."""
-    found: dict[str, Parameter] = {}
+    found: dict[str, SignatureParameter] = {}
     for kind in subject.__mro__:
         own = vars(kind).get("__init__")
         if own is None:
@@ -237,14 +237,14 @@ def _is_past(
 
 def _dimension_words(outcome: TrialOutcome) -> str:
     """The dimension that an error is about, where it names one: shapes are compared one by one."""
-    named = re.search(r"dimension (-?\d+)", words(outcome.error))
+    named = re.search(r"dimension (-?\d+)", error_words(outcome.error))
     return named[1] if named else ""
 
 
 def last_obstacle(outcome: TrialOutcome) -> str:
     """Return a line about the exception that stopped a trial."""
     error = outcome.error
-    text = words(error)
+    text = error_words(error)
     kind = type(error).__name__
     where = "forward" if outcome.phase == 1 else "the constructor"
     return f"{where} raised {kind}: {text[:160]}" if text else f"{where} raised {kind}"

@@ -18,11 +18,11 @@ from torch.overrides import TorchFunctionMode
 from ... import devices, texts
 from ...torch_internals.fake_tensors import unset_fake_temporarily
 from .. import rng
-from ..deadline import within
-from ..notation import Constant, Mapping, Reference, Sequence, TensorText, Value, parts
-from ..tensors import example, look_up
-from .candidate import Candidate, Path, sizes, with_field
-from .guesses import WIDTH, Guesses, Namespace, Parameter
+from ..deadline import limit_seconds
+from ..notation import LiteralValue, Mapping, Reference, Sequence, TensorText, Value, inner_values
+from ..tensors import example_tensor, look_up
+from .candidate import InputCandidate, Path, shape_of_text, with_field
+from .guesses import WIDTH, Guesses, Namespace, SignatureParameter
 
 _REAL_SECONDS = 1.5
 """Maximum seconds of a trial with real tensors; slower candidates use fake ones."""
@@ -63,7 +63,7 @@ class TrialOutcome:
     that phase.
     """
 
-    candidate: Candidate
+    candidate: InputCandidate
     phase: int = 0
     calls: int = 0
     error: BaseException | None = None
@@ -121,7 +121,7 @@ class _Built:
     leaves: dict[int, Path]
 
 
-class Trials:
+class InputTrials:
     """Tries candidates for one class, under the tensor mode of the caller."""
 
     def __init__(
@@ -129,7 +129,7 @@ class Trials:
         subject: Any,
         namespace: Namespace,
         guesses: Guesses,
-        inputs: tuple[Parameter, ...],
+        inputs: tuple[SignatureParameter, ...],
         method: str = "forward",
     ) -> None:
         """``inputs`` are the parameters of the method."""
@@ -141,7 +141,9 @@ class Trials:
         """Small tensors with data are several times as fast as fake ones, and run all code."""
         self._built: _Built | None = None
 
-    def run(self, candidate: Candidate, seconds: float, *, afresh: bool = False) -> TrialOutcome:
+    def run(
+        self, candidate: InputCandidate, seconds: float, *, afresh: bool = False
+    ) -> TrialOutcome:
         """Try a candidate and return the outcome with its exception; a crash is not caught.
 
         A module from the same constructor arguments is reused unless ``afresh``, though calls may
@@ -157,12 +159,12 @@ class Trials:
             outcome = self._run_trial(candidate, seconds, afresh)
         return outcome
 
-    def _run_trial(self, candidate: Candidate, seconds: float, afresh: bool) -> TrialOutcome:
+    def _run_trial(self, candidate: InputCandidate, seconds: float, afresh: bool) -> TrialOutcome:
         self.count += 1
-        rng.begin_again()
+        rng.seed_generators()
         outcome = TrialOutcome(candidate)
         maker = _Maker(self.namespace, self.guesses, outcome)
-        watch = _Watch()
+        watch = _TorchCallWatch()
         built = self._built
         if afresh or (built is not None and built.init != candidate.init):
             built = None
@@ -210,12 +212,12 @@ class Trials:
 
 def _tensor_bytes(value: TensorText) -> int:
     """Return the maximum bytes of a tensor with this shape."""
-    return 8 * math.prod(max(size, 1) for size in sizes(value))
+    return 8 * math.prod(max(size, 1) for size in shape_of_text(value))
 
 
 def _limit_time(seconds: float) -> contextlib.AbstractContextManager[None]:
     """Limit processor time; the wall time limit is longer for busy machines and waiting code."""
-    return within(TimeIsUp, 4 * seconds, processor=seconds)
+    return limit_seconds(TimeIsUp, 4 * seconds, processor=seconds)
 
 
 def _module_bytes(module: Any) -> int:
@@ -224,7 +226,7 @@ def _module_bytes(module: Any) -> int:
     return sum(one.numel() * one.element_size() for one in parameters)
 
 
-def _largest_tensor(candidate: Candidate) -> int:
+def _largest_tensor(candidate: InputCandidate) -> int:
     return max((_tensor_bytes(value) for _, value in candidate.tensors()), default=0)
 
 
@@ -251,7 +253,7 @@ def _leads_to(error: BaseException | None, cause: BaseException | None) -> bool:
     return False
 
 
-class _Watch(TorchFunctionMode):
+class _TorchCallWatch(TorchFunctionMode):
     """Counts calls of torch, and keeps the last that raised. While the module is constructed,
     what initializes large tensors leaves them as they are, as in ``uninitialized``: libraries keep
     those functions by other names."""
@@ -295,7 +297,7 @@ def _initialize_small(
 
 
 @contextlib.contextmanager
-def uninitialized(trials: Trials) -> Iterator[None]:
+def skip_initialization(trials: InputTrials) -> Iterator[None]:
     """Leave large parameters uninitialized to save time, since their values are unused.
 
     Small parameters are initialized, because code that samples from results needs valid numbers.
@@ -334,7 +336,7 @@ class _Maker:
     def _make_value(self, value: Value, path: Path) -> Any:
         if isinstance(value, TensorText):
             return self._make_tensor(value, path)
-        if isinstance(value, Constant):
+        if isinstance(value, LiteralValue):
             return value.value
         if isinstance(value, Sequence):
             items = [self.make(item, (*path, at)) for at, item in enumerate(value.items)]
@@ -360,12 +362,12 @@ class _Maker:
     def _make_tensor(self, value: TensorText, path: Path) -> torch.Tensor:
         if _tensor_bytes(value) > _BYTES:
             raise ValueError("the size of an input is out of all proportion")
-        made = example(value.dtype, sizes(value))
+        made = example_tensor(value.dtype, shape_of_text(value))
         self.outcome.leaves[id(made)] = path
         return made
 
     def _guess_attribute(self, path: Path, name: str) -> Value:
-        parameter = Parameter(name, True)
+        parameter = SignatureParameter(name, True)
         if path[0] == "init":
             declared = self.guesses.declared.get(name)
             return declared if declared is not None else self.guesses.argument(parameter)[0]
@@ -377,7 +379,7 @@ class _Maker:
         if not isinstance(owner, Reference):  # it was changed on the way
             raise AttributeError(name)
         self.outcome.candidate = candidate.with_value(path, with_field(owner, name, value))
-        return self.make(value, (*path, len(parts(owner))))
+        return self.make(value, (*path, len(inner_values(owner))))
 
     def _grow_mapping(self, path: Path, key: object) -> Any:
         candidate = self.outcome.candidate
@@ -385,7 +387,7 @@ class _Maker:
         if not isinstance(owner, Mapping) or not isinstance(key, str):
             raise KeyError(key)
         value = self._guess_attribute(path, key)
-        grown = Mapping((*owner.items, (Constant(key), value)))
+        grown = Mapping((*owner.items, (LiteralValue(key), value)))
         self.outcome.candidate = candidate.with_value(path, grown)
         return self.make(value, (*path, len(owner.items)))
 
