@@ -395,7 +395,7 @@ def test_files_that_are_gone_with_the_run_have_a_name_and_no_path() -> None:
         stack=(Frame(read, "forward", 3), Frame(written, "propagate", 7)),
         related=(Related(written, place, "reached from here"), Related(read, place, "here too")),
     )
-    told = frames.lasting(finding, "/tmp/scratch")
+    told = frames.drop_scratch_paths(finding, "/tmp/scratch")
     assert [frame.path for frame in told.stack] == [read, "<layer_propagate.py>"]
     assert [one.path for one in told.related] == [read]
-    assert frames.lasting(told, "/tmp/scratch") is told
+    assert frames.drop_scratch_paths(told, "/tmp/scratch") is told

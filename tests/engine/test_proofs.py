@@ -46,19 +46,19 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_build_is_proven_once(tmp_path: Path) -> None:
     stub = Stub(tmp_path, kills=0)
     for _ in range(2):
-        assert proofs.degraded(stub, forks=True) == (NOT_SEEN,)
+        assert proofs.degraded_facts(stub, forks=True) == (NOT_SEEN,)
     assert stub.proven == 1
 
 
 def test_a_process_that_was_killed_is_made_once_more(tmp_path: Path) -> None:
     stub = Stub(tmp_path, kills=1)
-    assert proofs.degraded(stub, forks=True) == (NOT_SEEN,)
+    assert proofs.degraded_facts(stub, forks=True) == (NOT_SEEN,)
     assert stub.proven == 2
 
 
 def test_what_crashes_again_is_not_kept(tmp_path: Path) -> None:
     stub = Stub(tmp_path, kills=2)
-    (found,) = proofs.degraded(stub, forks=True)
+    (found,) = proofs.degraded_facts(stub, forks=True)
     assert found.fact == "graphs" and "Killed" in found.reason
-    assert proofs.degraded(stub, forks=True) == (NOT_SEEN,)
+    assert proofs.degraded_facts(stub, forks=True) == (NOT_SEEN,)
     assert stub.proven == 3

@@ -49,7 +49,7 @@ from ..protocol.paths import PathStatus
 from ..protocol.timings import PhaseTime
 from . import blackbox, frames, shortage, syntax, wire
 from .blackbox import LastWords
-from .module_process import distance
+from .module_process import line_distance
 from .process_backends import (
     EnclosingProcess,
     LaunchedProcess,
@@ -378,7 +378,7 @@ class Analysis:
 
     def _wait_or_fail(self, error: OSError) -> None:
         if not self._may_wait(error):
-            reason = f"The engine could not start a process: {shortage.words(error)}."
+            reason = f"The engine could not start a process: {shortage.shortage_words(error)}."
             next_step = "Close other programs or files, then try again."
             self._finish(last=Failed(self.request.request, reason, next_step))
 
@@ -390,7 +390,7 @@ class Analysis:
         now = time.monotonic()
         if not self._short_since:
             self._short_since = now
-            text = f"{shortage.words(error)}: {self.request.path} waits.\n"
+            text = f"{shortage.shortage_words(error)}: {self.request.path} waits.\n"
             self._host.send(Log(self.request.request, "engine", text))
         made_room = self._host.backend.make_room()
         self._retry_at = now if made_room else now + shortage.WAIT
@@ -410,7 +410,7 @@ class Analysis:
         if module is not None and module is self._module:
             module.pid = pid
         elif pid:  # it was abandoned before its pid was known
-            processes.kill([pid])
+            processes.kill_trees([pid])
 
     def ended(self, module: WatchedProcess | None, code: int | None) -> None:
         if module is not None and module is self._module:
@@ -453,7 +453,7 @@ class Analysis:
             if self._process is not None:
                 self._process.heard(message)
             focus = self.request.focus
-            runs = sorted(message.runs, key=lambda planned: distance(planned.body, focus))
+            runs = sorted(message.runs, key=lambda planned: line_distance(planned.body, focus))
             self._pending, self._waiting = [], {}
             observe = self.request.observe
             last = observe.last_probe if observe is not None else -1
@@ -489,7 +489,7 @@ class Analysis:
 
     def _own(self, line: bytes) -> Upward | Event | None:
         """Decode a message for this request; user code may have written others."""
-        message = wire.received(line)
+        message = wire.parse_message(line)
         number = self.request.request
         return message if getattr(message, "request", number) == number else None
 
@@ -542,7 +542,7 @@ class Analysis:
             self._from_module(line)
             if module is not self._module:
                 return
-        words = blackbox.read(module.box, self.request.path)
+        words = blackbox.read_last_words(module.box, self.request.path)
         self._forget_module()
         if was_ended_outside(code, module) and not self._again:
             self._again = True
@@ -644,7 +644,7 @@ class Analysis:
 
     def _tell_end(self, words: LastWords, cause: str, why: Cause | None) -> None:
         """Report a finding for a module process that ended while executing statements."""
-        here = frames.innermost(words.stack, self.request.path)
+        here = frames.innermost_frame(words.stack, self.request.path)
         where = self._range(here) or frames.line_range(words.line or 0, self._text())
         code = "trace/timeout" if why == "timeout" else "trace/crashed"
         self._finding(
@@ -653,7 +653,7 @@ class Analysis:
                 message=f"Executing the module stopped here: {cause}",
                 range=where,
                 stack=words.stack,
-                notes=_again(words.statement),
+                notes=_restart_notes(words.statement),
                 mode="real",
                 identity=f"{code}@{place_words(where)}",
             )
@@ -737,7 +737,9 @@ class Analysis:
         except OSError as error:
             if self._may_wait(error):
                 return False
-            self._lost(attempt, f"No process could be started for it: {shortage.words(error)}")
+            self._lost(
+                attempt, f"No process could be started for it: {shortage.shortage_words(error)}"
+            )
             return True
         if not made and enclosing is not None:
             # The enclosing run is ending together with the processes that it forked.
@@ -814,7 +816,7 @@ class Analysis:
             if self.request.nice:
                 processes.give_way(pid)
             if launched.attempt.speculative and launched.attempt.plan.at not in self._speculations:
-                processes.kill([pid])
+                processes.kill_trees([pid])
 
     def run_refused(self, number: int, error: int) -> None:
         """Handle a shortage of resources during the fork of a run."""
@@ -844,7 +846,7 @@ class Analysis:
         watched = launched.watched
         for line in watched.reports.drain():
             self._from_run(launched, line)
-        words = blackbox.read(watched.box, self.request.path)
+        words = blackbox.read_last_words(watched.box, self.request.path)
         self._supervisor.release(watched)
         attempt, done = launched.attempt, launched.done
         plan, part = attempt.plan, attempt.part
@@ -852,7 +854,9 @@ class Analysis:
             self._speculated(launched)
             return
         if launched.branching is not None:
-            answer = launched.answer or _unanswered(launched.branching, code, watched, self.request)
+            answer = launched.answer or _missing_answer(
+                launched.branching, code, watched, self.request
+            )
             self._pending.insert(0, replace(attempt, answers=(*attempt.answers, answer)))
             return
         if done is None and was_ended_outside(code, watched) and not attempt.again:
@@ -896,7 +900,7 @@ class Analysis:
         else:
             if before is not None and done.report.status in ("traced", "no-probe"):
                 self._retract(before, launched)
-            self._report(_numbered(launched, done))
+            self._report(_numbered_report(launched, done))
             self._remember(done)
             if part == "first" and done.further:
                 self._plan(self._waiting.pop(plan.target, [])[: done.further])
@@ -956,7 +960,7 @@ class Analysis:
             return
         speculation.over, speculation.answer = True, launched.answer
         if speculation.wanted is not None:
-            self._pending.insert(0, _answered(speculation.wanted, speculation))
+            self._pending.insert(0, _with_answer(speculation.wanted, speculation))
 
     def _plan_paths(self, attempt: Attempt) -> None:
         """Plan the further paths of a target, with the answer of a speculation if it has one."""
@@ -973,7 +977,7 @@ class Analysis:
         if speculation is None:
             self._pending.append(attempt)
         elif speculation.over:
-            self._pending.append(_answered(attempt, speculation))
+            self._pending.append(_with_answer(attempt, speculation))
         else:
             speculation.wanted = attempt
 
@@ -988,7 +992,7 @@ class Analysis:
         if speculation is not None and not speculation.over:
             running = (one for one in self._running.values() if one.attempt.speculative)
             pids = [one.watched.pid for one in running if one.attempt.plan.at == attempt.plan.at]
-            processes.kill([pid for pid in pids if pid])
+            processes.kill_trees([pid for pid in pids if pid])
 
     # -- enclosing runs -----------------------------------------------------------------------
 
@@ -1059,7 +1063,7 @@ class Analysis:
             self._host.unwatch(one.watched.reports.descriptor)
 
     def _from_enclosing(self, one: EnclosingRun, line: bytes) -> None:
-        message = wire.received(line)
+        message = wire.parse_message(line)
         if isinstance(message, SnapshotTaken):
             one.settled += 1
             if message.target >= 0 and not one.over:
@@ -1169,7 +1173,7 @@ class Analysis:
                 self._finding(replace(finding, path=path))
         self._report(
             replace(
-                _numbered(first, first.done),
+                _numbered_report(first, first.done),
                 coverage=done.report.coverage,
                 paths=done.report.paths,
             )
@@ -1180,7 +1184,7 @@ class Analysis:
         first = self._firsts.get(plan.at)
         if first is not None and first.done is not None:
             paths = (PathReport("along other paths", status, reason),)
-            self._report(replace(_numbered(first, first.done), paths=paths))
+            self._report(replace(_numbered_report(first, first.done), paths=paths))
 
     def _mode_after(self, attempt: Attempt, done: RunDone) -> Mode | None:
         """Return the mode for repeating a run, or None.
@@ -1206,7 +1210,7 @@ class Analysis:
 
     def _crashed(self, launched: LaunchedRun, cause: str, words: LastWords) -> None:
         planned, watched = launched.attempt.plan, launched.watched
-        here = frames.innermost(words.stack, self.request.path)
+        here = frames.innermost_frame(words.stack, self.request.path)
         where = self._range(here) or words.place or planned.info.range
         timeout = watched.cause == "timeout"
         code = "trace/timeout" if timeout else "trace/crashed"
@@ -1287,7 +1291,7 @@ class Analysis:
         pids = self._supervisor.pids
         pids += [one.pid for one in self._enclosing_runs() if one.pid]
         for pid in pids:
-            processes.end(pid)
+            processes.kill_process(pid)
         for launched in self._running.values():
             self._supervisor.release(launched.watched)
         self._running.clear()
@@ -1342,7 +1346,7 @@ class Analysis:
         return self._lines
 
 
-def _numbered(launched: LaunchedRun, done: RunDone) -> TargetReport:
+def _numbered_report(launched: LaunchedRun, done: RunDone) -> TargetReport:
     """Return the report of a run with the number of its probe and the arguments of its call."""
     plan, one = launched.attempt.plan, launched.snapshot_of
     taken = one.taken.get(plan.at) if one is not None else None
@@ -1350,12 +1354,12 @@ def _numbered(launched: LaunchedRun, done: RunDone) -> TargetReport:
     return replace(done.report, probe_number=plan.probe, called=call)
 
 
-def _answered(attempt: Attempt, speculation: Speculation) -> Attempt:
+def _with_answer(attempt: Attempt, speculation: Speculation) -> Attempt:
     answers = (speculation.answer,) if speculation.answer is not None else ()
     return replace(attempt, answers=answers)
 
 
-def _again(statement: int | None) -> tuple[str, ...]:
+def _restart_notes(statement: int | None) -> tuple[str, ...]:
     """Return the note about how the engine continues after this statement ended the process."""
     if statement is None:
         return ()
@@ -1368,7 +1372,7 @@ def _trace_mode(mode: Mode) -> TraceMode:
     return "real" if mode == "real" else "fake"
 
 
-def _unanswered(
+def _missing_answer(
     question: BranchBegun, code: int | None, watched: WatchedProcess, request: Analyze
 ) -> BranchAnswer:
     """Return the answer for a process that ended before it gave one."""
@@ -1377,7 +1381,7 @@ def _unanswered(
         lost = branches.late_words(question.seconds)
         return BranchAnswer(question.name, lost=lost, late=True, used=used)
     lost = (
-        branches.ending(code)
+        branches.describe_end(code)
         if watched.cause is None
         else explain_end(code, watched, request.limits)
     )

@@ -12,7 +12,7 @@ from ..protocol.sandbox import Allowed, Cache, WritableFolder
 _realpath = os.path.realpath
 
 
-def folder(cache: Cache, env: Mapping[str, str] | None = None) -> str:
+def cache_folder(cache: Cache, env: Mapping[str, str] | None = None) -> str:
     """Return the cache folder of a library: from its environment variable, or the default."""
     env = os.environ if env is None else env
 
@@ -30,12 +30,12 @@ def folder(cache: Cache, env: Mapping[str, str] | None = None) -> str:
     return env.get("HF_HOME") or joined(general, "huggingface")
 
 
-def folders(allowed: Allowed) -> tuple[WritableFolder, ...]:
+def allowed_folders(allowed: Allowed) -> tuple[WritableFolder, ...]:
     """Return all folders that the user allows writing to, existing or not."""
-    return (*allowed.writable, *(WritableFolder(folder(cache)) for cache in allowed.caches))
+    return (*allowed.writable, *(WritableFolder(cache_folder(cache)) for cache in allowed.caches))
 
 
-def make(allowed: Allowed) -> None:
+def make_caches(allowed: Allowed) -> None:
     """Create the allowed cache folders, as the libraries would.
 
     Folders that the user names are not created: a path relative to the workspace would appear in
@@ -43,15 +43,15 @@ def make(allowed: Allowed) -> None:
     """
     for cache in allowed.caches:
         with contextlib.suppress(OSError):
-            os.makedirs(folder(cache), exist_ok=True)  # noqa: PTH103
+            os.makedirs(cache_folder(cache), exist_ok=True)  # noqa: PTH103
 
 
-def writable(allowed: Allowed) -> tuple[str, ...]:
+def writable_folders(allowed: Allowed) -> tuple[str, ...]:
     """Return the allowed folders that exist, with symbolic links resolved."""
-    return tuple(_there(folders(allowed)))
+    return tuple(_existing_folders(allowed_folders(allowed)))
 
 
-def _there(named: tuple[WritableFolder, ...]) -> Iterator[str]:
+def _existing_folders(named: tuple[WritableFolder, ...]) -> Iterator[str]:
     for one in named:
         path, inside = _realpath(one.path), _realpath(one.inside) if one.inside else ""
         if os.path.isdir(path) and (not inside or is_below(path, inside)):  # noqa: PTH112

@@ -64,7 +64,7 @@ class ComparisonSession:
         self._host = host
         self._began = time.monotonic()
         text, changed = request.analyze.text, request.changed
-        before, after = differing(text, changed if request.covering else text)
+        before, after = differing_lines(text, changed if request.covering else text)
         self._original = _ComparedText(text, before, Path(scratch, "original"))
         self._changed = _ComparedText(changed, after, Path(scratch, "changed"))
         self._chosen: dict[int, CasesChosen] = {}
@@ -199,7 +199,7 @@ class ComparisonSession:
         self._deadline = time.monotonic() + _JUDGING
 
     def _from_comparer(self, line: bytes) -> None:
-        message = wire.received(line)
+        message = wire.parse_message(line)
         if isinstance(message, Judged):
             self._judged = message
         elif isinstance(message, Log):
@@ -291,7 +291,7 @@ class ComparisonSession:
         self._host.clean_up([self._comparer.pid], self.scratch)
 
 
-def differing(before: str, after: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def differing_lines(before: str, after: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the zero-based lines of each text that do not occur in the other one."""
     old, new = before.splitlines(), after.splitlines()
     first = 0

@@ -17,7 +17,7 @@ from .. import devices, texts
 from ..placeholder import Placeholder, Unavailable, describe, origin
 from ..protocol import Finding, Frame, Position, Range, place_words
 from . import blackbox, frames, import_failures, import_hook, sandbox, syntax
-from .import_failures import TIME_USED_UP, ModuleTimeIsUp, elsewhere, reason
+from .import_failures import TIME_USED_UP, ModuleTimeIsUp, failure_reason, related_frames
 
 
 @dataclass
@@ -162,7 +162,7 @@ class Execution:
                 self._bound(single)
                 continue
             cause = self._spread(own)
-            line, why = node.lineno - 1, reason(import_failures.root(own))
+            line, why = node.lineno - 1, failure_reason(import_failures.root_cause(own))
             if cause is not None:
                 line, why = cause.line, cause.reason
             self._bind(single, namespace, line, why)
@@ -192,8 +192,8 @@ class Execution:
                 name = f"{name}.{alias.name}" if node.module else name + alias.name
             else:
                 where = syntax.module_range(node, self.lines)
-        finding = import_failures.statement(name, error, where, self.path)
-        self._tell(finding, import_failures.root(error))
+        finding = import_failures.statement_finding(name, error, where, self.path)
+        self._tell(finding, import_failures.root_cause(error))
 
     def _is_beside(self, node: ast.stmt, error: BaseException) -> bool:
         """Whether a file inside a package imports a sibling module as a script would."""
@@ -220,9 +220,9 @@ class Execution:
             # affected.
             self._bind(node, namespace, cause.line, cause.reason)
             return
-        why = reason(error)
+        why = failure_reason(error)
         stack = frames.of_traceback(error.__traceback__)
-        here = frames.innermost(stack, self.path)
+        here = frames.innermost_frame(stack, self.path)
         line = here.line if here is not None else node.lineno - 1
         where = syntax.head_of(node, self.lines)
         if here is not None:
@@ -259,7 +259,7 @@ class Execution:
             message=message,
             range=where,
             stack=stack,
-            related=elsewhere(stack, self.path),
+            related=related_frames(stack, self.path),
             notes=notes,
             mode="real",
             identity=f"{code}@{place_words(where)}",
@@ -269,11 +269,11 @@ class Execution:
     def _tell(self, finding: Finding, error: BaseException) -> None:
         """Report a failure together with an operation that the sandbox refused before it."""
         if self.guard is not None and not isinstance(error, (ModuleTimeIsUp, SystemExit)):
-            finding = self.guard.explained(finding, reason(error))
+            finding = self.guard.explained(finding, failure_reason(error))
         self.emit(finding)
 
     def _is_refusal(self, error: BaseException) -> bool:
-        explains = self.guard is not None and self.guard.explains(reason(error))
+        explains = self.guard is not None and self.guard.explains(failure_reason(error))
         return explains or _is_denied_natively(error)
 
     def _is_refused(self, here: Frame, node: ast.stmt) -> bool:
@@ -282,7 +282,7 @@ class Execution:
         for call in self.refused:
             within = call.start.line <= here.line <= call.end.line
             if here.end_byte >= 0:
-                if within and _contains(call, place):
+                if within and _contains_range(call, place):
                     return True
                 continue
             # Without columns, compare lines and the statement. Errors of a decorator have the line
@@ -291,7 +291,7 @@ class Execution:
             if here.function != "<module>":
                 if within:
                     return True
-            elif (within or decorates) and _contains(_whole(node), call):
+            elif (within or decorates) and _contains_range(_decorated_range(node), call):
                 return True
         return False
 
@@ -303,7 +303,7 @@ class Execution:
         if isinstance(error, NameError) and self._open_import is not None:
             return self._open_import
         if isinstance(error, (TypeError, AttributeError, NameError)):
-            for name in syntax.used(node) & self.unavailable.keys():
+            for name in syntax.used_names(node) & self.unavailable.keys():
                 return self.unavailable[name]
         return None
 
@@ -313,7 +313,7 @@ class Execution:
         found = origin(error)
         if found is not None:
             return found
-        package = import_hook.failed_package(import_failures.root(error))
+        package = import_hook.failed_package(import_failures.root_cause(error))
         if package is None:
             return None
         why = f"the package `{package.__name__}` failed: {package.reason}"
@@ -359,7 +359,7 @@ def _place_of(error: SyntaxError, lines: list[str]) -> Range:
 _LAZY_ANNOTATIONS = __future__.annotations.compiler_flag
 
 
-def _whole(node: ast.stmt) -> Range:
+def _decorated_range(node: ast.stmt) -> Range:
     """Return the range of a statement including its decorators."""
     first: ast.AST = next(iter(getattr(node, "decorator_list", ())), node)
     end_line, end_byte = node.end_lineno or node.lineno, node.end_col_offset or 0
@@ -367,7 +367,7 @@ def _whole(node: ast.stmt) -> Range:
     return Range(Position(start_line - 1, start_byte), Position(end_line - 1, end_byte))
 
 
-def _contains(outer: Range, inner: Range) -> bool:
+def _contains_range(outer: Range, inner: Range) -> bool:
     start, end = (outer.start.line, outer.start.byte), (outer.end.line, outer.end.byte)
     return start <= (inner.start.line, inner.start.byte) and (inner.end.line, inner.end.byte) <= end
 

@@ -24,7 +24,7 @@ def of_traceback(trace: types.TracebackType | None) -> tuple[Frame, ...]:
     frames = []
     while trace is not None:
         if not _is_machinery(trace.tb_frame.f_code.co_filename):
-            frames.append(_frame(trace.tb_frame.f_code, trace.tb_lineno, trace.tb_lasti))
+            frames.append(_convert_frame(trace.tb_frame.f_code, trace.tb_lineno, trace.tb_lasti))
         trace = trace.tb_next
     return texts.shortened(tuple(frames))
 
@@ -34,12 +34,12 @@ def of_stack(frame: types.FrameType | None) -> tuple[Frame, ...]:
     frames = []
     while frame is not None:
         if not _is_machinery(frame.f_code.co_filename):
-            frames.append(_frame(frame.f_code, frame.f_lineno, frame.f_lasti))
+            frames.append(_convert_frame(frame.f_code, frame.f_lineno, frame.f_lasti))
         frame = frame.f_back
     return texts.shortened(tuple(reversed(frames)))
 
 
-def lasting(finding: Finding, scratch: str) -> Finding:
+def drop_scratch_paths(finding: Finding, scratch: str) -> Finding:
     """Return a finding without paths below the scratch folder, which is removed with the run.
 
     Libraries generate code there and import it. Frames keep the file name only; related places are
@@ -61,7 +61,7 @@ def lasting(finding: Finding, scratch: str) -> Finding:
     )
 
 
-def innermost(stack: tuple[Frame, ...], path: str) -> Frame | None:
+def innermost_frame(stack: tuple[Frame, ...], path: str) -> Frame | None:
     """Return the innermost frame in the analyzed file, where a finding is reported."""
     return next((frame for frame in reversed(stack) if frame.path == path), None)
 
@@ -86,7 +86,7 @@ def _is_machinery(path: str) -> bool:
     return path.startswith((_ENGINE, "<frozen")) or path == importlib.__file__
 
 
-def _frame(code: types.CodeType, line: int | None, lasti: int) -> Frame:
+def _convert_frame(code: types.CodeType, line: int | None, lasti: int) -> Frame:
     place = position(code, lasti)
     number = (line if place is None else place.lineno) or code.co_firstlineno
     found = Frame(

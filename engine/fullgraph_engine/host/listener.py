@@ -23,7 +23,7 @@ class EventInterceptor:
         self._heard(event)
 
     def forward(self, line: bytes) -> None:
-        message = wire.received(line.rstrip(b"\n"))
+        message = wire.parse_message(line.rstrip(b"\n"))
         if message is not None:
             self._heard(message)
 

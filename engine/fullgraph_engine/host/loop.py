@@ -49,7 +49,7 @@ from .found import FoundProbes
 from .index_builder import Inventory
 from .lines import LineReader
 from .permissions import Permissions
-from .pipeline import Pipeline, chosen
+from .pipeline import Pipeline, choose_pipeline
 from .process_backends import (
     LaunchedProcess,
     ProcessBackend,
@@ -102,22 +102,22 @@ def serve(
     confinement.leave_out(without)
     descriptors.fill_standard()
     limits.ignore_interrupts()
-    read, write = descriptors.raised(read), descriptors.raised(write)
+    read, write = descriptors.move_to_end(read), descriptors.move_to_end(write)
     # Thread pools do not survive a fork; numpy starts one when torch imports it.
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"
     left = confinement.is_left_out("credentials")
-    hidden = frozenset[str]() if left else credentials.remove(may.variables)
-    caches.make(may)
+    hidden = frozenset[str]() if left else credentials.remove_secrets(may.variables)
+    caches.make_caches(may)
     _remove_abandoned()
     scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
     try:
-        confined = confinement.begin(scratch, may)
+        confined = confinement.begin_confinement(scratch, may)
         permissions = Permissions(may, tuple(sorted(hidden)))
         start = EngineOptions(
             pipeline, user_path, None if indexed else yaml, processes, confined, permissions
         )
-        return _serve(read, write, start, scratch)
+        return _serve_requests(read, write, start, scratch)
     except CollectorEnded:
         shutil.rmtree(scratch, ignore_errors=True)
         # Whatever killed the collector may have targeted the engine; the server starts another
@@ -148,7 +148,7 @@ class EngineOptions:
     permissions: Permissions
 
 
-def _serve(read: int, write: int, start: EngineOptions, scratch: str) -> int:
+def _serve_requests(read: int, write: int, start: EngineOptions, scratch: str) -> int:
     started = time.monotonic()
     processes.die_with_server()
     spares = Spares(Starter(start.pipeline, start.permissions))
@@ -158,20 +158,20 @@ def _serve(read: int, write: int, start: EngineOptions, scratch: str) -> int:
     inventory = Inventory(write, scratch)
     forks = process_backends.can_fork() and start.processes != "spawn"
     try:
-        stages = chosen(start.pipeline)
-        if process_backends.chosen(start.processes) == "spawn":
+        stages = choose_pipeline(start.pipeline)
+        if process_backends.choose_backend(start.processes) == "spawn":
             spares.add()  # this process imports torch at the same time
         if start.yaml is not None:
             inventory.begin(stages.operators(start.yaml), start.yaml, fork=forks)
-        unusable, version = _torch(stages)
+        unusable, version = _check_torch(stages)
         if unusable is None:
             stages.warm()
-            degraded = proofs.degraded(stages, forks=forks)
+            degraded = proofs.degraded_facts(stages, forks=forks)
     except BrokenPipeError:
         return 0
     except Exception as error:
         unusable = Unusable(
-            f"The engine cannot start with {sys.executable}: {_words(error)}.",
+            f"The engine cannot start with {sys.executable}: {_describe_error(error)}.",
             "Reinstall torch there, or report this with the output of `fullgraph doctor`.",
         )
     if start.confinement.collector_has_ended():
@@ -189,24 +189,24 @@ def _serve(read: int, write: int, start: EngineOptions, scratch: str) -> int:
     gc.freeze()
     gc.enable()
     if forks:
-        huge_pages.gather()
+        huge_pages.gather_pages()
     return host.run()
 
 
-def _torch(stages: Pipeline) -> tuple[Unusable | None, str]:
+def _check_torch(stages: Pipeline) -> tuple[Unusable | None, str]:
     command = shlex.quote(sys.executable)
     try:
         version = stages.torch_version()
     except ModuleNotFoundError as error:
         if error.name != "torch":
-            return _broken(error), ""
+            return _broken_torch(error), ""
         return Unusable(
             f"No torch in {sys.executable}.",
             f"Install it with `{command} -m pip install torch`, or choose an interpreter "
             "that has it.",
         ), ""
     except (Exception, SystemExit) as error:
-        return _broken(error), ""
+        return _broken_torch(error), ""
     oldest = releases.release_text(releases.OLDEST)
     if releases.is_too_old(version):
         return Unusable(
@@ -216,15 +216,15 @@ def _torch(stages: Pipeline) -> tuple[Unusable | None, str]:
     return None, version
 
 
-def _broken(error: BaseException) -> Unusable:
+def _broken_torch(error: BaseException) -> Unusable:
     command = shlex.quote(sys.executable)
     return Unusable(
-        f"torch in {sys.executable} cannot be imported: {_words(error)}.",
+        f"torch in {sys.executable} cannot be imported: {_describe_error(error)}.",
         f"Find out why with `{command} -c 'import torch'`, and reinstall torch.",
     )
 
 
-def _words(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     """Describe an error for use in the middle of a sentence, without a full stop."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": .")
 
@@ -236,7 +236,7 @@ def _remove_abandoned() -> None:
     """Remove scratch folders of engines that were killed before they could do so."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*-*"):
         owner = folder.name.removeprefix(_SCRATCH).partition("-")[0]
-        if owner.isdigit() and not processes.exists(int(owner)):
+        if owner.isdigit() and not processes.process_exists(int(owner)):
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -295,7 +295,7 @@ class EngineLoop:
         self.watch(read, self._read_requests)
 
     def _backend(self, start: EngineOptions) -> ProcessBackend:
-        if process_backends.chosen(start.processes) == "fork":
+        if process_backends.choose_backend(start.processes) == "fork":
             return Forking(self)
         return Spawning(self, self._spares)
 
@@ -338,7 +338,7 @@ class EngineLoop:
     def perform(self, order: Order, given: ProcessEnds) -> NoReturn:
         """Execute an order, in a process that was forked for it."""
         rights = self._permissions
-        orders.perform(order, given, self.pipeline, self._user_path, rights, forks=True)
+        orders.perform_order(order, given, self.pipeline, self._user_path, rights, forks=True)
 
     def adopt(self, pid: int, ended: Callable[[int | None], None]) -> None:
         """Register a child of this process; ``ended`` is called with its exit code."""
@@ -354,7 +354,7 @@ class EngineLoop:
     def _clean(self) -> None:
         if time.monotonic() < self._clean_at:
             return
-        parents = processes.snapshot().parents
+        parents = processes.read_processes().parents
         self.kill_strangers(parents)
         waits = [one for one in self._left if not one.pids.isdisjoint(parents)]
         for one in self._left:
@@ -406,8 +406,8 @@ class EngineLoop:
         self._clean()
 
     def _end(self) -> None:
-        parents = processes.snapshot().parents
-        processes.kill([*self._children, *self._strangers(parents)])
+        parents = processes.read_processes().parents
+        processes.kill_trees([*self._children, *self._strangers(parents)])
         processes.wait_for_all()
 
     def _flush(self) -> None:
@@ -430,7 +430,7 @@ class EngineLoop:
         self._reap()
 
     def _reap(self) -> None:
-        for pid, code in processes.ended():
+        for pid, code in processes.collect_ended():
             ended = self._children.pop(pid, None)
             if ended is not None:
                 ended(code)
@@ -439,7 +439,7 @@ class EngineLoop:
         """Kill processes that user code left behind, which become children of this process."""
         strangers = self._strangers(parents)
         if strangers:
-            processes.kill(strangers)
+            processes.kill_trees(strangers)
 
     def _strangers(self, parents: dict[int, int]) -> list[int]:
         # One of these processes adopts orphans.
@@ -532,7 +532,7 @@ class EngineLoop:
         try:
             hooks = self.pipeline.self_check()
         except Exception as error:
-            self.send(Failed(request.request, f"The self-check failed: {_words(error)}."))
+            self.send(Failed(request.request, f"The self-check failed: {_describe_error(error)}."))
             return
         version = platform.python_version()
         self.send(SelfChecked(request.request, self._torch, version, hooks))

@@ -152,7 +152,7 @@ class _ModuleExecutor:
 
     def tell(self, message: Upward | Event) -> None:
         if self.job.again is None:
-            wire.report(self.given.report, message)
+            wire.write_message(self.given.report, message)
 
     def say(self, finding: Finding) -> None:
         self.tell(FindingFound(self.analyze.request, finding))
@@ -241,7 +241,7 @@ class _ModuleExecutor:
         if not self.forks:
             self.given.raise_streams()  # the run opens them again
             seconds = self.analyze.limits.module_seconds
-            wire.report(self.given.report, StageBegun("module", seconds))
+            wire.write_message(self.given.report, StageBegun("module", seconds))
         self.settle()
         folder = self.analyze.cwd or os.path.dirname(self.analyze.path)  # noqa: PTH120
         try:
@@ -262,18 +262,18 @@ class _ModuleExecutor:
         """Set up the descriptors, limits and scratch folder of a generation."""
         given = self.given
         if self.job.again is not None:
-            descriptors.detach()  # an earlier process has printed the same output
+            descriptors.detach_streams()  # an earlier process has printed the same output
         elif self.forks:
-            descriptors.attach(given.stdout, given.stderr)
+            descriptors.attach_streams(given.stdout, given.stderr)
         else:
-            descriptors.attach(_dup(given.stdout), _dup(given.stderr))
+            descriptors.attach_streams(_dup(given.stdout), _dup(given.stderr))
         limits.reset_signals(self.interrupted)
-        blackbox.attend(given.box)
+        blackbox.enable_fault_dump(given.box)
         self.start_clock()
-        exits.watch(given.box)
-        os.environ.update(sandbox.environment(self.job.scratch, self.allowed))
+        exits.record_exits(given.box)
+        os.environ.update(sandbox.sandbox_environment(self.job.scratch, self.allowed))
         tempfile.tempdir = self.job.scratch  # also for user code that clears the environment
-        limits.apply(self.analyze.limits.memory, forks=True)
+        limits.apply_limits(self.analyze.limits.memory, forks=True)
 
     def start_clock(self) -> None:
         seconds = self.analyze.limits.module_seconds
@@ -353,7 +353,7 @@ class _ModuleExecutor:
         wanted = [i for i, target in enumerate(self.targets) if not only or target.name in only]
         if len(wanted) > most:
             focus = self.analyze.focus
-            near = sorted(wanted, key=lambda index: distance(self.targets[index].body, focus))
+            near = sorted(wanted, key=lambda index: line_distance(self.targets[index].body, focus))
             self.note = (
                 f"Of the {len(wanted)} targets in this file only the {most} nearest to the last "
                 "edit are traced."
@@ -363,7 +363,7 @@ class _ModuleExecutor:
 
     def tell_targets(self, wanted: list[int]) -> None:
         self.wanted = wanted
-        infos = tuple(info(self.targets[index]) for index in wanted)
+        infos = tuple(target_info(self.targets[index]) for index in wanted)
         self.tell(TargetsFound(self.analyze.request, infos, self.note))
 
     # -- user code ----------------------------------------------------------------------------
@@ -371,11 +371,11 @@ class _ModuleExecutor:
     def execute(self) -> None:
         text, path = self.analyze.text, self.analyze.path
         self.watch.enter("imports")
-        place = import_hook.place(path, self.analyze.roots, self.user_path, self.tree)
+        place = import_hook.locate_module(path, self.analyze.roots, self.user_path, self.tree)
         self.place = place
         own = [entry for entry in place.search if entry not in self.user_path]
         sys.path[:] = [*own, *self.user_path]
-        import_hook.show(path, text)
+        import_hook.cache_source(path, text)
         self.progress = ImportProgress(self.say_import)
         self.source = import_hook.TextImporter(
             place.name, path, text, place.package, self.statements, self.progress.begins
@@ -395,7 +395,7 @@ class _ModuleExecutor:
         self.progress.silent = True  # later imports belong to a run
         self.report_followed()
         blackbox.undo_dump()
-        descriptors.flush()
+        descriptors.flush_streams()
 
     def load(self, place: import_hook.ModulePlace) -> None:
         """Import the module and its parent packages as Python would."""
@@ -405,7 +405,7 @@ class _ModuleExecutor:
             failed = self.imported(place.name)
             if failed is None:
                 return
-            reason = import_failures.reason(import_failures.root(failed))
+            reason = import_failures.failure_reason(import_failures.root_cause(failed))
             self.package_failed(failed)
         line = self.package_line()
         import_hook.stand_in(place.name, self.analyze.path, failed, reason, line)
@@ -421,7 +421,7 @@ class _ModuleExecutor:
             blackbox.at_statement(self.given.box, PACKAGES, 0)
         try:
             self.clock.executing = True
-            import_hook.load(name)
+            import_hook.load_module(name)
         except BaseException as raised:
             error = raised
         finally:
@@ -442,7 +442,7 @@ class _ModuleExecutor:
         if placeholder.origin(error) is None:
             where = frames.line_range(self.package_line(), self.lines)
             package = self.place.name.rpartition(".")[0]
-            self.found(import_failures.package(package, error, where, self.analyze.path))
+            self.found(import_failures.package_finding(package, error, where, self.analyze.path))
 
     def package_line(self) -> int:
         """Return the zero-based line that first needs the parent packages."""
@@ -488,8 +488,8 @@ class _ModuleExecutor:
         if self.analyze.nice:  # later generations of a preamble must not inherit it
             limits.give_way(self.analyze.nice)
         execution.run(module, imports, len(self.tree.body))
-        if replaced := replaced_builtins.restore():
-            self.say(replaced_builtins.finding(replaced, self.lines))
+        if replaced := replaced_builtins.restore_builtins():
+            self.say(replaced_builtins.replacement_finding(replaced, self.lines))
         # The parent packages may still be importing.
         blackbox.at_statement(self.given.box, PACKAGES, 0)
         if self.inside_packages and self.progress is not None:
@@ -519,7 +519,7 @@ class _ModuleExecutor:
     def worth_keeping(self, since: float, imports: int) -> bool:
         took = _monotonic() - since
         blackbox.undo_dump()  # the timer of the dump has a thread
-        good = imports > 0 and not self.clock.over and processes.threads() == 1
+        good = imports > 0 and not self.clock.over and processes.count_threads() == 1
         # For edited texts it also saves the operator results of earlier runs.
         return good and (self.job.edited or took >= preamble.WORTH_KEEPING)
 
@@ -531,20 +531,20 @@ class _ModuleExecutor:
         self.before_runs()
         self.generation = True
         # Examine modules before a fork, since that copies the memory pages that contain them.
-        self.inside_packages = len(early_imports.unfinished()) > 1
+        self.inside_packages = len(early_imports.modules_in_progress()) > 1
         server = ForkServer(given.keep_control, given.keep_report, self.forking)
         lines = self.tree.body[imports - 1].end_lineno or 0
-        wire.report(given.keep_report, PreambleReady(lines, files))
+        wire.write_message(given.keep_report, PreambleReady(lines, files))
         if server.fork(ForkGeneration(0)):
             self.watch.forked()
             self.start_clock()
             return
         descriptors.close_all([given.control, given.report])
-        descriptors.detach()
+        descriptors.detach_streams()
 
         def import_ahead(command: ImportAhead) -> None:
             self.import_ahead(command)
-            wire.report(given.keep_report, PreambleReady(lines, reads.states()))
+            wire.write_message(given.keep_report, PreambleReady(lines, reads.states()))
 
         _, fresh = server.wait(ahead=import_ahead, repeat=self.repeat)
         self.go_on(fresh, imports)
@@ -554,31 +554,31 @@ class _ModuleExecutor:
         text."""
         assert self.progress is not None
         self.progress.silent = True
-        names = early_imports.tried(command.names, 5 * command.seconds + 5, self.forking)
+        names = early_imports.try_imports(command.names, 5 * command.seconds + 5, self.forking)
         with self.pipeline.untraced():
             good = early_imports.import_all(names)
         self.progress.silent = False
-        if good != names or processes.threads() > 1:
-            wire.report(self.given.keep_report, PreambleStale())
+        if good != names or processes.count_threads() > 1:
+            wire.write_message(self.given.keep_report, PreambleStale())
         self.before_runs()
 
     def repeat(self, packed: bytes) -> Iterator[None]:
         """Repeat the operator calls of a run in the preamble, one per step."""
         yield from self.pipeline.repeat_operator_calls(packed.decode())
-        if processes.threads() > 1:
-            wire.report(self.given.keep_report, PreambleStale())
+        if processes.count_threads() > 1:
+            wire.write_message(self.given.keep_report, PreambleStale())
         self.before_runs()
 
     def go_on(self, fresh: ProcessEnds, imports: int) -> None:
         """Become the process of another text that begins with the same imports."""
         with open(fresh.paper, "rb") as file:  # noqa: PTH123
-            self.job = wire.decode(file.read())
+            self.job = wire.decode_message(file.read())
         self.watch = Stopwatch("process", self.job.began)
         fresh.paper = -1
         descriptors.close_all([self.given.box])
         self.given = fresh
         fresh.raise_all()
-        confinement.isolate()
+        confinement.isolate_process()
         self.sandbox.clear_shared_memory()
         self.settle()
         if not self.read(imports):
@@ -622,7 +622,7 @@ class _ModuleExecutor:
                 error, found = raised, []
             probes[index] = found
             for number, probe in enumerate(found):
-                planned = PlannedRun(index, number, info(target), target.body, probe.info)
+                planned = PlannedRun(index, number, target_info(target), target.body, probe.info)
                 after = tuple(numbers[name] for name in probe.after if name in numbers)
                 planned = replace(planned, waits=probe.waits, after=after)
                 if self.forks and probe.users:
@@ -672,7 +672,7 @@ class _ModuleExecutor:
         self.pipeline.before_forks()
         gc.collect()
         gc.freeze()
-        if processes.threads() > 1:
+        if processes.count_threads() > 1:
             text = (
                 "The module started threads; the runs are forked without them and may wait "
                 "for locks that they held.\n"
@@ -680,12 +680,12 @@ class _ModuleExecutor:
             self.tell(Log(self.analyze.request, "engine", text))
 
 
-def info(target: PipelineTarget) -> TargetInfo:
+def target_info(target: PipelineTarget) -> TargetInfo:
     """Return the name, kind and range of a target for events of the protocol."""
     return TargetInfo(target.name, target.kind, target.range)
 
 
-def distance(body: Range, line: int) -> int:
+def line_distance(body: Range, line: int) -> int:
     """Return the number of lines between a statement and a line; 0 inside the statement."""
     return max(body.start.line - line, line - body.end.line, 0)
 

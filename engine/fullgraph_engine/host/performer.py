@@ -60,12 +60,12 @@ class Performer:
     def close(self) -> None:
         """Stop listening and end the process; call ``kill`` after the last event was sent."""
         if self.pid:
-            processes.end(self.pid)
+            processes.kill_process(self.pid)
         self._close()
 
     def kill(self) -> None:
         if self.pid:
-            processes.kill([self.pid])
+            processes.kill_trees([self.pid])
 
     def _close(self) -> None:
         if self._reports is not None:

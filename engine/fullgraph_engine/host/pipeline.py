@@ -681,7 +681,7 @@ def _read_own_lines() -> None:
             linecache.getlines(file)
 
 
-def chosen(option: str) -> Pipeline:
+def choose_pipeline(option: str) -> Pipeline:
     """Return the real pipeline, or the object ``NAME`` of the file in ``FILE:NAME``."""
     if not option:
         return RealPipeline()

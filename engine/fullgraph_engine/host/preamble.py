@@ -99,15 +99,15 @@ class Preamble:
         if imports != syntax.code_of(syntax.lines_of(request.text))[: len(imports)]:
             return False
         read = {file.path for file in self.kept.files}
-        if _texts(own, read) != _texts(request, read):
+        if _open_texts(own, read) != _open_texts(request, read):
             return False
         return all(file.holds() for file in self.kept.files)
 
     def proceed(self, job: ModuleOrder, given: ProcessEnds, generation: ForkedProcessOwner) -> bool:
         """Fork a generation; False if the process has ended."""
         self._number += 1
-        command = wire.encode(ForkGeneration(self._number, gives_way=job.analyze.nice > 0))
-        sent = self._send(command, given.opened(), wire.encode(job))
+        command = wire.encode_message(ForkGeneration(self._number, gives_way=job.analyze.nice > 0))
+        sent = self._send(command, given.opened(), wire.encode_message(job))
         if sent:
             self._generations[self._number] = generation
             self.used = time.monotonic()
@@ -119,7 +119,7 @@ class Preamble:
         try:
             descriptors.write_all(paper, content)
             os.lseek(paper, 0, os.SEEK_SET)
-            return packets.send(self._control, command, [*rights, paper])
+            return packets.send_packet(self._control, command, [*rights, paper])
         finally:
             os.close(paper)
 
@@ -134,18 +134,20 @@ class Preamble:
             if size > _MOST_AHEAD:
                 break
             names.append(name)
-        packets.send(self._control, wire.encode(ImportAhead(tuple(names), message.seconds)), [])
+        packets.send_packet(
+            self._control, wire.encode_message(ImportAhead(tuple(names), message.seconds)), []
+        )
 
     def remember(self, calls: OperatorCalls) -> None:
         """Make the process repeat the operator calls of a run while it is idle."""
         if self.kept is not None and not self._doomed:
-            self._send(wire.encode(RepeatOperatorCalls()), [], calls.packed.encode())
+            self._send(wire.encode_message(RepeatOperatorCalls()), [], calls.packed.encode())
 
     def discard(self) -> None:
         """End the process after its generations have ended."""
         self._doomed = True
         if not self._generations and self.pid:
-            processes.kill([self.pid])
+            processes.kill_trees([self.pid])
 
     def became(self, pid: int) -> None:
         """Ignore the pid, which is known from the fork."""
@@ -171,7 +173,7 @@ class Preamble:
 
     def _take(self, lines: list[Line]) -> None:
         for line in lines:
-            message = wire.received(line)
+            message = wire.parse_message(line)
             if isinstance(message, PreambleReady) and self.kept is not None:
                 self.kept = message  # a later report may list more files
             elif isinstance(message, PreambleStale):
@@ -196,7 +198,7 @@ class Preamble:
                     self.discard()
 
 
-def _texts(request: Analyze, paths: set[str]) -> dict[str, str]:
+def _open_texts(request: Analyze, paths: set[str]) -> dict[str, str]:
     """Return the unsaved texts of the files that the imports read."""
     return {file.path: file.text for file in request.open_files if file.path in paths}
 
@@ -243,6 +245,6 @@ class Shelf:
             self._kept.remove(preamble)
 
     def _memory(self) -> int:
-        now = processes.snapshot()
+        now = processes.read_processes()
         shared = now.resident(os.getpid())
         return sum(max(now.resident(kept.pid) - shared, 0) for kept in self._kept)

@@ -86,7 +86,7 @@ class _ProgramProcess:
         return self.order.path
 
     def tell(self, message: Event | Upward) -> None:
-        wire.report(self.given.report, message)
+        wire.write_message(self.given.report, message)
 
     def live(self) -> None:
         analyze = self.order.analyze
@@ -118,10 +118,10 @@ class _ProgramProcess:
     def enter(self) -> None:
         """Confine this process and set up the environment of a program started directly."""
         analyze, given = self.order.analyze, self.given
-        descriptors.attach(given.stdout, given.stderr)
+        descriptors.attach_streams(given.stdout, given.stderr)
         limits.reset_signals(self.handle_interrupt)
-        blackbox.attend(given.box)
-        os.environ.update(sandbox.environment(self.order.scratch, self.allowed))
+        blackbox.enable_fault_dump(given.box)
+        os.environ.update(sandbox.sandbox_environment(self.order.scratch, self.allowed))
         tempfile.tempdir = self.order.scratch
         folder = analyze.cwd or os.path.dirname(self.path)  # noqa: PTH120
         try:
@@ -133,7 +133,7 @@ class _ProgramProcess:
         sys.dont_write_bytecode = True
         own = [os.path.dirname(self.path), *analyze.roots]  # noqa: PTH120
         sys.path[:] = [*dict.fromkeys(own), *(one for one in self.user_path if one not in own)]
-        import_hook.show(self.path, self.order.text)
+        import_hook.cache_source(self.path, self.order.text)
         others = [one for one in analyze.open_files if one.path != analyze.path]
         if analyze.path != self.path:
             others.append(OpenFile(analyze.path, analyze.text))
@@ -143,8 +143,8 @@ class _ProgramProcess:
         self.reads = Reads(self.path, self.user_path, root)
         self.reads.open_files = self.open_texts.texts.keys()
         sys.meta_path.append(self.reads.unfound)
-        limits.apply(analyze.limits.memory)
-        confinement.isolate()
+        limits.apply_limits(analyze.limits.memory)
+        confinement.isolate_process()
         here = Path.cwd()
         folders = (here, here.parent, Path(self.path).parent, Path.home(), Path("/tmp"))
         private = tuple(str(folder) for folder in folders if folder != folder.parent)
@@ -198,7 +198,7 @@ class _ProgramProcess:
     def finish(self, ending: Any) -> None:
         """Report all results and how the program ended."""
         self.finishing = True
-        descriptors.flush()
+        descriptors.flush_streams()
         lacks = self.program.lacks_after(ending)
         if lacks:
             self.tell(ProgramDone(ran=True, how=ending.how, lacks=lacks))
@@ -266,7 +266,7 @@ class _ProgramProcess:
     def explain_failure(self, finding: Finding, path: str) -> Finding:
         """Add to a failure in the file ``path`` the limit of fullgraph or of this machine that
         caused it, if any."""
-        finding = frames.lasting(finding, self.sandbox.root)
+        finding = frames.drop_scratch_paths(finding, self.sandbox.root)
         if finding.code not in _RAISES:
             return finding
         said = finding.message.partition(": ")[2]
@@ -286,7 +286,7 @@ class _ProgramProcess:
                 code="program/refused",
                 message=words,
                 allowance=refused,
-                hints=(sandbox.hint(refused),),
+                hints=(sandbox.allowance_hint(refused),),
             )
         if self.sandbox.explains(said):
             words = f"Refused while the program ran: {said.partition(': ')[2] or said}"

@@ -121,7 +121,7 @@ class ProgramProcess:
             order = ProgramOrder(self.request, key.path, key.text, self._scratch, key.lacks)
             made = self._host.backend.perform(order, self)
         except OSError as error:
-            words = f"The program was not run: {shortage.words(error)}.\n"
+            words = f"The program was not run: {shortage.shortage_words(error)}.\n"
             self._host.send(Log(self.request.request, "engine", words))
             self._finish()
             return
@@ -157,7 +157,7 @@ class ProgramProcess:
     def _take(self, watched: WatchedProcess, line: bytes) -> None:
         if self._supervisor.reports_too_much(watched, line):
             return
-        message = wire.received(line)
+        message = wire.parse_message(line)
         if isinstance(message, StageBegun):
             self._supervisor.begin_stage(watched, message, self.key.seconds)
         elif isinstance(message, ProgramDone):
@@ -197,9 +197,9 @@ class ProgramProcess:
 
     def _report_end(self, watched: WatchedProcess, code: int | None) -> None:
         """Report a finding for a program whose process died before it could report its end."""
-        words = blackbox.read(watched.box, self.key.path)
+        words = blackbox.read_last_words(watched.box, self.key.path)
         lines = self.key.text.split("\n")
-        here = frames.innermost(words.stack, self.key.path)
+        here = frames.innermost_frame(words.stack, self.key.path)
         where = Range(Position(0, 0), Position(0, len(lines[0].encode())))
         if here is not None:
             where = frames.range_of(here, lines)
@@ -246,7 +246,7 @@ class ProgramProcess:
     def kill(self) -> None:
         """End the process and discard its later reports."""
         if self._watched is not None and self._watched.pid:
-            processes.end(self._watched.pid)
+            processes.kill_process(self._watched.pid)
         self._finish()
 
 

@@ -77,12 +77,17 @@ class Reads:
         installed = [entry for entry in self._user_path if entry.endswith(INSTALLED)]
         beneath = (*installed, _STANDARD)
         # Files opened by user code may be deleted, and threads may open more during the iteration.
-        files = {_abspath(_source(name)) for name in list(self.opened)}
-        files.update(_files(loaded))
+        files = {_abspath(_source_path(name)) for name in list(self.opened)}
+        files.update(_module_files(loaded))
         files.discard(self._path)
         files.difference_update(self.discarded)
         around = next(
-            (_package(self._path, entry) for entry in installed if self._path.startswith(entry)), ""
+            (
+                _outermost_package(self._path, entry)
+                for entry in installed
+                if self._path.startswith(entry)
+            ),
+            "",
         )
         own = {
             name
@@ -110,13 +115,13 @@ class Reads:
         return found
 
 
-def _package(path: str, folder: str) -> str:
+def _outermost_package(path: str, folder: str) -> str:
     """Return the folder of the outermost package of a path below ``folder``."""
     return f"{folder}/{path[len(folder) :].strip('/').partition('/')[0]}/"
 
 
 @functools.cache
-def _source(name: str) -> str:
+def _source_path(name: str) -> str:
     """Return the source file of a bytecode file, or the name itself."""
     try:
         return source_from_cache(name) if name.endswith(".pyc") else name
@@ -124,7 +129,7 @@ def _source(name: str) -> str:
         return name
 
 
-def _files(modules: Iterable[object]) -> Iterator[str]:
+def _module_files(modules: Iterable[object]) -> Iterator[str]:
     for module in modules:
         try:
             # Avoid getattr, because lazy modules import more on attribute access.

@@ -137,7 +137,7 @@ class ReproSession:
     # -- the reducer --------------------------------------------------------------------------
 
     def _from_reducer(self, line: bytes) -> None:
-        message = wire.received(line)
+        message = wire.parse_message(line)
         if isinstance(message, Reproduced):
             self._finish(message)
         elif isinstance(message, (ReproFound, ReproProgress, Log)):
@@ -197,10 +197,10 @@ class ReproSession:
     def _measure(self) -> None:
         if not self._reducer.pid:
             return
-        seen = processes.snapshot()
+        seen = processes.read_processes()
         self._host.kill_strangers(seen.parents)
         limits, shared = self.request.analyze.limits, seen.resident(os.getpid())
-        used = processes.usage(self._reducer.pid, seen)
+        used = processes.measure_usage(self._reducer.pid, seen)
         jobs = max(self.request.analyze.jobs, 1)
         most = (limits.memory * jobs + 2048) * MIB
         many = used.processes > limits.processes + jobs

@@ -41,7 +41,7 @@ from ..targets import Tracee
 from . import blackbox, exits, frames, sandbox, syntax, wire
 from .pipeline import Outcome, Pipeline
 from .process_backends import confinement, descriptors, limits
-from .process_backends.branches import Branches, Replay, silence
+from .process_backends.branches import Branches, Replay, silence_output
 from .process_backends.channels import ProcessEnds
 from .reads import Reads
 from .wire import (
@@ -123,12 +123,12 @@ class Run:
             raise
         except BaseException as error:
             if isinstance(error, MemoryError):
-                limits.lift()
+                limits.lift_memory_limit()
             done = RunDone(self.failed(error, round(_monotonic() - started, 4)), None)
         missing = placeholder.behind(done.report.error or done.needs_real or "")
         if missing is not None:
             done = RunDone(replace(done.report, error=str(missing)), None)
-        descriptors.flush()
+        descriptors.flush_streams()
         if self.reads is not None:
             self.tell(FilesRead.of(self.analyze.request, self.reads.untold()))
         self.tell_calls()
@@ -154,7 +154,7 @@ class Run:
         """Set up descriptors, signal handlers and limits."""
         given.raise_all()
         self.report, self.box = given.report, given.box
-        settle(given, self.interrupted, self.launch.memory, self.launch.seconds + GRACE)
+        settle_process(given, self.interrupted, self.launch.memory, self.launch.seconds + GRACE)
 
     def interrupted(self, number: int, frame: FrameType | None) -> None:
         try:
@@ -166,7 +166,7 @@ class Run:
     # -- telling ------------------------------------------------------------------------------
 
     def tell(self, event: Event | Upward) -> None:
-        wire.report(self.report, event)
+        wire.write_message(self.report, event)
 
     def tell_calls(self) -> None:
         if calls := self.pipeline.operator_calls():
@@ -178,7 +178,7 @@ class Run:
         self.tell(told)
 
     def emit(self, finding: Finding) -> None:
-        finding = frames.lasting(finding, self.refusals.root)
+        finding = frames.drop_scratch_paths(finding, self.refusals.root)
         emitted = self.emitted
         if emitted.get(finding.identity) == finding and finding.identity:
             return
@@ -225,8 +225,8 @@ class Run:
         if self.analyze.documents:
             asked["documents"] = self.commission()
         if launch.part in ("forecast", "paths"):
-            descriptors.flush()
-            silence()
+            descriptors.flush_streams()
+            silence_output()
             until = _monotonic() + (1 - _LAST) * launch.seconds
             branch: Branches | Replay
             if self.forking is not None and not launch.speculative:
@@ -326,7 +326,7 @@ class Run:
         target = self.tracee.target
         mode: TraceMode = "fake" if self.tracee.fake else "real"
         stack = frames.of_traceback(error.__traceback__)
-        here = frames.innermost(stack, self.analyze.path)
+        here = frames.innermost_frame(stack, self.analyze.path)
         said = texts.described(error)
         if here is None:
             code, where = "trace/incomplete", target.range
@@ -360,7 +360,7 @@ class Run:
         )
 
 
-def settle(
+def settle_process(
     given: ProcessEnds,
     interrupted: Callable[[int, FrameType | None], None],
     memory: int,
@@ -371,16 +371,16 @@ def settle(
     """Prepare the process of a run before it calls user code.
 
     The interpreter writes the stacks after ``seconds``, if given. ``forks`` is as in
-    ``limits.apply``.
+    ``limits.apply_limits``.
     """
-    descriptors.attach(given.stdout, given.stderr)
+    descriptors.attach_streams(given.stdout, given.stderr)
     limits.reset_signals(interrupted)
-    blackbox.attend(given.box)
+    blackbox.enable_fault_dump(given.box)
     if seconds is not None:
         blackbox.dump_at(given.box, seconds)
-    limits.apply(memory, forks=forks)
-    confinement.isolate()
-    exits.ignore()
+    limits.apply_limits(memory, forks=forks)
+    confinement.isolate_process()
+    exits.restore_exit()
     # Use the same random numbers after every edit, so that findings are reproducible.
     random.seed(0)
     placeholder.touched.clear()
@@ -403,7 +403,7 @@ def exit_after(
         if isinstance(error, OSError) and error.errno in lost:
             status = LOST
         try:
-            wire.report(report, Log(request, "engine", traceback.format_exc()))
+            wire.write_message(report, Log(request, "engine", traceback.format_exc()))
         except BaseException:
             _exit(status)
     finally:

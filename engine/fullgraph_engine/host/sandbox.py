@@ -49,7 +49,7 @@ def is_refusal(words: str) -> bool:
     return any(beginning in words for beginning in (REFUSED, *_FROM_KERNEL))
 
 
-def hint(allowance: Allowance) -> str:
+def allowance_hint(allowance: Allowance) -> str:
     """Return a sentence that explains how to allow an operation."""
     flag = shlex.quote(str(allowance))
     return f"Allow it with `--allow {flag}`, or in your editor with the setting `sandbox.allow`."
@@ -78,7 +78,7 @@ class Sandbox:
         """Files that user code changed in its private view."""
         self._home = _realpath(os.path.expanduser("~"))  # noqa: PTH111
         # Resolve now, as user code gets other values of the variables that name caches.
-        self._caches = {cache: _realpath(caches.folder(cache)) for cache in get_args(Cache)}
+        self._caches = {cache: _realpath(caches.cache_folder(cache)) for cache in get_args(Cache)}
         self._pass_over, self._untouched = pass_over, untouched
         self.forking = False
         """True if the engine itself is forking."""
@@ -123,10 +123,10 @@ class Sandbox:
         if not confinement.is_left_out("audit hook"):
             sys.addaudithook(hook)
             self._refuse_multiprocessing()
-        self._writable = caches.writable(self._allowed)
+        self._writable = caches.writable_folders(self._allowed)
         may = self._allowed
         private = tuple(dict.fromkeys(map(_realpath, private)))
-        confined = confinement.confine(
+        confined = confinement.confine_process(
             self.root, may, memory=memory, programs=programs, private=private
         )
         self._private = confined.private
@@ -143,7 +143,7 @@ class Sandbox:
         """Remove shared memory that an earlier generation left and that no other process uses."""
         if self._owns_shared_memory:
             for name in set(_listdir(confinement.SHARED_MEMORY)) - self._shared:
-                descriptors.remove(f"{confinement.SHARED_MEMORY}/{name}")
+                descriptors.remove_path(f"{confinement.SHARED_MEMORY}/{name}")
 
     def _refuse_multiprocessing(self) -> None:
         """Block multiprocessing, which starts an interpreter without an audit event; ``subprocess``
@@ -189,7 +189,7 @@ class Sandbox:
                 allowance = self.refusal.allowance
                 notes.append(f"Something was refused before: {REFUSED} and {words}.")
         if allowance is not None:
-            finding = replace(finding, hints=(*finding.hints, hint(allowance)))
+            finding = replace(finding, hints=(*finding.hints, allowance_hint(allowance)))
         return replace(finding, notes=tuple(notes), allowance=allowance)
 
     def _hidden_variable(self, error: str) -> str | None:
@@ -243,7 +243,7 @@ class Sandbox:
         if any(caches.is_below(real, folder) for folder in self._private):
             self.discarded.add(real)
             return
-        for folder in caches.folders(self._allowed):
+        for folder in caches.allowed_folders(self._allowed):
             if caches.is_below(real, _realpath(folder.path)):
                 why = "allows it to write there only if that is a folder of the workspace"
                 raise self._refusal(f"{why}, and was there when this began", name)
@@ -341,7 +341,7 @@ def _builds_extension() -> bool:
     return False
 
 
-def environment(scratch: str, allowed: Allowed) -> dict[str, str]:
+def sandbox_environment(scratch: str, allowed: Allowed) -> dict[str, str]:
     """Return environment variables for user code: caches in the scratch folder, and libraries
     offline.
 

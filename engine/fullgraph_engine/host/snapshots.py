@@ -54,7 +54,7 @@ class Snapshots:
         """
         self._given.raise_all()
         memory = self._command.memory
-        run.settle(self._given, lambda number, frame: None, memory, forks=True)
+        run.settle_process(self._given, lambda number, frame: None, memory, forks=True)
         wanted = [(target, probe) for _, target, probe in runs]
         fake, found = self._command.mode != "real", self._command.found
         try:
@@ -78,11 +78,11 @@ class Snapshots:
 
         False also where forking is unsafe because of threads.
         """
-        if processes.threads() > 1:
+        if processes.count_threads() > 1:
             return False
         given = self._given
         try:
-            onward, control = packets.pair()
+            onward, control = packets.control_pair()
             fresh = ProcessEnds(_dup(given.report), -1, -1, -1, control)
         except OSError:
             return False
@@ -109,9 +109,9 @@ class Snapshots:
         server = self._server
         if server is None:
             _exit(0)  # the enclosing run has finished
-        descriptors.flush()
+        descriptors.flush_streams()
         at = (taken.target, taken.probe) if taken is not None else (-1, -1)
-        wire.report(self._given.report, SnapshotTaken(*at, call, source))
+        wire.write_message(self._given.report, SnapshotTaken(*at, call, source))
 
         def is_own(command: Any) -> bool:
             return (command.target, command.probe) == at

@@ -140,7 +140,7 @@ class ArgumentWriter:
         name = getattr(value, "__qualname__", value.__name__)
         root = name.partition(".")[0]
         module = getattr(value, "__module__", None) or ""
-        if root in self._home and _at(name, self._home) is value:
+        if root in self._home and _resolve_name(name, self._home) is value:
             return str(name)
         if module == "builtins":
             return str(name)
@@ -149,12 +149,12 @@ class ArgumentWriter:
             if getattr(sys.modules.get(public), last, self) is value:
                 return f"{public}.{last}"
         found = sys.modules.get(module)
-        if module == "__main__" or found is None or _at(name, vars(found)) is not value:
+        if module == "__main__" or found is None or _resolve_name(name, vars(found)) is not value:
             raise InexpressibleArgument(f"{name}, which cannot be imported")
         return f"{module}.{name}"
 
 
-def _at(name: str, namespace: Mapping[str, Any]) -> Any:
+def _resolve_name(name: str, namespace: Mapping[str, Any]) -> Any:
     root, *rest = name.split(".")
     found = namespace.get(root)
     for part in rest:

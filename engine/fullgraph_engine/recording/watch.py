@@ -39,7 +39,7 @@ _EVERY = 2.0
 """Minimum seconds between two writes of new recordings."""
 
 
-def begin(module_class: Any) -> None:
+def begin_recording(module_class: Any) -> None:
     """Record every later subclass of ``torch.nn.Module``."""
     recorder = _Recorder(Path(os.environ[FOLDER]), Path(os.environ[ROOT]))
 
@@ -226,23 +226,23 @@ class _Recorder:
         init = self.init_of(module, watched)
         try:
             forward = self.writer(watched, contents=True).arguments(args, kwargs)
-            parameters, under = _parameters(module), _context()
+            parameters, under = _parameter_placement(module), _context_text()
         except InexpressibleArgument as error:
-            return _added(watched.left_out, f"It was called with {error}.")
+            return _add_new(watched.left_out, f"It was called with {error}.")
         if isinstance(init, str):
-            return _added(watched.left_out, init)
+            return _add_new(watched.left_out, init)
         text = notation.show_arguments(forward)
         known = (notation.show_arguments(init), text, str(module.training), parameters, under)
         seen = watched.seen.get(known)
         if seen is not None or len(watched.seen) >= _MOST_SEEN:
             return seen is not None and watched.follows(module, seen)
         mode = bool(module.training), parameters, under
-        key = _Kind(merging.pattern(init), merging.pattern(forward), *mode)
+        key = _Kind(merging.call_pattern(init), merging.call_pattern(forward), *mode)
         watched.seen[known] = key
         call = RecordedCall(known[0], text, bool(module.training), parameters, under)
         old = watched.calls.get(key)
         if old is not None:
-            call = merging.merged_call(old, call) if old.init == call.init else old
+            call = merging.merge_calls(old, call) if old.init == call.init else old
         watched.calls[key] = call
         return watched.follows(module, key) or call != old
 
@@ -285,13 +285,13 @@ class _Recorder:
             return  # the recording has ended while this process continues
 
 
-def _added(known: set[Any], item: Any) -> bool:
+def _add_new(known: set[Any], item: Any) -> bool:
     before = len(known)
     known.add(item)
     return len(known) > before
 
 
-def _parameters(module: Any) -> str:
+def _parameter_placement(module: Any) -> str:
     """Return the dtype and device that a module was moved to, as in ``bf16@cuda``.
 
     The first floating-point parameter decides.
@@ -308,7 +308,7 @@ def _parameters(module: Any) -> str:
     return ""
 
 
-def _context() -> str:
+def _context_text() -> str:
     """Return the modes and settings that differ from the default, in notation."""
     settings = tuple(ambient.changed_settings().items())
     context = CallContext.current()
@@ -335,7 +335,7 @@ def _around_init(watched: _Watched, recorder: _Recorder) -> None:
             constructed(watched, self, args, kwargs)
         inner(self, *args, **kwargs)
 
-    kind.__init__ = _as(inner, __init__)
+    kind.__init__ = _adopt_globals(inner, __init__)
 
 
 def _around_forward(watched: _Watched, recorder: _Recorder) -> None:
@@ -353,7 +353,7 @@ def _around_forward(watched: _Watched, recorder: _Recorder) -> None:
                 called(watched, due, self, args, kwargs)
         return inner(self, *args, **kwargs)
 
-    kind.forward = _as(inner, forward)
+    kind.forward = _adopt_globals(inner, forward)
 
 
 def _around_compiled(kind: Any, recorder: _Recorder) -> None:
@@ -382,7 +382,7 @@ def _is_compiling() -> Callable[[], bool]:
     return found
 
 
-def _as(inner: Any, function: types.FunctionType | Any) -> Any:
+def _adopt_globals(inner: Any, function: types.FunctionType | Any) -> Any:
     """Return a wrapper function with the globals and metadata of the function that it wraps."""
     globals_ = getattr(inner, "__globals__", None)
     if globals_ is None:

@@ -161,7 +161,7 @@ class ProcessBackend(Protocol):
         """Whether a preamble uses a scratch folder, and removes it when it ends."""
 
 
-def chosen(wanted: str) -> BackendName:
+def choose_backend(wanted: str) -> BackendName:
     """Return the back end for an option: "fork", "spawn" or "auto".
 
     macOS has ``fork``, but its system libraries may crash in the child (bpo-33725).

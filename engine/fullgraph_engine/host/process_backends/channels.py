@@ -55,10 +55,10 @@ class ProcessEnds:
     def _raise(self, *names: str) -> None:
         for name in names:
             if getattr(self, name) >= 0:
-                setattr(self, name, descriptors.raised(getattr(self, name)))
+                setattr(self, name, descriptors.move_to_end(getattr(self, name)))
 
 
-def opened() -> tuple[Channels, ProcessEnds]:
+def open_channels() -> tuple[Channels, ProcessEnds]:
     """Create the channels of a process; programs that it executes do not inherit them.
 
     Raises:
@@ -66,7 +66,7 @@ def opened() -> tuple[Channels, ProcessEnds]:
     """
     made: list[int] = []
     try:
-        made += packets.reports()
+        made += packets.report_channel()
         for _ in range(2):
             made += os.pipe()
         reports, report, out, out_in, err, err_in = made

@@ -105,10 +105,10 @@ class ForkServer:
                 if rested and next(repeating[0], self) is self:
                     del repeating[0]
                 continue
-            packet = packets.receive(self._control)
+            packet = packets.receive_packet(self._control)
             if packet is None:
                 _exit(0)
-            command = wire.decode(packet[0])
+            command = wire.decode_message(packet[0])
             if isinstance(command, ImportAhead):
                 ahead(command)
                 continue
@@ -122,7 +122,7 @@ class ForkServer:
             given = ProcessEnds(*packet[1])
             if not self.is_own(command):
                 onward = self.onward
-                if onward is None or not packets.send(onward, packet[0], packet[1]):
+                if onward is None or not packets.send_packet(onward, packet[0], packet[1]):
                     self._tell(ChildExited(command.number, None))
                 given.close()
                 continue
@@ -137,7 +137,7 @@ class ForkServer:
     def fork(self, command: Forks, given: ProcessEnds | None = None) -> bool:
         """Fork a child for a command; True in the child, which owns the given descriptors."""
         parent = _getpid()
-        descriptors.flush()
+        descriptors.flush_streams()
         self._forking(True)
         try:
             pid = _fork()
@@ -175,7 +175,7 @@ class ForkServer:
 
     def _tell(self, message: ChildForked | ForkFailed | ChildExited) -> None:
         try:
-            wire.report(self._report, message)
+            wire.write_message(self._report, message)
         except wire.ParentUnreachable:
             _exit(0)
 
@@ -189,7 +189,7 @@ class ForkServer:
             self.onward.close()
 
 
-def forked(work: Callable[[int], None]) -> tuple[int, int]:
+def fork_worker(work: Callable[[int], None]) -> tuple[int, int]:
     """Fork a process that calls a function with its report descriptor and then ends.
 
     Returns its pid and the other end of the report channel.

@@ -53,7 +53,7 @@ class Forking:
         self.shelf = Shelf()
         # Descriptors open at this point belong to torch or the interpreter and are inherited.
         # Children close descriptors that the parent opens later.
-        self._inherited = descriptors.listed() - host.own_descriptors()
+        self._inherited = descriptors.list_open() - host.own_descriptors()
         self._paths = deque[str](maxlen=_MOST_PATHS)
         """Paths of texts that were executed before."""
 
@@ -63,7 +63,7 @@ class Forking:
             job = replace(job, edited=True)
         else:
             self._paths.append(path)
-        ours, given = channels.opened()
+        ours, given = channels.open_channels()
         module = ForkedModule(self, ours, owner)
         try:
             module.begin(job, given, keep=keep)
@@ -76,7 +76,7 @@ class Forking:
         return module
 
     def perform(self, order: Order, owner: ProcessOwner) -> LaunchedProcess:
-        ours, given = channels.opened()
+        ours, given = channels.open_channels()
         try:
             return LaunchedProcess(ours, self.fork(order, given, owner))
         except OSError:
@@ -103,7 +103,7 @@ class Forking:
                 os.setsid()
                 processes.die_with(parent)
                 descriptors.close_all(
-                    descriptors.listed() - self._inherited - {0, 1, 2} - set(given.opened())
+                    descriptors.list_open() - self._inherited - {0, 1, 2} - set(given.opened())
                 )
                 signal.set_wakeup_fd(-1)
                 self.host.perform(order, given)
@@ -124,7 +124,7 @@ class ForkedSource:
     def launch(
         self, command: LaunchRun, probe: ProbeInfo, owner: ForkedProcessOwner
     ) -> LaunchedProcess | None:
-        ours, given = channels.opened()
+        ours, given = channels.open_channels()
         if not self._send(command, given, owner):
             ours.close()
             return None
@@ -134,7 +134,9 @@ class ForkedSource:
         self, command: LaunchRun | LaunchEnclosingRun, given: ProcessEnds, owner: ForkedProcessOwner
     ) -> bool:
         control, rights = self._control, given.opened()
-        sent = control is not None and packets.send(control, wire.encode(command), rights)
+        sent = control is not None and packets.send_packet(
+            control, wire.encode_message(command), rights
+        )
         given.close()
         if sent:
             self._runs[command.number] = owner
@@ -171,7 +173,7 @@ class ForkedModule(ForkedSource):
 
     def begin(self, job: ModuleOrder, given: ProcessEnds, *, keep: bool) -> None:
         backend, owner = self._backend, self._owner
-        self._control, given.control = packets.pair()
+        self._control, given.control = packets.control_pair()
         if not keep:
             self.pid = backend.fork(job, given, owner)
             return
@@ -179,8 +181,8 @@ class ForkedModule(ForkedSource):
         if kept is not None and kept.proceed(job, given, owner):
             self._preamble = kept
             return
-        ours, given.keep_control = packets.pair()
-        reports, given.keep_report = packets.reports()
+        ours, given.keep_control = packets.control_pair()
+        reports, given.keep_report = packets.report_channel()
         fresh = Preamble(job.analyze, backend.host, backend.shelf, ours, reports, job.scratch)
         self._preamble = fresh
         self.pid = backend.fork(job, given, fresh)
@@ -193,9 +195,9 @@ class ForkedModule(ForkedSource):
     def enclose(
         self, command: LaunchEnclosingRun, owner: ForkedProcessOwner
     ) -> ForkedSource | None:
-        ours, given = channels.opened()
+        ours, given = channels.open_channels()
         try:
-            control, given.control = packets.pair()
+            control, given.control = packets.control_pair()
         except OSError:
             ours.close()
             given.close()

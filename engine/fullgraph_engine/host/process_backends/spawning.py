@@ -74,7 +74,7 @@ class Spares:
         there_were = bool(self._idle)
         while self._idle:
             spare = self._idle.popleft()
-            processes.end(spare.pid)
+            processes.kill_process(spare.pid)
             spare.discard()
         return there_were
 
@@ -156,7 +156,7 @@ class SpawnedModule:
         spare, self._spare = self._spare, None
         if spare is not None:
             self._backend.host.adopt(spare.pid, owner.ended)
-            spare.say(wire.encode(command))
+            spare.say(wire.encode_message(command))
             spare.close()
             return LaunchedProcess(spare.channels, spare.pid, taken_over=True)
         job = replace(self._job, again=RepeatedExecution(command, self._late, probe))

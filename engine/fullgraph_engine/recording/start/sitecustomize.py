@@ -36,7 +36,7 @@ class _TorchImportHook(object):
             def executed(module: Any) -> None:
                 execute(module)
                 try:
-                    _recorder().begin(module.Module)
+                    _load_recorder().begin_recording(module.Module)
                 except Exception as error:  # the program continues without a recording
                     words = "fullgraph record: %s: %s\n" % (type(error).__name__, error)  # noqa: UP031
                     sys.stderr.write(words)
@@ -45,7 +45,7 @@ class _TorchImportHook(object):
         return spec
 
 
-def _recorder() -> Any:
+def _load_recorder() -> Any:
     """Load the engine's package from its folder without adding the folder to ``sys.path``."""
     name = "fullgraph_engine"
     if name not in sys.modules:
