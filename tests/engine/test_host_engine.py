@@ -131,7 +131,7 @@ def test_spares_that_do_not_get_ready_are_told_and_not_started_over_and_over(
     broken.write_text(
         f"import sys\nfrom pathlib import Path\n"
         f"exec(compile(Path({stub!r}).read_text(), {stub!r}, 'exec'))\n"
-        f"class Broken({name}):\n    def warm(self):\n"
+        f"class Broken({name}):\n    def warm_up(self):\n"
         f"        if '--spare' in sys.argv:\n"
         f"            with Path({str(tmp_path / 'starts')!r}).open('a') as starts:\n"
         f"                starts.write('x')\n"
@@ -167,7 +167,7 @@ def test_an_interrupt_from_the_terminal_is_for_the_server(processes: str) -> Non
 def test_no_torch(tmp_path: Path, processes: str) -> None:
     stub = tmp_path / "without.py"
     stub.write_text(
-        "class Base:\n    def operators(self, yaml):\n        return None\n"
+        "class Base:\n    def make_operators(self, yaml):\n        return None\n"
         "class Pipeline(Base):\n    def torch_version(self):\n        import torch_that_is_absent\n"
         "class Missing(Base):\n    def torch_version(self):\n"
         "        raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n"

@@ -771,7 +771,7 @@ def run():
     fork(branch)
 
 
-pipeline.choose_pipeline("").warm()
+pipeline.choose_pipeline("").warm_up()
 print("engine", processes.count_threads(), flush=True)
 fork(run)
 """

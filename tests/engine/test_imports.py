@@ -401,7 +401,7 @@ def test_what_a_preamble_depends_on(tmp_path: Path) -> None:
     def files(path: Path) -> set[str]:
         reads = Reads(str(path), [str(site)], str(tmp_path / "scratch"))
         reads.opened.update(opened)
-        return {str(Path(state.path).relative_to(tmp_path)) for state in reads.states()}
+        return {str(Path(state.path).relative_to(tmp_path)) for state in reads.file_states()}
 
     assert files(tmp_path / "model.py") == {"own.py", "site-packages"}
     # Whoever edits an installed package edits more than one file of it.

@@ -20,17 +20,17 @@ class Stub:
     def __init__(self, folder: Path, kills: int) -> None:
         self.times, self.kills = folder / "times", kills
 
-    def missing(self) -> tuple[Degraded, ...]:
+    def missing_facts(self) -> tuple[Degraded, ...]:
         return ()
 
-    def prove(self) -> tuple[Degraded, ...]:
+    def prove_facts(self) -> tuple[Degraded, ...]:
         with self.times.open("a") as file:
             file.write("x")
         if self.proven <= self.kills:
             os.kill(os.getpid(), signal.SIGKILL)
         return (NOT_SEEN,)
 
-    def build(self) -> str:
+    def build_key(self) -> str:
         return "a build"
 
     @property

@@ -58,7 +58,7 @@ class Thing:
 def shown(value: Any, *, contents: bool = False) -> str:
     given = {Layer: Arguments((notation.Constant(3),))}
     writer = ArgumentWriter(globals(), lambda module: given.get(type(module)), contents=contents)
-    return notation.show_value(writer.value(value))
+    return notation.show_value(writer.write_value(value))
 
 
 @pytest.mark.parametrize(

@@ -16,18 +16,18 @@ def cache_folder(cache: Cache, env: Mapping[str, str] | None = None) -> str:
     """Return the cache folder of a library: from its environment variable, or the default."""
     env = os.environ if env is None else env
 
-    def joined(*parts: str) -> str:
+    def join_path(*parts: str) -> str:
         return os.path.join(*parts)  # noqa: PTH118
 
     home = os.path.expanduser("~")  # noqa: PTH111
-    general = env.get("XDG_CACHE_HOME") or joined(home, ".cache")
+    general = env.get("XDG_CACHE_HOME") or join_path(home, ".cache")
     if cache == "cpp-extensions":
         if sys.platform == "darwin":
-            general = joined(home, "Library", "Caches")
-        return env.get("TORCH_EXTENSIONS_DIR") or joined(general, "torch_extensions")
+            general = join_path(home, "Library", "Caches")
+        return env.get("TORCH_EXTENSIONS_DIR") or join_path(general, "torch_extensions")
     if cache == "triton-cache":
-        return env.get("TRITON_CACHE_DIR") or joined(env.get("TRITON_HOME") or home, ".triton")
-    return env.get("HF_HOME") or joined(general, "huggingface")
+        return env.get("TRITON_CACHE_DIR") or join_path(env.get("TRITON_HOME") or home, ".triton")
+    return env.get("HF_HOME") or join_path(general, "huggingface")
 
 
 def allowed_folders(allowed: Allowed) -> tuple[WritableFolder, ...]:

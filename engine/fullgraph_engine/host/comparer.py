@@ -31,7 +31,7 @@ def main(
     try:
         memory = analyze.limits.memory
         enter_sandbox(order.scratch, "", (), user_path, pipeline, permissions, memory)
-        judged = pipeline.compare(
+        judged = pipeline.judge_behavior(
             (analyze.text, request.changed),
             (order.lines, order.changed_lines),
             (order.original, order.changed),

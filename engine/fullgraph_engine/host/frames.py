@@ -47,7 +47,7 @@ def drop_scratch_paths(finding: Finding, scratch: str) -> Finding:
     """
     below = f"{scratch}{os.sep}"
 
-    def named(path: str) -> str:
+    def shorten_path(path: str) -> str:
         return f"<{Path(path).name}>" if path.startswith(below) else path
 
     paths = (*(frame.path for frame in finding.stack), *(one.path for one in finding.related))
@@ -55,9 +55,9 @@ def drop_scratch_paths(finding: Finding, scratch: str) -> Finding:
         return finding
     return replace(
         finding,
-        stack=tuple(replace(frame, path=named(frame.path)) for frame in finding.stack),
+        stack=tuple(replace(frame, path=shorten_path(frame.path)) for frame in finding.stack),
         related=tuple(one for one in finding.related if not one.path.startswith(below)),
-        causes=tuple(replace(cause, path=named(cause.path)) for cause in finding.causes),
+        causes=tuple(replace(cause, path=shorten_path(cause.path)) for cause in finding.causes),
     )
 
 

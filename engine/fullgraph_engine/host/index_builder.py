@@ -92,7 +92,7 @@ class Inventory:
         direct = fits and pipe and os.read(self._baton, 1)
         wire.write_message(self._write if direct else report, event)
 
-    def settle(self) -> None:
+    def take_over_writing(self) -> None:
         """Take over writing to the server; after this call only the parent process writes."""
         if self._baton < 0:
             return
@@ -108,13 +108,13 @@ class Inventory:
         if self._reader is not None:
             processes.kill_trees([self._reader[0]])
 
-    def opened(self) -> set[int]:
+    def open_descriptors(self) -> set[int]:
         """Return the descriptors that other processes must not inherit."""
         return set() if self._reader is None else {self._reader[1].descriptor}
 
     # -- in the event loop -------------------------------------------------------------------
 
-    def attend(self, host: Services) -> None:
+    def join_loop(self, host: Services) -> None:
         """Register with the event loop; the second stage starts once the first has ended."""
         self._host = host
         if self._yaml is None:
@@ -123,8 +123,8 @@ class Inventory:
             self._due = time.monotonic() + _SOON
             return
         pid, said = self._reader
-        host.watch(said.descriptor, lambda: self._heard(said))
-        host.adopt(pid, lambda code: self._first_ended(said))
+        host.watch(said.descriptor, lambda: self._read_lines(said))
+        host.watch_child(pid, lambda code: self._first_ended(said))
 
     def due(self, busy: bool) -> float | None:
         """Return the seconds until :meth:`turn` must be called; None without pending work."""
@@ -140,16 +140,16 @@ class Inventory:
         self._due = None
         order = IndexOrder(self._yaml, str(self._scratch), read=self._reader is None)
         try:
-            launched = self._host.backend.perform(order, self)
+            launched = self._host.backend.perform_order(order, self)
         except OSError as error:
             self._host.send(_failure_log(error))
             return
-        said = self._survey = self._host.reports_of(launched, lambda: self._heard(said))
+        said = self._survey = self._host.watch_reports(launched, lambda: self._read_lines(said))
 
-    def became(self, pid: int) -> None:
+    def set_pid(self, pid: int) -> None:
         """Ignore the pid, which is known from the beginning."""
 
-    def ended(self, code: int | None) -> None:
+    def handle_end(self, code: int | None) -> None:
         """Handle the end of the second stage."""
         if self._survey is not None:
             self._finish(self._survey)
@@ -158,7 +158,7 @@ class Inventory:
         self._finish(said)
         self._due = time.monotonic() + _SOON
 
-    def _heard(self, said: LineReader) -> None:
+    def _read_lines(self, said: LineReader) -> None:
         self._forward(said.read())
         if said.ended and self._host is not None:
             self._host.unwatch(said.descriptor)
@@ -178,7 +178,7 @@ def complete_index(order: IndexOrder, report: int, pipeline: Pipeline) -> None:
     """Complete the index, in a process with torch imported, which then ends."""
 
     def work() -> None:
-        operators = pipeline.operators(order.yaml)
+        operators = pipeline.make_operators(order.yaml)
         if operators is None:
             return
         static = Path(order.scratch, _STATIC)

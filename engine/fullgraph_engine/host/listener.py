@@ -27,5 +27,5 @@ class EventInterceptor:
         if message is not None:
             self._heard(message)
 
-    def finished(self, request: int) -> None:
+    def remove_request(self, request: int) -> None:
         """Ignore the end of the analysis; the creator of the analysis handles it."""

@@ -64,7 +64,7 @@ def await_order(beginning: str, user_path: list[str], pipeline: str) -> NoReturn
     gc.disable()
     stages = choose_pipeline(pipeline)
     stages.torch_version()
-    stages.warm()
+    stages.warm_up()
     gc.freeze()
     gc.enable()
     order = spare.next_order(given.control)

@@ -119,7 +119,7 @@ class ProgramProcess:
             self._scratch = tempfile.mkdtemp(dir=self._host.scratch)
             key = self.key
             order = ProgramOrder(self.request, key.path, key.text, self._scratch, key.lacks)
-            made = self._host.backend.perform(order, self)
+            made = self._host.backend.perform_order(order, self)
         except OSError as error:
             words = f"The program was not run: {shortage.shortage_words(error)}.\n"
             self._host.send(Log(self.request.request, "engine", words))
@@ -142,7 +142,7 @@ class ProgramProcess:
 
     # -- the process ----------------------------------------------------------------------------
 
-    def became(self, pid: int) -> None:
+    def set_pid(self, pid: int) -> None:
         """Ignore the pid, which is known from the beginning."""
 
     def _read(self) -> None:
@@ -150,11 +150,11 @@ class ProgramProcess:
         if watched is None:
             return
         for line in watched.reports.read():
-            self._take(watched, line)
+            self._handle_line(watched, line)
         if self._watched is not None and watched.reports.ended:
             self._host.unwatch(watched.reports.descriptor)
 
-    def _take(self, watched: WatchedProcess, line: bytes) -> None:
+    def _handle_line(self, watched: WatchedProcess, line: bytes) -> None:
         if self._supervisor.reports_too_much(watched, line):
             return
         message = wire.parse_message(line)
@@ -185,12 +185,12 @@ class ProgramProcess:
         for listener in list(self.listeners):
             listener(message)
 
-    def ended(self, code: int | None) -> None:
+    def handle_end(self, code: int | None) -> None:
         """Handle the end of the process."""
         watched = self._watched
         if watched is not None:
             for line in watched.reports.drain():
-                self._take(watched, line)
+                self._handle_line(watched, line)
             if self.done is None:
                 self._report_end(watched, code)
         self._finish()

@@ -20,14 +20,14 @@ _MOST_KEPT = 16
 class ProofPipeline(Protocol):
     """The part of the pipeline that checks torch."""
 
-    def missing(self) -> tuple[Degraded, ...]:
+    def missing_facts(self) -> tuple[Degraded, ...]:
         """Return the facts that cannot be shown because private names of torch are missing."""
 
-    def prove(self) -> tuple[Degraded, ...]:
+    def prove_facts(self) -> tuple[Degraded, ...]:
         """Trace a test program and return the unobservable facts; call it in a temporary
         process."""
 
-    def build(self) -> str:
+    def build_key(self) -> str:
         """Return a cache key for the result of ``prove``; empty if it must not be cached."""
 
 
@@ -37,21 +37,23 @@ def degraded_facts(pipeline: ProofPipeline, *, forks: bool) -> tuple[Degraded, .
     Without ``forks``, the test program runs in this process, from which no others are forked.
     """
     reasons: dict[Fact, list[str]] = {}
-    for one in (*pipeline.missing(), *_proven_facts(pipeline, forks)):
+    for one in (*pipeline.missing_facts(), *_proven_facts(pipeline, forks)):
         reasons.setdefault(one.fact, []).append(one.reason)
     return tuple(Degraded(fact, "; ".join(words)) for fact, words in reasons.items())
 
 
 def _proven_facts(pipeline: ProofPipeline, forks: bool) -> tuple[Degraded, ...]:
-    build = pipeline.build()
+    build = pipeline.build_key()
     path = _cache_path(build) if build else None
     kept = _read_cache(path) if path is not None else None
     if kept is not None:
         return kept
-    answer = Branches()(pipeline.prove, _SECONDS) if forks else evaluate_here(pipeline.prove)
+    answer = (
+        Branches()(pipeline.prove_facts, _SECONDS) if forks else evaluate_here(pipeline.prove_facts)
+    )
     if forks and answer.value is None and not answer.late:
         # Something else may have killed the process; without a retry the proof would be missing.
-        answer = Branches()(pipeline.prove, _SECONDS)
+        answer = Branches()(pipeline.prove_facts, _SECONDS)
     if answer.value is None:
         return (Degraded("graphs", f"a test program could not be traced: {answer.lost}"),)
     if path is not None:

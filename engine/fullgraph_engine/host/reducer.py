@@ -86,7 +86,7 @@ def enter_sandbox(
     tempfile.tempdir = scratch  # the process that forked this one may have cached another
     os.chdir(scratch)
     root = _dirname(scratch)
-    box = sandbox.Sandbox(root, pipeline.pass_over, pipeline.untouched, permissions)
+    box = sandbox.Sandbox(root, pipeline.pass_over, pipeline.disable_tracing, permissions)
     box.install(memory, programs=True)
     pipeline.audit_native_writes()
     pipeline.before_forks()

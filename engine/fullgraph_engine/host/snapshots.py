@@ -40,7 +40,7 @@ class Snapshots:
         self._pipeline, self._forking = pipeline, forking
         self._server: ForkServer | None = None
 
-    def run(
+    def run_enclosing(
         self,
         runs: Sequence[tuple[PlannedRun, PipelineTarget, PipelineProbe]],
         namespace: dict[str, Any],
@@ -59,7 +59,7 @@ class Snapshots:
         fake, found = self._command.mode != "real", self._command.found
         try:
             at = self._pipeline.leave_snapshots(
-                wanted, namespace, text, self.stay, fake=fake, found=found
+                wanted, namespace, text, self.fork_snapshot, fake=fake, found=found
             )
         except wire.ParentUnreachable:
             raise
@@ -70,9 +70,9 @@ class Snapshots:
         if taken and tells:
             with contextlib.suppress(Exception):  # it inspects objects of the user
                 call = self._pipeline.given_call(namespace)
-        return self.serve(taken[0] if taken else None, *call)
+        return self.serve_runs(taken[0] if taken else None, *call)
 
-    def stay(self) -> bool:
+    def fork_snapshot(self) -> bool:
         """Fork a snapshot: True in the process that stays, False in the process that continues the
         run.
 
@@ -102,7 +102,7 @@ class Snapshots:
         self._server = server
         return True
 
-    def serve(
+    def serve_runs(
         self, taken: PlannedRun | None, call: GivenCall | None, source: str
     ) -> tuple[LaunchRun, ProcessEnds]:
         """Fork the runs of a snapshot until the parent process ends; returns in a run."""

@@ -196,12 +196,12 @@ class Supervisor:
     @property
     def next_deadline(self) -> float:
         """Return the next time at which ``tick`` must act, in ``time.monotonic``."""
-        times = [min(process.deadline, process.kill_at) for process in self._limited()]
+        times = [min(process.deadline, process.kill_at) for process in self._limited_processes()]
         return min([self._next_measure, *times])
 
     def tick(self, now: float) -> None:
         """Interrupt and then kill processes that exceed their limits."""
-        for process in self._limited():
+        for process in self._limited_processes():
             if process.cause is None and now >= process.deadline:
                 self.interrupt(process, process.late)
             elif process.cause is not None and now >= process.kill_at:
@@ -213,7 +213,7 @@ class Supervisor:
                 process.kill_at, process.kills = now + 1.0, process.kills + 1
         if now >= self._next_measure:
             self._next_measure = now + _MEASURE_SECONDS
-            self._measure(now)
+            self._measure_all(now)
             for process in self._processes:
                 for capture in process.captures:
                     capture.flush()
@@ -227,7 +227,7 @@ class Supervisor:
         if process.pid:
             processes.interrupt_process(process.pid, late=late)
 
-    def _limited(self) -> list[WatchedProcess]:
+    def _limited_processes(self) -> list[WatchedProcess]:
         """Return the processes with a pending deadline or kill."""
         return [
             process
@@ -235,7 +235,7 @@ class Supervisor:
             if process.is_timed or process.cause is not None or process.late != "timeout"
         ]
 
-    def _measure(self, now: float) -> None:
+    def _measure_all(self, now: float) -> None:
         seen = processes.read_processes()
         self._host.kill_strangers(seen.parents)
         source = self._family.source

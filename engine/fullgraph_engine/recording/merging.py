@@ -38,7 +38,7 @@ def call_pattern(arguments: Arguments) -> str:
     """Return the arguments with all sizes and numbers removed, so that calls of one kind compare
     equal."""
 
-    def of(value: Value) -> Value:
+    def hide_sizes(value: Value) -> Value:
         if isinstance(value, TensorText):
             sizes = (Fixed(0),) * len(value.sizes)
             return dataclasses.replace(value, sizes=sizes, strides=None)
@@ -48,7 +48,7 @@ def call_pattern(arguments: Arguments) -> str:
             return Constant(type(value.value)())
         return value
 
-    return notation.show_arguments(_map_values(arguments, of))
+    return notation.show_arguments(_map_values(arguments, hide_sizes))
 
 
 def merge_calls(old: RecordedCall, new: RecordedCall) -> RecordedCall:
@@ -104,7 +104,7 @@ def unite_arguments(old: Arguments, new: Arguments) -> Arguments:
     others = iter(pairs)
     numbers = iter(list(_integer_values(new)))
 
-    def of(value: Value) -> Value:
+    def unite_value(value: Value) -> Value:
         if isinstance(value, TensorText):
             mine = [next(others) for _ in value.sizes]
             sizes = tuple(
@@ -122,7 +122,7 @@ def unite_arguments(old: Arguments, new: Arguments) -> Arguments:
         # The symbol no longer varies together with any size.
         return value if hint is None else Constant(hint)
 
-    return _map_values(old, of)
+    return _map_values(old, unite_value)
 
 
 def merge_recordings(recordings: Iterable[Recorded]) -> Recorded:
@@ -217,27 +217,31 @@ def _integer_value(value: Value) -> int | str | None:
 def _integer_values(arguments: Arguments) -> Iterator[int | str]:
     found: list[int | str] = []
 
-    def of(value: Value) -> Value:
+    def collect_number(value: Value) -> Value:
         number = _integer_value(value)
         if number is not None:
             found.append(number)
         return value
 
-    _map_values(arguments, of)
+    _map_values(arguments, collect_number)
     yield from found
 
 
-def _map_values(arguments: Arguments, of: Callable[[Value], Value]) -> Arguments:
+def _map_values(arguments: Arguments, convert: Callable[[Value], Value]) -> Arguments:
     """Return the arguments with each leaf value replaced by the result of a function, in text
     order."""
 
-    def value(one: Value) -> Value:
+    def map_value(one: Value) -> Value:
         inner = notation.parts(one)
-        return notation.with_parts(one, tuple(value(item) for item in inner)) if inner else of(one)
+        return (
+            notation.with_parts(one, tuple(map_value(item) for item in inner))
+            if inner
+            else convert(one)
+        )
 
     return Arguments(
-        tuple(value(one) for one in arguments.positional),
-        tuple((name, value(one)) for name, one in arguments.named),
+        tuple(map_value(one) for one in arguments.positional),
+        tuple((name, map_value(one)) for name, one in arguments.named),
     )
 
 

@@ -38,11 +38,11 @@ class ProcessEnds:
     keep_report: int = -1
     """Descriptors for commands and reports while it is a preamble; -1 if it must not become one."""
 
-    def opened(self) -> list[int]:
+    def open_descriptors(self) -> list[int]:
         return [descriptor for descriptor in vars(self).values() if descriptor >= 0]
 
     def close(self) -> None:
-        descriptors.close_all(self.opened())
+        descriptors.close_all(self.open_descriptors())
 
     def raise_all(self) -> None:
         """Move the engine's own descriptors to high numbers, out of the way of user code."""

@@ -123,7 +123,7 @@ class ForkServer:
             if not self.is_own(command):
                 onward = self.onward
                 if onward is None or not packets.send_packet(onward, packet[0], packet[1]):
-                    self._tell(ChildExited(command.number, None))
+                    self._report_child(ChildExited(command.number, None))
                 given.close()
                 continue
             try:
@@ -131,7 +131,7 @@ class ForkServer:
                     return command, given
             except OSError as error:
                 given.close()
-                self._tell(ForkFailed(command.number, error.errno or 0))
+                self._report_child(ForkFailed(command.number, error.errno or 0))
             followed = True
 
     def fork(self, command: Forks, given: ProcessEnds | None = None) -> bool:
@@ -146,7 +146,7 @@ class ForkServer:
         if pid == 0:
             _setsid()
             processes.die_with(parent)
-            self._tell(ChildForked(command.number))  # the kernel adds the pid
+            self._report_child(ChildForked(command.number))  # the kernel adds the pid
             self._disown()
             return True
         if given is not None:
@@ -171,9 +171,9 @@ class ForkServer:
             del self._children[pid]
             if child.ended >= 0:
                 descriptors.close_all([child.ended])
-            self._tell(ChildExited(child.number, code))
+            self._report_child(ChildExited(child.number, code))
 
-    def _tell(self, message: ChildForked | ForkFailed | ChildExited) -> None:
+    def _report_child(self, message: ChildForked | ForkFailed | ChildExited) -> None:
         try:
             wire.write_message(self._report, message)
         except wire.ParentUnreachable:

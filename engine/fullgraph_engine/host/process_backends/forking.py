@@ -57,7 +57,9 @@ class Forking:
         self._paths = deque[str](maxlen=_MOST_PATHS)
         """Paths of texts that were executed before."""
 
-    def execute(self, job: ModuleOrder, owner: ForkedProcessOwner, *, keep: bool) -> ForkedModule:
+    def execute_module(
+        self, job: ModuleOrder, owner: ForkedProcessOwner, *, keep: bool
+    ) -> ForkedModule:
         path = job.analyze.path
         if path in self._paths:
             job = replace(job, edited=True)
@@ -75,7 +77,7 @@ class Forking:
             given.close()
         return module
 
-    def perform(self, order: Order, owner: ProcessOwner) -> LaunchedProcess:
+    def perform_order(self, order: Order, owner: ProcessOwner) -> LaunchedProcess:
         ours, given = channels.open_channels()
         try:
             return LaunchedProcess(ours, self.fork(order, given, owner))
@@ -91,8 +93,8 @@ class Forking:
     def make_room(self) -> bool:
         return self.shelf.drop_oldest()
 
-    def keeps(self, scratch: str) -> bool:
-        return self.shelf.keeps(scratch)
+    def uses_folder(self, scratch: str) -> bool:
+        return self.shelf.uses_folder(scratch)
 
     def fork(self, order: Order, given: ProcessEnds, owner: ProcessOwner) -> int:
         """Fork a child of the parent process that executes an order; return its pid."""
@@ -103,13 +105,16 @@ class Forking:
                 os.setsid()
                 processes.die_with(parent)
                 descriptors.close_all(
-                    descriptors.list_open() - self._inherited - {0, 1, 2} - set(given.opened())
+                    descriptors.list_open()
+                    - self._inherited
+                    - {0, 1, 2}
+                    - set(given.open_descriptors())
                 )
                 signal.set_wakeup_fd(-1)
-                self.host.perform(order, given)
+                self.host.perform_order(order, given)
             finally:
                 os._exit(1)
-        self.host.adopt(pid, owner.ended)
+        self.host.watch_child(pid, owner.handle_end)
         return pid
 
 
@@ -133,7 +138,7 @@ class ForkedSource:
     def _send(
         self, command: LaunchRun | LaunchEnclosingRun, given: ProcessEnds, owner: ForkedProcessOwner
     ) -> bool:
-        control, rights = self._control, given.opened()
+        control, rights = self._control, given.open_descriptors()
         sent = control is not None and packets.send_packet(
             control, wire.encode_message(command), rights
         )
@@ -142,18 +147,18 @@ class ForkedSource:
             self._runs[command.number] = owner
         return sent
 
-    def heard(self, message: ChildForked | ForkFailed | ChildExited) -> None:
+    def handle_message(self, message: ChildForked | ForkFailed | ChildExited) -> None:
         owner = self._runs.get(message.number)
         if owner is None:
             return
         if isinstance(message, ChildForked):
-            owner.became(message.pid)
+            owner.set_pid(message.pid)
             return
         del self._runs[message.number]
         if isinstance(message, ForkFailed):
-            owner.refused(message.error)
+            owner.handle_refusal(message.error)
         else:
-            owner.ended(message.code)
+            owner.handle_end(message.code)
 
     def close(self) -> None:
         if self._control is not None:
@@ -178,7 +183,7 @@ class ForkedModule(ForkedSource):
             self.pid = backend.fork(job, given, owner)
             return
         kept = backend.shelf.find(job.analyze)
-        if kept is not None and kept.proceed(job, given, owner):
+        if kept is not None and kept.fork_generation(job, given, owner):
             self._preamble = kept
             return
         ours, given.keep_control = packets.control_pair()
@@ -192,7 +197,7 @@ class ForkedModule(ForkedSource):
     def source(self) -> int:
         return self._preamble.pid if self._preamble is not None else 0
 
-    def enclose(
+    def launch_enclosing(
         self, command: LaunchEnclosingRun, owner: ForkedProcessOwner
     ) -> ForkedSource | None:
         ours, given = channels.open_channels()
@@ -208,18 +213,18 @@ class ForkedModule(ForkedSource):
             return None
         return ForkedSource(ours, control)
 
-    def heard(
+    def handle_message(
         self, message: ChildForked | ForkFailed | ChildExited | LateImports | RunsPlanned
     ) -> None:
         if isinstance(message, LateImports) and self._preamble is not None:
-            self._preamble.followed(message)
+            self._preamble.import_early(message)
         if isinstance(message, (ChildForked, ForkFailed, ChildExited)):
-            super().heard(message)
+            super().handle_message(message)
 
-    def outdated(self) -> None:
+    def discard_source(self) -> None:
         if self._preamble is not None:
             self._backend.shelf.drop(self._preamble)
 
-    def remember(self, calls: OperatorCalls) -> None:
+    def repeat_calls(self, calls: OperatorCalls) -> None:
         if self._preamble is not None:
-            self._preamble.remember(calls)
+            self._preamble.repeat_calls(calls)

@@ -34,7 +34,7 @@ class Spare:
     control: int
     """Descriptor for sending lines to the spare; -1 after the last one."""
 
-    def order(self, order: wire.Order, folder: str) -> None:
+    def send_order(self, order: wire.Order, folder: str) -> None:
         """Send an order to the spare. The end of a spare is handled elsewhere.
 
         Raises:
@@ -42,9 +42,9 @@ class Spare:
         """
         path = Path(folder, f"order-{self.pid}")
         path.write_bytes(wire.encode_message(order))
-        self.say(str(path).encode())
+        self.write_line(str(path).encode())
 
-    def say(self, line: bytes) -> None:
+    def write_line(self, line: bytes) -> None:
         try:
             os.write(self.control, line + b"\n")
         except OSError:
@@ -96,7 +96,7 @@ class Starter:
             ours.close()
             given.close()
             raise
-        options = descriptors.prepare_inheritance(given.opened())
+        options = descriptors.prepare_inheritance(given.open_descriptors())
         environment = {**os.environ, **self._own}
         environment.pop("PYTHONPYCACHEPREFIX", None)  # otherwise all of torch would be compiled
         own = tuple(self._own)

@@ -172,7 +172,7 @@ class SpawnedTrialPool(TrialPool):
 
     def _start(self, text: str) -> _Running:
         spare = self._spares.take()
-        spare.order(self._order(self._packed, text, self.seconds, self.memory), self._folder)
+        spare.send_order(self._order(self._packed, text, self.seconds, self.memory), self._folder)
         spare.close()
         ours = spare.channels
         descriptors.close_all((ours.stdout, ours.stderr, ours.box))

@@ -33,7 +33,7 @@ class _TorchImportHook(object):
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
-            def executed(module: Any) -> None:
+            def exec_and_record(module: Any) -> None:
                 execute(module)
                 try:
                     _load_recorder().begin_recording(module.Module)
@@ -41,7 +41,7 @@ class _TorchImportHook(object):
                     words = "fullgraph record: %s: %s\n" % (type(error).__name__, error)  # noqa: UP031
                     sys.stderr.write(words)
 
-            spec.loader.exec_module = executed  # type: ignore[method-assign]
+            spec.loader.exec_module = exec_and_record  # type: ignore[method-assign]
         return spec
 
 
