@@ -18,7 +18,7 @@ from fullgraph_engine.host.wire import (
     PreambleStale,
     RunsPlanned,
     TextUnparsable,
-    encode,
+    encode_message,
 )
 from fullgraph_engine.protocol import Analyzed, Cancel, Event, Limits, TargetDone
 
@@ -104,7 +104,7 @@ def test_many_texts_where_few_descriptors_are_to_be_had() -> None:
 def test_what_there_may_be_room_for_later() -> None:
     assert shortage.is_short(OSError(24, "Too many open files"))
     assert not shortage.is_short(OSError(13, "Permission denied"))
-    assert shortage.words(OSError(24, "Too many open files")) == "Too many open files"
+    assert shortage.shortage_words(OSError(24, "Too many open files")) == "Too many open files"
 
 
 # -- processes that something else ends ----------------------------------------------------------
@@ -169,7 +169,7 @@ def test_a_run_that_stops_itself_each_time_is_reported(engine: Engine) -> None:
 
 def forged(*messages: object) -> str:
     """A text that writes messages where its own process reports, and has one target."""
-    lines = [encode(message).decode() for message in messages]  # type: ignore[arg-type]
+    lines = [encode_message(message).decode() for message in messages]  # type: ignore[arg-type]
     return (
         f"import os, stat\nlines = {lines!r}\n"
         "for n in range(3, 4096):\n"
@@ -246,9 +246,9 @@ def test_only_descendants_are_ended() -> None:
     child, sibling = (os.spawnvp(os.P_NOWAIT, "sleep", ["sleep", "60"]) for _ in range(2))
     assert processes.is_below(child)
     assert not processes.is_below(os.getppid())
-    processes.kill([os.getppid(), child])  # not what is below the former, either
+    processes.kill_trees([os.getppid(), child])  # not what is below the former, either
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -9
     assert not processes.is_below(child)
     assert os.waitpid(sibling, os.WNOHANG) == (0, 0)
-    processes.kill([sibling])
+    processes.kill_trees([sibling])
     assert os.waitstatus_to_exitcode(os.waitpid(sibling, 0)[1]) == -9

@@ -37,7 +37,7 @@ sys.stdin.read()
 """
 READER = """\
 if word == "in Landlock":
-    landlock.restrict((), ())
+    landlock.restrict_process((), ())
 try:
     print(open(f"/proc/{sys.argv[2]}/environ").read().count("precious"))
 except PermissionError:

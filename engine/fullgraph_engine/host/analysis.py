@@ -49,7 +49,7 @@ from ..protocol.paths import PathStatus
 from ..protocol.timings import PhaseTime
 from . import blackbox, frames, shortage, syntax, wire
 from .blackbox import LastWords
-from .module_process import distance
+from .module_process import line_distance
 from .process_backends import (
     EnclosingProcess,
     LaunchedProcess,
@@ -208,14 +208,14 @@ class _ModuleOwner:
         self._analysis = analysis
         self.module: WatchedProcess | None = None
 
-    def became(self, pid: int) -> None:
-        self._analysis.became(self.module, pid)
+    def set_pid(self, pid: int) -> None:
+        self._analysis.set_pid(self.module, pid)
 
-    def ended(self, code: int | None) -> None:
-        self._analysis.ended(self.module, code)
+    def handle_end(self, code: int | None) -> None:
+        self._analysis.handle_end(self.module, code)
 
-    def refused(self, error: int) -> None:
-        self._analysis.refused(self.module, error)
+    def handle_refusal(self, error: int) -> None:
+        self._analysis.handle_refusal(self.module, error)
 
 
 class _RunOwner:
@@ -224,14 +224,14 @@ class _RunOwner:
     def __init__(self, analysis: Analysis, number: int) -> None:
         self._analysis, self._number = analysis, number
 
-    def became(self, pid: int) -> None:
-        self._analysis.run_became(self._number, pid)
+    def set_pid(self, pid: int) -> None:
+        self._analysis.set_run_pid(self._number, pid)
 
-    def ended(self, code: int | None) -> None:
-        self._analysis.run_ended(self._number, code)
+    def handle_end(self, code: int | None) -> None:
+        self._analysis.handle_run_end(self._number, code)
 
-    def refused(self, error: int) -> None:
-        self._analysis.run_refused(self._number, error)
+    def handle_refusal(self, error: int) -> None:
+        self._analysis.handle_run_refusal(self._number, error)
 
 
 class _EnclosingOwner:
@@ -241,17 +241,17 @@ class _EnclosingOwner:
         self._analysis = analysis
         self.run: EnclosingRun | None = None
 
-    def became(self, pid: int) -> None:
+    def set_pid(self, pid: int) -> None:
         if self.run is not None:
-            self._analysis.enclosing_became(self.run, pid)
+            self._analysis.set_enclosing_pid(self.run, pid)
 
-    def ended(self, code: int | None) -> None:
+    def handle_end(self, code: int | None) -> None:
         if self.run is not None:
-            self._analysis.enclosing_lost(self.run)
+            self._analysis.handle_enclosing_end(self.run)
 
-    def refused(self, error: int) -> None:
+    def handle_refusal(self, error: int) -> None:
         """Continue without an enclosing run."""
-        self.ended(None)
+        self.handle_end(None)
 
 
 class _AnalysisFamily(Family):
@@ -360,7 +360,7 @@ class Analysis:
         # With skipped statements, or with permission to start programs, the process is used for
         # this text alone.
         alone = bool(self._skips) or wire.starts_programs(self.request)
-        process = self._host.backend.execute(job, owner, keep=not alone)
+        process = self._host.backend.execute_module(job, owner, keep=not alone)
         self._process = process
         made = LaunchedProcess(process.channels, process.pid, process.begun)
         seconds = self.request.limits.module_seconds
@@ -378,7 +378,7 @@ class Analysis:
 
     def _wait_or_fail(self, error: OSError) -> None:
         if not self._may_wait(error):
-            reason = f"The engine could not start a process: {shortage.words(error)}."
+            reason = f"The engine could not start a process: {shortage.shortage_words(error)}."
             next_step = "Close other programs or files, then try again."
             self._finish(last=Failed(self.request.request, reason, next_step))
 
@@ -390,7 +390,7 @@ class Analysis:
         now = time.monotonic()
         if not self._short_since:
             self._short_since = now
-            text = f"{shortage.words(error)}: {self.request.path} waits.\n"
+            text = f"{shortage.shortage_words(error)}: {self.request.path} waits.\n"
             self._host.send(Log(self.request.request, "engine", text))
         made_room = self._host.backend.make_room()
         self._retry_at = now if made_room else now + shortage.WAIT
@@ -402,21 +402,21 @@ class Analysis:
     def _retry(self) -> None:
         self._retry_at = float("inf")
         if self._module is not None or self._planned:
-            self._launch()
+            self._launch_pending()
         else:
             self.begin()
 
-    def became(self, module: WatchedProcess | None, pid: int) -> None:
+    def set_pid(self, module: WatchedProcess | None, pid: int) -> None:
         if module is not None and module is self._module:
             module.pid = pid
         elif pid:  # it was abandoned before its pid was known
-            processes.kill([pid])
+            processes.kill_trees([pid])
 
-    def ended(self, module: WatchedProcess | None, code: int | None) -> None:
+    def handle_end(self, module: WatchedProcess | None, code: int | None) -> None:
         if module is not None and module is self._module:
             self._module_ended(code)
 
-    def refused(self, module: WatchedProcess | None, error: int) -> None:
+    def handle_refusal(self, module: WatchedProcess | None, error: int) -> None:
         """Handle a shortage of resources for the module process."""
         if module is not None and module is self._module:
             self._forget_module()
@@ -437,7 +437,7 @@ class Analysis:
             self._host.unwatch(module.reports.descriptor)
 
     def _from_module(self, line: bytes) -> None:
-        message, module = self._own(line), self._module
+        message, module = self._parse_own(line), self._module
         if module is not None and self._supervisor.reports_too_much(module, line):
             return
         if isinstance(message, StageBegun):
@@ -451,9 +451,9 @@ class Analysis:
                 # The process was interrupted but finished in time.
                 module.cause, module.kill_at, module.is_timed = None, float("inf"), False
             if self._process is not None:
-                self._process.heard(message)
+                self._process.handle_message(message)
             focus = self.request.focus
-            runs = sorted(message.runs, key=lambda planned: distance(planned.body, focus))
+            runs = sorted(message.runs, key=lambda planned: line_distance(planned.body, focus))
             self._pending, self._waiting = [], {}
             observe = self.request.observe
             last = observe.last_probe if observe is not None else -1
@@ -461,15 +461,15 @@ class Analysis:
                 if planned.waits and planned.probe > last:
                     self._waiting.setdefault(planned.target, []).append(planned)
             needed = [one for one in runs if not one.waits or one.probe <= last]
-            self._plan(needed)
-            self._expect(needed)
+            self._plan_runs(needed)
+            self._expect_paths(needed)
             if "candidates" in self.request.parts:
                 # Any of these runs may show the requested finding.
-                self._plan([planned for planned in runs if planned.waits])
-            self._launch()
+                self._plan_runs([planned for planned in runs if planned.waits])
+            self._launch_pending()
         elif isinstance(message, (LateImports, ChildForked, ForkFailed, ChildExited)):
             if self._process is not None:
-                self._process.heard(message)
+                self._process.handle_message(message)
         elif isinstance(message, PreambleStale):
             if not self._afresh:
                 self._afresh = True
@@ -481,29 +481,29 @@ class Analysis:
         elif isinstance(
             message, (FindingFound, TargetDone, TargetsFound, OperatorsRegistered, FilesRead, Log)
         ):
-            self._tell_once(line, message)
+            self._send_once(line, message)
         elif isinstance(message, Importing):
             self._host.forward(line + b"\n")
         elif isinstance(message, PhasesTaken):
             self._phases += message.phases
 
-    def _own(self, line: bytes) -> Upward | Event | None:
+    def _parse_own(self, line: bytes) -> Upward | Event | None:
         """Decode a message for this request; user code may have written others."""
-        message = wire.received(line)
+        message = wire.parse_message(line)
         number = self.request.request
         return message if getattr(message, "request", number) == number else None
 
-    def _plan(self, runs: list[PlannedRun]) -> None:
+    def _plan_runs(self, runs: list[PlannedRun]) -> None:
         parts = self.request.parts
         self._pending += [
-            Attempt(planned, self._mode(planned, part), part)
+            Attempt(planned, self._first_mode(planned, part), part)
             for part in parts
             if part != "paths"  # these follow the first run
             for planned in runs
         ]
         self._pending.sort(key=lambda attempt: parts.index(attempt.part))
 
-    def _mode(self, planned: PlannedRun, part: Part) -> Mode:
+    def _first_mode(self, planned: PlannedRun, part: Part) -> Mode:
         """Return the mode of the first attempt of a run."""
         mode = self.request.mode
         if part == "second":
@@ -519,18 +519,18 @@ class Analysis:
     def _start_afresh(self) -> None:
         """Restart the module process because its preamble does not match the text's imports."""
         if self._process is not None:
-            self._process.outdated()
+            self._process.discard_source()
         self._host.found.forget_unfound(self.request.path)
         self._forget_module()
         self.begin()
 
-    def _tell_once(self, line: bytes, message: Event) -> None:
+    def _send_once(self, line: bytes, message: Event) -> None:
         if isinstance(message, TargetsFound):
             self._targets, self._read = message, True
         if line not in self._told:
             self._told.add(line)
             if isinstance(message, TargetDone):
-                self._report(message.report)
+                self._send_report(message.report)
             else:
                 self._host.forward(line + b"\n")
 
@@ -542,7 +542,7 @@ class Analysis:
             self._from_module(line)
             if module is not self._module:
                 return
-        words = blackbox.read(module.box, self.request.path)
+        words = blackbox.read_last_words(module.box, self.request.path)
         self._forget_module()
         if was_ended_outside(code, module) and not self._again:
             self._again = True
@@ -554,7 +554,7 @@ class Analysis:
             self._lose_runs(code, cause)
             self._finish()
             return
-        self._tell_end(words, cause, module.cause)
+        self._report_statement_end(words, cause, module.cause)
         if words.statement is not None and self._try_without(words.statement, cause):
             return
         status: Status = "timeout" if module.cause == "timeout" else "crashed"
@@ -572,7 +572,7 @@ class Analysis:
             known = target.name in self.request.without
             if not known and (target.name, target.range) not in self._reported:
                 place = target.name, target.kind, target.range
-                self._report(TargetReport(*place, status, mode="real", error=error))
+                self._send_report(TargetReport(*place, status, mode="real", error=error))
 
     def _begin_again(self) -> None:
         """Execute the module once more; findings that repeat are not reported again."""
@@ -600,17 +600,17 @@ class Analysis:
         """Handle the end of the module process, which ends its runs or prevents their launch."""
         for number in list(self._running):
             launched = self._running.pop(number)
-            self._conclude(launched, code, f"{_MODULE_ENDED}: {cause}")
+            self._conclude_run(launched, code, f"{_MODULE_ENDED}: {cause}")
         for attempt in self._pending:
-            self._lost(attempt, f"{_MODULE_ENDED.capitalize()}: {cause}")
+            self._handle_unstarted(attempt, f"{_MODULE_ENDED.capitalize()}: {cause}")
             if attempt.part == "first":
-                self._never_began(attempt, f"{_MODULE_ENDED}: {cause}")
+                self._report_unstarted(attempt, f"{_MODULE_ENDED}: {cause}")
         self._pending.clear()
 
-    def _never_began(self, attempt: Attempt, cause: str) -> None:
+    def _report_unstarted(self, attempt: Attempt, cause: str) -> None:
         """Report a finding for a target whose process ended before the run began."""
         target = attempt.plan.info
-        self._finding(
+        self._send_finding(
             Finding(
                 code="trace/crashed",
                 message=f"The run of `{target.name}` could not begin: {cause}",
@@ -622,14 +622,14 @@ class Analysis:
             )
         )
 
-    def _lost(self, attempt: Attempt, error: str) -> None:
+    def _handle_unstarted(self, attempt: Attempt, error: str) -> None:
         """Handle an attempt whose run never began."""
         planned = attempt.plan
         if attempt.part == "forecast":
             self._no_forecast(planned, f"{error}.")
         if attempt.part not in ("first", "candidates", *_OBSERVING):
             return
-        self._report(
+        self._send_report(
             TargetReport(
                 planned.info.name,
                 planned.info.kind,
@@ -642,18 +642,18 @@ class Analysis:
             )
         )
 
-    def _tell_end(self, words: LastWords, cause: str, why: Cause | None) -> None:
+    def _report_statement_end(self, words: LastWords, cause: str, why: Cause | None) -> None:
         """Report a finding for a module process that ended while executing statements."""
-        here = frames.innermost(words.stack, self.request.path)
-        where = self._range(here) or frames.line_range(words.line or 0, self._text())
+        here = frames.innermost_frame(words.stack, self.request.path)
+        where = self._frame_range(here) or frames.line_range(words.line or 0, self._text_lines())
         code = "trace/timeout" if why == "timeout" else "trace/crashed"
-        self._finding(
+        self._send_finding(
             Finding(
                 code=code,
                 message=f"Executing the module stopped here: {cause}",
                 range=where,
                 stack=words.stack,
-                notes=_again(words.statement),
+                notes=_restart_notes(words.statement),
                 mode="real",
                 identity=f"{code}@{place_words(where)}",
             )
@@ -661,9 +661,9 @@ class Analysis:
 
     # -- runs ---------------------------------------------------------------------------------
 
-    def _launch(self) -> None:
+    def _launch_pending(self) -> None:
         while self._pending and len(self._running) < max(1, self.request.jobs):
-            number = self._next()
+            number = self._next_attempt()
             if number is None:
                 return
             if not self._launch_one(self._pending[number]):
@@ -675,7 +675,7 @@ class Analysis:
         if self._planned and not self._pending and not self._running and not more:
             self._finish()
 
-    def _next(self) -> int | None:
+    def _next_attempt(self) -> int | None:
         """Return the index of the next attempt to launch; None if all wait for a running one.
 
         A search for a probe runs once: other runs of the target wait for its result.
@@ -695,11 +695,11 @@ class Analysis:
         """Launch a run; False if the module process has ended, which is handled separately."""
         planned, most = attempt.plan, self.request.limits
         seconds, last = min(most.seconds, max(self._no_run_after - time.monotonic(), 0.0)), False
-        found = self._found()
+        found = self._found_probes()
         if attempt.speculative:
             found = tuple(replace(one, settled=True) for one in found)
         elif attempt.part in ("forecast", "paths"):
-            left = self._left(attempt.part)
+            left = self._seconds_left(attempt.part)
             last = left <= 0 and bool(attempt.answers)
             seconds = seconds if last else min(seconds, left)
             if seconds <= 0:
@@ -708,7 +708,9 @@ class Analysis:
                     self._no_forecast(planned, f"Not tried: others had taken {taken:g} seconds.")
                 else:
                     taken = self.request.path_seconds
-                    self._not_gone(planned, "late", f"others had taken {taken:g} seconds")
+                    self._report_missing_paths(
+                        planned, "late", f"others had taken {taken:g} seconds"
+                    )
                 return True
         self._number += 1
         number = self._number
@@ -737,7 +739,9 @@ class Analysis:
         except OSError as error:
             if self._may_wait(error):
                 return False
-            self._lost(attempt, f"No process could be started for it: {shortage.words(error)}")
+            self._handle_unstarted(
+                attempt, f"No process could be started for it: {shortage.shortage_words(error)}"
+            )
             return True
         if not made and enclosing is not None:
             # The enclosing run is ending together with the processes that it forked.
@@ -760,7 +764,7 @@ class Analysis:
             self._host.send(TargetStarted(self.request.request, planned.info.name))
         return True
 
-    def _left(self, part: Part) -> float:
+    def _seconds_left(self, part: Part) -> float:
         """Return the seconds left for a forecast or for further paths."""
         request = self.request
         most = request.forecast_seconds if part == "forecast" else request.path_seconds
@@ -775,13 +779,13 @@ class Analysis:
             self._from_run(launched, line)
         if launched.done is not None or launched.answer is not None:
             # All results have arrived; freeing the memory of the process would only take time.
-            self.run_ended(number, 0)
+            self.handle_run_end(number, 0)
         elif launched.watched.reports.ended:
             # The module process reports the exit status of this run.
             self._host.unwatch(launched.watched.reports.descriptor)
 
     def _from_run(self, launched: LaunchedRun, line: bytes) -> None:
-        message = self._own(line)
+        message = self._parse_own(line)
         if self._supervisor.reports_too_much(launched.watched, line):
             return
         if isinstance(message, StageBegun):
@@ -807,16 +811,16 @@ class Analysis:
                 launched.findings[message.finding.identity] = message.finding
             self._host.forward(line + b"\n")
 
-    def run_became(self, number: int, pid: int) -> None:
+    def set_run_pid(self, number: int, pid: int) -> None:
         launched = self._running.get(number)
         if launched is not None:
             launched.watched.pid = pid
             if self.request.nice:
                 processes.give_way(pid)
             if launched.attempt.speculative and launched.attempt.plan.at not in self._speculations:
-                processes.kill([pid])
+                processes.kill_trees([pid])
 
-    def run_refused(self, number: int, error: int) -> None:
+    def handle_run_refusal(self, number: int, error: int) -> None:
         """Handle a shortage of resources during the fork of a run."""
         launched = self._running.pop(number, None)
         if launched is None:
@@ -824,35 +828,37 @@ class Analysis:
         self._supervisor.release(launched.watched)
         why = os.strerror(error)
         if launched.attempt.speculative:
-            self._speculated(launched)
-            self._launch()
+            self._end_speculation(launched)
+            self._launch_pending()
         elif self._may_wait(OSError(error, why)):
             self._pending.insert(0, launched.attempt)
         else:
-            self._lost(launched.attempt, f"No process could be started for it: {why}")
-            self._launch()
+            self._handle_unstarted(launched.attempt, f"No process could be started for it: {why}")
+            self._launch_pending()
 
-    def run_ended(self, number: int, code: int | None) -> None:
+    def handle_run_end(self, number: int, code: int | None) -> None:
         launched = self._running.pop(number, None)
         if launched is None:
             return
-        self._conclude(launched, code)
-        self._launch()
+        self._conclude_run(launched, code)
+        self._launch_pending()
 
-    def _conclude(self, launched: LaunchedRun, code: int | None, cause: str = "") -> None:
+    def _conclude_run(self, launched: LaunchedRun, code: int | None, cause: str = "") -> None:
         """Report the result of a run. ``cause`` is why the engine ended it, if it did."""
         watched = launched.watched
         for line in watched.reports.drain():
             self._from_run(launched, line)
-        words = blackbox.read(watched.box, self.request.path)
+        words = blackbox.read_last_words(watched.box, self.request.path)
         self._supervisor.release(watched)
         attempt, done = launched.attempt, launched.done
         plan, part = attempt.plan, attempt.part
         if attempt.speculative:
-            self._speculated(launched)
+            self._end_speculation(launched)
             return
         if launched.branching is not None:
-            answer = launched.answer or _unanswered(launched.branching, code, watched, self.request)
+            answer = launched.answer or _missing_answer(
+                launched.branching, code, watched, self.request
+            )
             self._pending.insert(0, replace(attempt, answers=(*attempt.answers, answer)))
             return
         if done is None and was_ended_outside(code, watched) and not attempt.again:
@@ -868,7 +874,7 @@ class Analysis:
             if part == "first":
                 self._given_up[attempt.plan.at] = launched
                 if onward == "real":
-                    self._remember(done)
+                    self._remember_search(done)
             self._pending.insert(0, Attempt(plan, onward, part, known=attempt.known))
             return
         if part in ("first", "candidates"):
@@ -876,15 +882,17 @@ class Analysis:
         if part == "forecast" and not launched.foretold:
             self._no_forecast(plan, f"It was stopped: {why}.")
         if part == "paths" and (done is None or done.report.status != "traced"):
-            self._not_gone(plan, "late" if watched.cause == "timeout" else "failed", why)
+            self._report_missing_paths(
+                plan, "late" if watched.cause == "timeout" else "failed", why
+            )
         elif part == "paths" and done is not None:
-            self._went_on(plan, done)
+            self._report_paths(plan, done)
         if part in _OBSERVING:
             self._settled[plan.target] = plan.info.name
             if done is None:
-                self._lost(attempt, why)
+                self._handle_unstarted(attempt, why)
             else:
-                self._report(replace(done.report, probe_number=plan.probe))
+                self._send_report(replace(done.report, probe_number=plan.probe))
             return
         if part not in ("first", "candidates"):
             return  # it has reported its findings; its exit status does not matter
@@ -892,14 +900,14 @@ class Analysis:
         for seen in launched.seen or (before.seen if before is not None else ()):
             self._host.forward(seen + b"\n")
         if done is None:
-            self._crashed(launched, why, words)
+            self._report_crash(launched, why, words)
         else:
             if before is not None and done.report.status in ("traced", "no-probe"):
-                self._retract(before, launched)
-            self._report(_numbered(launched, done))
-            self._remember(done)
+                self._retract_findings(before, launched)
+            self._send_report(_numbered_report(launched, done))
+            self._remember_search(done)
             if part == "first" and done.further:
-                self._plan(self._waiting.pop(plan.target, [])[: done.further])
+                self._plan_runs(self._waiting.pop(plan.target, [])[: done.further])
             taken_of = launched.snapshot_of
             called = done.needs_real is None and done.report.status != "no-probe"
             if part == "first" and taken_of is not None and called:
@@ -918,13 +926,13 @@ class Analysis:
 
     # -- speculation --------------------------------------------------------------------------
 
-    def _expect(self, runs: list[PlannedRun]) -> None:
+    def _expect_paths(self, runs: list[PlannedRun]) -> None:
         """Queue speculative runs for targets that had further paths before the edit."""
         if not {"first", "paths"} <= set(self.request.parts):
             return
         for planned in runs:
             name, probe = planned.info.name, planned.probe
-            expected = self._host.expected_paths.of(self.request.path).get((name, probe))
+            expected = self._host.expected_paths.entries_of(self.request.path).get((name, probe))
             if expected is not None:
                 mode, known = expected.mode, expected.known
                 self._expected.append(
@@ -947,16 +955,16 @@ class Analysis:
                     del self._speculations[attempt.plan.at]
 
     def _found_for(self, attempt: Attempt) -> FoundProbe | None:
-        return self._host.found.of(self.request.path).get(attempt.plan.info.name)
+        return self._host.found.entries_of(self.request.path).get(attempt.plan.info.name)
 
-    def _speculated(self, launched: LaunchedRun) -> None:
+    def _end_speculation(self, launched: LaunchedRun) -> None:
         """Handle the end of a speculative run."""
         speculation = self._speculations.get(launched.attempt.plan.at)
         if speculation is None:
             return
         speculation.over, speculation.answer = True, launched.answer
         if speculation.wanted is not None:
-            self._pending.insert(0, _answered(speculation.wanted, speculation))
+            self._pending.insert(0, _with_answer(speculation.wanted, speculation))
 
     def _plan_paths(self, attempt: Attempt) -> None:
         """Plan the further paths of a target, with the answer of a speculation if it has one."""
@@ -973,7 +981,7 @@ class Analysis:
         if speculation is None:
             self._pending.append(attempt)
         elif speculation.over:
-            self._pending.append(_answered(attempt, speculation))
+            self._pending.append(_with_answer(attempt, speculation))
         else:
             speculation.wanted = attempt
 
@@ -988,16 +996,16 @@ class Analysis:
         if speculation is not None and not speculation.over:
             running = (one for one in self._running.values() if one.attempt.speculative)
             pids = [one.watched.pid for one in running if one.attempt.plan.at == attempt.plan.at]
-            processes.kill([pid for pid in pids if pid])
+            processes.kill_trees([pid for pid in pids if pid])
 
     # -- enclosing runs -----------------------------------------------------------------------
 
     def _enclosing_runs(self) -> list[EnclosingRun]:
         return [one for one in self._enclosing.values() if one is not None]
 
-    def _found(self) -> tuple[FoundProbe, ...]:
+    def _found_probes(self) -> tuple[FoundProbe, ...]:
         """Return the probes that searches found, for this text or before its last edit."""
-        found = self._host.found.of(self.request.path).values()
+        found = self._host.found.entries_of(self.request.path).values()
         if "first" not in self.request.parts:
             return tuple(replace(one, settled=True) for one in found)
         names = self._settled.values()
@@ -1036,11 +1044,11 @@ class Analysis:
             "real" if real else "fake",
             most.seconds,
             most.memory,
-            self._found(),
+            self._found_probes(),
         )
         owner = _EnclosingOwner(self)
         try:
-            process = self._process.enclose(command, owner)
+            process = self._process.launch_enclosing(command, owner)
         except OSError:
             process = None
         if process is not None:
@@ -1059,7 +1067,7 @@ class Analysis:
             self._host.unwatch(one.watched.reports.descriptor)
 
     def _from_enclosing(self, one: EnclosingRun, line: bytes) -> None:
-        message = wire.received(line)
+        message = wire.parse_message(line)
         if isinstance(message, SnapshotTaken):
             one.settled += 1
             if message.target >= 0 and not one.over:
@@ -1067,12 +1075,12 @@ class Analysis:
         elif isinstance(message, ForkFailed) or (
             isinstance(message, (ChildForked, ChildExited)) and message.number != one.number
         ):
-            one.process.heard(message)
+            one.process.handle_message(message)
             return
         elif isinstance(message, ChildForked):
             one.left += 1
             one.pid = one.pid or one.watched.pid
-            self._goes_on(one, message.pid)
+            self._set_current_process(one, message.pid)
             return
         elif isinstance(message, ChildExited):
             one.ended = True
@@ -1080,15 +1088,15 @@ class Analysis:
         if one.ended and one.settled == one.left:
             self._enclosing_over(one)
         self._plan_further(one)
-        self._launch()
+        self._launch_pending()
 
-    def enclosing_became(self, one: EnclosingRun, pid: int) -> None:
+    def set_enclosing_pid(self, one: EnclosingRun, pid: int) -> None:
         """Record the first process, which may have become a snapshot already."""
         one.pid = pid
         if not one.left:
-            self._goes_on(one, pid)
+            self._set_current_process(one, pid)
 
-    def _goes_on(self, one: EnclosingRun, pid: int) -> None:
+    def _set_current_process(self, one: EnclosingRun, pid: int) -> None:
         one.watched.pid = pid
         if self.request.nice:
             processes.give_way(pid)
@@ -1116,7 +1124,7 @@ class Analysis:
         sources = tuple(made.source or usual for made in taken.values())
         self._host.send(CalledAgain(self.request.request, name, sources))
 
-    def enclosing_lost(self, one: EnclosingRun) -> None:
+    def handle_enclosing_end(self, one: EnclosingRun) -> None:
         """Handle the end of the first process, which ends all snapshots."""
         if self._finished:
             return
@@ -1125,8 +1133,8 @@ class Analysis:
         self._enclosing_over(one)
         for number, launched in list(self._running.items()):
             if launched.snapshot_of is one:
-                self.run_ended(number, None)
-        self._launch()
+                self.handle_run_end(number, None)
+        self._launch_pending()
 
     def _plan_further(self, one: EnclosingRun) -> None:
         """Plan runs for the remaining snapshots."""
@@ -1135,12 +1143,12 @@ class Analysis:
             ready = [planned for planned in waiting if planned.at in one.taken]
             if ready:
                 self._waiting[target] = [planned for planned in waiting if planned not in ready]
-                self._plan(ready)
+                self._plan_runs(ready)
 
     def _may_ask_for_more(self, one: EnclosingRun) -> bool:
         return not one.over and any(self._waiting.get(target) for target in one.further)
 
-    def _remember(self, done: RunDone) -> None:
+    def _remember_search(self, done: RunDone) -> None:
         """Store or forget the result of a search, for later runs and for the next edit."""
         report = done.report
         probe = report.probe
@@ -1157,7 +1165,7 @@ class Analysis:
         elif report.status == "traced":
             self._host.found.forget(self.request.path, report.name)  # the text calls it
 
-    def _went_on(self, plan: PlannedRun, done: RunDone) -> None:
+    def _report_paths(self, plan: PlannedRun, done: RunDone) -> None:
         """Report the further paths in the report of the first run."""
         first = self._firsts.get(plan.at)
         if first is None or first.done is None or done.paths is None:
@@ -1166,21 +1174,21 @@ class Analysis:
             finding = first.findings.get(identity)
             if finding is not None:
                 path = TracePath(training=done.paths.mode)
-                self._finding(replace(finding, path=path))
-        self._report(
+                self._send_finding(replace(finding, path=path))
+        self._send_report(
             replace(
-                _numbered(first, first.done),
+                _numbered_report(first, first.done),
                 coverage=done.report.coverage,
                 paths=done.report.paths,
             )
         )
 
-    def _not_gone(self, plan: PlannedRun, status: PathStatus, reason: str) -> None:
+    def _report_missing_paths(self, plan: PlannedRun, status: PathStatus, reason: str) -> None:
         """Report why further paths were not traced, or not to the end."""
         first = self._firsts.get(plan.at)
         if first is not None and first.done is not None:
             paths = (PathReport("along other paths", status, reason),)
-            self._report(replace(_numbered(first, first.done), paths=paths))
+            self._send_report(replace(_numbered_report(first, first.done), paths=paths))
 
     def _mode_after(self, attempt: Attempt, done: RunDone) -> Mode | None:
         """Return the mode for repeating a run, or None.
@@ -1193,24 +1201,24 @@ class Analysis:
         missed = devices.is_missing_gpu_error(done.report.error or "")
         return "fake" if attempt.mode == "real" and missed and not asked_for else None
 
-    def _retract(self, before: LaunchedRun, launched: LaunchedRun) -> None:
+    def _retract_findings(self, before: LaunchedRun, launched: LaunchedRun) -> None:
         """Retract findings from fake tensors that did not recur with real tensors."""
         for identity, finding in before.findings.items():
             if identity and identity not in launched.findings:
-                self._finding(replace(finding, count=0))
+                self._send_finding(replace(finding, count=0))
 
     def _no_forecast(self, planned: PlannedRun, note: str) -> None:
         run_ = RunId(planned.info.name, planned.probe, "forecast")
         number, target = self.request.request, planned.info.name
         self._host.send(ForecastFound(number, target, run_, note=note))
 
-    def _crashed(self, launched: LaunchedRun, cause: str, words: LastWords) -> None:
+    def _report_crash(self, launched: LaunchedRun, cause: str, words: LastWords) -> None:
         planned, watched = launched.attempt.plan, launched.watched
-        here = frames.innermost(words.stack, self.request.path)
-        where = self._range(here) or words.place or planned.info.range
+        here = frames.innermost_frame(words.stack, self.request.path)
+        where = self._frame_range(here) or words.place or planned.info.range
         timeout = watched.cause == "timeout"
         code = "trace/timeout" if timeout else "trace/crashed"
-        self._finding(
+        self._send_finding(
             Finding(
                 code=code,
                 message=f"The run of `{planned.info.name}` stopped here: {cause}",
@@ -1233,7 +1241,7 @@ class Analysis:
             error=cause,
             probe_number=planned.probe,
         )
-        self._report(report)
+        self._send_report(report)
 
     # -- limits -------------------------------------------------------------------------------
 
@@ -1254,7 +1262,7 @@ class Analysis:
             if one.watched.cause is not None and not one.over:
                 # Existing snapshots remain usable; other runs continue without them.
                 self._enclosing_over(one)
-                self._launch()
+                self._launch_pending()
 
     @property
     def source(self) -> int:
@@ -1287,7 +1295,7 @@ class Analysis:
         pids = self._supervisor.pids
         pids += [one.pid for one in self._enclosing_runs() if one.pid]
         for pid in pids:
-            processes.end(pid)
+            processes.kill_process(pid)
         for launched in self._running.values():
             self._supervisor.release(launched.watched)
         self._running.clear()
@@ -1313,38 +1321,38 @@ class Analysis:
             self._host.send(last)
         else:
             self._host.send(Analyzed(request.request, request.generation, seconds, cancelled))
-        self._host.finished(request.request)
+        self._host.remove_request(request.request)
         self._host.clean_up(pids, self.scratch)
 
     def _close(self) -> None:
         if self._process is not None:
             for calls in self._calls:
-                self._process.remember(calls)
+                self._process.repeat_calls(calls)
             self._calls.clear()
             self._process.close()
             self._process = None
 
     # -- telling ------------------------------------------------------------------------------
 
-    def _finding(self, finding: Finding) -> None:
+    def _send_finding(self, finding: Finding) -> None:
         self._host.send(FindingFound(self.request.request, finding))
 
-    def _report(self, report: TargetReport) -> None:
+    def _send_report(self, report: TargetReport) -> None:
         self._reported.add((report.name, report.range))
         self._host.send(
             TargetDone(self.request.request, hide_unseen_counts(report, self._host.degraded))
         )
 
-    def _range(self, frame: Frame | None) -> Range | None:
-        return None if frame is None else frames.range_of(frame, self._text())
+    def _frame_range(self, frame: Frame | None) -> Range | None:
+        return None if frame is None else frames.range_of(frame, self._text_lines())
 
-    def _text(self) -> list[str]:
+    def _text_lines(self) -> list[str]:
         if not self._lines:
             self._lines = syntax.lines_of(self.request.text)
         return self._lines
 
 
-def _numbered(launched: LaunchedRun, done: RunDone) -> TargetReport:
+def _numbered_report(launched: LaunchedRun, done: RunDone) -> TargetReport:
     """Return the report of a run with the number of its probe and the arguments of its call."""
     plan, one = launched.attempt.plan, launched.snapshot_of
     taken = one.taken.get(plan.at) if one is not None else None
@@ -1352,12 +1360,12 @@ def _numbered(launched: LaunchedRun, done: RunDone) -> TargetReport:
     return replace(done.report, probe_number=plan.probe, called=call)
 
 
-def _answered(attempt: Attempt, speculation: Speculation) -> Attempt:
+def _with_answer(attempt: Attempt, speculation: Speculation) -> Attempt:
     answers = (speculation.answer,) if speculation.answer is not None else ()
     return replace(attempt, answers=answers)
 
 
-def _again(statement: int | None) -> tuple[str, ...]:
+def _restart_notes(statement: int | None) -> tuple[str, ...]:
     """Return the note about how the engine continues after this statement ended the process."""
     if statement is None:
         return ()
@@ -1370,7 +1378,7 @@ def _trace_mode(mode: Mode) -> TraceMode:
     return "real" if mode == "real" else "fake"
 
 
-def _unanswered(
+def _missing_answer(
     question: BranchBegun, code: int | None, watched: WatchedProcess, request: Analyze
 ) -> BranchAnswer:
     """Return the answer for a process that ended before it gave one."""
@@ -1379,7 +1387,7 @@ def _unanswered(
         lost = branches.late_words(question.seconds)
         return BranchAnswer(question.name, lost=lost, late=True, used=used)
     lost = (
-        branches.ending(code)
+        branches.describe_end(code)
         if watched.cause is None
         else explain_end(code, watched, request.limits)
     )

@@ -41,7 +41,7 @@ class LastWords:
     """Name that the interpreter gives to the fatal error, as ``Segmentation fault``; or empty."""
 
 
-def attend(descriptor: int) -> None:
+def enable_fault_dump(descriptor: int) -> None:
     """Let the interpreter write the stack to this descriptor when the process gets a fatal
     signal."""
     faulthandler.disable()  # otherwise the handlers would not be installed again after a reset
@@ -63,25 +63,25 @@ def at_statement(descriptor: int, index: int, line: int) -> None:
 
     The index is ``wire.PACKAGES`` while the packages above the module are imported.
     """
-    _note(descriptor, b"%b%d %d\n" % (_STATEMENT, index, line))
+    _append_line(descriptor, b"%b%d %d\n" % (_STATEMENT, index, line))
 
 
 def after_statements(descriptor: int) -> None:
     """Record that the top-level statements are finished."""
-    _note(descriptor, _STATEMENT + b"\n")
+    _append_line(descriptor, _STATEMENT + b"\n")
 
 
 def at_stack(descriptor: int, stack: tuple[Frame, ...]) -> None:
     """Record a stack with columns; the reader prefers it to the interpreter's own dump."""
-    _note(descriptor, _STACK + _dumps(to_plain(stack)).encode() + b"\n")
+    _append_line(descriptor, _STACK + _dumps(to_plain(stack)).encode() + b"\n")
 
 
 def at_place(descriptor: int, place: Range) -> None:
     """Record the range of the last finding."""
-    _note(descriptor, _PLACE + _dumps(to_plain(place)).encode() + b"\n")
+    _append_line(descriptor, _PLACE + _dumps(to_plain(place)).encode() + b"\n")
 
 
-def read(descriptor: int, path: str) -> LastWords:
+def read_last_words(descriptor: int, path: str) -> LastWords:
     """Read the record of a process; of several threads, return the stack that contains ``path``."""
     try:
         size = os.fstat(descriptor).st_size
@@ -100,16 +100,16 @@ def read(descriptor: int, path: str) -> LastWords:
             where = int(found[2]) if found[2] else None
             stack = ()
         elif line.startswith(_STACK):
-            stack = tuple(_loaded(tuple[Frame, ...], line[1:]) or stack)
+            stack = tuple(_decode_line(tuple[Frame, ...], line[1:]) or stack)
         elif line.startswith(_PLACE):
-            place = _loaded(Range, line[1:]) or place
+            place = _decode_line(Range, line[1:]) or place
         elif line.startswith(b"Fatal Python error: "):
             fatal = line[20:].decode("utf-8", "replace")
         elif _THREAD.match(line):
             threads.append((line.startswith(b"Current"), []))
         elif threads and (found := _FRAME.match(line)):
-            name = _unescape(found[1])
-            function = _unescape(found[3])
+            name = _unescape_name(found[1])
+            function = _unescape_name(found[3])
             threads[-1][1].insert(0, Frame(name, function, int(found[2]) - 1))
     if not stack:
         # The interpreter lists the newest thread first, so the main thread is the last of the
@@ -121,21 +121,21 @@ def read(descriptor: int, path: str) -> LastWords:
     return LastWords(statement, where, stack, place, fatal)
 
 
-def _note(descriptor: int, line: bytes) -> None:
+def _append_line(descriptor: int, line: bytes) -> None:
     try:
         _write(descriptor, line)
     except OSError as error:  # user code closed the descriptor
         raise wire.ParentUnreachable from error
 
 
-def _loaded(kind: Any, line: bytes) -> Any:
+def _decode_line(kind: Any, line: bytes) -> Any:
     try:
         return from_plain(kind, json.loads(line))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None  # user code may write to this descriptor too
 
 
-def _unescape(name: bytes) -> str:
+def _unescape_name(name: bytes) -> str:
     """Decode a name that faulthandler wrote with backslash escapes for non-ASCII characters."""
     if b"\\" not in name:
         return name.decode("ascii", "replace")

@@ -64,7 +64,7 @@ class ComparisonSession:
         self._host = host
         self._began = time.monotonic()
         text, changed = request.analyze.text, request.changed
-        before, after = differing(text, changed if request.covering else text)
+        before, after = differing_lines(text, changed if request.covering else text)
         self._original = _ComparedText(text, before, Path(scratch, "original"))
         self._changed = _ComparedText(changed, after, Path(scratch, "changed"))
         self._chosen: dict[int, CasesChosen] = {}
@@ -108,14 +108,14 @@ class ComparisonSession:
         left = mkdtemp(dir=self._host.scratch)
         analysis: list[Analysis] = []
 
-        def heard(message: Any) -> None:
-            self._heard(message, text, analysis, left)
+        def handle_event(message: Any) -> None:
+            self._handle_event(message, text, analysis, left)
 
-        analysis.append(Analysis(analyze, EventInterceptor(self._host, heard), left))
+        analysis.append(Analysis(analyze, EventInterceptor(self._host, handle_event), left))
         self._running.append(analysis[0])
         analysis[0].begin()
 
-    def _heard(
+    def _handle_event(
         self, message: Any, text: _ComparedText, analysis: list[Analysis], left: str
     ) -> None:
         """Handle an event that the analysis would have sent to the server."""
@@ -137,12 +137,12 @@ class ComparisonSession:
         elif isinstance(message, (Analyzed, Failed)):
             if isinstance(message, Failed):
                 text.ended = message.reason.rstrip(".")
-            self._take(left, text)
+            self._keep_records(left, text)
             self._running = [one for one in self._running if one not in analysis]
             if not self._running:
                 self._next()
 
-    def _take(self, left: str, text: _ComparedText) -> None:
+    def _keep_records(self, left: str, text: _ComparedText) -> None:
         """Move the records of a run to a folder that outlives the run."""
         text.folder.mkdir(exist_ok=True)
         with contextlib.suppress(OSError):  # the run may have recorded nothing
@@ -151,39 +151,39 @@ class ComparisonSession:
 
     def _observe(self) -> None:
         """Execute both texts on the test cases."""
-        cases = self._cases()
+        cases = self._packed_cases()
         if not any(cases):
             reason = next((one.reason for one in self._chosen.values() if one.reason), "")
-            self._unverified(reason or self._why(self._original, "The original"))
+            self._end_unverified(reason or self._end_reason(self._original, "The original"))
             return
         seconds = self.request.seconds
-        self._next = self._judge
+        self._next = self._start_judgment
         self._run(self._original, ("behavior",), Observe(seconds, self._original.lines, cases))
         # Allow more time, as slower code is not a change of behavior.
         self._run(self._changed, ("behavior",), Observe(2 * seconds, self._changed.lines, cases))
 
-    def _cases(self) -> tuple[str, ...]:
+    def _packed_cases(self) -> tuple[str, ...]:
         """Return the packed test cases by probe number; an empty string for a probe without
         cases."""
         chosen = [self._chosen.get(number) for number in range(max(self._chosen, default=-1) + 1)]
         return tuple(one.packed if one is not None else "" for one in chosen)
 
-    def _why(self, text: _ComparedText, which: str) -> str:
+    def _end_reason(self, text: _ComparedText, which: str) -> str:
         ended = text.ended or "the target was not called; look at the error of its analysis"
         return f"{which} could not be observed: {ended.rstrip('.')}."
 
     # -- the process that compares ------------------------------------------------------------
 
-    def _judge(self) -> None:
+    def _start_judgment(self) -> None:
         if self._original.ended and not self._again and not self._in_double:
-            self._unverified(self._why(self._original, "The original"))
+            self._end_unverified(self._end_reason(self._original, "The original"))
             return
         left = self._changed
         if not left.ended and not any(left.folder.iterdir()):
             left.ended = f"there is no target {self.request.target} in it that could be called"
         order = ComparisonOrder(
             self.request,
-            self._cases(),
+            self._packed_cases(),
             self._original.lines,
             self._changed.lines,
             str(self._original.folder),
@@ -194,12 +194,14 @@ class ComparisonSession:
         try:
             self._comparer.begin(order)
         except OSError as error:
-            self._unverified(f"The engine could not start a process: {error.strerror or error}.")
+            self._end_unverified(
+                f"The engine could not start a process: {error.strerror or error}."
+            )
             return
         self._deadline = time.monotonic() + _JUDGING
 
     def _from_comparer(self, line: bytes) -> None:
-        message = wire.received(line)
+        message = wire.parse_message(line)
         if isinstance(message, Judged):
             self._judged = message
         elif isinstance(message, Log):
@@ -209,15 +211,15 @@ class ComparisonSession:
         self._deadline = float("inf")
         judged, self._judged = self._judged, None
         if judged is None:
-            self._unverified("The process that compares ended before it had an answer.")
+            self._end_unverified("The process that compares ended before it had an answer.")
             return
         compared, seconds = judged.compared, 2 * self.request.seconds
         again = any(judged.needs_again) and not self._again
         double = any(judged.needs_double) and not self._in_double
         self._again, self._in_double = self._again or again, self._in_double or double
         if again or double:
-            self._next = self._judge
-            order = Observe(seconds, self._original.lines, self._cases())
+            self._next = self._start_judgment
+            order = Observe(seconds, self._original.lines, self._packed_cases())
             if again:
                 once_more = replace(order, only=judged.needs_again)
                 self._run(self._original, ("behavior-again",), once_more)
@@ -225,10 +227,10 @@ class ComparisonSession:
                 in_double = replace(order, double=True, only=judged.needs_double)
                 self._run(self._original, ("behavior",), in_double)
         elif any(judged.needs_again):
-            self._unverified(self._why(self._original, "The original"))
+            self._end_unverified(self._end_reason(self._original, "The original"))
         elif compared.outcome == "same" and self.request.backend:
             self._next = lambda: self._after_backend(compared)
-            order = Observe(_COMPILING, self._changed.lines, self._cases(), backend=True)
+            order = Observe(_COMPILING, self._changed.lines, self._packed_cases(), backend=True)
             self._run(self._changed, ("behavior",), order)
         else:
             self._finish(compared)
@@ -270,7 +272,7 @@ class ComparisonSession:
 
     # -- the end ------------------------------------------------------------------------------
 
-    def _unverified(self, reason: str) -> None:
+    def _end_unverified(self, reason: str) -> None:
         self._end(reason)
 
     def _end(self, reason: str, *, cancelled: bool = False) -> None:
@@ -287,11 +289,11 @@ class ComparisonSession:
         seconds = round(time.monotonic() - self._began, 3)
         self._host.send(replace(last, request=self.request.request, seconds=seconds))
         self._comparer.kill()
-        self._host.finished(self.request.request)
+        self._host.remove_request(self.request.request)
         self._host.clean_up([self._comparer.pid], self.scratch)
 
 
-def differing(before: str, after: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def differing_lines(before: str, after: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the zero-based lines of each text that do not occur in the other one."""
     old, new = before.splitlines(), after.splitlines()
     first = 0

@@ -47,7 +47,7 @@ def is_secret(name: str, value: str) -> bool:
     )
 
 
-def remove(kept: Iterable[str] = ()) -> frozenset[str]:
+def remove_secrets(kept: Iterable[str] = ()) -> frozenset[str]:
     """Remove secrets from the environment of this process, also as ``/proc`` shows it.
 
     Call it before a second thread starts. Variables named in ``kept`` stay; the names of the
@@ -58,13 +58,13 @@ def remove(kept: Iterable[str] = ()) -> frozenset[str]:
         name for name, value in os.environ.items() if name not in kept and is_secret(name, value)
     }
     if sys.platform.startswith("linux"):
-        _overwrite({os.fsencode(name) for name in found})
+        _overwrite_values({os.fsencode(name) for name in found})
     for name in found:
         del os.environ[name]
     return frozenset(found)
 
 
-def _overwrite(names: set[bytes]) -> None:
+def _overwrite_values(names: set[bytes]) -> None:
     """Overwrite the values of removed variables in memory, which ``/proc`` would still show."""
     pointers = ctypes.POINTER(ctypes.c_void_p).in_dll(ctypes.CDLL(None), "environ")
     index = 0

@@ -28,7 +28,7 @@ _read, _close, _pipe, _select = os.read, os.close, os.pipe, select.select
 _IGNORED = frozenset(("__path__", "__wrapped__", "__warningregistry__"))
 
 
-def unfinished() -> list[types.ModuleType]:
+def modules_in_progress() -> list[types.ModuleType]:
     """Return the modules whose code is currently being executed."""
     found = []
     for module in list(sys.modules.values()):
@@ -43,7 +43,7 @@ class _Unfinished(types.ModuleType):
 
     def __getattr__(self, name: str) -> NoReturn:
         if name not in _IGNORED and not self._is_module(name):
-            _asked.update(module.__name__ for module in unfinished())
+            _asked.update(module.__name__ for module in modules_in_progress())
             _asked.add(self.__name__)
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
@@ -65,7 +65,7 @@ def import_all(names: Iterable[str]) -> list[str]:
 
     Failed modules are removed from ``sys.modules``; other side effects of their code remain.
     """
-    waiting = unfinished()
+    waiting = modules_in_progress()
     good = []
     for module in waiting:
         module.__class__ = _Unfinished
@@ -74,13 +74,13 @@ def import_all(names: Iterable[str]) -> list[str]:
             if name in sys.modules:
                 continue
             _asked.clear()
-            threads = processes.threads()
+            threads = processes.count_threads()
             try:
                 importlib.import_module(name)
                 failed = False
             except BaseException:
                 failed = True
-            if failed or _asked or processes.threads() > threads:
+            if failed or _asked or processes.count_threads() > threads:
                 for one in (_asked | {name}) - {module.__name__ for module in waiting}:
                     sys.modules.pop(one, None)
             else:
@@ -91,7 +91,7 @@ def import_all(names: Iterable[str]) -> list[str]:
     return good
 
 
-def tried(names: Iterable[str], seconds: float, forking: Callable[[bool], None]) -> list[str]:
+def try_imports(names: Iterable[str], seconds: float, forking: Callable[[bool], None]) -> list[str]:
     """Return the modules that ``import_all`` can import here, tried in a fork within ``seconds``.
 
     ``forking`` is called with True before a process is started or ended, and with False after it.

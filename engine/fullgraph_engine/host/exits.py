@@ -11,7 +11,7 @@ from . import blackbox, frames
 _exit, _getframe = os._exit, sys._getframe
 
 
-def watch(box: int) -> None:
+def record_exits(box: int) -> None:
     """Replace ``os._exit`` by a function that first writes the stack to the black box."""
 
     def leave(status: int = 0) -> NoReturn:
@@ -23,7 +23,7 @@ def watch(box: int) -> None:
     os._exit = leave
 
 
-def ignore() -> None:
+def restore_exit() -> None:
     """Restore the original ``os._exit`` for user code, since the tracer would trace into a
     replacement."""
     os._exit = _exit

@@ -19,7 +19,7 @@ class CacheByFile(Generic[_K, _V]):
     def __init__(self) -> None:
         self._by_path: dict[str, dict[_K, _V]] = {}
 
-    def of(self, path: str) -> Mapping[_K, _V]:
+    def entries_of(self, path: str) -> Mapping[_K, _V]:
         return self._by_path.get(path, {})
 
     def add(self, path: str, key: _K, value: _V) -> None:
@@ -38,6 +38,6 @@ class FoundProbes(CacheByFile[str, FoundProbe]):
 
     def forget_unfound(self, path: str) -> None:
         """Forget failed searches of a file, because the modules that it imports have changed."""
-        for one in list(self.of(path).values()):
+        for one in list(self.entries_of(path).values()):
             if not one.comment:
                 self.forget(path, one.target)

@@ -24,7 +24,7 @@ def of_traceback(trace: types.TracebackType | None) -> tuple[Frame, ...]:
     frames = []
     while trace is not None:
         if not _is_machinery(trace.tb_frame.f_code.co_filename):
-            frames.append(_frame(trace.tb_frame.f_code, trace.tb_lineno, trace.tb_lasti))
+            frames.append(_convert_frame(trace.tb_frame.f_code, trace.tb_lineno, trace.tb_lasti))
         trace = trace.tb_next
     return texts.shorten_stack(tuple(frames))
 
@@ -34,12 +34,12 @@ def of_stack(frame: types.FrameType | None) -> tuple[Frame, ...]:
     frames = []
     while frame is not None:
         if not _is_machinery(frame.f_code.co_filename):
-            frames.append(_frame(frame.f_code, frame.f_lineno, frame.f_lasti))
+            frames.append(_convert_frame(frame.f_code, frame.f_lineno, frame.f_lasti))
         frame = frame.f_back
     return texts.shorten_stack(tuple(reversed(frames)))
 
 
-def lasting(finding: Finding, scratch: str) -> Finding:
+def drop_scratch_paths(finding: Finding, scratch: str) -> Finding:
     """Return a finding without paths below the scratch folder, which is removed with the run.
 
     Libraries generate code there and import it. Frames keep the file name only; related places are
@@ -47,7 +47,7 @@ def lasting(finding: Finding, scratch: str) -> Finding:
     """
     below = f"{scratch}{os.sep}"
 
-    def named(path: str) -> str:
+    def shorten_path(path: str) -> str:
         return f"<{Path(path).name}>" if path.startswith(below) else path
 
     paths = (*(frame.path for frame in finding.stack), *(one.path for one in finding.related))
@@ -55,13 +55,13 @@ def lasting(finding: Finding, scratch: str) -> Finding:
         return finding
     return replace(
         finding,
-        stack=tuple(replace(frame, path=named(frame.path)) for frame in finding.stack),
+        stack=tuple(replace(frame, path=shorten_path(frame.path)) for frame in finding.stack),
         related=tuple(one for one in finding.related if not one.path.startswith(below)),
-        causes=tuple(replace(cause, path=named(cause.path)) for cause in finding.causes),
+        causes=tuple(replace(cause, path=shorten_path(cause.path)) for cause in finding.causes),
     )
 
 
-def innermost(stack: tuple[Frame, ...], path: str) -> Frame | None:
+def innermost_frame(stack: tuple[Frame, ...], path: str) -> Frame | None:
     """Return the innermost frame in the analyzed file, where a finding is reported."""
     return next((frame for frame in reversed(stack) if frame.path == path), None)
 
@@ -86,7 +86,7 @@ def _is_machinery(path: str) -> bool:
     return path.startswith((_ENGINE, "<frozen")) or path == importlib.__file__
 
 
-def _frame(code: types.CodeType, line: int | None, lasti: int) -> Frame:
+def _convert_frame(code: types.CodeType, line: int | None, lasti: int) -> Frame:
     place = position_at(code, lasti)
     number = (line if place is None else place.lineno) or code.co_firstlineno
     found = Frame(

@@ -39,7 +39,7 @@ class ModulePlace:
     """Folder of a file inside a package, searched last for imported modules."""
 
 
-def place(
+def locate_module(
     path: str, roots: Sequence[str], user_path: Sequence[str] = (), tree: ast.Module | None = None
 ) -> ModulePlace:
     """Determine the module name and search path with which Python would import a file.
@@ -49,9 +49,9 @@ def place(
     """
     file = Path(path)
     if not file.is_absolute():
-        return ModulePlace(_free(_stem(path)), False, tuple(roots))
+        return ModulePlace(_unused_name(_module_stem(path)), False, tuple(roots))
     package = file.name == "__init__.py"
-    installed = _editable(file)
+    installed = _editable_name(file)
     if installed and installed not in sys.modules:
         return ModulePlace(installed, package, tuple(roots), str(file.parent))
     folder = file.parent
@@ -59,7 +59,7 @@ def place(
     while (folder / "__init__.py").is_file() and folder.name.isidentifier():
         parents.insert(0, folder.name)
         folder = folder.parent
-    spaces = _namespaces(folder, len(parents), roots, user_path, tree)
+    spaces = _namespace_folders(folder, len(parents), roots, user_path, tree)
     parents = [*spaces, *parents]
     for _ in spaces:
         folder = folder.parent
@@ -67,20 +67,20 @@ def place(
     if not parents or not all(name.isidentifier() for name in parents):
         # For a script, its own folder is searched first, as when Python starts it.
         search = tuple(dict.fromkeys((str(file.parent), *roots)))
-        return ModulePlace(_free(_stem(path)), False, search)
-    parts = parents if package else [*parents, _stem(path)]
+        return ModulePlace(_unused_name(_module_stem(path)), False, search)
+    parts = parents if package else [*parents, _module_stem(path)]
     beside = str(file.parent)
     loaded = sys.modules.get(parents[0])
     if loaded is not None and not _is_at(loaded, folder / parents[0]):
-        return ModulePlace(_free(_stem(path)), False, search, beside)
+        return ModulePlace(_unused_name(_module_stem(path)), False, search, beside)
     if ".".join(parts) in sys.modules:  # the name of a module that torch itself uses
-        parts, package = [*parents, f"{_stem(path)}__file"], False
+        parts, package = [*parents, f"{_module_stem(path)}__file"], False
     if loaded is None and not _is_first(folder / parents[0], (*search, *user_path)):
         search = tuple(dict.fromkeys((str(folder), *search)))
     return ModulePlace(".".join(parts), package, search, beside)
 
 
-def _editable(file: Path) -> str:
+def _editable_name(file: Path) -> str:
     """Return the module's name in an editable install that maps packages to folders; or empty.
 
     setuptools creates such a mapping if the name of a folder differs from its package.
@@ -98,7 +98,7 @@ def _editable(file: Path) -> str:
     return ""
 
 
-def _namespaces(
+def _namespace_folders(
     folder: Path,
     packages: int,
     roots: Sequence[str],
@@ -115,7 +115,7 @@ def _namespaces(
     if top is None or not all(name.isidentifier() for name in names):
         names = []
     level = syntax.relative_level(tree) if tree is not None else 0
-    named = bool(names) and tree is not None and names[0] in syntax.imported(tree)
+    named = bool(names) and tree is not None and names[0] in syntax.imported_names(tree)
     installed = str(top).endswith(INSTALLED)
     count = 0
     if installed or level > packages or (top and named and _is_first(top / names[0], search)):
@@ -140,12 +140,12 @@ def _file_of(module: types.ModuleType) -> str:
     return str(getattr(module, "__file__", None))
 
 
-def _stem(path: str) -> str:
+def _module_stem(path: str) -> str:
     name = Path(path).stem if "/" in path or path.endswith(".py") else path
     return "".join(char if char.isalnum() or char == "_" else "_" for char in name) or "module"
 
 
-def _free(name: str) -> str:
+def _unused_name(name: str) -> str:
     """Return an unused module name: a file ``torch.py`` must not replace the module ``torch``."""
     taken = name in sys.modules or name in sys.stdlib_module_names
     return f"{name}__file" if taken else name
@@ -214,7 +214,7 @@ class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def replace(self, text: str) -> None:
         """Replace the text, for the next generation of a preamble."""
         self._text = text
-        show(self._path, text)
+        cache_source(self._path, text)
 
 
 class OpenTexts(importlib.abc.MetaPathFinder):
@@ -257,7 +257,7 @@ class _OpenTextLoader(SourceFileLoader):
         return self._text
 
     def get_code(self, fullname: str) -> types.CodeType:
-        show(self.path, self._text)
+        cache_source(self.path, self._text)
         code: types.CodeType = self.source_to_code(self._text, self.path)
         return code
 
@@ -267,7 +267,7 @@ def _module_name(path: str) -> str:
     return file.parent.name if file.stem == "__init__" else file.stem
 
 
-def show(path: str, text: str) -> None:
+def cache_source(path: str, text: str) -> None:
     """Let tracebacks and ``inspect`` use the text instead of the file on disk."""
     # Without a modification time, linecache never compares the entry with the disk.
     linecache.cache[path] = (len(text), None, syntax.lines_of(text), path)
@@ -303,7 +303,7 @@ def failed_package(error: BaseException) -> FailedPackage | None:
     return owner if isinstance(owner, FailedPackage) else None
 
 
-def load(name: str) -> types.ModuleType:
+def load_module(name: str) -> types.ModuleType:
     """Return a module from ``sys.modules``, or import it; errors of the import propagate."""
     module = sys.modules.get(name)
     return module if module is not None else importlib.import_module(name)

@@ -21,7 +21,7 @@ from . import wire
 from .lines import Line, LineReader
 from .pipeline import Operators, Pipeline
 from .process_backends import descriptors, limits, processes
-from .process_backends.fork_server import forked
+from .process_backends.fork_server import fork_worker
 from .services import Services
 from .wire import IndexOrder
 
@@ -67,7 +67,7 @@ class Inventory:
         except BrokenPipeError:
             raise
         except Exception as error:
-            os.write(self._write, protocol.encode(_failed(error)))
+            os.write(self._write, protocol.encode(_failure_log(error)))
 
     def _fork_reader(self, operators: Operators) -> None:
         # The pipe contains one byte; the process holding that byte may write to the server.
@@ -76,9 +76,9 @@ class Inventory:
         os.close(baton)
 
         def read(report: int) -> None:
-            _work("read", report, lambda: self._read(operators, report))
+            _work_quietly("read", report, lambda: self._read(operators, report))
 
-        pid, report = forked(read)
+        pid, report = fork_worker(read)
         self._reader = (pid, LineReader(report))
 
     def _read(self, operators: Operators, report: int) -> None:
@@ -90,9 +90,9 @@ class Inventory:
         fits = len(protocol.encode(event)) <= select.PIPE_BUF
         pipe = stat.S_ISFIFO(os.fstat(self._write).st_mode)
         direct = fits and pipe and os.read(self._baton, 1)
-        wire.report(self._write if direct else report, event)
+        wire.write_message(self._write if direct else report, event)
 
-    def settle(self) -> None:
+    def take_over_writing(self) -> None:
         """Take over writing to the server; after this call only the parent process writes."""
         if self._baton < 0:
             return
@@ -101,20 +101,20 @@ class Inventory:
         self._baton = -1
         if taken and self._reader is not None:
             # The process is writing, or has written and is about to end.
-            descriptors.readable(self._reader[1].descriptor, _WRITING)
+            descriptors.is_readable(self._reader[1].descriptor, _WRITING)
 
     def abandon(self) -> None:
         """Stop building because the engine ends before its event loop begins."""
         if self._reader is not None:
-            processes.kill([self._reader[0]])
+            processes.kill_trees([self._reader[0]])
 
-    def opened(self) -> set[int]:
+    def open_descriptors(self) -> set[int]:
         """Return the descriptors that other processes must not inherit."""
         return set() if self._reader is None else {self._reader[1].descriptor}
 
     # -- in the event loop -------------------------------------------------------------------
 
-    def attend(self, host: Services) -> None:
+    def join_loop(self, host: Services) -> None:
         """Register with the event loop; the second stage starts once the first has ended."""
         self._host = host
         if self._yaml is None:
@@ -123,8 +123,8 @@ class Inventory:
             self._due = time.monotonic() + _SOON
             return
         pid, said = self._reader
-        host.watch(said.descriptor, lambda: self._heard(said))
-        host.adopt(pid, lambda code: self._first_ended(said))
+        host.watch(said.descriptor, lambda: self._read_lines(said))
+        host.watch_child(pid, lambda code: self._first_ended(said))
 
     def due(self, busy: bool) -> float | None:
         """Return the seconds until :meth:`turn` must be called; None without pending work."""
@@ -140,16 +140,16 @@ class Inventory:
         self._due = None
         order = IndexOrder(self._yaml, str(self._scratch), read=self._reader is None)
         try:
-            launched = self._host.backend.perform(order, self)
+            launched = self._host.backend.perform_order(order, self)
         except OSError as error:
-            self._host.send(_failed(error))
+            self._host.send(_failure_log(error))
             return
-        said = self._survey = self._host.reports_of(launched, lambda: self._heard(said))
+        said = self._survey = self._host.watch_reports(launched, lambda: self._read_lines(said))
 
-    def became(self, pid: int) -> None:
+    def set_pid(self, pid: int) -> None:
         """Ignore the pid, which is known from the beginning."""
 
-    def ended(self, code: int | None) -> None:
+    def handle_end(self, code: int | None) -> None:
         """Handle the end of the second stage."""
         if self._survey is not None:
             self._finish(self._survey)
@@ -158,7 +158,7 @@ class Inventory:
         self._finish(said)
         self._due = time.monotonic() + _SOON
 
-    def _heard(self, said: LineReader) -> None:
+    def _read_lines(self, said: LineReader) -> None:
         self._forward(said.read())
         if said.ended and self._host is not None:
             self._host.unwatch(said.descriptor)
@@ -170,43 +170,43 @@ class Inventory:
 
     def _forward(self, lines: list[Line]) -> None:
         for line in lines:
-            if self._host is not None and isinstance(wire.received(line), (IndexWritten, Log)):
+            if self._host is not None and isinstance(wire.parse_message(line), (IndexWritten, Log)):
                 self._host.forward(line + b"\n")
 
 
-def survey(order: IndexOrder, report: int, pipeline: Pipeline) -> None:
+def complete_index(order: IndexOrder, report: int, pipeline: Pipeline) -> None:
     """Complete the index, in a process with torch imported, which then ends."""
 
     def work() -> None:
-        operators = pipeline.operators(order.yaml)
+        operators = pipeline.make_operators(order.yaml)
         if operators is None:
             return
         static = Path(order.scratch, _STATIC)
         if order.read:
             operators.write_static_index(static)
-            wire.report(report, IndexWritten(str(static), False))
+            wire.write_message(report, IndexWritten(str(static), False))
 
         def say(sentence: str) -> None:
-            wire.report(report, Log(0, "engine", sentence + "\n"))
+            wire.write_message(report, Log(0, "engine", sentence + "\n"))
 
         found = static if static.exists() else None
         path = operators.write_complete_index(found, Path(order.scratch), say)
-        wire.report(report, IndexWritten(str(path), True))
+        wire.write_message(report, IndexWritten(str(path), True))
 
-    _work("survey", report, work)
+    _work_quietly("survey", report, work)
 
 
-def _work(stage: str, report: int, work: Callable[[], None]) -> None:
+def _work_quietly(stage: str, report: int, work: Callable[[], None]) -> None:
     """Do work at the lowest priority and turn any exception into one log line."""
     limits.give_way(_NICE[stage])
     limits.end_after(_MOST_SECONDS)
-    descriptors.detach()
+    descriptors.detach_streams()
     try:
         work()
     except BaseException as error:
-        wire.report(report, _failed(error))
+        wire.write_message(report, _failure_log(error))
 
 
-def _failed(error: BaseException) -> Log:
+def _failure_log(error: BaseException) -> Log:
     words = " ".join(traceback.format_exception_only(type(error), error)[-1].split())
     return Log(0, "engine", f"The operator index of this torch is incomplete: {words}\n")

@@ -63,7 +63,7 @@ class LineReader:
         found: list[Line] = []
         while not self.ended:
             try:
-                waiting = descriptors.readable(self.descriptor)
+                waiting = descriptors.is_readable(self.descriptor)
             except OSError:
                 break
             if not waiting:

@@ -23,9 +23,9 @@ class EventInterceptor:
         self._heard(event)
 
     def forward(self, line: bytes) -> None:
-        message = wire.received(line.rstrip(b"\n"))
+        message = wire.parse_message(line.rstrip(b"\n"))
         if message is not None:
             self._heard(message)
 
-    def finished(self, request: int) -> None:
+    def remove_request(self, request: int) -> None:
         """Ignore the end of the analysis; the creator of the analysis handles it."""

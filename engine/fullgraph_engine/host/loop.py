@@ -49,7 +49,7 @@ from .found import FoundProbes
 from .index_builder import Inventory
 from .lines import LineReader
 from .permissions import Permissions
-from .pipeline import Pipeline, chosen
+from .pipeline import Pipeline, choose_pipeline
 from .process_backends import (
     LaunchedProcess,
     ProcessBackend,
@@ -102,22 +102,22 @@ def serve(
     confinement.leave_out(without)
     descriptors.fill_standard()
     limits.ignore_interrupts()
-    read, write = descriptors.raised(read), descriptors.raised(write)
+    read, write = descriptors.move_to_end(read), descriptors.move_to_end(write)
     # Thread pools do not survive a fork; numpy starts one when torch imports it.
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"
     left = confinement.is_left_out("credentials")
-    hidden = frozenset[str]() if left else credentials.remove(may.variables)
-    caches.make(may)
+    hidden = frozenset[str]() if left else credentials.remove_secrets(may.variables)
+    caches.make_caches(may)
     _remove_abandoned()
     scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
     try:
-        confined = confinement.begin(scratch, may)
+        confined = confinement.begin_confinement(scratch, may)
         permissions = Permissions(may, tuple(sorted(hidden)))
         start = EngineOptions(
             pipeline, user_path, None if indexed else yaml, processes, confined, permissions
         )
-        return _serve(read, write, start, scratch)
+        return _serve_requests(read, write, start, scratch)
     except CollectorEnded:
         shutil.rmtree(scratch, ignore_errors=True)
         # Whatever killed the collector may have targeted the engine; the server starts another
@@ -148,7 +148,7 @@ class EngineOptions:
     permissions: Permissions
 
 
-def _serve(read: int, write: int, start: EngineOptions, scratch: str) -> int:
+def _serve_requests(read: int, write: int, start: EngineOptions, scratch: str) -> int:
     started = time.monotonic()
     processes.die_with_server()
     spares = Spares(Starter(start.pipeline, start.permissions))
@@ -158,20 +158,20 @@ def _serve(read: int, write: int, start: EngineOptions, scratch: str) -> int:
     inventory = Inventory(write, scratch)
     forks = process_backends.can_fork() and start.processes != "spawn"
     try:
-        stages = chosen(start.pipeline)
-        if process_backends.chosen(start.processes) == "spawn":
+        stages = choose_pipeline(start.pipeline)
+        if process_backends.choose_backend(start.processes) == "spawn":
             spares.add()  # this process imports torch at the same time
         if start.yaml is not None:
-            inventory.begin(stages.operators(start.yaml), start.yaml, fork=forks)
-        unusable, version = _torch(stages)
+            inventory.begin(stages.make_operators(start.yaml), start.yaml, fork=forks)
+        unusable, version = _check_torch(stages)
         if unusable is None:
-            stages.warm()
-            degraded = proofs.degraded(stages, forks=forks)
+            stages.warm_up()
+            degraded = proofs.degraded_facts(stages, forks=forks)
     except BrokenPipeError:
         return 0
     except Exception as error:
         unusable = Unusable(
-            f"The engine cannot start with {sys.executable}: {_words(error)}.",
+            f"The engine cannot start with {sys.executable}: {_describe_error(error)}.",
             "Reinstall torch there, or report this with the output of `fullgraph doctor`.",
         )
     if start.confinement.collector_has_ended():
@@ -181,7 +181,7 @@ def _serve(read: int, write: int, start: EngineOptions, scratch: str) -> int:
         inventory.abandon()
         spares.end()
         return 1
-    inventory.settle()
+    inventory.take_over_writing()
     host = EngineLoop(read, write, stages, start, version, inventory, spares, scratch, degraded)
     seconds = round(time.monotonic() - started, 3)
     untested = releases.is_untested(version)
@@ -189,24 +189,24 @@ def _serve(read: int, write: int, start: EngineOptions, scratch: str) -> int:
     gc.freeze()
     gc.enable()
     if forks:
-        huge_pages.gather()
+        huge_pages.gather_pages()
     return host.run()
 
 
-def _torch(stages: Pipeline) -> tuple[Unusable | None, str]:
+def _check_torch(stages: Pipeline) -> tuple[Unusable | None, str]:
     command = shlex.quote(sys.executable)
     try:
         version = stages.torch_version()
     except ModuleNotFoundError as error:
         if error.name != "torch":
-            return _broken(error), ""
+            return _broken_torch(error), ""
         return Unusable(
             f"No torch in {sys.executable}.",
             f"Install it with `{command} -m pip install torch`, or choose an interpreter "
             "that has it.",
         ), ""
     except (Exception, SystemExit) as error:
-        return _broken(error), ""
+        return _broken_torch(error), ""
     oldest = releases.release_text(releases.OLDEST)
     if releases.is_too_old(version):
         return Unusable(
@@ -216,15 +216,15 @@ def _torch(stages: Pipeline) -> tuple[Unusable | None, str]:
     return None, version
 
 
-def _broken(error: BaseException) -> Unusable:
+def _broken_torch(error: BaseException) -> Unusable:
     command = shlex.quote(sys.executable)
     return Unusable(
-        f"torch in {sys.executable} cannot be imported: {_words(error)}.",
+        f"torch in {sys.executable} cannot be imported: {_describe_error(error)}.",
         f"Find out why with `{command} -c 'import torch'`, and reinstall torch.",
     )
 
 
-def _words(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     """Describe an error for use in the middle of a sentence, without a full stop."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": .")
 
@@ -236,7 +236,7 @@ def _remove_abandoned() -> None:
     """Remove scratch folders of engines that were killed before they could do so."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*-*"):
         owner = folder.name.removeprefix(_SCRATCH).partition("-")[0]
-        if owner.isdigit() and not processes.exists(int(owner)):
+        if owner.isdigit() and not processes.process_exists(int(owner)):
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -285,17 +285,17 @@ class EngineLoop:
         self._children: dict[int, Callable[[int | None], None]] = {}
         self._collector = start.confinement.collector
         if self._collector:
-            self.adopt(self._collector, self._collector_ended)
-        self._own = {read, write} | inventory.opened()
+            self.watch_child(self._collector, self._collector_ended)
+        self._own = {read, write} | inventory.open_descriptors()
         self._spares = spares
-        self.backend = self._backend(start)
+        self.backend = self._make_backend(start)
         self._selector = selectors.DefaultSelector()
         self._wake = processes.wake_on_end()
         self.watch(self._wake, self._child_ended)
         self.watch(read, self._read_requests)
 
-    def _backend(self, start: EngineOptions) -> ProcessBackend:
-        if process_backends.chosen(start.processes) == "fork":
+    def _make_backend(self, start: EngineOptions) -> ProcessBackend:
+        if process_backends.choose_backend(start.processes) == "fork":
             return Forking(self)
         return Spawning(self, self._spares)
 
@@ -324,7 +324,7 @@ class EngineLoop:
         self.unwatch(descriptor)
         os.close(descriptor)
 
-    def reports_of(self, launched: LaunchedProcess, ready: Callable[[], None]) -> LineReader:
+    def watch_reports(self, launched: LaunchedProcess, ready: Callable[[], None]) -> LineReader:
         """Watch the reports of a process, and close its output and black box."""
         ours = launched.channels
         descriptors.close_all((ours.stdout, ours.stderr, ours.box))
@@ -335,30 +335,30 @@ class EngineLoop:
         """Return the descriptors that other processes must not inherit."""
         return self._own
 
-    def perform(self, order: Order, given: ProcessEnds) -> NoReturn:
+    def perform_order(self, order: Order, given: ProcessEnds) -> NoReturn:
         """Execute an order, in a process that was forked for it."""
         rights = self._permissions
-        orders.perform(order, given, self.pipeline, self._user_path, rights, forks=True)
+        orders.perform_order(order, given, self.pipeline, self._user_path, rights, forks=True)
 
-    def adopt(self, pid: int, ended: Callable[[int | None], None]) -> None:
+    def watch_child(self, pid: int, ended: Callable[[int | None], None]) -> None:
         """Register a child of this process; ``ended`` is called with its exit code."""
         self._children[pid] = ended
 
-    def finished(self, request: int) -> None:
+    def remove_request(self, request: int) -> None:
         self._analyses.pop(request, None)
 
     def clean_up(self, ended: Sequence[int], scratch: str) -> None:
         self._left.append(_Leftovers(frozenset(ended), scratch))
         self._clean_at = min(self._clean_at, time.monotonic() + _REST)
 
-    def _clean(self) -> None:
+    def _clean_leftovers(self) -> None:
         if time.monotonic() < self._clean_at:
             return
-        parents = processes.snapshot().parents
+        parents = processes.read_processes().parents
         self.kill_strangers(parents)
         waits = [one for one in self._left if not one.pids.isdisjoint(parents)]
         for one in self._left:
-            if one not in waits and not self.backend.keeps(one.scratch):
+            if one not in waits and not self.backend.uses_folder(one.scratch):
                 self.remove(one.scratch)
         self._left = waits
         self._clean_at = time.monotonic() + _REST if waits else math.inf
@@ -370,10 +370,10 @@ class EngineLoop:
 
     def run(self) -> int:
         try:
-            self._inventory.attend(self)
-            self._reap()  # children that ended before the loop began
+            self._inventory.join_loop(self)
+            self._reap_children()  # children that ended before the loop began
             while not self._requests.ended:
-                for key, mask in self._selector.select(self._pause()):
+                for key, mask in self._selector.select(self._select_timeout()):
                     if key.fd == self._write:
                         self._flush()
                     elif mask:
@@ -387,7 +387,7 @@ class EngineLoop:
             self._end()
         return 0
 
-    def _pause(self) -> float | None:
+    def _select_timeout(self) -> float | None:
         survey = self._inventory.due(bool(self._analyses))
         due = [self._clean_at, *(one.next_deadline() for one in self._analyses.values())]
         pauses = [max(min(due) - time.monotonic(), 0.0)]
@@ -403,11 +403,11 @@ class EngineLoop:
         self.backend.prepare(sum(waiting) if waiting else None)
         for analysis in list(self._analyses.values()):
             analysis.tick(time.monotonic())
-        self._clean()
+        self._clean_leftovers()
 
     def _end(self) -> None:
-        parents = processes.snapshot().parents
-        processes.kill([*self._children, *self._strangers(parents)])
+        parents = processes.read_processes().parents
+        processes.kill_trees([*self._children, *self._find_strangers(parents)])
         processes.wait_for_all()
 
     def _flush(self) -> None:
@@ -427,21 +427,21 @@ class EngineLoop:
         with contextlib.suppress(BlockingIOError):
             while os.read(self._wake, 4096):
                 pass
-        self._reap()
+        self._reap_children()
 
-    def _reap(self) -> None:
-        for pid, code in processes.ended():
+    def _reap_children(self) -> None:
+        for pid, code in processes.collect_ended():
             ended = self._children.pop(pid, None)
             if ended is not None:
                 ended(code)
 
     def kill_strangers(self, parents: dict[int, int]) -> None:
         """Kill processes that user code left behind, which become children of this process."""
-        strangers = self._strangers(parents)
+        strangers = self._find_strangers(parents)
         if strangers:
-            processes.kill(strangers)
+            processes.kill_trees(strangers)
 
-    def _strangers(self, parents: dict[int, int]) -> list[int]:
+    def _find_strangers(self, parents: dict[int, int]) -> list[int]:
         # One of these processes adopts orphans.
         above = [os.getpid()] if self.adopting else []
         above += [self._collector] if self._collector else []
@@ -459,19 +459,19 @@ class EngineLoop:
             except ProtocolError as error:
                 self.send(Log(0, "engine", f"A request was not understood: {error}\n"))
                 continue
-            self._handle(request)
+            self._handle_request(request)
 
-    def _handle(self, request: protocol.Message) -> None:
+    def _handle_request(self, request: protocol.Message) -> None:
         if isinstance(request, (Analyze, Reproduce, Compare)):
-            self._admit(request)
+            self._admit_request(request)
         elif isinstance(request, Cancel):
-            self._cancel(request.request)
+            self._cancel_request(request.request)
         elif isinstance(request, SelfCheck):
-            self._check(request)
+            self._run_self_check(request)
         elif isinstance(request, Shutdown):
             raise SystemExit
 
-    def _admit(self, request: Analyze | Reproduce | Compare) -> None:
+    def _admit_request(self, request: Analyze | Reproduce | Compare) -> None:
         """Start a request or queue it: at most as many analyses as runs proceed at once.
 
         Low-priority analyses (``nice``) and repros start immediately, as the former delay nothing
@@ -484,7 +484,7 @@ class EngineLoop:
             self._queue.append((request, time.monotonic()))
             self._begin_next()
         else:
-            self._begin(request)
+            self._begin_request(request)
 
     def _begin_next(self) -> None:
         """Start the newest waiting requests first, since the user most likely looks at the last
@@ -497,9 +497,9 @@ class EngineLoop:
             )
             if counted < max(_LEAST_AT_ONCE, request.jobs):
                 self._queue.remove((request, came))
-                self._begin(request, time.monotonic() - came)
+                self._begin_request(request, time.monotonic() - came)
 
-    def _begin(self, request: Analyze | Reproduce | Compare, waited: float = 0.0) -> None:
+    def _begin_request(self, request: Analyze | Reproduce | Compare, waited: float = 0.0) -> None:
         try:
             scratch = tempfile.mkdtemp(dir=self.scratch)
             analysis: Analysis | ProgramRun | ReproSession | ComparisonSession
@@ -518,7 +518,7 @@ class EngineLoop:
         self._analyses[request.request] = analysis
         analysis.begin()
 
-    def _cancel(self, number: int) -> None:
+    def _cancel_request(self, number: int) -> None:
         for queued in self._queue:
             request, _ = queued
             if request.request == number:
@@ -528,11 +528,11 @@ class EngineLoop:
         if (analysis := self._analyses.get(number)) is not None:
             analysis.cancel()
 
-    def _check(self, request: SelfCheck) -> None:
+    def _run_self_check(self, request: SelfCheck) -> None:
         try:
             hooks = self.pipeline.self_check()
         except Exception as error:
-            self.send(Failed(request.request, f"The self-check failed: {_words(error)}."))
+            self.send(Failed(request.request, f"The self-check failed: {_describe_error(error)}."))
             return
         version = platform.python_version()
         self.send(SelfChecked(request.request, self._torch, version, hooks))

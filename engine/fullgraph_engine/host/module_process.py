@@ -95,7 +95,7 @@ def main(
     """Execute the module, serve runs and exit. With ``forks``, runs are forked; otherwise this
     process becomes the only run."""
     run.exit_after(
-        lambda: _ModuleExecutor(job, given, pipeline, user_path, permissions, forks).live(),
+        lambda: _ModuleExecutor(job, given, pipeline, user_path, permissions, forks).run(),
         given.report,
         job.analyze.request,
         lost=_DESCRIPTORS,
@@ -117,7 +117,9 @@ class _ModuleExecutor:
         root = os.path.dirname(job.scratch)  # noqa: PTH120
         self.clock = Clock()
         self.allowed = permissions.allowed
-        self.sandbox = sandbox.Sandbox(root, pipeline.pass_over, pipeline.untouched, permissions)
+        self.sandbox = sandbox.Sandbox(
+            root, pipeline.pass_over, pipeline.disable_tracing, permissions
+        )
         self.tree = ast.Module([], [])
         self.lines: list[str] = []
         self.module: types.ModuleType | None = None
@@ -150,23 +152,23 @@ class _ModuleExecutor:
     def analyze(self) -> Analyze:
         return self.job.analyze
 
-    def tell(self, message: Upward | Event) -> None:
+    def send(self, message: Upward | Event) -> None:
         if self.job.again is None:
-            wire.report(self.given.report, message)
+            wire.write_message(self.given.report, message)
 
-    def say(self, finding: Finding) -> None:
-        self.tell(FindingFound(self.analyze.request, finding))
+    def report_finding(self, finding: Finding) -> None:
+        self.send(FindingFound(self.analyze.request, finding))
 
-    def say_import(self, module: str) -> None:
-        self.tell(Importing(self.analyze.request, module))
+    def report_import(self, module: str) -> None:
+        self.send(Importing(self.analyze.request, module))
 
-    def found(self, finding: Finding) -> None:
+    def report_execution_finding(self, finding: Finding) -> None:
         """Report a finding from execution, and keep it for later generations."""
         if self.may_stay_since is not None:
             self.said.append(finding)
-        self.say(finding)
+        self.report_finding(finding)
 
-    def live(self) -> None:
+    def run(self) -> None:
         self.enter()
         if not self.read():
             return
@@ -178,15 +180,15 @@ class _ModuleExecutor:
         runs, probes = self.plan()
         self.before_runs()
         if self.analyze.timings:
-            self.tell(PhasesTaken(self.watch.phase_times()))
+            self.send(PhasesTaken(self.watch.phase_times()))
         late = self.execution.late if self.execution is not None else None
         if not runs or not self.forks:
             # Nothing waits for this process afterwards. A forked run reports these files with its
             # own, because examining all modules is slow.
-            self.tell_registered()
-            self.tell_reads()
-        self.tell(RunsPlanned(tuple(runs), late))
-        command, given = self.command()
+            self.report_registered()
+            self.report_reads()
+        self.send(RunsPlanned(tuple(runs), late))
+        command, given = self.next_command()
         # From here on this process is a run.
         blackbox.undo_dump()
         namespace = self.module.__dict__ if self.module is not None else {}
@@ -198,7 +200,9 @@ class _ModuleExecutor:
                 if one.shared == command.shared
             ]
             taken = snapshots.Snapshots(command, given, self.pipeline, self.forking)
-            command, given = taken.run(enclosed, namespace, text, tells=self.analyze.calls)
+            command, given = taken.run_enclosing(
+                enclosed, namespace, text, tells=self.analyze.calls
+            )
         assert isinstance(command, LaunchRun)
         target: Any = self.targets[command.target]
         probe: Any = probes[command.target][command.probe]
@@ -221,12 +225,12 @@ class _ModuleExecutor:
             traced.differs = True
         run.main(traced, given)
 
-    def command(self) -> tuple[wire.Downward, ProcessEnds]:
+    def next_command(self) -> tuple[wire.Downward, ProcessEnds]:
         """Wait for the command that tells which run this process becomes."""
         given = self.given
         if self.forks:
             server = ForkServer(given.control, given.report, self.forking)
-            return server.wait(self.tell_registered)
+            return server.wait(self.report_registered)
         if self.job.again is not None:
             return self.job.again.launch, given
         return spare.next_command(given.control), given
@@ -241,8 +245,8 @@ class _ModuleExecutor:
         if not self.forks:
             self.given.raise_streams()  # the run opens them again
             seconds = self.analyze.limits.module_seconds
-            wire.report(self.given.report, StageBegun("module", seconds))
-        self.settle()
+            wire.write_message(self.given.report, StageBegun("module", seconds))
+        self.settle_generation()
         folder = self.analyze.cwd or os.path.dirname(self.analyze.path)  # noqa: PTH120
         try:
             os.chdir(folder)
@@ -258,28 +262,28 @@ class _ModuleExecutor:
         self.pipeline.audit_native_writes()
         self.pipeline.note_registrations()
 
-    def settle(self) -> None:
+    def settle_generation(self) -> None:
         """Set up the descriptors, limits and scratch folder of a generation."""
         given = self.given
         if self.job.again is not None:
-            descriptors.detach()  # an earlier process has printed the same output
+            descriptors.detach_streams()  # an earlier process has printed the same output
         elif self.forks:
-            descriptors.attach(given.stdout, given.stderr)
+            descriptors.attach_streams(given.stdout, given.stderr)
         else:
-            descriptors.attach(_dup(given.stdout), _dup(given.stderr))
-        limits.reset_signals(self.interrupted)
-        blackbox.attend(given.box)
+            descriptors.attach_streams(_dup(given.stdout), _dup(given.stderr))
+        limits.reset_signals(self.handle_interrupt)
+        blackbox.enable_fault_dump(given.box)
         self.start_clock()
-        exits.watch(given.box)
-        os.environ.update(sandbox.environment(self.job.scratch, self.allowed))
+        exits.record_exits(given.box)
+        os.environ.update(sandbox.sandbox_environment(self.job.scratch, self.allowed))
         tempfile.tempdir = self.job.scratch  # also for user code that clears the environment
-        limits.apply(self.analyze.limits.memory, forks=True)
+        limits.apply_limits(self.analyze.limits.memory, forks=True)
 
     def start_clock(self) -> None:
         seconds = self.analyze.limits.module_seconds
         blackbox.dump_at(self.given.box, seconds + run.GRACE)
 
-    def interrupted(self, number: int, frame: FrameType | None) -> None:
+    def handle_interrupt(self, number: int, frame: FrameType | None) -> None:
         """Record the stack when the parent process interrupts; at the time limit, also stop the
         statement."""
         blackbox.at_stack(self.given.box, frames.of_stack(frame))
@@ -300,23 +304,23 @@ class _ModuleExecutor:
             # Findings and placeholders of the imports refer to positions in the text.
             places = bool(self.said)
             if imports and not syntax.same_beginning(tree, self.tree, imports, places=places):
-                self.tell(PreambleStale())
+                self.send(PreambleStale())
                 return False
             discovery = self.pipeline.discover(text, path, self.analyze.methods)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            self.say(_syntax_error(error, self.lines))
-            self.tell(TextUnparsable(str(error)))
+            self.report_finding(_syntax_error(error, self.lines))
+            self.send(TextUnparsable(str(error)))
             return False
         self.tree = tree
         for finding in discovery.findings:
-            self.say(finding)
+            self.report_finding(finding)
         self.check_text()
         self.targets = discovery.targets
-        wanted = [] if discovery.off else self.chosen()
-        self.tell_targets(wanted)
-        alone = not self.targets and not discovery.off and self.pipeline.registers(text)
+        wanted = [] if discovery.off else self.choose_targets()
+        self.report_targets(wanted)
+        alone = not self.targets and not discovery.off and self.pipeline.may_register(text)
         if not wanted and not alone:
-            self.tell(RunsPlanned(()))
+            self.send(RunsPlanned(()))
         return bool(wanted) or alone
 
     def check_text(self) -> None:
@@ -325,35 +329,35 @@ class _ModuleExecutor:
         try:
             wrong = self.pipeline.check_text(self.analyze.text)
         except Exception:
-            self.tell_mistake()
+            self.log_own_error()
             return
         self.refused = tuple(each.call for each in wrong)
         for each in wrong:
-            self.say(each.finding)
+            self.report_finding(each.finding)
 
     def check_registered(self) -> None:
         """Report defects of the operators that the text defined."""
         try:
             found = self.pipeline.check_registered(self.analyze.text)
         except Exception:
-            self.tell_mistake()
+            self.log_own_error()
             return
         for finding in found:
-            self.say(finding)
+            self.report_finding(finding)
 
-    def tell_mistake(self) -> None:
+    def log_own_error(self) -> None:
         """Log the exception being handled as an error of fullgraph, and continue."""
         words = traceback.format_exc()
-        self.tell(Log(self.analyze.request, "engine", words))
+        self.send(Log(self.analyze.request, "engine", words))
 
-    def chosen(self) -> list[int]:
+    def choose_targets(self) -> list[int]:
         """Return the indices of the targets to trace: the requested ones, or those nearest to the
         cursor."""
         only, most = self.analyze.only, self.analyze.limits.targets
         wanted = [i for i, target in enumerate(self.targets) if not only or target.name in only]
         if len(wanted) > most:
             focus = self.analyze.focus
-            near = sorted(wanted, key=lambda index: distance(self.targets[index].body, focus))
+            near = sorted(wanted, key=lambda index: line_distance(self.targets[index].body, focus))
             self.note = (
                 f"Of the {len(wanted)} targets in this file only the {most} nearest to the last "
                 "edit are traced."
@@ -361,24 +365,24 @@ class _ModuleExecutor:
             wanted = sorted(near[:most])
         return wanted
 
-    def tell_targets(self, wanted: list[int]) -> None:
+    def report_targets(self, wanted: list[int]) -> None:
         self.wanted = wanted
-        infos = tuple(info(self.targets[index]) for index in wanted)
-        self.tell(TargetsFound(self.analyze.request, infos, self.note))
+        infos = tuple(target_info(self.targets[index]) for index in wanted)
+        self.send(TargetsFound(self.analyze.request, infos, self.note))
 
     # -- user code ----------------------------------------------------------------------------
 
     def execute(self) -> None:
         text, path = self.analyze.text, self.analyze.path
         self.watch.enter_phase("imports")
-        place = import_hook.place(path, self.analyze.roots, self.user_path, self.tree)
+        place = import_hook.locate_module(path, self.analyze.roots, self.user_path, self.tree)
         self.place = place
         own = [entry for entry in place.search if entry not in self.user_path]
         sys.path[:] = [*own, *self.user_path]
-        import_hook.show(path, text)
-        self.progress = ImportProgress(self.say_import)
+        import_hook.cache_source(path, text)
+        self.progress = ImportProgress(self.report_import)
         self.source = import_hook.TextImporter(
-            place.name, path, text, place.package, self.statements, self.progress.begins
+            place.name, path, text, place.package, self.run_module, self.progress.begins
         )
         self.open_texts.replace(self.analyze.open_files)
         sys.meta_path[:0] = [self.source, self.open_texts]
@@ -390,38 +394,38 @@ class _ModuleExecutor:
             self.reads.open_files = self.open_texts.texts.keys()
             sys.meta_path.append(self.reads.unfound)
             self.sandbox.noted = self.open_texts.loaded = self.reads.opened
-        with self.pipeline.untraced():
+        with self.pipeline.without_tracing():
             self.load(place)
         self.progress.silent = True  # later imports belong to a run
         self.report_followed()
         blackbox.undo_dump()
-        descriptors.flush()
+        descriptors.flush_streams()
 
     def load(self, place: import_hook.ModulePlace) -> None:
         """Import the module and its parent packages as Python would."""
         skipped = next((skip for skip in self.job.skip if skip.statement == PACKAGES), None)
         failed, reason = None, skipped.reason if skipped is not None else ""
         if skipped is None:
-            failed = self.imported(place.name)
+            failed = self.import_module(place.name)
             if failed is None:
                 return
-            reason = import_failures.reason(import_failures.root(failed))
+            reason = import_failures.failure_reason(import_failures.root_cause(failed))
             self.package_failed(failed)
         line = self.package_line()
         import_hook.stand_in(place.name, self.analyze.path, failed, reason, line)
         if self.execution is None:
-            failed = self.imported(place.name)
+            failed = self.import_module(place.name)
             if failed is not None:
                 raise failed
 
-    def imported(self, name: str) -> BaseException | None:
+    def import_module(self, name: str) -> BaseException | None:
         """Import the module; return the exception of its parent packages, if they failed."""
         error: BaseException | None = None
         if "." in name:
             blackbox.at_statement(self.given.box, PACKAGES, 0)
         try:
             self.clock.executing = True
-            import_hook.load(name)
+            import_hook.load_module(name)
         except BaseException as raised:
             error = raised
         finally:
@@ -442,14 +446,16 @@ class _ModuleExecutor:
         if placeholder.find_unavailable(error) is None:
             where = frames.line_range(self.package_line(), self.lines)
             package = self.place.name.rpartition(".")[0]
-            self.found(import_failures.package(package, error, where, self.analyze.path))
+            self.report_execution_finding(
+                import_failures.package_finding(package, error, where, self.analyze.path)
+            )
 
     def package_line(self) -> int:
         """Return the zero-based line that first needs the parent packages."""
         node = syntax.first_import_of(self.tree, self.place.name)
         return node.lineno - 1 if node is not None else 0
 
-    def statements(self, module: types.ModuleType) -> None:
+    def run_module(self, module: types.ModuleType) -> None:
         """Execute the module's statements while Python imports it."""
         try:
             self.execute_text(module)
@@ -464,9 +470,9 @@ class _ModuleExecutor:
             self.analyze.path,
             self.lines,
             self.given.box,
-            self.found,
+            self.report_execution_finding,
             self.pipeline.fake_mode,
-            self.skipped(),
+            self.skipped_statements(),
             self.clock,
             refused=self.refused,
             beside=self.place.beside,
@@ -475,11 +481,11 @@ class _ModuleExecutor:
         execution.late = self.job.again.late if self.job.again is not None else None
         self.execution = execution
         imports = syntax.imports_end(self.tree)
-        execution.run(module, 0, imports)
+        execution.run_statements(module, 0, imports)
         if self.may_stay_since is not None and self.reads is not None:
             if self.worth_keeping(self.may_stay_since, imports):
                 self.watch.enter_phase("staying")
-                self.keep(self.reads, imports)
+                self.stay_as_preamble(self.reads, imports)
             else:
                 self.start_clock()
                 descriptors.close_all([self.given.keep_control, self.given.keep_report])
@@ -487,9 +493,9 @@ class _ModuleExecutor:
         self.watch.enter_phase("module")
         if self.analyze.nice:  # later generations of a preamble must not inherit it
             limits.give_way(self.analyze.nice)
-        execution.run(module, imports, len(self.tree.body))
-        if replaced := replaced_builtins.restore():
-            self.say(replaced_builtins.finding(replaced, self.lines))
+        execution.run_statements(module, imports, len(self.tree.body))
+        if replaced := replaced_builtins.restore_builtins():
+            self.report_finding(replaced_builtins.replacement_finding(replaced, self.lines))
         # The parent packages may still be importing.
         blackbox.at_statement(self.given.box, PACKAGES, 0)
         if self.inside_packages and self.progress is not None:
@@ -504,9 +510,9 @@ class _ModuleExecutor:
             names = tuple(name for name in progress.names if name in sys.modules)
             progress.names = None
         if names and seconds >= preamble.WORTH_KEEPING:
-            self.tell(LateImports(names, seconds))
+            self.send(LateImports(names, seconds))
 
-    def skipped(self) -> dict[int, str]:
+    def skipped_statements(self) -> dict[int, str]:
         """Return the statements to skip, with reasons, by index."""
         skipped = {skip.statement: skip.reason for skip in self.job.skip}
         again = self.job.again
@@ -519,32 +525,32 @@ class _ModuleExecutor:
     def worth_keeping(self, since: float, imports: int) -> bool:
         took = _monotonic() - since
         blackbox.undo_dump()  # the timer of the dump has a thread
-        good = imports > 0 and not self.clock.over and processes.threads() == 1
+        good = imports > 0 and not self.clock.over and processes.count_threads() == 1
         # For edited texts it also saves the operator results of earlier runs.
         return good and (self.job.edited or took >= preamble.WORTH_KEEPING)
 
-    def keep(self, reads: Reads, imports: int) -> None:
+    def stay_as_preamble(self, reads: Reads, imports: int) -> None:
         """Stay as a preamble. Returns in each generation, which continues after the imports."""
         given = self.given
-        files = reads.states()
+        files = reads.file_states()
         self.sandbox.note_shared_memory()
         self.before_runs()
         self.generation = True
         # Examine modules before a fork, since that copies the memory pages that contain them.
-        self.inside_packages = len(early_imports.unfinished()) > 1
+        self.inside_packages = len(early_imports.modules_in_progress()) > 1
         server = ForkServer(given.keep_control, given.keep_report, self.forking)
         lines = self.tree.body[imports - 1].end_lineno or 0
-        wire.report(given.keep_report, PreambleReady(lines, files))
+        wire.write_message(given.keep_report, PreambleReady(lines, files))
         if server.fork(ForkGeneration(0)):
             self.watch.restart_cpu_time()
             self.start_clock()
             return
         descriptors.close_all([given.control, given.report])
-        descriptors.detach()
+        descriptors.detach_streams()
 
         def import_ahead(command: ImportAhead) -> None:
             self.import_ahead(command)
-            wire.report(given.keep_report, PreambleReady(lines, reads.states()))
+            wire.write_message(given.keep_report, PreambleReady(lines, reads.file_states()))
 
         _, fresh = server.wait(ahead=import_ahead, repeat=self.repeat)
         self.go_on(fresh, imports)
@@ -554,37 +560,37 @@ class _ModuleExecutor:
         text."""
         assert self.progress is not None
         self.progress.silent = True
-        names = early_imports.tried(command.names, 5 * command.seconds + 5, self.forking)
-        with self.pipeline.untraced():
+        names = early_imports.try_imports(command.names, 5 * command.seconds + 5, self.forking)
+        with self.pipeline.without_tracing():
             good = early_imports.import_all(names)
         self.progress.silent = False
-        if good != names or processes.threads() > 1:
-            wire.report(self.given.keep_report, PreambleStale())
+        if good != names or processes.count_threads() > 1:
+            wire.write_message(self.given.keep_report, PreambleStale())
         self.before_runs()
 
     def repeat(self, packed: bytes) -> Iterator[None]:
         """Repeat the operator calls of a run in the preamble, one per step."""
         yield from self.pipeline.repeat_operator_calls(packed.decode())
-        if processes.threads() > 1:
-            wire.report(self.given.keep_report, PreambleStale())
+        if processes.count_threads() > 1:
+            wire.write_message(self.given.keep_report, PreambleStale())
         self.before_runs()
 
     def go_on(self, fresh: ProcessEnds, imports: int) -> None:
         """Become the process of another text that begins with the same imports."""
         with open(fresh.paper, "rb") as file:  # noqa: PTH123
-            self.job = wire.decode(file.read())
+            self.job = wire.decode_message(file.read())
         self.watch = Stopwatch("process", self.job.began)
         fresh.paper = -1
         descriptors.close_all([self.given.box])
         self.given = fresh
         fresh.raise_all()
-        confinement.isolate()
+        confinement.isolate_process()
         self.sandbox.clear_shared_memory()
-        self.settle()
+        self.settle_generation()
         if not self.read(imports):
             _exit(0)
         for finding in self.said:
-            self.say(finding)
+            self.report_finding(finding)
         if self.source is not None:
             self.source.replace(self.analyze.text)
         self.open_texts.replace(self.analyze.open_files)
@@ -592,7 +598,7 @@ class _ModuleExecutor:
             self.reads.open_files = self.open_texts.texts.keys()
         execution = self.execution
         assert execution is not None
-        execution.take(self.tree, self.lines, self.given.box, self.refused)
+        execution.switch_text(self.tree, self.lines, self.given.box, self.refused)
 
     # -- after it -----------------------------------------------------------------------------
 
@@ -622,47 +628,49 @@ class _ModuleExecutor:
                 error, found = raised, []
             probes[index] = found
             for number, probe in enumerate(found):
-                planned = PlannedRun(index, number, info(target), target.body, probe.info)
+                planned = PlannedRun(index, number, target_info(target), target.body, probe.info)
                 after = tuple(numbers[name] for name in probe.after if name in numbers)
                 planned = replace(planned, waits=probe.waits, after=after)
                 if self.forks and probe.users:
                     planned = replace(planned, shared=shared.setdefault(probe.users, len(shared)))
                 runs.append(planned)
             if error is not None:
-                self.tell_done(target, "failed", texts.error_message(error) or type(error).__name__)
+                self.report_target(
+                    target, "failed", texts.error_message(error) or type(error).__name__
+                )
             elif not found:
-                self.say(self.pipeline.missing_probe(target, self.analyze.text))
-                self.tell_done(target, "no-probe", None)
+                self.report_finding(self.pipeline.missing_probe(target, self.analyze.text))
+                self.report_target(target, "no-probe", None)
         if left != self.wanted:
-            self.tell_targets(left)
+            self.report_targets(left)
         return runs, probes
 
     def probes_of(self, target: PipelineTarget, namespace: dict[str, Any]) -> list[PipelineProbe]:
         known = self.analyze.recorded, self.analyze.examples
-        return list(self.pipeline.plan(target, namespace, self.targets, *known))
+        return list(self.pipeline.plan_probes(target, namespace, self.targets, *known))
 
-    def tell_registered(self) -> None:
+    def report_registered(self) -> None:
         """Report the operators that exist after executing the text and its imports."""
         request = self.analyze.request
         try:
-            operators = self.pipeline.registered()
+            operators = self.pipeline.registered_operators()
         except Exception as error:
             words = f"Registered operators are not known: {texts.type_and_message(error)}\n"
-            self.tell(Log(request, "engine", words))
+            self.send(Log(request, "engine", words))
             return
         if operators:
-            self.tell(OperatorsRegistered(request, operators))
+            self.send(OperatorsRegistered(request, operators))
 
-    def tell_done(self, target: PipelineTarget, status: Any, error: str | None) -> None:
+    def report_target(self, target: PipelineTarget, status: Any, error: str | None) -> None:
         report = TargetReport(target.name, target.kind, target.range, status, error=error)
-        self.tell(TargetDone(self.analyze.request, report))
+        self.send(TargetDone(self.analyze.request, report))
 
-    def tell_reads(self) -> None:
+    def report_reads(self) -> None:
         if self.reads is not None and self.analyze.files:
-            self.tell(FilesRead.from_files(self.analyze.request, self.reads.untold()))
+            self.send(FilesRead.from_files(self.analyze.request, self.reads.new_states()))
 
     def before_runs(self) -> None:
-        limits.reset_signals(self.interrupted)
+        limits.reset_signals(self.handle_interrupt)
         if self.forks:
             self.before_forks()
 
@@ -672,20 +680,20 @@ class _ModuleExecutor:
         self.pipeline.before_forks()
         gc.collect()
         gc.freeze()
-        if processes.threads() > 1:
+        if processes.count_threads() > 1:
             text = (
                 "The module started threads; the runs are forked without them and may wait "
                 "for locks that they held.\n"
             )
-            self.tell(Log(self.analyze.request, "engine", text))
+            self.send(Log(self.analyze.request, "engine", text))
 
 
-def info(target: PipelineTarget) -> TargetInfo:
+def target_info(target: PipelineTarget) -> TargetInfo:
     """Return the name, kind and range of a target for events of the protocol."""
     return TargetInfo(target.name, target.kind, target.range)
 
 
-def distance(body: Range, line: int) -> int:
+def line_distance(body: Range, line: int) -> int:
     """Return the number of lines between a statement and a line; 0 inside the statement."""
     return max(body.start.line - line, line - body.end.line, 0)
 

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from . import comparer, index_builder, module_process, program_process, reducer
 from .permissions import Permissions
-from .pipeline import Pipeline, chosen
+from .pipeline import Pipeline, choose_pipeline
 from .process_backends import descriptors, limits, processes, spare
 from .process_backends.channels import ProcessEnds
 from .process_backends.spare import Starter
@@ -17,7 +17,7 @@ from .process_backends.spawning import Spares
 from .wire import ComparisonOrder, ModuleOrder, Order, ProgramOrder, ReductionOrder, TrialOrder
 
 
-def perform(
+def perform_order(
     order: Order,
     given: ProcessEnds,
     pipeline: Pipeline,
@@ -43,9 +43,9 @@ def perform(
         elif isinstance(order, ComparisonOrder):
             comparer.main(order, given.report, pipeline, user_path, permissions)
         elif isinstance(order, TrialOrder):
-            reducer.attempt(order, given.report, pipeline, user_path, permissions)
+            reducer.try_candidate(order, given.report, pipeline, user_path, permissions)
         else:
-            index_builder.survey(order, given.report, pipeline)
+            index_builder.complete_index(order, given.report, pipeline)
     finally:
         os._exit(1)
 
@@ -55,17 +55,17 @@ def await_order(beginning: str, user_path: list[str], pipeline: str) -> NoReturn
 
     ``beginning`` is the text that ``spare.Starter`` passed to it.
     """
-    given, parent, permissions = spare.begun(beginning)
+    given, parent, permissions = spare.decode_beginning(beginning)
     descriptors.fill_standard()
     limits.ignore_interrupts()
     given.raise_all()
     given.raise_streams()
     processes.die_with(parent)
     gc.disable()
-    stages = chosen(pipeline)
+    stages = choose_pipeline(pipeline)
     stages.torch_version()
-    stages.warm()
+    stages.warm_up()
     gc.freeze()
     gc.enable()
     order = spare.next_order(given.control)
-    perform(order, given, stages, user_path, permissions, forks=False, option=pipeline)
+    perform_order(order, given, stages, user_path, permissions, forks=False, option=pipeline)

@@ -31,9 +31,9 @@ class Performer:
         Raises:
             OSError: the system lacks resources for a process.
         """
-        launched = self._host.backend.perform(order, self)
+        launched = self._host.backend.perform_order(order, self)
         self.pid = launched.pid
-        self._reports = self._host.reports_of(launched, self._read)
+        self._reports = self._host.watch_reports(launched, self._read)
 
     def _read(self) -> None:
         if self._reports is None:
@@ -43,10 +43,10 @@ class Performer:
         if self._reports is not None and self._reports.ended:
             self._host.unwatch(self._reports.descriptor)
 
-    def became(self, pid: int) -> None:
+    def set_pid(self, pid: int) -> None:
         """Ignore the pid, which is known from the beginning."""
 
-    def ended(self, code: int | None) -> None:
+    def handle_end(self, code: int | None) -> None:
         """Handle the end of the process."""
         self.pid = 0
         if self._reports is None:
@@ -60,12 +60,12 @@ class Performer:
     def close(self) -> None:
         """Stop listening and end the process; call ``kill`` after the last event was sent."""
         if self.pid:
-            processes.end(self.pid)
+            processes.kill_process(self.pid)
         self._close()
 
     def kill(self) -> None:
         if self.pid:
-            processes.kill([self.pid])
+            processes.kill_trees([self.pid])
 
     def _close(self) -> None:
         if self._reports is not None:

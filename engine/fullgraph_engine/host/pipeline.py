@@ -197,26 +197,26 @@ class Pipeline(Protocol):
     """The operations that the host calls; ``run_target`` passes findings to ``emit`` as they
     occur."""
 
-    def operators(self, yaml: str) -> Operators | None:
+    def make_operators(self, yaml: str) -> Operators | None:
         """Return the index builder, or None without torch. ``yaml`` is a folder that contains
         PyYAML."""
 
     def torch_version(self) -> str:
         """Import torch and return its version; errors of the import propagate."""
 
-    def warm(self) -> None: ...
+    def warm_up(self) -> None: ...
 
     def self_check(self) -> tuple[Hook, ...]:
         """Return the private names of torch that fullgraph uses, and whether they exist."""
 
-    def missing(self) -> tuple[Degraded, ...]:
+    def missing_facts(self) -> tuple[Degraded, ...]:
         """Return the facts that cannot be shown because private names of torch are missing."""
 
-    def prove(self) -> tuple[Degraded, ...]:
+    def prove_facts(self) -> tuple[Degraded, ...]:
         """Trace a test program and return the unobservable facts; call it in a temporary
         process."""
 
-    def build(self) -> str:
+    def build_key(self) -> str:
         """Return a cache key for the result of ``prove``; empty if it must not be cached."""
 
     def discover(
@@ -232,7 +232,7 @@ class Pipeline(Protocol):
     def confirm(self, target: PipelineTarget, namespace: dict[str, Any]) -> bool:
         """Whether a target found in the text really is one, according to the executed module."""
 
-    def plan(
+    def plan_probes(
         self,
         target: PipelineTarget,
         namespace: dict[str, Any],
@@ -282,7 +282,7 @@ class Pipeline(Protocol):
         ``asked`` has optional arguments: ``documents`` to write, and a stop ``watch``.
         """
 
-    def extract(self, tracee: Tracee, wanted: Wanted, until: float) -> ExtractedCandidates:
+    def write_candidates(self, tracee: Tracee, wanted: Wanted, until: float) -> ExtractedCandidates:
         """Trace a target again and write programs that may reproduce the finding, ``until`` a time
         of ``time.monotonic``."""
 
@@ -292,7 +292,7 @@ class Pipeline(Protocol):
     def choose_cases(self, tracee: Tracee, order: Observe) -> ChosenCases:
         """Choose inputs for comparing the behavior of a text and its changed version."""
 
-    def observe(self, tracee: Tracee, order: Observe, part: Part, probe: int) -> None:
+    def record_behavior(self, tracee: Tracee, order: Observe, part: Part, probe: int) -> None:
         """Execute the test cases and write the results to the scratch folder."""
 
     def try_backend(
@@ -307,7 +307,7 @@ class Pipeline(Protocol):
     def measure(self, tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Measurement:
         """Measure the time of eager and compiled calls of a target."""
 
-    def compare(
+    def judge_behavior(
         self,
         texts: tuple[str, str],
         lines: tuple[tuple[int, ...], tuple[int, ...]],
@@ -321,7 +321,7 @@ class Pipeline(Protocol):
     def is_program(self, text: str, path: str, roots: tuple[str, ...]) -> bool:
         """Whether a text is a program; false for a text with a syntax error."""
 
-    def program(
+    def make_program(
         self,
         path: str,
         text: str,
@@ -334,7 +334,7 @@ class Pipeline(Protocol):
     def program_results(self, program: Any, ending: Any, text_of: Callable[[str], str]) -> Any:
         """Return the ``programs.results.ProgramResults`` of a run, or of its part so far."""
 
-    def untraced(self) -> AbstractContextManager[Any]:
+    def without_tracing(self) -> AbstractContextManager[Any]:
         """Return a context in which ``torch.compile`` returns functions that run eagerly."""
 
     def fake_mode(self) -> AbstractContextManager[Any]:
@@ -343,7 +343,7 @@ class Pipeline(Protocol):
     def pass_over(self, code: CodeType) -> None:
         """Make the tracer skip a code object wherever it occurs."""
 
-    def untouched(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def disable_tracing(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function with tracing disabled in it and its callees."""
 
     def audit_native_writes(self) -> None:
@@ -352,10 +352,10 @@ class Pipeline(Protocol):
     def note_registrations(self) -> None:
         """Start recording where operators are registered."""
 
-    def registers(self, text: str) -> bool:
+    def may_register(self, text: str) -> bool:
         """Whether a text may register operators, so that it is executed even without targets."""
 
-    def registered(self) -> tuple[Operator, ...]:
+    def registered_operators(self) -> tuple[Operator, ...]:
         """Return the operators that this process has and the parent process does not have."""
 
     def note_operator_calls(self) -> None:
@@ -374,14 +374,14 @@ class Pipeline(Protocol):
     def before_forks(self) -> None:
         """Prepare a process for forking others."""
 
-    def where(self, frame: FrameType | None) -> tuple[Frame, ...]:
+    def user_stack(self, frame: FrameType | None) -> tuple[Frame, ...]:
         """Return the user's stack, also while the tracer evaluates a frame symbolically."""
 
 
 class RealPipeline:
     """The engine's own packages, imported on first use because they import torch."""
 
-    def operators(self, yaml: str) -> Operators | None:
+    def make_operators(self, yaml: str) -> Operators | None:
         from ..operators.stages import InstalledOperators
 
         return InstalledOperators.find_installed(yaml)
@@ -391,7 +391,7 @@ class RealPipeline:
 
         return str(torch.__version__)
 
-    def warm(self) -> None:
+    def warm_up(self) -> None:
         import torch
 
         from .. import targets, tracing  # noqa: F401
@@ -412,17 +412,17 @@ class RealPipeline:
 
         return census.list_hooks()
 
-    def missing(self) -> tuple[Degraded, ...]:
+    def missing_facts(self) -> tuple[Degraded, ...]:
         from ..torch_internals import census
 
         return census.find_degraded_facts()
 
-    def prove(self) -> tuple[Degraded, ...]:
+    def prove_facts(self) -> tuple[Degraded, ...]:
         from ..tracing import proof
 
         return proof.prove()
 
-    def build(self) -> str:
+    def build_key(self) -> str:
         from ..tracing import proof
 
         return proof.installation_digest()
@@ -447,7 +447,7 @@ class RealPipeline:
 
         return targets.is_confirmed(target, namespace)
 
-    def plan(
+    def plan_probes(
         self,
         target: Any,
         namespace: dict[str, Any],
@@ -503,7 +503,7 @@ class RealPipeline:
 
         return run_target(tracee, part, emit, run, **asked)
 
-    def extract(self, tracee: Tracee, wanted: Wanted, until: float) -> ExtractedCandidates:
+    def write_candidates(self, tracee: Tracee, wanted: Wanted, until: float) -> ExtractedCandidates:
         from ..repro.extract import candidates
 
         return candidates.extract_candidates(tracee, wanted, until)
@@ -525,7 +525,7 @@ class RealPipeline:
 
         return search.choose_cases(tracee, order)
 
-    def observe(self, tracee: Tracee, order: Observe, part: Part, probe: int) -> None:
+    def record_behavior(self, tracee: Tracee, order: Observe, part: Part, probe: int) -> None:
         from ..behavior import observing
 
         observing.observe_cases(tracee, order, part, probe)
@@ -546,7 +546,7 @@ class RealPipeline:
 
         return speed.measure_calls(tracee, let_start)
 
-    def compare(
+    def judge_behavior(
         self,
         texts: tuple[str, str],
         lines: tuple[tuple[int, ...], tuple[int, ...]],
@@ -566,7 +566,7 @@ class RealPipeline:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return False
 
-    def program(
+    def make_program(
         self,
         path: str,
         text: str,
@@ -583,7 +583,7 @@ class RealPipeline:
 
         return ProgramResults(program, ending, text_of)
 
-    def untraced(self) -> AbstractContextManager[Any]:
+    def without_tracing(self) -> AbstractContextManager[Any]:
         import torch
 
         eager: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
@@ -599,7 +599,7 @@ class RealPipeline:
 
         upstream.skip_code(code)
 
-    def untouched(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def disable_tracing(self, function: Callable[..., Any]) -> Callable[..., Any]:
         import torch
 
         return torch.compiler.disable(function)  # type: ignore[no-any-return]
@@ -613,23 +613,23 @@ class RealPipeline:
             return
         original = writer.__init__
 
-        def audited(self: Any, name: Any) -> None:
+        def init_with_audit(self: Any, name: Any) -> None:
             sys.audit("open", name, "wb", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             original(self, name)
 
-        writer.__init__ = audited
+        writer.__init__ = init_with_audit
 
     def note_registrations(self) -> None:
         from ..operators import registered
 
         registered.record_definition_places()
 
-    def registers(self, text: str) -> bool:
+    def may_register(self, text: str) -> bool:
         from ..operators import registered
 
         return registered.may_register(text)
 
-    def registered(self) -> tuple[Operator, ...]:
+    def registered_operators(self) -> tuple[Operator, ...]:
         from ..operators import registered
 
         return registered.operators_since_baseline()
@@ -660,7 +660,7 @@ class RealPipeline:
         # A thread pool does not survive a fork; a single thread needs none.
         torch.set_num_threads(1)
 
-    def where(self, frame: FrameType | None) -> tuple[Frame, ...]:
+    def user_stack(self, frame: FrameType | None) -> tuple[Frame, ...]:
         from ..torch_internals.frames import find_translator
         from ..tracing import stacks
 
@@ -681,7 +681,7 @@ def _read_own_lines() -> None:
             linecache.getlines(file)
 
 
-def chosen(option: str) -> Pipeline:
+def choose_pipeline(option: str) -> Pipeline:
     """Return the real pipeline, or the object ``NAME`` of the file in ``FILE:NAME``."""
     if not option:
         return RealPipeline()

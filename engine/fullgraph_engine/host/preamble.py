@@ -99,15 +99,17 @@ class Preamble:
         if imports != syntax.code_of(syntax.lines_of(request.text))[: len(imports)]:
             return False
         read = {file.path for file in self.kept.files}
-        if _texts(own, read) != _texts(request, read):
+        if _open_texts(own, read) != _open_texts(request, read):
             return False
         return all(file.is_unchanged() for file in self.kept.files)
 
-    def proceed(self, job: ModuleOrder, given: ProcessEnds, generation: ForkedProcessOwner) -> bool:
+    def fork_generation(
+        self, job: ModuleOrder, given: ProcessEnds, generation: ForkedProcessOwner
+    ) -> bool:
         """Fork a generation; False if the process has ended."""
         self._number += 1
-        command = wire.encode(ForkGeneration(self._number, gives_way=job.analyze.nice > 0))
-        sent = self._send(command, given.opened(), wire.encode(job))
+        command = wire.encode_message(ForkGeneration(self._number, gives_way=job.analyze.nice > 0))
+        sent = self._send(command, given.open_descriptors(), wire.encode_message(job))
         if sent:
             self._generations[self._number] = generation
             self.used = time.monotonic()
@@ -119,11 +121,11 @@ class Preamble:
         try:
             descriptors.write_all(paper, content)
             os.lseek(paper, 0, os.SEEK_SET)
-            return packets.send(self._control, command, [*rights, paper])
+            return packets.send_packet(self._control, command, [*rights, paper])
         finally:
             os.close(paper)
 
-    def followed(self, message: LateImports) -> None:
+    def import_early(self, message: LateImports) -> None:
         """Make the process import, once, the modules that a generation imported after the text."""
         if self.kept is None or self._doomed or self._asked_ahead:
             return
@@ -134,26 +136,28 @@ class Preamble:
             if size > _MOST_AHEAD:
                 break
             names.append(name)
-        packets.send(self._control, wire.encode(ImportAhead(tuple(names), message.seconds)), [])
+        packets.send_packet(
+            self._control, wire.encode_message(ImportAhead(tuple(names), message.seconds)), []
+        )
 
-    def remember(self, calls: OperatorCalls) -> None:
+    def repeat_calls(self, calls: OperatorCalls) -> None:
         """Make the process repeat the operator calls of a run while it is idle."""
         if self.kept is not None and not self._doomed:
-            self._send(wire.encode(RepeatOperatorCalls()), [], calls.packed.encode())
+            self._send(wire.encode_message(RepeatOperatorCalls()), [], calls.packed.encode())
 
     def discard(self) -> None:
         """End the process after its generations have ended."""
         self._doomed = True
         if not self._generations and self.pid:
-            processes.kill([self.pid])
+            processes.kill_trees([self.pid])
 
-    def became(self, pid: int) -> None:
+    def set_pid(self, pid: int) -> None:
         """Ignore the pid, which is known from the fork."""
 
-    def ended(self, code: int | None) -> None:
+    def handle_end(self, code: int | None) -> None:
         """Handle the end of the process, which ends all generations."""
         self._doomed = True
-        self._take(self._reports.drain())
+        self._handle_lines(self._reports.drain())
         self._control.close()
         self._host.close(self._reports.descriptor)
         self._shelf.forget(self)
@@ -161,17 +165,17 @@ class Preamble:
         if self.kept is not None:
             self._host.remove(self.scratch)
         for generation in list(self._generations.values()):
-            generation.ended(code)
+            generation.handle_end(code)
         self._generations.clear()
 
     def _read(self) -> None:
-        self._take(self._reports.read())
+        self._handle_lines(self._reports.read())
         if self._reports.ended:
             self._host.unwatch(self._reports.descriptor)
 
-    def _take(self, lines: list[Line]) -> None:
+    def _handle_lines(self, lines: list[Line]) -> None:
         for line in lines:
-            message = wire.received(line)
+            message = wire.parse_message(line)
             if isinstance(message, PreambleReady) and self.kept is not None:
                 self.kept = message  # a later report may list more files
             elif isinstance(message, PreambleStale):
@@ -179,24 +183,24 @@ class Preamble:
             elif isinstance(message, PreambleReady):
                 self.kept = message
                 for generation in self._generations.values():
-                    generation.became(0)
+                    generation.set_pid(0)
                 self._shelf.add(self)
             elif isinstance(message, ChildForked):
                 if message.number in self._generations:
-                    self._generations[message.number].became(message.pid)
+                    self._generations[message.number].set_pid(message.pid)
             elif isinstance(message, ForkFailed):
                 refused = self._generations.pop(message.number, None)
                 if refused is not None:
-                    refused.refused(message.error)
+                    refused.handle_refusal(message.error)
             elif isinstance(message, ChildExited):
                 ended = self._generations.pop(message.number, None)
                 if ended is not None:
-                    ended.ended(message.code)
+                    ended.handle_end(message.code)
                 if self._doomed:
                     self.discard()
 
 
-def _texts(request: Analyze, paths: set[str]) -> dict[str, str]:
+def _open_texts(request: Analyze, paths: set[str]) -> dict[str, str]:
     """Return the unsaved texts of the files that the imports read."""
     return {file.path: file.text for file in request.open_files if file.path in paths}
 
@@ -209,7 +213,7 @@ class Shelf:
         self.alive: list[Preamble] = []
         """All preamble processes, including module processes that did not stay, and ending ones."""
 
-    def keeps(self, scratch: str) -> bool:
+    def uses_folder(self, scratch: str) -> bool:
         return any(one.kept is not None and one.scratch == scratch for one in self.alive)
 
     def find(self, request: Analyze) -> Preamble | None:
@@ -243,6 +247,6 @@ class Shelf:
             self._kept.remove(preamble)
 
     def _memory(self) -> int:
-        now = processes.snapshot()
+        now = processes.read_processes()
         shared = now.resident(os.getpid())
         return sum(max(now.resident(kept.pid) - shared, 0) for kept in self._kept)

@@ -55,7 +55,7 @@ def main(
 ) -> NoReturn:
     """Execute the program, report and exit."""
     run.exit_after(
-        lambda: _ProgramProcess(order, given, pipeline, user_path, permissions).live(),
+        lambda: _ProgramProcess(order, given, pipeline, user_path, permissions).run_program(),
         given.report,
         order.analyze.request,
     )
@@ -73,7 +73,9 @@ class _ProgramProcess:
         self.order, self.given, self.pipeline = order, given, pipeline
         self.user_path, self.allowed = user_path, permissions.allowed
         root = os.path.dirname(order.scratch)  # noqa: PTH120
-        self.sandbox = sandbox.Sandbox(root, pipeline.pass_over, pipeline.untouched, permissions)
+        self.sandbox = sandbox.Sandbox(
+            root, pipeline.pass_over, pipeline.disable_tracing, permissions
+        )
         self.open_texts = import_hook.OpenTexts()
         self.reads: Reads | None = None
         self.program: Any = None
@@ -85,19 +87,19 @@ class _ProgramProcess:
     def path(self) -> str:
         return self.order.path
 
-    def tell(self, message: Event | Upward) -> None:
-        wire.report(self.given.report, message)
+    def send_message(self, message: Event | Upward) -> None:
+        wire.write_message(self.given.report, message)
 
-    def live(self) -> None:
+    def run_program(self) -> None:
         analyze = self.order.analyze
         self.given.raise_all()
-        self.tell(StageBegun("run", analyze.program.seconds))
+        self.send_message(StageBegun("run", analyze.program.seconds))
         roots = tuple(analyze.roots)
         if not self.pipeline.is_program(self.order.text, self.path, roots):
-            self.tell(ProgramDone(ran=False))
+            self.send_message(ProgramDone(ran=False))
             return
-        self.enter()
-        self.program = self.pipeline.program(
+        self.enter_sandbox()
+        self.program = self.pipeline.make_program(
             self.path,
             self.order.text,
             analyze.program,
@@ -106,7 +108,7 @@ class _ProgramProcess:
         )
         refused = self.program.find_backend()
         if refused:
-            self.tell(ProgramDone(ran=False, refused=refused))
+            self.send_message(ProgramDone(ran=False, refused=refused))
             return
         self.program.on_new_work = self.flush
         blackbox.dump_at(self.given.box, analyze.program.seconds + 1.0)
@@ -115,13 +117,13 @@ class _ProgramProcess:
 
     # -- before the program ---------------------------------------------------------------------
 
-    def enter(self) -> None:
+    def enter_sandbox(self) -> None:
         """Confine this process and set up the environment of a program started directly."""
         analyze, given = self.order.analyze, self.given
-        descriptors.attach(given.stdout, given.stderr)
+        descriptors.attach_streams(given.stdout, given.stderr)
         limits.reset_signals(self.handle_interrupt)
-        blackbox.attend(given.box)
-        os.environ.update(sandbox.environment(self.order.scratch, self.allowed))
+        blackbox.enable_fault_dump(given.box)
+        os.environ.update(sandbox.sandbox_environment(self.order.scratch, self.allowed))
         tempfile.tempdir = self.order.scratch
         folder = analyze.cwd or os.path.dirname(self.path)  # noqa: PTH120
         try:
@@ -133,7 +135,7 @@ class _ProgramProcess:
         sys.dont_write_bytecode = True
         own = [os.path.dirname(self.path), *analyze.roots]  # noqa: PTH120
         sys.path[:] = [*dict.fromkeys(own), *(one for one in self.user_path if one not in own)]
-        import_hook.show(self.path, self.order.text)
+        import_hook.cache_source(self.path, self.order.text)
         others = [one for one in analyze.open_files if one.path != analyze.path]
         if analyze.path != self.path:
             others.append(OpenFile(analyze.path, analyze.text))
@@ -143,8 +145,8 @@ class _ProgramProcess:
         self.reads = Reads(self.path, self.user_path, root)
         self.reads.open_files = self.open_texts.texts.keys()
         sys.meta_path.append(self.reads.unfound)
-        limits.apply(analyze.limits.memory)
-        confinement.isolate()
+        limits.apply_limits(analyze.limits.memory)
+        confinement.isolate_process()
         here = Path.cwd()
         folders = (here, here.parent, Path(self.path).parent, Path.home(), Path("/tmp"))
         private = tuple(str(folder) for folder in folders if folder != folder.parent)
@@ -198,10 +200,10 @@ class _ProgramProcess:
     def finish(self, ending: Any) -> None:
         """Report all results and how the program ended."""
         self.finishing = True
-        descriptors.flush()
+        descriptors.flush_streams()
         lacks = self.program.lacks_after(ending)
         if lacks:
-            self.tell(ProgramDone(ran=True, how=ending.how, lacks=lacks))
+            self.send_message(ProgramDone(ran=True, how=ending.how, lacks=lacks))
             return
         results = self.pipeline.program_results(self.program, ending, self.text_of)
         first = self.order.analyze.path
@@ -211,9 +213,11 @@ class _ProgramProcess:
             if not shown.is_off:
                 self.check_operators(path)
         if self.reads is not None:
-            self.tell(FilesRead.from_files(self.order.analyze.request, self.reads.untold()))
+            self.send_message(
+                FilesRead.from_files(self.order.analyze.request, self.reads.new_states())
+            )
         called = len(results.called)
-        self.tell(ProgramDone(ran=True, how=ending.how, called=called, note=results.note))
+        self.send_message(ProgramDone(ran=True, how=ending.how, called=called, note=results.note))
 
     def flush(self) -> None:
         """Report the results so far, if reporting takes a small share of the program's time."""
@@ -254,12 +258,12 @@ class _ProgramProcess:
         message = ProgramShows(path, protocol.encode(event).decode(), deeper)
         if message not in self.sent:
             self.sent.add(message)
-            self.tell(message)
+            self.send_message(message)
 
     def check_operators(self, path: str) -> None:
         """Report wrong operator definitions of a file."""
         text = self.text_of(path)
-        if not self.pipeline.registers(text):
+        if not self.pipeline.may_register(text):
             return
         wrong = self.pipeline.check_text(text)
         for finding in (*(one.finding for one in wrong), *self.pipeline.check_registered(text)):
@@ -268,7 +272,7 @@ class _ProgramProcess:
     def explain_failure(self, finding: Finding, path: str) -> Finding:
         """Add to a failure in the file ``path`` the limit of fullgraph or of this machine that
         caused it, if any."""
-        finding = frames.lasting(finding, self.sandbox.root)
+        finding = frames.drop_scratch_paths(finding, self.sandbox.root)
         if finding.code not in _RAISES:
             return finding
         said = finding.message.partition(": ")[2]
@@ -288,12 +292,12 @@ class _ProgramProcess:
                 code="program/refused",
                 message=words,
                 allowance=refused,
-                hints=(sandbox.hint(refused),),
+                hints=(sandbox.allowance_hint(refused),),
             )
-        if self.sandbox.explains(said):
+        if self.sandbox.is_explained(said):
             words = f"Refused while the program ran: {said.partition(': ')[2] or said}"
             finding = replace(finding, code="program/refused", message=words)
-            return self.sandbox.explained(finding, said)
+            return self.sandbox.explain_refusal(finding, said)
         line = self.text_of(path).split("\n")[max(finding.range.start.line, 0) :][:1]
         asserted = said.startswith("AssertionError") and _ASKS_FOR_FILE.search("".join(line))
         if said.startswith(_DATA) or asserted:

@@ -88,18 +88,18 @@ class ProgramRun:
             key = ProgramKey.for_request(self.request, path, text, lacks)
             self._process = self._host.programs.find(key, self.request, self._host)
             for shown in list(self._process.shown):
-                self._take(shown)
+                self._handle_report(shown)
             if self._process.is_over:
                 self._program_ended()
                 return
             fresh = not self._process.listeners
-            self._process.listeners.append(self._take)
+            self._process.listeners.append(self._handle_report)
             if fresh:
                 self._process.begin()
             return
         self._trace_rest()
 
-    def _take(self, shown: ProgramShows | None) -> None:
+    def _handle_report(self, shown: ProgramShows | None) -> None:
         if shown is None:
             self._program_ended()
             return
@@ -238,8 +238,8 @@ class ProgramRun:
         seconds = round(time.monotonic() - self._began, 4)
         request = self.request
         self._end_with(Analyzed(request.request, request.generation, seconds, cancelled=True))
-        if process is not None and self._take in process.listeners:
-            process.listeners.remove(self._take)
+        if process is not None and self._handle_report in process.listeners:
+            process.listeners.remove(self._handle_report)
             if not process.listeners:
                 process.kill()
 
@@ -248,7 +248,7 @@ class ProgramRun:
             return
         self._finished = True
         self._host.send(last)
-        self._host.finished(self.request.request)
+        self._host.remove_request(self.request.request)
         self._host.clean_up([], self.scratch)
 
 

@@ -119,9 +119,9 @@ class ProgramProcess:
             self._scratch = tempfile.mkdtemp(dir=self._host.scratch)
             key = self.key
             order = ProgramOrder(self.request, key.path, key.text, self._scratch, key.lacks)
-            made = self._host.backend.perform(order, self)
+            made = self._host.backend.perform_order(order, self)
         except OSError as error:
-            words = f"The program was not run: {shortage.words(error)}.\n"
+            words = f"The program was not run: {shortage.shortage_words(error)}.\n"
             self._host.send(Log(self.request.request, "engine", words))
             self._finish()
             return
@@ -142,7 +142,7 @@ class ProgramProcess:
 
     # -- the process ----------------------------------------------------------------------------
 
-    def became(self, pid: int) -> None:
+    def set_pid(self, pid: int) -> None:
         """Ignore the pid, which is known from the beginning."""
 
     def _read(self) -> None:
@@ -150,14 +150,14 @@ class ProgramProcess:
         if watched is None:
             return
         for line in watched.reports.read():
-            self._take(watched, line)
+            self._handle_line(watched, line)
         if self._watched is not None and watched.reports.ended:
             self._host.unwatch(watched.reports.descriptor)
 
-    def _take(self, watched: WatchedProcess, line: bytes) -> None:
+    def _handle_line(self, watched: WatchedProcess, line: bytes) -> None:
         if self._supervisor.reports_too_much(watched, line):
             return
-        message = wire.received(line)
+        message = wire.parse_message(line)
         if isinstance(message, StageBegun):
             self._supervisor.begin_stage(watched, message, self.key.seconds)
         elif isinstance(message, ProgramDone):
@@ -185,21 +185,21 @@ class ProgramProcess:
         for listener in list(self.listeners):
             listener(message)
 
-    def ended(self, code: int | None) -> None:
+    def handle_end(self, code: int | None) -> None:
         """Handle the end of the process."""
         watched = self._watched
         if watched is not None:
             for line in watched.reports.drain():
-                self._take(watched, line)
+                self._handle_line(watched, line)
             if self.done is None:
                 self._report_end(watched, code)
         self._finish()
 
     def _report_end(self, watched: WatchedProcess, code: int | None) -> None:
         """Report a finding for a program whose process died before it could report its end."""
-        words = blackbox.read(watched.box, self.key.path)
+        words = blackbox.read_last_words(watched.box, self.key.path)
         lines = self.key.text.split("\n")
-        here = frames.innermost(words.stack, self.key.path)
+        here = frames.innermost_frame(words.stack, self.key.path)
         where = Range(Position(0, 0), Position(0, len(lines[0].encode())))
         if here is not None:
             where = frames.range_of(here, lines)
@@ -246,7 +246,7 @@ class ProgramProcess:
     def kill(self) -> None:
         """End the process and discard its later reports."""
         if self._watched is not None and self._watched.pid:
-            processes.end(self._watched.pid)
+            processes.kill_process(self._watched.pid)
         self._finish()
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from ..operators.cache import user_cache_folder, write_atomically
 from ..protocol import from_plain, to_plain
 from ..protocol.facts import Degraded, Fact
-from .process_backends.branches import Branches, answer_of
+from .process_backends.branches import Branches, evaluate_here
 
 _SECONDS = 60.0
 """Seconds of processor time for the test program, which usually takes a third of a second."""
@@ -20,53 +20,55 @@ _MOST_KEPT = 16
 class ProofPipeline(Protocol):
     """The part of the pipeline that checks torch."""
 
-    def missing(self) -> tuple[Degraded, ...]:
+    def missing_facts(self) -> tuple[Degraded, ...]:
         """Return the facts that cannot be shown because private names of torch are missing."""
 
-    def prove(self) -> tuple[Degraded, ...]:
+    def prove_facts(self) -> tuple[Degraded, ...]:
         """Trace a test program and return the unobservable facts; call it in a temporary
         process."""
 
-    def build(self) -> str:
+    def build_key(self) -> str:
         """Return a cache key for the result of ``prove``; empty if it must not be cached."""
 
 
-def degraded(pipeline: ProofPipeline, *, forks: bool) -> tuple[Degraded, ...]:
+def degraded_facts(pipeline: ProofPipeline, *, forks: bool) -> tuple[Degraded, ...]:
     """Return the unreliable facts, each once with all reasons.
 
     Without ``forks``, the test program runs in this process, from which no others are forked.
     """
     reasons: dict[Fact, list[str]] = {}
-    for one in (*pipeline.missing(), *_proven(pipeline, forks)):
+    for one in (*pipeline.missing_facts(), *_proven_facts(pipeline, forks)):
         reasons.setdefault(one.fact, []).append(one.reason)
     return tuple(Degraded(fact, "; ".join(words)) for fact, words in reasons.items())
 
 
-def _proven(pipeline: ProofPipeline, forks: bool) -> tuple[Degraded, ...]:
-    build = pipeline.build()
-    path = _path(build) if build else None
-    kept = _read(path) if path is not None else None
+def _proven_facts(pipeline: ProofPipeline, forks: bool) -> tuple[Degraded, ...]:
+    build = pipeline.build_key()
+    path = _cache_path(build) if build else None
+    kept = _read_cache(path) if path is not None else None
     if kept is not None:
         return kept
-    answer = Branches()(pipeline.prove, _SECONDS) if forks else answer_of(pipeline.prove)
+    answer = (
+        Branches()(pipeline.prove_facts, _SECONDS) if forks else evaluate_here(pipeline.prove_facts)
+    )
     if forks and answer.value is None and not answer.late:
         # Something else may have killed the process; without a retry the proof would be missing.
-        answer = Branches()(pipeline.prove, _SECONDS)
+        answer = Branches()(pipeline.prove_facts, _SECONDS)
     if answer.value is None:
         return (Degraded("graphs", f"a test program could not be traced: {answer.lost}"),)
     if path is not None:
-        _write(path, answer.value)
+        _write_cache(path, answer.value)
     return answer.value
 
 
-def _path(build: str) -> Path | None:
+def _cache_path(build: str) -> Path | None:
     try:
         return user_cache_folder() / "fullgraph" / "proofs" / f"{build}.json"
     except RuntimeError:  # the user does not have a home folder
         return None
 
 
-def _read(path: Path) -> tuple[Degraded, ...] | None:
+def _read_cache(path: Path) -> tuple[Degraded, ...] | None:
     try:
         raw = json.loads(path.read_text("utf-8"))
         return tuple(from_plain(Degraded, item) for item in raw)
@@ -74,7 +76,7 @@ def _read(path: Path) -> tuple[Degraded, ...] | None:
         return None
 
 
-def _write(path: Path, found: tuple[Degraded, ...]) -> None:
+def _write_cache(path: Path, found: tuple[Degraded, ...]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, json.dumps([to_plain(one) for one in found]).encode())

@@ -56,33 +56,38 @@ class Reads:
         """Files that the process itself changed, so their state says nothing about later runs."""
         self._told: set[str] = set()
 
-    def states(self) -> tuple[FileState, ...]:
+    def file_states(self) -> tuple[FileState, ...]:
         """Return the current states of the files read.
 
         For installed packages, except the package of the text, only the folders are included.
         """
-        return tuple(map(self._state, sorted(self._names())))
+        return tuple(map(self._state, sorted(self._read_names())))
 
-    def untold(self) -> tuple[FileState, ...]:
+    def new_states(self) -> tuple[FileState, ...]:
         """Return the states of files that were not returned before."""
-        new = self._names() - self._told
+        new = self._read_names() - self._told
         self._told |= new
         return tuple(map(self._state, sorted(new)))
 
     def _state(self, name: str) -> FileState:
         return FileState(name, OPEN, OPEN) if name in self.open_files else file_state(name)
 
-    def _names(self) -> set[str]:
-        loaded = self._loaded()
+    def _read_names(self) -> set[str]:
+        loaded = self._new_modules()
         installed = [entry for entry in self._user_path if entry.endswith(INSTALLED)]
         beneath = (*installed, _STANDARD)
         # Files opened by user code may be deleted, and threads may open more during the iteration.
-        files = {_abspath(_source(name)) for name in list(self.opened)}
-        files.update(_files(loaded))
+        files = {_abspath(_source_path(name)) for name in list(self.opened)}
+        files.update(_module_files(loaded))
         files.discard(self._path)
         files.difference_update(self.discarded)
         around = next(
-            (_package(self._path, entry) for entry in installed if self._path.startswith(entry)), ""
+            (
+                _outermost_package(self._path, entry)
+                for entry in installed
+                if self._path.startswith(entry)
+            ),
+            "",
         )
         own = {
             name
@@ -93,7 +98,7 @@ class Reads:
         }
         return {*own, *installed, *self.unfound.places}
 
-    def _loaded(self) -> list[object]:
+    def _new_modules(self) -> list[object]:
         """Return newly imported modules, which come last in ``sys.modules``.
 
         Older modules are not accessed: in a forked process that would copy their memory pages.
@@ -106,17 +111,17 @@ class Reads:
                 if name not in self._before:
                     found.append(module)
         except RuntimeError:  # a thread imported a module during the iteration
-            return self._loaded()
+            return self._new_modules()
         return found
 
 
-def _package(path: str, folder: str) -> str:
+def _outermost_package(path: str, folder: str) -> str:
     """Return the folder of the outermost package of a path below ``folder``."""
     return f"{folder}/{path[len(folder) :].strip('/').partition('/')[0]}/"
 
 
 @functools.cache
-def _source(name: str) -> str:
+def _source_path(name: str) -> str:
     """Return the source file of a bytecode file, or the name itself."""
     try:
         return source_from_cache(name) if name.endswith(".pyc") else name
@@ -124,7 +129,7 @@ def _source(name: str) -> str:
         return name
 
 
-def _files(modules: Iterable[object]) -> Iterator[str]:
+def _module_files(modules: Iterable[object]) -> Iterator[str]:
     for module in modules:
         try:
             # Avoid getattr, because lazy modules import more on attribute access.

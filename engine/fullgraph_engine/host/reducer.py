@@ -17,9 +17,9 @@ from . import sandbox, wire
 from .permissions import Permissions
 from .pipeline import Pipeline
 from .process_backends import descriptors, limits
-from .process_backends.branches import silence
+from .process_backends.branches import silence_output
 from .process_backends.spawning import Spares
-from .process_backends.trials import SpawnedTrialPool, TrialPool, answered
+from .process_backends.trials import SpawnedTrialPool, TrialPool, perform_trial
 from .wire import ReductionOrder, TrialOrder
 
 _exit, _dirname = os._exit, os.path.dirname
@@ -35,21 +35,21 @@ def main(
 ) -> NoReturn:
     """Minimize the program, report the result and exit. ``spares`` execute candidates where forks
     are unavailable."""
-    report = descriptors.raised(report)
+    report = descriptors.move_to_end(report)
     number = order.request.request
     try:
-        _shrink(order, report, pipeline, user_path, permissions, spares)
+        _minimize_program(order, report, pipeline, user_path, permissions, spares)
     except wire.ParentUnreachable:
         _exit(1)
     except BaseException:
         try:
-            wire.report(report, Log(number, "engine", traceback.format_exc()))
+            wire.write_message(report, Log(number, "engine", traceback.format_exc()))
         finally:
             _exit(1)
     _exit(0)
 
 
-def attempt(
+def try_candidate(
     order: TrialOrder,
     report: int,
     pipeline: Pipeline,
@@ -59,14 +59,14 @@ def attempt(
     """Execute one candidate in this process, which was not forked, and exit."""
     try:
         scratch, path, roots = order.scratch, order.path, order.roots
-        box = entered(scratch, path, roots, user_path, pipeline, permissions, order.memory)
+        box = enter_sandbox(scratch, path, roots, user_path, pipeline, permissions, order.memory)
         box.let_start(frozenset(order.start))
-        answered(order, descriptors.raised(report))
+        perform_trial(order, descriptors.move_to_end(report))
     finally:
         _exit(1)
 
 
-def entered(
+def enter_sandbox(
     scratch: str,
     path: str,
     roots: tuple[str, ...],
@@ -77,23 +77,23 @@ def entered(
 ) -> sandbox.Sandbox:
     """Confine this process so that it may execute candidates; return its sandbox. ``memory`` is in
     MiB."""
-    silence()
+    silence_output()
     limits.reset_signals(lambda number, frame: None)
     sys.dont_write_bytecode = True
     own = [*roots, *([_dirname(path)] if path else [])]
     sys.path[:] = [*own, *(entry for entry in user_path if entry not in own)]
-    os.environ.update(sandbox.environment(scratch, permissions.allowed))
+    os.environ.update(sandbox.sandbox_environment(scratch, permissions.allowed))
     tempfile.tempdir = scratch  # the process that forked this one may have cached another
     os.chdir(scratch)
     root = _dirname(scratch)
-    box = sandbox.Sandbox(root, pipeline.pass_over, pipeline.untouched, permissions)
+    box = sandbox.Sandbox(root, pipeline.pass_over, pipeline.disable_tracing, permissions)
     box.install(memory, programs=True)
     pipeline.audit_native_writes()
     pipeline.before_forks()
     return box
 
 
-def _shrink(
+def _minimize_program(
     order: ReductionOrder,
     report: int,
     pipeline: Pipeline,
@@ -104,7 +104,7 @@ def _shrink(
     request, analyze, scratch = order.request, order.request.analyze, order.scratch
     memory = analyze.limits.memory * max(analyze.jobs, 1)
     path, roots = analyze.path, analyze.roots
-    box = entered(scratch, path, roots, user_path, pipeline, permissions, memory)
+    box = enter_sandbox(scratch, path, roots, user_path, pipeline, permissions, memory)
     gc.freeze()
     started: frozenset[str] = frozenset()
 
@@ -142,7 +142,7 @@ def _shrink(
         spares.forking(forking)
     job = MinimizationJob(request.request, order.packed, order.began, request.seconds)
     around = Surroundings(trials, forking, scratch, let_start, forks=spares is None)
-    pipeline.minimize(job, around, lambda event: wire.report(report, event))
+    pipeline.minimize(job, around, lambda event: wire.write_message(report, event))
     if spares is not None:
         forking(True)
         spares.end()

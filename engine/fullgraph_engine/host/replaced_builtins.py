@@ -14,7 +14,7 @@ _known = {name: value for name, value in vars(builtins).items() if name not in _
 _pairs, _get, _set = tuple(_known.items()), vars(builtins).get, vars(builtins).__setitem__
 
 
-def restore() -> tuple[str, ...]:
+def restore_builtins() -> tuple[str, ...]:
     """Restore the replaced builtins; return their names."""
     names: tuple[str, ...] = ()
     for name, value in _pairs:
@@ -24,7 +24,7 @@ def restore() -> tuple[str, ...]:
     return names
 
 
-def finding(names: tuple[str, ...], lines: list[str]) -> Finding:
+def replacement_finding(names: tuple[str, ...], lines: list[str]) -> Finding:
     """Create a finding at the first line that mentions builtins."""
     number = next((n for n, line in enumerate(lines) if "builtins" in line), 0)
     text = lines[number].rstrip("\r\n") if lines else ""

@@ -73,7 +73,7 @@ class ReproSession:
         self._left = tempfile.mkdtemp(dir=host.scratch)
         self._analysis: Analysis | None = Analysis(
             analyze,
-            EventInterceptor(host, self.heard),
+            EventInterceptor(host, self.handle_event),
             self._left,
             until=self._deadline,
         )
@@ -85,7 +85,7 @@ class ReproSession:
 
     # -- the run ------------------------------------------------------------------------------
 
-    def heard(self, message: Any) -> None:
+    def handle_event(self, message: Any) -> None:
         """Handle an event that the analysis would have sent to the server."""
         if isinstance(message, CandidatesMade):
             # The first probe that shows the finding counts.
@@ -111,9 +111,9 @@ class ReproSession:
             self._finish(message)
         elif isinstance(message, Analyzed) and not self._finished:
             self._analysis = None
-            self._proceed()
+            self._start_reducer()
 
-    def _proceed(self) -> None:
+    def _start_reducer(self) -> None:
         made = self._made
         if made is None or not made.packed:
             reason = made.reason if made is not None else self._trouble
@@ -137,7 +137,7 @@ class ReproSession:
     # -- the reducer --------------------------------------------------------------------------
 
     def _from_reducer(self, line: bytes) -> None:
-        message = wire.received(line)
+        message = wire.parse_message(line)
         if isinstance(message, Reproduced):
             self._finish(message)
         elif isinstance(message, (ReproFound, ReproProgress, Log)):
@@ -197,10 +197,10 @@ class ReproSession:
     def _measure(self) -> None:
         if not self._reducer.pid:
             return
-        seen = processes.snapshot()
+        seen = processes.read_processes()
         self._host.kill_strangers(seen.parents)
         limits, shared = self.request.analyze.limits, seen.resident(os.getpid())
-        used = processes.usage(self._reducer.pid, seen)
+        used = processes.measure_usage(self._reducer.pid, seen)
         jobs = max(self.request.analyze.jobs, 1)
         most = (limits.memory * jobs + 2048) * MIB
         many = used.processes > limits.processes + jobs
@@ -230,5 +230,5 @@ class ReproSession:
         self._reducer.close()
         self._host.send(last)
         self._reducer.kill()
-        self._host.finished(self.request.request)
+        self._host.remove_request(self.request.request)
         self._host.clean_up([self._reducer.pid], self.scratch)

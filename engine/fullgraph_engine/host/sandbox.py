@@ -49,7 +49,7 @@ def is_refusal(words: str) -> bool:
     return any(beginning in words for beginning in (REFUSED, *_FROM_KERNEL))
 
 
-def hint(allowance: Allowance) -> str:
+def allowance_hint(allowance: Allowance) -> str:
     """Return a sentence that explains how to allow an operation."""
     flag = shlex.quote(str(allowance))
     return f"Allow it with `--allow {flag}`, or in your editor with the setting `sandbox.allow`."
@@ -78,7 +78,7 @@ class Sandbox:
         """Files that user code changed in its private view."""
         self._home = _realpath(os.path.expanduser("~"))  # noqa: PTH111
         # Resolve now, as user code gets other values of the variables that name caches.
-        self._caches = {cache: _realpath(caches.folder(cache)) for cache in get_args(Cache)}
+        self._caches = {cache: _realpath(caches.cache_folder(cache)) for cache in get_args(Cache)}
         self._pass_over, self._untouched = pass_over, untouched
         self.forking = False
         """True if the engine itself is forking."""
@@ -101,15 +101,15 @@ class Sandbox:
         ``private`` folders are writable in a private view, which is discarded with the process.
         """
         rules: dict[str, Rule] = {
-            "open": self._open,
-            "os.scandir": self._lists,
-            **dict.fromkeys(_CHANGES, self._changes),
-            **dict.fromkeys(_STARTS, self._starts),
-            **dict.fromkeys(_CONNECTS, self._connects),
-            **dict.fromkeys(_RESOLVES, self._resolves),
-            "socket.__new__": self._makes_socket,
-            "os.kill": self._signals,
-            "os.killpg": self._signals,
+            "open": self._check_open,
+            "os.scandir": self._check_listing,
+            **dict.fromkeys(_CHANGES, self._check_changes),
+            **dict.fromkeys(_STARTS, self._check_start),
+            **dict.fromkeys(_CONNECTS, self._check_connection),
+            **dict.fromkeys(_RESOLVES, self._check_network),
+            "socket.__new__": self._check_socket,
+            "os.kill": self._check_signal,
+            "os.killpg": self._check_signal,
         }
         lookup = {event: self._untouched(rule) for event, rule in rules.items()}.get
 
@@ -123,10 +123,10 @@ class Sandbox:
         if not confinement.is_left_out("audit hook"):
             sys.addaudithook(hook)
             self._refuse_multiprocessing()
-        self._writable = caches.writable(self._allowed)
+        self._writable = caches.writable_folders(self._allowed)
         may = self._allowed
         private = tuple(dict.fromkeys(map(_realpath, private)))
-        confined = confinement.confine(
+        confined = confinement.confine_process(
             self.root, may, memory=memory, programs=programs, private=private
         )
         self._private = confined.private
@@ -143,7 +143,7 @@ class Sandbox:
         """Remove shared memory that an earlier generation left and that no other process uses."""
         if self._owns_shared_memory:
             for name in set(_listdir(confinement.SHARED_MEMORY)) - self._shared:
-                descriptors.remove(f"{confinement.SHARED_MEMORY}/{name}")
+                descriptors.remove_path(f"{confinement.SHARED_MEMORY}/{name}")
 
     def _refuse_multiprocessing(self) -> None:
         """Block multiprocessing, which starts an interpreter without an audit event; ``subprocess``
@@ -157,7 +157,7 @@ class Sandbox:
         original = _posixsubprocess.fork_exec
 
         def fork_exec(*arguments: Any) -> int:
-            self._starts("multiprocessing", ())
+            self._check_start("multiprocessing", ())
             return int(original(*arguments))
 
         _posixsubprocess.fork_exec = fork_exec
@@ -170,11 +170,11 @@ class Sandbox:
 
     # -- what came of it ----------------------------------------------------------------------
 
-    def explains(self, error: str) -> bool:
+    def is_explained(self, error: str) -> bool:
         """Whether the text of an exception, including its type, describes a refused operation."""
         return is_refusal(error) or self._hidden_variable(error) is not None
 
-    def explained(self, finding: Finding, error: str) -> Finding:
+    def explain_refusal(self, finding: Finding, error: str) -> Finding:
         """Add to a failure the operation that was refused before it, and how to allow it."""
         variable = self._hidden_variable(error)
         allowance, notes = None, list(finding.notes)
@@ -189,7 +189,7 @@ class Sandbox:
                 allowance = self.refusal.allowance
                 notes.append(f"Something was refused before: {REFUSED} and {words}.")
         if allowance is not None:
-            finding = replace(finding, hints=(*finding.hints, hint(allowance)))
+            finding = replace(finding, hints=(*finding.hints, allowance_hint(allowance)))
         return replace(finding, notes=tuple(notes), allowance=allowance)
 
     def _hidden_variable(self, error: str) -> str | None:
@@ -200,26 +200,26 @@ class Sandbox:
     # -- the rules ----------------------------------------------------------------------------
     # Every rule returns, or raises the OSError that the kernel would raise.
 
-    def _refusal(
+    def _make_refusal(
         self, why: str, what: str = "", allowance: Allowance | None = None
     ) -> PermissionError:
         words = f"{why}: {what}" if what else why
         self.refusal = RefusedOperation(words, allowance)
         return PermissionError(f"{REFUSED} and {words}")
 
-    def _open(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _check_open(self, event: str, arguments: tuple[Any, ...]) -> None:
         path, _, flags = arguments
         if isinstance(flags, int) and flags & _WRITING:
-            self._writes(path)
+            self._check_write(path)
         elif self.noted is not None and not isinstance(path, int):
             self.noted.add(_fsdecode(path))
 
-    def _lists(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _check_listing(self, event: str, arguments: tuple[Any, ...]) -> None:
         (path,) = arguments
         if self.noted is not None and not isinstance(path, int):
             self.noted.add(_fsdecode(path or "."))
 
-    def _changes(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _check_changes(self, event: str, arguments: tuple[Any, ...]) -> None:
         for path, folder in _CHANGES[event]:
             name = arguments[path]
             base = arguments[folder] if folder < len(arguments) else -1
@@ -227,9 +227,9 @@ class Sandbox:
                 name = _realpath(descriptors.path_of(name))
             elif base != -1:
                 name = os.path.join(descriptors.path_of(base), _fsdecode(name))  # noqa: PTH118
-            self._writes(name)
+            self._check_write(name)
 
-    def _writes(self, path: Any) -> None:
+    def _check_write(self, path: Any) -> None:
         if isinstance(path, int):
             return
         name = str.__str__(_fsdecode(path))  # a subclass may override __str__
@@ -243,13 +243,13 @@ class Sandbox:
         if any(caches.is_below(real, folder) for folder in self._private):
             self.discarded.add(real)
             return
-        for folder in caches.folders(self._allowed):
+        for folder in caches.allowed_folders(self._allowed):
             if caches.is_below(real, _realpath(folder.path)):
                 why = "allows it to write there only if that is a folder of the workspace"
-                raise self._refusal(f"{why}, and was there when this began", name)
-        raise self._refusal("lets it change no files", name, self._writing(real))
+                raise self._make_refusal(f"{why}, and was there when this began", name)
+        raise self._make_refusal("lets it change no files", name, self._write_allowance(real))
 
-    def _writing(self, real: str) -> Allowance | None:
+    def _write_allowance(self, real: str) -> Allowance | None:
         """Return the permission that would allow writing to a path; the home folder as a whole has
         none."""
         for cache, folder in self._caches.items():
@@ -258,40 +258,40 @@ class Sandbox:
         folder = _dirname(real)
         return None if caches.is_below(self._home, folder) else Allowance("write", folder)
 
-    def _starts(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _check_start(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self.forking or self._allowed.programs:
             return
         if not self._may_start(event, arguments[0] if arguments else ""):
             kind: AllowanceKind = "cpp-extensions" if _builds_extension() else "subprocess"
-            raise self._refusal("lets it start no processes", event, Allowance(kind))
+            raise self._make_refusal("lets it start no processes", event, Allowance(kind))
 
     def _may_start(self, event: str, program: Any) -> bool:
         if event != "subprocess.Popen" or not self._startable:
             return False
         return os.path.basename(_fsdecode(program)) in self._startable  # noqa: PTH119
 
-    def _connects(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _check_connection(self, event: str, arguments: tuple[Any, ...]) -> None:
         if getattr(arguments[0], "family", None) != _AF_UNIX:
-            self._resolves(event, arguments[1:])
+            self._check_network(event, arguments[1:])
 
-    def _makes_socket(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _check_socket(self, event: str, arguments: tuple[Any, ...]) -> None:
         # The family of an existing descriptor is unknown. Pairs of local sockets are needed.
         if arguments[1] not in (_AF_UNIX, -1):
-            self._resolves(event, ("a socket",))
+            self._check_network(event, ("a socket",))
 
-    def _resolves(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _check_network(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self._allowed.network:
             return
         where = arguments[0] if arguments else ""
-        raise self._refusal("gives it no network", str(where), Allowance("network"))
+        raise self._make_refusal("gives it no network", str(where), Allowance("network"))
 
-    def _signals(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _check_signal(self, event: str, arguments: tuple[Any, ...]) -> None:
         # Programs could also signal other processes, which the kernel prevents.
         if self.forking or self._allowed.programs:
             return
         own = _getpid() if event == "os.kill" else _getpgrp()
         if arguments[0] != own and arguments[1] != 0:
-            raise self._refusal("lets it signal no other process")
+            raise self._make_refusal("lets it signal no other process")
 
 
 _NO_FOLDER = 99
@@ -341,7 +341,7 @@ def _builds_extension() -> bool:
     return False
 
 
-def environment(scratch: str, allowed: Allowed) -> dict[str, str]:
+def sandbox_environment(scratch: str, allowed: Allowed) -> dict[str, str]:
     """Return environment variables for user code: caches in the scratch folder, and libraries
     offline.
 

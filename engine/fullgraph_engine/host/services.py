@@ -42,7 +42,7 @@ class Services(Protocol):
     def forward(self, line: bytes) -> None:
         """Queue an encoded event for the server."""
 
-    def finished(self, request: int) -> None:
+    def remove_request(self, request: int) -> None:
         """Remove a request after its last event."""
 
     # -- descriptors --------------------------------------------------------------------------
@@ -56,7 +56,7 @@ class Services(Protocol):
     def close(self, descriptor: int) -> None:
         """Stop watching a descriptor and close it."""
 
-    def reports_of(self, launched: LaunchedProcess, ready: Callable[[], None]) -> LineReader:
+    def watch_reports(self, launched: LaunchedProcess, ready: Callable[[], None]) -> LineReader:
         """Watch the reports of a process, and close its output and black box."""
 
     def own_descriptors(self) -> set[int]:
@@ -64,10 +64,10 @@ class Services(Protocol):
 
     # -- processes ----------------------------------------------------------------------------
 
-    def perform(self, order: Order, given: ProcessEnds) -> NoReturn:
+    def perform_order(self, order: Order, given: ProcessEnds) -> NoReturn:
         """Execute an order, in a process that was forked for it."""
 
-    def adopt(self, pid: int, ended: Callable[[int | None], None]) -> None:
+    def watch_child(self, pid: int, ended: Callable[[int | None], None]) -> None:
         """Wait for a child of this process; ``ended`` is called with its exit code."""
 
     def kill_strangers(self, parents: dict[int, int]) -> None:

@@ -19,6 +19,6 @@ def is_short(error: OSError) -> bool:
     return error.errno in _SHORT
 
 
-def words(error: OSError) -> str:
+def shortage_words(error: OSError) -> str:
     """Describe what the system lacked, without a full stop."""
     return error.strerror or os.strerror(error.errno or 0) or str(error)

@@ -40,7 +40,7 @@ class Snapshots:
         self._pipeline, self._forking = pipeline, forking
         self._server: ForkServer | None = None
 
-    def run(
+    def run_enclosing(
         self,
         runs: Sequence[tuple[PlannedRun, PipelineTarget, PipelineProbe]],
         namespace: dict[str, Any],
@@ -54,12 +54,12 @@ class Snapshots:
         """
         self._given.raise_all()
         memory = self._command.memory
-        run.settle(self._given, lambda number, frame: None, memory, forks=True)
+        run.settle_process(self._given, lambda number, frame: None, memory, forks=True)
         wanted = [(target, probe) for _, target, probe in runs]
         fake, found = self._command.mode != "real", self._command.found
         try:
             at = self._pipeline.leave_snapshots(
-                wanted, namespace, text, self.stay, fake=fake, found=found
+                wanted, namespace, text, self.fork_snapshot, fake=fake, found=found
             )
         except wire.ParentUnreachable:
             raise
@@ -70,19 +70,19 @@ class Snapshots:
         if taken and tells:
             with contextlib.suppress(Exception):  # it inspects objects of the user
                 call = self._pipeline.given_call(namespace)
-        return self.serve(taken[0] if taken else None, *call)
+        return self.serve_runs(taken[0] if taken else None, *call)
 
-    def stay(self) -> bool:
+    def fork_snapshot(self) -> bool:
         """Fork a snapshot: True in the process that stays, False in the process that continues the
         run.
 
         False also where forking is unsafe because of threads.
         """
-        if processes.threads() > 1:
+        if processes.count_threads() > 1:
             return False
         given = self._given
         try:
-            onward, control = packets.pair()
+            onward, control = packets.control_pair()
             fresh = ProcessEnds(_dup(given.report), -1, -1, -1, control)
         except OSError:
             return False
@@ -102,16 +102,16 @@ class Snapshots:
         self._server = server
         return True
 
-    def serve(
+    def serve_runs(
         self, taken: PlannedRun | None, call: GivenCall | None, source: str
     ) -> tuple[LaunchRun, ProcessEnds]:
         """Fork the runs of a snapshot until the parent process ends; returns in a run."""
         server = self._server
         if server is None:
             _exit(0)  # the enclosing run has finished
-        descriptors.flush()
+        descriptors.flush_streams()
         at = (taken.target, taken.probe) if taken is not None else (-1, -1)
-        wire.report(self._given.report, SnapshotTaken(*at, call, source))
+        wire.write_message(self._given.report, SnapshotTaken(*at, call, source))
 
         def is_own(command: Any) -> bool:
             return (command.target, command.probe) == at

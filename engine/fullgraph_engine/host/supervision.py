@@ -196,12 +196,12 @@ class Supervisor:
     @property
     def next_deadline(self) -> float:
         """Return the next time at which ``tick`` must act, in ``time.monotonic``."""
-        times = [min(process.deadline, process.kill_at) for process in self._limited()]
+        times = [min(process.deadline, process.kill_at) for process in self._limited_processes()]
         return min([self._next_measure, *times])
 
     def tick(self, now: float) -> None:
         """Interrupt and then kill processes that exceed their limits."""
-        for process in self._limited():
+        for process in self._limited_processes():
             if process.cause is None and now >= process.deadline:
                 self.interrupt(process, process.late)
             elif process.cause is not None and now >= process.kill_at:
@@ -209,11 +209,11 @@ class Supervisor:
                 named = process.pid if process.kills < _MOST_KILLS else 0
                 pid = named or self._family.find_parent(process)
                 if pid:
-                    processes.kill([pid])
+                    processes.kill_trees([pid])
                 process.kill_at, process.kills = now + 1.0, process.kills + 1
         if now >= self._next_measure:
             self._next_measure = now + _MEASURE_SECONDS
-            self._measure(now)
+            self._measure_all(now)
             for process in self._processes:
                 for capture in process.captures:
                     capture.flush()
@@ -225,9 +225,9 @@ class Supervisor:
         process.cause, process.kill_at = cause, time.monotonic() + seconds
         process.deadline = float("inf")
         if process.pid:
-            processes.interrupt(process.pid, late=late)
+            processes.interrupt_process(process.pid, late=late)
 
-    def _limited(self) -> list[WatchedProcess]:
+    def _limited_processes(self) -> list[WatchedProcess]:
         """Return the processes with a pending deadline or kill."""
         return [
             process
@@ -235,12 +235,12 @@ class Supervisor:
             if process.is_timed or process.cause is not None or process.late != "timeout"
         ]
 
-    def _measure(self, now: float) -> None:
-        seen = processes.snapshot()
+    def _measure_all(self, now: float) -> None:
+        seen = processes.read_processes()
         self._host.kill_strangers(seen.parents)
         source = self._family.source
         if source in seen.stopped:
-            processes.kill([source])
+            processes.kill_trees([source])
         limits, shared = self._limits, seen.resident(os.getpid())
         full = self._measure_files(seen.parents) > limits.memory * MIB + self._held_before
         for process in self._processes:
@@ -259,7 +259,7 @@ class Supervisor:
     ) -> None:
         """End a process with too many descendants or too much memory."""
         children = self._family.count_children(process)
-        used = processes.usage(process.pid, seen)
+        used = processes.measure_usage(process.pid, seen)
         memory = self._limits.memory * MIB * MEMORY_SLACK * (1 + children)
         if used.processes > self._limits.processes + children:
             self._kill(process, "processes", now)
@@ -268,7 +268,7 @@ class Supervisor:
 
     def _kill(self, process: WatchedProcess, cause: Cause, now: float) -> None:
         process.cause, process.kill_at = cause, now + 1.0
-        processes.kill([process.pid])
+        processes.kill_trees([process.pid])
 
     def _find_stopped(self, process: WatchedProcess, seen: processes.ProcessTable) -> int:
         """Return the pid of a process that a signal stopped before it could report its pid; 0 if
@@ -281,7 +281,7 @@ class Supervisor:
         """Return the bytes of files in the scratch folder and of deleted but open files."""
         pids = [os.getpid()]  # it may have inherited some of these files
         for pid in self.pids:
-            pids += [pid, *processes.descendants(pid, parents)]
+            pids += [pid, *processes.find_descendants(pid, parents)]
         folder = self._host.scratch
         return descriptors.held_by_files(folder) + processes.held_by_removed_files(pids, folder)
 
@@ -317,7 +317,7 @@ def explain_end(code: int | None, process: WatchedProcess, limits: Limits) -> st
         return f"it {closed}"
     if code == run.BROKEN:
         return "code of fullgraph failed in it, perhaps as the file replaced what that code uses"
-    end = processes.ending(code)
+    end = processes.describe_exit(code)
     if process.stage == "start":
         return f"the process {end} before it had torch imported; see the log of the engine"
     return f"the process {end}"

@@ -50,7 +50,7 @@ def relative_level(tree: ast.Module) -> int:
     return max(levels, default=0)
 
 
-def imported(tree: ast.Module) -> set[str]:
+def imported_names(tree: ast.Module) -> set[str]:
     """Return the top-level names of the modules that the file imports absolutely."""
     found: set[str] = set()
     for node in ast.walk(tree):
@@ -111,17 +111,19 @@ def bound_names(node: ast.stmt) -> list[str]:
 
     The name after ``except … as`` is excluded, because Python deletes it after the block.
     """
-    names = (name for one in nodes_of_scope([node]) if _stays(one) for name in names_bound_by(one))
+    names = (
+        name for one in nodes_of_scope([node]) if _stays_bound(one) for name in names_bound_by(one)
+    )
     return list(dict.fromkeys(names))
 
 
-def _stays(node: ast.AST) -> bool:
+def _stays_bound(node: ast.AST) -> bool:
     """Whether the names that a node binds remain bound afterwards."""
     deletes = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del)
     return not deletes and not isinstance(node, ast.ExceptHandler)
 
 
-def used(node: ast.stmt) -> set[str]:
+def used_names(node: ast.stmt) -> set[str]:
     """Return all names that a statement mentions, including those inside functions."""
     return {
         inner.id

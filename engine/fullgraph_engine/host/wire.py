@@ -505,13 +505,13 @@ class ParentUnreachable(BaseException):
     """Raised when user code has closed the descriptor that leads to the parent process."""
 
 
-def report(descriptor: int, message: Upward | Event) -> None:
+def write_message(descriptor: int, message: Upward | Event) -> None:
     """Write one line to the parent process.
 
     Raises:
         Lost: user code closed or replaced the descriptor.
     """
-    line = encode(message) + b"\n" if type(message) in _OWN else protocol.encode(message)  # type: ignore[arg-type]
+    line = encode_message(message) + b"\n" if type(message) in _OWN else protocol.encode(message)  # type: ignore[arg-type]
     view = memoryview(line)
     try:
         while view:
@@ -520,11 +520,11 @@ def report(descriptor: int, message: Upward | Event) -> None:
         raise ParentUnreachable from error
 
 
-def received(line: bytes) -> Upward | Event | None:
+def parse_message(line: bytes) -> Upward | Event | None:
     """Decode the message of one line; None if the line is not a message."""
     try:
         if line.startswith(_INTERNAL):
-            message: Upward = decode(line)
+            message: Upward = decode_message(line)
             if isinstance(message, ChildForked):
                 return ChildForked(message.number, getattr(line, "sender", 0))
             return message
@@ -533,14 +533,14 @@ def received(line: bytes) -> Upward | Event | None:
         return None
 
 
-def encode(message: Upward | Downward | Order) -> bytes:
+def encode_message(message: Upward | Downward | Order) -> bytes:
     """Encode a message as one line without a newline: ``!`` and JSON; ``type`` names the class."""
     body = {"type": type(message).__name__, **protocol.to_plain(message)}
     return _INTERNAL + _dumps(body, separators=(",", ":")).encode()
 
 
-def decode(line: bytes) -> Any:
-    """Decode a line that :func:`encode` wrote.
+def decode_message(line: bytes) -> Any:
+    """Decode a line that :func:`encode_message` wrote.
 
     Raises:
         ValueError, TypeError, KeyError, AttributeError: the line is not such a message.

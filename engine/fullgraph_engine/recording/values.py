@@ -53,51 +53,53 @@ class ArgumentWriter:
     ) -> None:
         self._home, self._constructed, self._contents = home, constructed, contents
 
-    def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
+    def write_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
         """Convert the arguments of a call.
 
         Raises:
             Unwritable: an argument cannot be expressed in probe notation.
         """
         return Arguments(
-            tuple(self.value(value) for value in args),
-            tuple((name, self.value(value)) for name, value in kwargs.items()),
+            tuple(self.write_value(value) for value in args),
+            tuple((name, self.write_value(value)) for name, value in kwargs.items()),
         )
 
-    def value(self, value: Any) -> Value:
+    def write_value(self, value: Any) -> Value:
         if value is None or type(value) in (bool, int, float):
             return LiteralValue(value)
         torch: Any = sys.modules["torch"]
         if isinstance(value, torch.Tensor):
-            return self.tensor(value)
+            return self.write_tensor(value)
         if type(value) is str:
-            return self.text(value)
+            return self.write_text(value)
         if type(value) in (list, tuple, torch.Size):
-            return Sequence("list" if type(value) is list else "tuple", self.items(value))
+            return Sequence("list" if type(value) is list else "tuple", self.write_items(value))
         if type(value) in (dict, OrderedDict):
-            pairs = tuple(zip(self.items(value), self.items(value.values()), strict=True))
+            pairs = tuple(
+                zip(self.write_items(value), self.write_items(value.values()), strict=True)
+            )
             return notation.Mapping(pairs)
         if isinstance(value, torch.dtype):
             return Reference(str(value))
         if isinstance(value, torch.device):
             return Reference("torch.device", Arguments((LiteralValue(str(value)),)))
         if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
-            return Reference(self.name(value))
+            return Reference(self.write_name(value))
         if isinstance(value, enum.Enum):
-            return Reference(f"{self.name(type(value))}.{value.name}")
-        return self.made(value, torch)
+            return Reference(f"{self.write_name(type(value))}.{value.name}")
+        return self.constructor_call(value, torch)
 
-    def items(self, values: Any) -> tuple[Value, ...]:
+    def write_items(self, values: Any) -> tuple[Value, ...]:
         if len(values) > _MOST_ITEMS:
             raise InexpressibleArgument(f"a collection of {len(values):,} items")
-        return tuple(self.value(value) for value in values)
+        return tuple(self.write_value(value) for value in values)
 
-    def text(self, value: str) -> Value:
+    def write_text(self, value: str) -> Value:
         if len(value) > _LONGEST or (self._contents and not _WORD.fullmatch(value)):
             raise InexpressibleArgument("a text")
         return LiteralValue(value)
 
-    def tensor(self, tensor: Any) -> TensorText:
+    def write_tensor(self, tensor: Any) -> TensorText:
         torch: Any = sys.modules["torch"]
         if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
             raise InexpressibleArgument(f"a {type(tensor).__name__}")
@@ -112,7 +114,7 @@ class ArgumentWriter:
         marks = tuple(ambient.marked_dimensions(tensor).items())
         return TensorText(dtype, sizes, strides, device_name(tensor.device), grad, marks)
 
-    def made(self, value: Any, torch: Any) -> Value:
+    def constructor_call(self, value: Any, torch: Any) -> Value:
         """Write an object as the constructor call that creates an equal one."""
         kind = type(value)
         given: Arguments | None = None
@@ -122,25 +124,25 @@ class ArgumentWriter:
                 given = Arguments()
         elif dataclasses.is_dataclass(value):
             named = [
-                (field.name, self.value(getattr(value, field.name)))
+                (field.name, self.write_value(getattr(value, field.name)))
                 for field in dataclasses.fields(value)
                 if field.init
             ]
             given = Arguments((), tuple(named))
         elif isinstance(value, tuple) and hasattr(kind, "_fields"):
-            given = Arguments(self.items(value))
+            given = Arguments(self.write_items(value))
         elif kind in (argparse.Namespace, types.SimpleNamespace):
-            given = Arguments((), tuple((k, self.value(v)) for k, v in vars(value).items()))
+            given = Arguments((), tuple((k, self.write_value(v)) for k, v in vars(value).items()))
         if given is None:
             raise InexpressibleArgument(f"an object of {kind.__qualname__}")
-        return Reference(self.name(kind), given)
+        return Reference(self.write_name(kind), given)
 
-    def name(self, value: Any) -> str:
+    def write_name(self, value: Any) -> str:
         """Return a dotted name, defined in the file or importable."""
         name = getattr(value, "__qualname__", value.__name__)
         root = name.partition(".")[0]
         module = getattr(value, "__module__", None) or ""
-        if root in self._home and _at(name, self._home) is value:
+        if root in self._home and _resolve_name(name, self._home) is value:
             return str(name)
         if module == "builtins":
             return str(name)
@@ -149,12 +151,12 @@ class ArgumentWriter:
             if getattr(sys.modules.get(public), last, self) is value:
                 return f"{public}.{last}"
         found = sys.modules.get(module)
-        if module == "__main__" or found is None or _at(name, vars(found)) is not value:
+        if module == "__main__" or found is None or _resolve_name(name, vars(found)) is not value:
             raise InexpressibleArgument(f"{name}, which cannot be imported")
         return f"{module}.{name}"
 
 
-def _at(name: str, namespace: Mapping[str, Any]) -> Any:
+def _resolve_name(name: str, namespace: Mapping[str, Any]) -> Any:
     root, *rest = name.split(".")
     found = namespace.get(root)
     for part in rest:

@@ -39,13 +39,13 @@ _EVERY = 2.0
 """Minimum seconds between two writes of new recordings."""
 
 
-def begin(module_class: Any) -> None:
+def begin_recording(module_class: Any) -> None:
     """Record every later subclass of ``torch.nn.Module``."""
     recorder = _Recorder(Path(os.environ[FOLDER]), Path(os.environ[ROOT]))
 
     def __init_subclass__(cls: Any, **kwargs: Any) -> None:
         super(module_class, cls).__init_subclass__(**kwargs)
-        recorder.defined(cls)
+        recorder.watch_class(cls)
 
     module_class.__init_subclass__ = classmethod(__init_subclass__)  # type: ignore[arg-type]
     atexit.register(recorder.write)
@@ -66,7 +66,7 @@ class _Due:
         self.settled = False
         self.shape: Any = None
 
-    def wait(self, *, new: bool) -> None:
+    def schedule_next(self, *, new: bool) -> None:
         self.old = 0 if new else self.old + 1
         # Examine the first calls one by one: a model often contains a layer many times.
         self.skip = 0 if self.old < 16 else min(1 << (self.old - 15), _MOST_SKIPPED)
@@ -105,13 +105,15 @@ class _Watched:
         """Distinct sequences of calls of one object that used several kinds."""
         self.left_out: set[str] = set()
 
-    def recorded(self) -> RecordedClass:
-        found = [call for order in self.sequences if (call := self.sequence(order)) is not None]
+    def recorded_class(self) -> RecordedClass:
+        found = [
+            call for order in self.sequences if (call := self.merge_sequence(order)) is not None
+        ]
         calls = merging.without_covered([*found, *self.calls.values()])[: merging.MOST_CALLS]
         left_out = tuple(sorted(self.left_out)[: merging.MOST_CALLS])
         return RecordedClass(self.kind.__name__, *self.signatures, calls, left_out)
 
-    def follows(self, module: Any, kind: _Kind) -> bool:
+    def extends_sequence(self, module: Any, kind: _Kind) -> bool:
         """Record the kind of an object's next call; whether this makes a new sequence of calls."""
         key, orders = id(module), self.orders
         if key not in orders:
@@ -127,7 +129,7 @@ class _Watched:
         self.sequences[tuple(order)] = None
         return True
 
-    def sequence(self, order: tuple[_Kind, ...]) -> RecordedCall | None:
+    def merge_sequence(self, order: tuple[_Kind, ...]) -> RecordedCall | None:
         """Return the calls of an order as one, or None if their constructors' arguments differ."""
         first, *further = [self.calls[kind] for kind in order]
         if any(call.init != first.init for call in further):
@@ -147,12 +149,12 @@ class _Recorder:
 
     # -- classes ------------------------------------------------------------------------------
 
-    def defined(self, kind: Any) -> None:
+    def watch_class(self, kind: Any) -> None:
         try:
             if kind.__name__ == "OptimizedModule":
                 _around_compiled(kind, self)
                 return
-            found = self.of_workspace(kind)
+            found = self.find_in_workspace(kind)
             if found is not None:
                 self.classes.append(found)
                 self.by_kind[kind] = found
@@ -161,7 +163,7 @@ class _Recorder:
         except Exception:
             return  # recording must never break the program
 
-    def of_workspace(self, kind: Any) -> _Watched | None:
+    def find_in_workspace(self, kind: Any) -> _Watched | None:
         home = sys.modules.get(kind.__module__)
         file = getattr(home, "__file__", None)
         if home is None or not file or "." in kind.__qualname__:
@@ -173,7 +175,7 @@ class _Recorder:
 
     # -- what happens -------------------------------------------------------------------------
 
-    def constructed(
+    def record_construction(
         self, watched: _Watched, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         if self.busy:
@@ -182,7 +184,7 @@ class _Recorder:
         try:
             given: Arguments | str
             try:
-                given = self.writer(watched, contents=False).arguments(args, kwargs)
+                given = self.writer(watched, contents=False).write_arguments(args, kwargs)
             except InexpressibleArgument as error:
                 given = f"Its constructor was given {error}."
             key = id(module)
@@ -195,7 +197,7 @@ class _Recorder:
         finally:
             self.busy = False
 
-    def called(
+    def record_call(
         self,
         watched: _Watched,
         due: _Due,
@@ -207,46 +209,46 @@ class _Recorder:
             return
         self.busy = True
         try:
-            new = self.note(watched, module, args, kwargs)
-            due.wait(new=new)
+            new = self.note_call(watched, module, args, kwargs)
+            due.schedule_next(new=new)
             due.shape = getattr(args[0], "shape", None) if args else None
             self.unwritten |= new
             # A killed program cannot write at exit, so write regularly.
             if self.unwritten and time.monotonic() - self.wrote > _EVERY:
                 self.write()
         except Exception:
-            due.wait(new=False)
+            due.schedule_next(new=False)
         finally:
             self.busy = False
 
-    def note(
+    def note_call(
         self, watched: _Watched, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> bool:
         """Record one call; whether it shows something new."""
-        init = self.init_of(module, watched)
+        init = self.constructor_arguments(module, watched)
         try:
-            forward = self.writer(watched, contents=True).arguments(args, kwargs)
-            parameters, under = _parameters(module), _context()
+            forward = self.writer(watched, contents=True).write_arguments(args, kwargs)
+            parameters, under = _parameter_placement(module), _context_text()
         except InexpressibleArgument as error:
-            return _added(watched.left_out, f"It was called with {error}.")
+            return _add_new(watched.left_out, f"It was called with {error}.")
         if isinstance(init, str):
-            return _added(watched.left_out, init)
+            return _add_new(watched.left_out, init)
         text = notation.show_arguments(forward)
         known = (notation.show_arguments(init), text, str(module.training), parameters, under)
         seen = watched.seen.get(known)
         if seen is not None or len(watched.seen) >= _MOST_SEEN:
-            return seen is not None and watched.follows(module, seen)
+            return seen is not None and watched.extends_sequence(module, seen)
         mode = bool(module.training), parameters, under
-        key = _Kind(merging.pattern(init), merging.pattern(forward), *mode)
+        key = _Kind(merging.call_pattern(init), merging.call_pattern(forward), *mode)
         watched.seen[known] = key
         call = RecordedCall(known[0], text, bool(module.training), parameters, under)
         old = watched.calls.get(key)
         if old is not None:
-            call = merging.merged_call(old, call) if old.init == call.init else old
+            call = merging.merge_calls(old, call) if old.init == call.init else old
         watched.calls[key] = call
-        return watched.follows(module, key) or call != old
+        return watched.extends_sequence(module, key) or call != old
 
-    def init_of(self, module: Any, watched: _Watched) -> Arguments | str:
+    def constructor_arguments(self, module: Any, watched: _Watched) -> Arguments | str:
         found = watched.inits.get(id(module))
         if found is not None:
             return found[1]
@@ -262,7 +264,7 @@ class _Recorder:
         watched = self.by_kind.get(type(module))
         if watched is None:
             return None
-        found = self.init_of(module, watched)
+        found = self.constructor_arguments(module, watched)
         return found if isinstance(found, Arguments) else None
 
     # -- telling ------------------------------------------------------------------------------
@@ -273,7 +275,7 @@ class _Recorder:
         recorded: dict[str, tuple[RecordedClass, ...]] = {}
         for watched in self.classes:
             if watched.calls or watched.left_out:
-                recorded[watched.path] = (*recorded.get(watched.path, ()), watched.recorded())
+                recorded[watched.path] = (*recorded.get(watched.path, ()), watched.recorded_class())
         if not recorded:
             return
         file = self.folder / f"{self.began}-{os.getpid()}.json"
@@ -285,13 +287,13 @@ class _Recorder:
             return  # the recording has ended while this process continues
 
 
-def _added(known: set[Any], item: Any) -> bool:
+def _add_new(known: set[Any], item: Any) -> bool:
     before = len(known)
     known.add(item)
     return len(known) > before
 
 
-def _parameters(module: Any) -> str:
+def _parameter_placement(module: Any) -> str:
     """Return the dtype and device that a module was moved to, as in ``bf16@cuda``.
 
     The first floating-point parameter decides.
@@ -308,7 +310,7 @@ def _parameters(module: Any) -> str:
     return ""
 
 
-def _context() -> str:
+def _context_text() -> str:
     """Return the modes and settings that differ from the default, in notation."""
     settings = tuple(ambient.changed_settings().items())
     context = CallContext.of_running_code()
@@ -325,7 +327,7 @@ def _around_init(watched: _Watched, recorder: _Recorder) -> None:
     kind, inner, constructed, type_of = (
         watched.kind,
         watched.kind.__init__,
-        recorder.constructed,
+        recorder.record_construction,
         type,
     )
     compiling = _is_compiling()
@@ -335,11 +337,11 @@ def _around_init(watched: _Watched, recorder: _Recorder) -> None:
             constructed(watched, self, args, kwargs)
         inner(self, *args, **kwargs)
 
-    kind.__init__ = _as(inner, __init__)
+    kind.__init__ = _adopt_globals(inner, __init__)
 
 
 def _around_forward(watched: _Watched, recorder: _Recorder) -> None:
-    kind, inner, called, type_of = watched.kind, watched.kind.forward, recorder.called, type
+    kind, inner, called, type_of = watched.kind, watched.kind.forward, recorder.record_call, type
     due_of, compiling, attribute = watched.due, _is_compiling(), getattr
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -353,7 +355,7 @@ def _around_forward(watched: _Watched, recorder: _Recorder) -> None:
                 called(watched, due, self, args, kwargs)
         return inner(self, *args, **kwargs)
 
-    kind.forward = _as(inner, forward)
+    kind.forward = _adopt_globals(inner, forward)
 
 
 def _around_compiled(kind: Any, recorder: _Recorder) -> None:
@@ -371,7 +373,7 @@ def _around_compiled(kind: Any, recorder: _Recorder) -> None:
             ):
                 due.skip -= 1
             else:
-                recorder.called(watched, due, module, args, kwargs)
+                recorder.record_call(watched, due, module, args, kwargs)
         return inner(self, *args, **kwargs)
 
     kind.__call__ = functools.wraps(inner)(__call__)
@@ -382,7 +384,7 @@ def _is_compiling() -> Callable[[], bool]:
     return found
 
 
-def _as(inner: Any, function: types.FunctionType | Any) -> Any:
+def _adopt_globals(inner: Any, function: types.FunctionType | Any) -> Any:
     """Return a wrapper function with the globals and metadata of the function that it wraps."""
     globals_ = getattr(inner, "__globals__", None)
     if globals_ is None:

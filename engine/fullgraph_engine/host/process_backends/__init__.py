@@ -35,10 +35,10 @@ BackendName = Literal["fork", "spawn"]
 class ProcessOwner(Protocol):
     """A receiver of the events of one process."""
 
-    def became(self, pid: int) -> None:
+    def set_pid(self, pid: int) -> None:
         """Record the pid of the process; 0 while it is unknown."""
 
-    def ended(self, code: int | None) -> None:
+    def handle_end(self, code: int | None) -> None:
         """Handle the end of the process.
 
         ``code`` is as in ``subprocess``: negative for a signal. It is None if unknown.
@@ -48,7 +48,7 @@ class ProcessOwner(Protocol):
 class ForkedProcessOwner(ProcessOwner, Protocol):
     """A receiver of the events of a process that another process forks on request."""
 
-    def refused(self, error: int) -> None:
+    def handle_refusal(self, error: int) -> None:
         """Handle a shortage of resources that prevented the fork; ``error`` is an errno."""
 
 
@@ -88,7 +88,7 @@ class RunSource(Protocol):
 class EnclosingProcess(RunSource, Protocol):
     """A process for an enclosing run, whose snapshots fork the runs of their targets."""
 
-    def heard(self, message: ChildForked | ForkFailed | ChildExited) -> None:
+    def handle_message(self, message: ChildForked | ForkFailed | ChildExited) -> None:
         """Handle a message from a snapshot about one of its runs."""
 
 
@@ -106,7 +106,7 @@ class ModuleProcess(RunSource, Protocol):
         """Pid of the preamble that the process is forked from; 0 if the parent process forked
         it."""
 
-    def enclose(
+    def launch_enclosing(
         self, command: LaunchEnclosingRun, owner: ForkedProcessOwner
     ) -> EnclosingProcess | None:
         """Start an enclosing run that leaves snapshots; None if the process has ended or cannot
@@ -116,16 +116,16 @@ class ModuleProcess(RunSource, Protocol):
             OSError: the system lacks resources for another process.
         """
 
-    def heard(
+    def handle_message(
         self, message: ChildForked | ForkFailed | ChildExited | LateImports | RunsPlanned
     ) -> None:
         """Handle a message from the process about its runs or imports."""
 
-    def outdated(self) -> None:
+    def discard_source(self) -> None:
         """Discard the preamble that the process was forked from, because it does not fit the
         text."""
 
-    def remember(self, calls: OperatorCalls) -> None:
+    def repeat_calls(self, calls: OperatorCalls) -> None:
         """Pass the operator results of a run to the preamble, for processes forked from it
         later."""
 
@@ -136,14 +136,16 @@ class ProcessBackend(Protocol):
     @property
     def name(self) -> BackendName: ...
 
-    def execute(self, job: ModuleOrder, owner: ForkedProcessOwner, *, keep: bool) -> ModuleProcess:
+    def execute_module(
+        self, job: ModuleOrder, owner: ForkedProcessOwner, *, keep: bool
+    ) -> ModuleProcess:
         """Start a process that executes a text. ``keep``: whether it may stay as a preamble.
 
         Raises:
             OSError: the system lacks resources for another process.
         """
 
-    def perform(self, order: Order, owner: ProcessOwner) -> LaunchedProcess:
+    def perform_order(self, order: Order, owner: ProcessOwner) -> LaunchedProcess:
         """Start a process for any other order.
 
         Raises:
@@ -157,11 +159,11 @@ class ProcessBackend(Protocol):
     def make_room(self) -> bool:
         """End an idle process to free resources; False if there is none."""
 
-    def keeps(self, scratch: str) -> bool:
+    def uses_folder(self, scratch: str) -> bool:
         """Whether a preamble uses a scratch folder, and removes it when it ends."""
 
 
-def chosen(wanted: str) -> BackendName:
+def choose_backend(wanted: str) -> BackendName:
     """Return the back end for an option: "fork", "spawn" or "auto".
 
     macOS has ``fork``, but its system libraries may crash in the child (bpo-33725).

@@ -66,14 +66,14 @@ class Branches:
         """
         known = self._answers.get(name)
         if known is not None:
-            return unpacked(known)
+            return unpack_answer(known)
         most = min(_PATIENCE * seconds, self._until - _monotonic() - _SLACK)
         late = BranchResult[T](lost=late_words(seconds), late=True)
         if most <= 0:
             return late
         come, go = _pipe()
         parent = _getpid()
-        descriptors.flush()
+        descriptors.flush_streams()
         self._forking(True)
         try:
             pid = _fork()
@@ -85,31 +85,31 @@ class Branches:
         if pid == 0:
             try:
                 processes.die_with(parent)
-                silence()
+                silence_output()
                 # The fork limits itself, because the sandbox prevents it from being killed.
                 limits.end_within(seconds, most)
-                descriptors.write_all(go, _dumps(answer_of(work)))
+                descriptors.write_all(go, _dumps(evaluate_here(work)))
             finally:
                 _exit(0)
         _close(go)
         try:
-            answer = _receive(come, _monotonic() + most + _SLACK)
+            answer = _receive_all(come, _monotonic() + most + _SLACK)
         finally:
             _close(come)
         if answer is None:
             return late
-        status = _reap(pid)
+        status = _wait_status(pid)
         code = os.waitstatus_to_exitcode(status)
         if limits.ran_out_of_time(code):
             return late
         try:
             found: BranchResult[T] = _loads(answer)
         except Exception:  # the process ended before it wrote the whole answer
-            return BranchResult(lost=ending(code))
+            return BranchResult(lost=describe_end(code))
         return found
 
 
-def answer_of(work: Callable[[], T]) -> BranchResult[T]:
+def evaluate_here(work: Callable[[], T]) -> BranchResult[T]:
     """Evaluate a function in this process; return its value or the reason for the failure."""
     try:
         return BranchResult(work())
@@ -117,9 +117,9 @@ def answer_of(work: Callable[[], T]) -> BranchResult[T]:
         return BranchResult(lost=f"it raised {texts.type_and_message(error)}")
 
 
-def ending(code: int | None) -> str:
+def describe_end(code: int | None) -> str:
     """Describe how a process ended that returned no answer."""
-    return f"it {processes.ending(code)}"
+    return f"it {processes.describe_exit(code)}"
 
 
 class Replay:
@@ -147,14 +147,14 @@ class Replay:
         """Return the known answer to the question ``name``, or compute it and end this process."""
         answer = self._answers.get(name)
         if answer is not None:
-            return unpacked(answer)
+            return unpack_answer(answer)
         most = min(_PATIENCE * seconds, self._until - _monotonic() - _SLACK)
         if self._last or most <= 0:
             return BranchResult(lost=late_words(seconds), late=True)
         self._tell(BranchBegun(name, seconds))
         limits.end_within(seconds, most)
         before = _process_time()
-        found = answer_of(work)
+        found = evaluate_here(work)
         try:
             packed = base64.b64encode(_dumps(found.value)).decode()
         except Exception as error:
@@ -166,7 +166,7 @@ class Replay:
         _exit(0)
 
 
-def unpacked(answer: BranchAnswer) -> BranchResult[Any]:
+def unpack_answer(answer: BranchAnswer) -> BranchResult[Any]:
     """Decode an answer from another process; its value is unpickled, None if missing."""
     value = _loads(base64.b64decode(answer.packed)) if answer.packed else None
     return BranchResult(value, answer.lost, answer.late, answer.used)
@@ -177,7 +177,7 @@ def late_words(seconds: float) -> str:
     return f"it did not end within {seconds:.1f} seconds"
 
 
-def silence() -> None:
+def silence_output() -> None:
     """Discard all further output: it repeats earlier output or comes from calls by the engine."""
     void = _open("/dev/null", os.O_WRONLY)
     for stream in (1, 2):
@@ -185,7 +185,7 @@ def silence() -> None:
     _close(void)
 
 
-def _receive(descriptor: int, until: float) -> bytes | None:
+def _receive_all(descriptor: int, until: float) -> bytes | None:
     """Read everything up to the end of a descriptor; None if it takes too long."""
     parts: list[bytes] = []
     while True:
@@ -198,7 +198,7 @@ def _receive(descriptor: int, until: float) -> bytes | None:
         parts.append(part)
 
 
-def _reap(pid: int) -> int:
+def _wait_status(pid: int) -> int:
     try:
         return _waitpid(pid, 0)[1]
     except OSError:  # a thread of user code waits for any child

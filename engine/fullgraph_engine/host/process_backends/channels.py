@@ -38,11 +38,11 @@ class ProcessEnds:
     keep_report: int = -1
     """Descriptors for commands and reports while it is a preamble; -1 if it must not become one."""
 
-    def opened(self) -> list[int]:
+    def open_descriptors(self) -> list[int]:
         return [descriptor for descriptor in vars(self).values() if descriptor >= 0]
 
     def close(self) -> None:
-        descriptors.close_all(self.opened())
+        descriptors.close_all(self.open_descriptors())
 
     def raise_all(self) -> None:
         """Move the engine's own descriptors to high numbers, out of the way of user code."""
@@ -55,10 +55,10 @@ class ProcessEnds:
     def _raise(self, *names: str) -> None:
         for name in names:
             if getattr(self, name) >= 0:
-                setattr(self, name, descriptors.raised(getattr(self, name)))
+                setattr(self, name, descriptors.move_to_end(getattr(self, name)))
 
 
-def opened() -> tuple[Channels, ProcessEnds]:
+def open_channels() -> tuple[Channels, ProcessEnds]:
     """Create the channels of a process; programs that it executes do not inherit them.
 
     Raises:
@@ -66,7 +66,7 @@ def opened() -> tuple[Channels, ProcessEnds]:
     """
     made: list[int] = []
     try:
-        made += packets.reports()
+        made += packets.report_channel()
         for _ in range(2):
             made += os.pipe()
         reports, report, out, out_in, err, err_in = made

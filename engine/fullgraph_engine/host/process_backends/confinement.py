@@ -79,15 +79,15 @@ class _KernelSupport:
     level: SandboxLevel
 
 
-def begin(scratch: str, allowed: Allowed) -> Confinement:
+def begin_confinement(scratch: str, allowed: Allowed) -> Confinement:
     """Detect the available layers, and enter namespaces that the processes started later inherit.
 
     Call it before a second thread starts. ``scratch`` is a folder of the engine.
     """
-    seen = _seen(scratch, allowed)
+    seen = _test_kernel(scratch, allowed)
     collector = 0
     if seen.entered.held:
-        namespaces.repeat(seen.entered)
+        namespaces.reenter_namespaces(seen.entered)
         if seen.entered.held & namespaces.PID:
             collector = namespaces.start_collector()
     return Confinement(seen.level, collector)
@@ -101,7 +101,7 @@ class Confined:
     private: tuple[str, ...] = ()
 
 
-def confine(
+def confine_process(
     root: str, allowed: Allowed, *, memory: int, programs: bool, private: tuple[str, ...] = ()
 ) -> Confined:
     """Confine this process and the processes it forks later, irrevocably.
@@ -110,7 +110,7 @@ def confine(
     memory. ``programs``: whether programs may be started. Changes below ``private`` folders are
     discarded with the process, if the kernel supports overlays.
     """
-    folders = caches.writable(allowed)
+    folders = caches.writable_folders(allowed)
     mounts = namespaces.Mounts(_LEFT_OUT, _LEFT_OUT)
     if not is_left_out("mounts"):
         mounts = namespaces.restrict_mounts(root, memory, folders, private)
@@ -119,11 +119,11 @@ def confine(
     on_landlock = SandboxLayer("Landlock", _LEFT_OUT)
     if not is_left_out("Landlock"):
         writable = (root, namespaces.SHARED_MEMORY, *folders, *mounts.private)
-        on_landlock = landlock.restrict(writable, _DEVICES, network=allowed.network)
+        on_landlock = landlock.restrict_process(writable, _DEVICES, network=allowed.network)
     on_seccomp = _LEFT_OUT
     if not is_left_out("seccomp"):
         metadata = programs or not mounts.read_only
-        on_seccomp = seccomp.restrict(
+        on_seccomp = seccomp.restrict_calls(
             programs=programs or allowed.programs, metadata=metadata, network=allowed.network
         )
     network = "`network` is allowed" if allowed.network else ""
@@ -140,13 +140,13 @@ _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "
 """Device files that user code may write to; terminals, disks and GPUs are excluded."""
 
 
-def isolate() -> None:
+def isolate_process() -> None:
     """Protect a confined process from signals of this process, which was forked from it."""
     if not is_left_out("Landlock"):
-        landlock.isolate()
+        landlock.isolate_signals()
 
 
-def _seen(scratch: str, allowed: Allowed) -> _KernelSupport:
+def _test_kernel(scratch: str, allowed: Allowed) -> _KernelSupport:
     """Test all layers in other processes."""
     come, go = os.pipe()
     pid = os.fork()
@@ -154,7 +154,7 @@ def _seen(scratch: str, allowed: Allowed) -> _KernelSupport:
         try:
             os.setsid()
             limits.end_within(None, _SECONDS)
-            _look(scratch, allowed, go)
+            _report_support(scratch, allowed, go)
         finally:
             os._exit(0)
     os.close(go)
@@ -168,23 +168,23 @@ def _seen(scratch: str, allowed: Allowed) -> _KernelSupport:
     except (ValueError, TypeError, KeyError, AttributeError):
         ended = os.waitstatus_to_exitcode(status)
         lack = f"trying it out failed ({ended})"
-        return _KernelSupport(Entered(), _level(Entered(), allowed, lack, ()))
+        return _KernelSupport(Entered(), _sandbox_level(Entered(), allowed, lack, ()))
     return found
 
 
-def _look(scratch: str, allowed: Allowed, go: int) -> None:
-    entered = namespaces.enter(_kinds(allowed))
+def _report_support(scratch: str, allowed: Allowed, go: int) -> None:
+    entered = namespaces.enter_namespaces(_namespace_kinds(allowed))
     # Only processes forked from now on are in the pid namespace.
     if os.fork() == 0:
         signal.alarm(int(_SECONDS))
-        layers = confine(scratch, allowed, memory=1, programs=False).layers
-        seen = _KernelSupport(entered, _level(entered, allowed, "", layers))
+        layers = confine_process(scratch, allowed, memory=1, programs=False).layers
+        seen = _KernelSupport(entered, _sandbox_level(entered, allowed, "", layers))
         descriptors.write_all(go, json.dumps(to_plain(seen)).encode())
         os._exit(0)
     os.wait()
 
 
-def _kinds(allowed: Allowed) -> int:
+def _namespace_kinds(allowed: Allowed) -> int:
     """Return the flags of the namespaces to enter."""
     kinds = namespaces.ALL & ~namespaces.NETWORK if allowed.network else namespaces.ALL
     for name, kind in _NAMESPACES:
@@ -201,7 +201,7 @@ _NAMESPACES = (
 )
 
 
-def _level(
+def _sandbox_level(
     entered: Entered, allowed: Allowed, lack: str, layers: tuple[SandboxLayer, ...]
 ) -> SandboxLevel:
     others = [
@@ -210,19 +210,19 @@ def _level(
     ]
     if allowed.network:
         others[1] = SandboxLayer("network namespace", "`network` is allowed")
-    what = _words(allowed)
+    what = _allowed_words(allowed)
     hook = SandboxLayer("audit hook", f"allowed {what}" if what else "", partly=bool(what))
     if is_left_out("audit hook"):
         hook = SandboxLayer("audit hook", _LEFT_OUT)
     return SandboxLevel((hook, *layers, *others))
 
 
-def _words(allowed: Allowed) -> str:
+def _allowed_words(allowed: Allowed) -> str:
     """Describe the allowed operations as part of a sentence with "is" or "are"; empty if there are
     none."""
     parts = ["the network"] if allowed.network else []
     parts += ["programs"] if allowed.programs else []
-    parts += [f"writing below {one.path}" for one in caches.folders(allowed)]
+    parts += [f"writing below {one.path}" for one in caches.allowed_folders(allowed)]
     parts += [f"the variable {name}" for name in allowed.variables]
     if not parts:
         return ""

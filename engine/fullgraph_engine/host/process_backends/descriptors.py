@@ -25,13 +25,13 @@ _close, _dup2, _open, _poll = os.close, os.dup2, os.open, select.poll
 _write, _unlink, _rmtree = os.write, os.unlink, shutil.rmtree
 
 
-def listed() -> set[int]:
+def list_open() -> set[int]:
     """Return all open descriptors of this process."""
     folder = "/proc/self/fd" if _LINUX else "/dev/fd"
     return {int(name) for name in os.listdir(folder)}  # noqa: PTH208 - also in a hurry
 
 
-def raised(descriptor: int) -> int:
+def move_to_end(descriptor: int) -> int:
     """Move a descriptor to the end of the table, with close-on-exec set.
 
     So ``os.closerange(3, 1000)``, which daemons and some tests call, does not close it.
@@ -66,7 +66,7 @@ def held_by_files(folder: str) -> int:
     return total
 
 
-def remove(path: str) -> None:
+def remove_path(path: str) -> None:
     """Remove a file or a folder with its contents, ignoring errors."""
     try:
         _unlink(path)
@@ -81,7 +81,7 @@ def write_all(descriptor: int, data: bytes) -> None:
         view = view[_write(descriptor, view) :]
 
 
-def readable(descriptor: int, milliseconds: int = 0) -> bool:
+def is_readable(descriptor: int, milliseconds: int = 0) -> bool:
     """Whether a descriptor has data or has reached its end, within a time limit."""
     poll = _poll()
     poll.register(descriptor, select.POLLIN)
@@ -115,7 +115,7 @@ class Inheritance:
     popen: dict[str, Any]
 
 
-def inheritance(descriptors: Iterable[int]) -> Inheritance:
+def prepare_inheritance(descriptors: Iterable[int]) -> Inheritance:
     """Prepare descriptors for inheritance by a program in its own session.
 
     Interrupts from the terminal do not reach such a program.
@@ -124,7 +124,7 @@ def inheritance(descriptors: Iterable[int]) -> Inheritance:
     return Inheritance(given, {"pass_fds": given, "start_new_session": True})
 
 
-def inherited(numbers: Iterable[int]) -> list[int]:
+def adopt_inherited(numbers: Iterable[int]) -> list[int]:
     """Return the inherited descriptors, in the started program."""
     return list(numbers)
 
@@ -136,7 +136,7 @@ def fill_standard() -> None:
     _close(descriptor)
 
 
-def attach(stdout: int, stderr: int) -> None:
+def attach_streams(stdout: int, stderr: int) -> None:
     """Use these descriptors as standard output and error, with an empty standard input.
 
     The stream objects are new too. So user code's changes to ``sys.stdout`` before the fork, and
@@ -146,17 +146,17 @@ def attach(stdout: int, stderr: int) -> None:
     for descriptor, standard in ((null, 0), (stdout, 1), (stderr, 2)):
         _dup2(descriptor, standard)
     close_all({null, stdout, stderr} - {0, 1, 2})
-    sys.stdin = sys.__stdin__ = _text(0, "r")  # type: ignore[misc]
-    sys.stdout = sys.__stdout__ = _text(1, "w")  # type: ignore[misc]
-    sys.stderr = sys.__stderr__ = _text(2, "w")  # type: ignore[misc]
+    sys.stdin = sys.__stdin__ = _open_text(0, "r")  # type: ignore[misc]
+    sys.stdout = sys.__stdout__ = _open_text(1, "w")  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = _open_text(2, "w")  # type: ignore[misc]
 
 
-def detach() -> None:
+def detach_streams() -> None:
     """Close the standard streams, so that their readers see the end."""
-    attach(_open(os.devnull, os.O_WRONLY), _open(os.devnull, os.O_WRONLY))
+    attach_streams(_open(os.devnull, os.O_WRONLY), _open(os.devnull, os.O_WRONLY))
 
 
-def flush() -> None:
+def flush_streams() -> None:
     """Flush standard output and error; ignore any exception of a user-defined stream object."""
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -165,7 +165,7 @@ def flush() -> None:
             continue
 
 
-def _text(descriptor: int, mode: str) -> io.TextIOWrapper:
+def _open_text(descriptor: int, mode: str) -> io.TextIOWrapper:
     raw = io.FileIO(descriptor, mode, closefd=False)
     buffered = io.BufferedReader(raw) if mode == "r" else io.BufferedWriter(raw)
     return io.TextIOWrapper(

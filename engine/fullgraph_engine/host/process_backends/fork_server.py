@@ -105,10 +105,10 @@ class ForkServer:
                 if rested and next(repeating[0], self) is self:
                     del repeating[0]
                 continue
-            packet = packets.receive(self._control)
+            packet = packets.receive_packet(self._control)
             if packet is None:
                 _exit(0)
-            command = wire.decode(packet[0])
+            command = wire.decode_message(packet[0])
             if isinstance(command, ImportAhead):
                 ahead(command)
                 continue
@@ -122,8 +122,8 @@ class ForkServer:
             given = ProcessEnds(*packet[1])
             if not self.is_own(command):
                 onward = self.onward
-                if onward is None or not packets.send(onward, packet[0], packet[1]):
-                    self._tell(ChildExited(command.number, None))
+                if onward is None or not packets.send_packet(onward, packet[0], packet[1]):
+                    self._report_child(ChildExited(command.number, None))
                 given.close()
                 continue
             try:
@@ -131,13 +131,13 @@ class ForkServer:
                     return command, given
             except OSError as error:
                 given.close()
-                self._tell(ForkFailed(command.number, error.errno or 0))
+                self._report_child(ForkFailed(command.number, error.errno or 0))
             followed = True
 
     def fork(self, command: Forks, given: ProcessEnds | None = None) -> bool:
         """Fork a child for a command; True in the child, which owns the given descriptors."""
         parent = _getpid()
-        descriptors.flush()
+        descriptors.flush_streams()
         self._forking(True)
         try:
             pid = _fork()
@@ -146,7 +146,7 @@ class ForkServer:
         if pid == 0:
             _setsid()
             processes.die_with(parent)
-            self._tell(ChildForked(command.number))  # the kernel adds the pid
+            self._report_child(ChildForked(command.number))  # the kernel adds the pid
             self._disown()
             return True
         if given is not None:
@@ -171,11 +171,11 @@ class ForkServer:
             del self._children[pid]
             if child.ended >= 0:
                 descriptors.close_all([child.ended])
-            self._tell(ChildExited(child.number, code))
+            self._report_child(ChildExited(child.number, code))
 
-    def _tell(self, message: ChildForked | ForkFailed | ChildExited) -> None:
+    def _report_child(self, message: ChildForked | ForkFailed | ChildExited) -> None:
         try:
-            wire.report(self._report, message)
+            wire.write_message(self._report, message)
         except wire.ParentUnreachable:
             _exit(0)
 
@@ -189,7 +189,7 @@ class ForkServer:
             self.onward.close()
 
 
-def forked(work: Callable[[int], None]) -> tuple[int, int]:
+def fork_worker(work: Callable[[int], None]) -> tuple[int, int]:
     """Fork a process that calls a function with its report descriptor and then ends.
 
     Returns its pid and the other end of the report channel.

@@ -53,17 +53,19 @@ class Forking:
         self.shelf = Shelf()
         # Descriptors open at this point belong to torch or the interpreter and are inherited.
         # Children close descriptors that the parent opens later.
-        self._inherited = descriptors.listed() - host.own_descriptors()
+        self._inherited = descriptors.list_open() - host.own_descriptors()
         self._paths = deque[str](maxlen=_MOST_PATHS)
         """Paths of texts that were executed before."""
 
-    def execute(self, job: ModuleOrder, owner: ForkedProcessOwner, *, keep: bool) -> ForkedModule:
+    def execute_module(
+        self, job: ModuleOrder, owner: ForkedProcessOwner, *, keep: bool
+    ) -> ForkedModule:
         path = job.analyze.path
         if path in self._paths:
             job = replace(job, edited=True)
         else:
             self._paths.append(path)
-        ours, given = channels.opened()
+        ours, given = channels.open_channels()
         module = ForkedModule(self, ours, owner)
         try:
             module.begin(job, given, keep=keep)
@@ -75,8 +77,8 @@ class Forking:
             given.close()
         return module
 
-    def perform(self, order: Order, owner: ProcessOwner) -> LaunchedProcess:
-        ours, given = channels.opened()
+    def perform_order(self, order: Order, owner: ProcessOwner) -> LaunchedProcess:
+        ours, given = channels.open_channels()
         try:
             return LaunchedProcess(ours, self.fork(order, given, owner))
         except OSError:
@@ -91,8 +93,8 @@ class Forking:
     def make_room(self) -> bool:
         return self.shelf.drop_oldest()
 
-    def keeps(self, scratch: str) -> bool:
-        return self.shelf.keeps(scratch)
+    def uses_folder(self, scratch: str) -> bool:
+        return self.shelf.uses_folder(scratch)
 
     def fork(self, order: Order, given: ProcessEnds, owner: ProcessOwner) -> int:
         """Fork a child of the parent process that executes an order; return its pid."""
@@ -103,13 +105,16 @@ class Forking:
                 os.setsid()
                 processes.die_with(parent)
                 descriptors.close_all(
-                    descriptors.listed() - self._inherited - {0, 1, 2} - set(given.opened())
+                    descriptors.list_open()
+                    - self._inherited
+                    - {0, 1, 2}
+                    - set(given.open_descriptors())
                 )
                 signal.set_wakeup_fd(-1)
-                self.host.perform(order, given)
+                self.host.perform_order(order, given)
             finally:
                 os._exit(1)
-        self.host.adopt(pid, owner.ended)
+        self.host.watch_child(pid, owner.handle_end)
         return pid
 
 
@@ -124,7 +129,7 @@ class ForkedSource:
     def launch(
         self, command: LaunchRun, probe: ProbeInfo, owner: ForkedProcessOwner
     ) -> LaunchedProcess | None:
-        ours, given = channels.opened()
+        ours, given = channels.open_channels()
         if not self._send(command, given, owner):
             ours.close()
             return None
@@ -133,25 +138,27 @@ class ForkedSource:
     def _send(
         self, command: LaunchRun | LaunchEnclosingRun, given: ProcessEnds, owner: ForkedProcessOwner
     ) -> bool:
-        control, rights = self._control, given.opened()
-        sent = control is not None and packets.send(control, wire.encode(command), rights)
+        control, rights = self._control, given.open_descriptors()
+        sent = control is not None and packets.send_packet(
+            control, wire.encode_message(command), rights
+        )
         given.close()
         if sent:
             self._runs[command.number] = owner
         return sent
 
-    def heard(self, message: ChildForked | ForkFailed | ChildExited) -> None:
+    def handle_message(self, message: ChildForked | ForkFailed | ChildExited) -> None:
         owner = self._runs.get(message.number)
         if owner is None:
             return
         if isinstance(message, ChildForked):
-            owner.became(message.pid)
+            owner.set_pid(message.pid)
             return
         del self._runs[message.number]
         if isinstance(message, ForkFailed):
-            owner.refused(message.error)
+            owner.handle_refusal(message.error)
         else:
-            owner.ended(message.code)
+            owner.handle_end(message.code)
 
     def close(self) -> None:
         if self._control is not None:
@@ -171,16 +178,16 @@ class ForkedModule(ForkedSource):
 
     def begin(self, job: ModuleOrder, given: ProcessEnds, *, keep: bool) -> None:
         backend, owner = self._backend, self._owner
-        self._control, given.control = packets.pair()
+        self._control, given.control = packets.control_pair()
         if not keep:
             self.pid = backend.fork(job, given, owner)
             return
         kept = backend.shelf.find(job.analyze)
-        if kept is not None and kept.proceed(job, given, owner):
+        if kept is not None and kept.fork_generation(job, given, owner):
             self._preamble = kept
             return
-        ours, given.keep_control = packets.pair()
-        reports, given.keep_report = packets.reports()
+        ours, given.keep_control = packets.control_pair()
+        reports, given.keep_report = packets.report_channel()
         fresh = Preamble(job.analyze, backend.host, backend.shelf, ours, reports, job.scratch)
         self._preamble = fresh
         self.pid = backend.fork(job, given, fresh)
@@ -190,12 +197,12 @@ class ForkedModule(ForkedSource):
     def source(self) -> int:
         return self._preamble.pid if self._preamble is not None else 0
 
-    def enclose(
+    def launch_enclosing(
         self, command: LaunchEnclosingRun, owner: ForkedProcessOwner
     ) -> ForkedSource | None:
-        ours, given = channels.opened()
+        ours, given = channels.open_channels()
         try:
-            control, given.control = packets.pair()
+            control, given.control = packets.control_pair()
         except OSError:
             ours.close()
             given.close()
@@ -206,18 +213,18 @@ class ForkedModule(ForkedSource):
             return None
         return ForkedSource(ours, control)
 
-    def heard(
+    def handle_message(
         self, message: ChildForked | ForkFailed | ChildExited | LateImports | RunsPlanned
     ) -> None:
         if isinstance(message, LateImports) and self._preamble is not None:
-            self._preamble.followed(message)
+            self._preamble.import_early(message)
         if isinstance(message, (ChildForked, ForkFailed, ChildExited)):
-            super().heard(message)
+            super().handle_message(message)
 
-    def outdated(self) -> None:
+    def discard_source(self) -> None:
         if self._preamble is not None:
             self._backend.shelf.drop(self._preamble)
 
-    def remember(self, calls: OperatorCalls) -> None:
+    def repeat_calls(self, calls: OperatorCalls) -> None:
         if self._preamble is not None:
-            self._preamble.remember(calls)
+            self._preamble.repeat_calls(calls)

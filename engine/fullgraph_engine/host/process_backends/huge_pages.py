@@ -15,7 +15,7 @@ _SIZE = 2 << 20
 """Bytes of a huge page, on machines with normal pages of 4 KiB."""
 
 
-def gather() -> None:
+def gather_pages() -> None:
     """Move the allocated memory of this process to huge pages, if the kernel supports it.
 
     Call it before the first fork: shared pages would be duplicated.
@@ -24,7 +24,7 @@ def gather() -> None:
         with open("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", "rb") as size:  # noqa: PTH123
             if int(size.read()) != _SIZE:
                 return
-        allocated = list(_allocated())
+        allocated = list(_anonymous_ranges())
     except OSError:
         return
     madvise = ctypes.CDLL(None).madvise
@@ -34,7 +34,7 @@ def gather() -> None:
             madvise(ctypes.c_void_p(address), ctypes.c_size_t(_SIZE), _COLLAPSE)
 
 
-def _allocated() -> Iterator[tuple[int, int]]:
+def _anonymous_ranges() -> Iterator[tuple[int, int]]:
     """Yield the start and end addresses of anonymous memory."""
     with open("/proc/self/maps", "rb") as maps:  # noqa: PTH123
         lines = maps.read().splitlines()

@@ -42,28 +42,28 @@ def data_size() -> int:
     return 0
 
 
-def apply(memory: int, *, forks: bool = False) -> None:
+def apply_limits(memory: int, *, forks: bool = False) -> None:
     """Limit further memory and the size of files to ``memory`` MiB each, and disable core dumps.
 
     With ``forks``, its children may raise these limits for themselves. RLIMIT_DATA is used instead
     of RLIMIT_AS because libraries reserve address space without using it.
     """
-    _lower(resource.RLIMIT_CORE, 0, 0)
-    _lower(resource.RLIMIT_FSIZE, memory * MIB, memory * MIB)
+    _lower_limit(resource.RLIMIT_CORE, 0, 0)
+    _lower_limit(resource.RLIMIT_FSIZE, memory * MIB, memory * MIB)
     held = data_size()
     if held:
         most = held + memory * MIB
         more = (_GENERATIONS - 1) * memory * MIB if forks else _LAST_WORDS
-        _lower(resource.RLIMIT_DATA, most, most + more)
+        _lower_limit(resource.RLIMIT_DATA, most, most + more)
 
 
-def lift() -> None:
+def lift_memory_limit() -> None:
     """Raise the memory limit, so that a process out of memory can report this."""
     _, hard = _getrlimit(resource.RLIMIT_DATA)
     _setrlimit(resource.RLIMIT_DATA, (hard, hard))
 
 
-def _lower(kind: int, soft: int, hard: int) -> None:
+def _lower_limit(kind: int, soft: int, hard: int) -> None:
     _, most = _getrlimit(kind)
     if most != resource.RLIM_INFINITY:
         soft, hard = min(soft, most), min(hard, most)

@@ -63,18 +63,18 @@ class Entered:
     lack: str = ""
 
 
-def enter(kinds: int = ALL) -> Entered:
+def enter_namespaces(kinds: int = ALL) -> Entered:
     """Enter new namespaces of the given kinds, trying every way, for this process and its children.
 
     A failure may leave this process unusable. So call this in a temporary process, then call
-    ``repeat`` with the result.
+    ``reenter_namespaces`` with the result.
     """
     if _libc is None:
         return Entered(lack="only Linux has it")
     lack = ""
     for user in (False, True):
         try:
-            repeat(Entered(kinds, user))
+            reenter_namespaces(Entered(kinds, user))
         except (OSError, _KernelRefusal) as error:
             lack = getattr(error, "lack", str(error))
         else:
@@ -83,7 +83,7 @@ def enter(kinds: int = ALL) -> Entered:
     for kind in (kind for kind in (PID, IPC, NETWORK) if kind & kinds):
         for user in (entered.user,) if entered.held else (False, True):
             try:
-                repeat(Entered(kind, user and not entered.held))
+                reenter_namespaces(Entered(kind, user and not entered.held))
             except (OSError, _KernelRefusal):
                 continue
             entered = replace(entered, held=entered.held | kind, user=user)
@@ -91,7 +91,7 @@ def enter(kinds: int = ALL) -> Entered:
     return entered
 
 
-def repeat(entered: Entered) -> None:
+def reenter_namespaces(entered: Entered) -> None:
     """Enter the namespaces of an earlier success; in a user namespace, keep the user and group ids.
 
     Raises:
@@ -135,7 +135,7 @@ def start_collector() -> int:
             os.setsid()
             processes.die_with(parent)
             os.write(ready, b"!")  # raises if the parent process has ended before
-            _collect()
+            _collect_orphans()
         finally:
             os._exit(0)
     os.close(ready)
@@ -144,11 +144,11 @@ def start_collector() -> int:
     return pid
 
 
-def _collect() -> None:
-    descriptors.close_all(descriptors.listed())
+def _collect_orphans() -> None:
+    descriptors.close_all(descriptors.list_open())
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
     while True:
-        for _ in processes.ended():
+        for _ in processes.collect_ended():
             continue
         signal.sigwait((signal.SIGCHLD,))
 
@@ -184,16 +184,16 @@ def restrict_mounts(
     try:
         if _libc.unshare(_MOUNTS) != 0:
             raise _KernelRefusal("a mount namespace")
-        _mount("none", "/", "", _PRIVATE | _RECURSIVE)
-        _mount(root, root, "", _BIND)
+        _mount_filesystem("none", "/", "", _PRIVATE | _RECURSIVE)
+        _mount_filesystem(root, root, "", _BIND)
         allowed = tuple(one for one in allowed if _is_bound(one))
-        private = _overlaid(private, root, shared_memory)
+        private = _overlay_folders(private, root, shared_memory)
     except _KernelRefusal as error:
         return Mounts(error.lack, error.lack)
     found = Mounts(
         private=private,
-        shared_memory=_lack(
-            lambda: _mount(
+        shared_memory=_describe_lack(
+            lambda: _mount_filesystem(
                 "tmpfs", SHARED_MEMORY, "tmpfs", _NOSUID | _NODEV, f"size={shared_memory}m"
             )
         ),
@@ -208,15 +208,15 @@ def restrict_mounts(
         for path in (*private, *(one for one in writable if not one.startswith(covered))):
             _set_writable(path)
         for path in allowed:
-            _lack(functools.partial(_set_writable, path))
+            _describe_lack(functools.partial(_set_writable, path))
     if _proc_is_of_others() and not _has_mounts_below_proc():
         flags = _RDONLY | _NOSUID | _NODEV | _NOEXEC
-        _lack(lambda: _mount("proc", "/proc", "proc", flags))
-    _stay()
+        _describe_lack(lambda: _mount_filesystem("proc", "/proc", "proc", flags))
+    _reenter_folder()
     return found
 
 
-def _overlaid(folders: tuple[str, ...], root: str, size: int) -> tuple[str, ...]:
+def _overlay_folders(folders: tuple[str, ...], root: str, size: int) -> tuple[str, ...]:
     """Mount a writable in-memory layer over each folder; return the folders where this
     succeeded."""
     wanted = [one for one in folders if not _holds_mounts(one, root)]
@@ -229,7 +229,7 @@ def _overlaid(folders: tuple[str, ...], root: str, size: int) -> tuple[str, ...]
     found: list[str] = []
     try:
         os.makedirs(layers, exist_ok=True)  # noqa: PTH103
-        _mount("tmpfs", layers, "tmpfs", _NOSUID | _NODEV, f"size={size}m")
+        _mount_filesystem("tmpfs", layers, "tmpfs", _NOSUID | _NODEV, f"size={size}m")
         for number, folder in enumerate(outermost):
             upper, work = f"{layers}/upper{number}", f"{layers}/work{number}"
             os.mkdir(upper)  # noqa: PTH102
@@ -238,7 +238,10 @@ def _overlaid(folders: tuple[str, ...], root: str, size: int) -> tuple[str, ...]
             if any(character in folder for character in ",:\\"):
                 continue
             for extra in ("", ",userxattr"):
-                if not _lack(lambda: _mount("overlay", folder, "overlay", 0, options + extra)):  # noqa: B023
+                mount = functools.partial(
+                    _mount_filesystem, "overlay", folder, "overlay", 0, options + extra
+                )
+                if not _describe_lack(mount):
                     found.append(folder)
                     break
     except (OSError, _KernelRefusal):
@@ -264,7 +267,7 @@ def _is_bound(folder: str) -> bool:
     try:
         if os.statvfs(folder).f_flag & os.ST_RDONLY:
             return False
-        _mount(folder, folder, "", _BIND | _RECURSIVE)
+        _mount_filesystem(folder, folder, "", _BIND | _RECURSIVE)
     except (OSError, _KernelRefusal):
         return False
     return True
@@ -274,10 +277,10 @@ def drop_capabilities() -> None:
     """Drop all capabilities of root except reading every file."""
     if _libc is not None:
         kept = 1 << _DAC_READ_SEARCH if os.geteuid() == 0 else 0
-        _set_capabilities(kept & _permitted(), 0)
+        _set_capabilities(kept & _permitted_capabilities(), 0)
 
 
-def _lack(call: Callable[[], None]) -> str:
+def _describe_lack(call: Callable[[], None]) -> str:
     try:
         call()
     except _KernelRefusal as error:
@@ -285,7 +288,7 @@ def _lack(call: Callable[[], None]) -> str:
     return ""
 
 
-def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+def _mount_filesystem(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
     assert _libc is not None
     words = [word.encode() or None for word in (source, target, kind, options)]
     if _libc.mount(words[0], words[1], words[2], ctypes.c_ulong(flags), words[3]) != 0:
@@ -309,7 +312,7 @@ def _set_attributes(path: str, added: int, removed: int, *, below: bool) -> None
         raise _KernelRefusal("read-only mounts")
 
 
-def _stay() -> None:
+def _reenter_folder() -> None:
     """Enter the working folder again, since a mount may have hidden it."""
     try:
         os.chdir(os.getcwd())  # noqa: PTH109
@@ -341,7 +344,7 @@ def _has_mounts_below_proc() -> bool:
 # -- capabilities ---------------------------------------------------------------------------------
 
 
-def _permitted() -> int:
+def _permitted_capabilities() -> int:
     assert _libc is not None
     header = struct.pack("Ii", _CAPABILITIES, 0)
     data = ctypes.create_string_buffer(24)

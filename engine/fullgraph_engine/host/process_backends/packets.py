@@ -20,7 +20,7 @@ _CREDENTIALS = struct.Struct("3i")
 _KNOWS_SENDERS = sys.platform.startswith("linux")
 
 
-def reports() -> tuple[int, int]:
+def report_channel() -> tuple[int, int]:
     """Create a channel for reports; return the parent's end and the end for writing."""
     if not _KNOWS_SENDERS:
         return os.pipe()
@@ -53,13 +53,13 @@ def read_report(descriptor: int, most: int) -> tuple[bytes, int]:
     return data, 0
 
 
-def pair() -> tuple[socket.socket, int]:
+def control_pair() -> tuple[socket.socket, int]:
     """Create a socket pair; return the parent's socket and the child's descriptor."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     return ours, theirs.detach()
 
 
-def send(channel: socket.socket, data: bytes, descriptors: list[int]) -> bool:
+def send_packet(channel: socket.socket, data: bytes, descriptors: list[int]) -> bool:
     """Send one packet; False if the other end is closed."""
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
     try:
@@ -69,7 +69,7 @@ def send(channel: socket.socket, data: bytes, descriptors: list[int]) -> bool:
     return True
 
 
-def receive(channel: socket.socket) -> tuple[bytes, list[int]] | None:
+def receive_packet(channel: socket.socket) -> tuple[bytes, list[int]] | None:
     """Receive the next packet and its descriptors; None if the other end is closed."""
     found = array.array("i")
     room = socket.CMSG_SPACE(_MOST_DESCRIPTORS * found.itemsize)

@@ -103,7 +103,7 @@ class ProcessTable(Protocol):
         """Return the resident bytes of a process, including shared pages; 0 if it has ended."""
 
 
-def snapshot() -> ProcessTable:
+def read_processes() -> ProcessTable:
     """Read the current processes of this machine: from ``/proc`` on Linux, from ``ps``
     elsewhere."""
     return _FromProc() if _LINUX else FromPs()
@@ -184,7 +184,7 @@ class FromPs:
         return self._resident.get(pid, 0)
 
 
-def descendants(root: int, parents: dict[int, int]) -> list[int]:
+def find_descendants(root: int, parents: dict[int, int]) -> list[int]:
     """Return all processes below ``root``, without ``root`` itself."""
     below: dict[int, list[int]] = {}
     for pid, parent in parents.items():
@@ -198,7 +198,7 @@ def descendants(root: int, parents: dict[int, int]) -> list[int]:
     return found
 
 
-def kill(roots: Iterable[int]) -> None:
+def kill_trees(roots: Iterable[int]) -> None:
     """Kill processes and all their descendants, if they are descendants of this process.
 
     A pid may come from a process that executes user code, and be forged. The search repeats until
@@ -208,9 +208,9 @@ def kill(roots: Iterable[int]) -> None:
     roots = tuple(roots)
     seen: set[int] = set()
     for _ in range(20):
-        table = snapshot().parents
-        own = set(descendants(_getpid(), table)).intersection(roots)
-        found = own.union(*(descendants(root, table) for root in own)) - seen
+        table = read_processes().parents
+        own = set(find_descendants(_getpid(), table)).intersection(roots)
+        found = own.union(*(find_descendants(root, table) for root in own)) - seen
         if not found:
             return
         seen |= found
@@ -220,13 +220,13 @@ def kill(roots: Iterable[int]) -> None:
                 _signal_group(pid)
 
 
-def end(pid: int) -> None:
+def kill_process(pid: int) -> None:
     """Kill one descendant of this process, but not the processes that it started."""
     if is_below(pid):
         signal_process(pid, signal.SIGKILL)
 
 
-def interrupt(pid: int, *, late: bool) -> None:
+def interrupt_process(pid: int, *, late: bool) -> None:
     """Ask a descendant for its stack, because its time is up (``late``) or it is about to be
     killed."""
     if is_below(pid):
@@ -236,7 +236,7 @@ def interrupt(pid: int, *, late: bool) -> None:
 def is_below(pid: int) -> bool:
     """Whether a process is a descendant of this one; others must not be signaled."""
     if not _LINUX:
-        return pid in descendants(_getpid(), snapshot().parents)
+        return pid in find_descendants(_getpid(), read_processes().parents)
     own = _getpid()
     with _reserve:
         while pid > 1 and pid != own:
@@ -258,7 +258,7 @@ def signal_process(pid: int, number: int) -> None:
         return
 
 
-def exists(pid: int) -> bool:
+def process_exists(pid: int) -> bool:
     """Whether a process exists, including processes of other users."""
     try:
         _kill(pid, 0)
@@ -281,7 +281,7 @@ def signal_name(code: int) -> str:
     return f"signal {-code}"
 
 
-def ending(code: int | None) -> str:
+def describe_exit(code: int | None) -> str:
     """Describe how a process ended, from its exit code, as a verb phrase."""
     if code is None:
         return "exited for an unknown reason"
@@ -332,9 +332,9 @@ class Usage:
         return self.memory - self.processes * shared
 
 
-def usage(root: int, now: ProcessTable) -> Usage:
+def measure_usage(root: int, now: ProcessTable) -> Usage:
     """Count ``root`` and its descendants and sum their resident bytes."""
-    pids = [root, *descendants(root, now.parents)]
+    pids = [root, *find_descendants(root, now.parents)]
     return Usage(len(pids), sum(now.resident(pid) for pid in pids))
 
 
@@ -368,7 +368,7 @@ def _open_files(pid: int) -> list[str]:
         return []
 
 
-def threads() -> int:
+def count_threads() -> int:
     """Return the number of threads of this process, including those not created by Python."""
     count = 1
     for _ in range(25):
@@ -396,7 +396,7 @@ def wake_on_end() -> int:
     return wake
 
 
-def ended() -> Iterator[tuple[int, int]]:
+def collect_ended() -> Iterator[tuple[int, int]]:
     """Yield the children that ended since the last call, with their exit codes."""
     while True:
         try:

@@ -61,7 +61,7 @@ refused."""
 _NEVER: Rule = ()
 
 
-def _null(argument: int) -> tuple[Is, ...]:
+def _null_pointer(argument: int) -> tuple[Is, ...]:
     return Is(argument, (0,)), Is(argument, (0,), upper=True)
 
 
@@ -83,7 +83,7 @@ _RULES: dict[str, Rule] = {
     # Landlock and the pid namespace restrict the rest of kill(2).
     "kill": ((Is(0, (0xFFFFFFFF,), negated=True),),),
     # If a process could limit its forks, the next run could not start.
-    "prlimit64": ((*_ITSELF[0], Is(1, (_RLIMIT_NPROC,), negated=True)), _null(2)),
+    "prlimit64": ((*_ITSELF[0], Is(1, (_RLIMIT_NPROC,), negated=True)), _null_pointer(2)),
     "setrlimit": ((Is(0, (_RLIMIT_NPROC,), negated=True),),),
     "setpriority": ((Is(0, (0,)), Is(1, (0,))),),
     "ioprio_set": ((Is(0, (1,)), Is(1, (0,))),),
@@ -112,7 +112,7 @@ _RULES: dict[str, Rule] = {
     "clone": ((Is(0, (0,), bits=_NAMESPACES | _CLONE_PARENT),),),
     # A datagram socket can send to any address, a stream or packet socket only to its peer.
     "socketpair": ((Is(0, (_AF_UNIX,)), Is(1, (_SOCK_STREAM, _SOCK_SEQPACKET), bits=_TYPE)),),
-    "sendto": (_null(4),),
+    "sendto": (_null_pointer(4),),
     "ioctl": (
         (
             Is(
@@ -264,7 +264,7 @@ _METADATA = (
 read-only file system does."""
 
 
-def restrict(*, programs: bool, metadata: bool, network: bool = False) -> str:
+def restrict_calls(*, programs: bool, metadata: bool, network: bool = False) -> str:
     """Restrict this process and all processes forked from it, irrevocably.
 
     Returns the reason for a failure, or an empty string. ``programs``: whether programs may
@@ -277,7 +277,7 @@ def restrict(*, programs: bool, metadata: bool, network: bool = False) -> str:
     if machine not in _MACHINES or struct.calcsize("P") != 8:
         return f"there is no table of system calls for {machine}"
     libc = ctypes.CDLL(None, use_errno=True)
-    code = program(machine, programs=programs, metadata=metadata, network=network)
+    code = filter_program(machine, programs=programs, metadata=metadata, network=network)
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
@@ -289,8 +289,8 @@ def restrict(*, programs: bool, metadata: bool, network: bool = False) -> str:
 
 
 @functools.cache  # forked processes use it too
-def program(machine: str, *, programs: bool, metadata: bool, network: bool = False) -> bytes:
-    """Build the filter program for a machine; the other arguments are as in ``restrict``."""
+def filter_program(machine: str, *, programs: bool, metadata: bool, network: bool = False) -> bytes:
+    """Build the filter program for a machine; the other arguments are as in ``restrict_calls``."""
     architecture, numbers = _MACHINES[machine]
     rules = dict(_RULES)
     if not programs:
@@ -304,56 +304,64 @@ def program(machine: str, *, programs: bool, metadata: bool, network: bool = Fal
     refused = _ERROR | errno.EPERM
     absent = _ERROR | errno.ENOSYS
     code = [
-        _instruction(_LOAD, _ARCHITECTURE),
-        _instruction(_IF_EQUAL, architecture, 1, 0),
-        _instruction(_RETURN, _KILL),
-        _instruction(_LOAD, _NUMBER),
+        _encode_instruction(_LOAD, _ARCHITECTURE),
+        _encode_instruction(_IF_EQUAL, architecture, 1, 0),
+        _encode_instruction(_RETURN, _KILL),
+        _encode_instruction(_LOAD, _NUMBER),
     ]
     if machine == "x86_64":
-        code += [_instruction(_IF_ABOVE, _X32 - 1, 0, 1), _instruction(_RETURN, _KILL)]
+        code += [
+            _encode_instruction(_IF_ABOVE, _X32 - 1, 0, 1),
+            _encode_instruction(_RETURN, _KILL),
+        ]
     # Newer system calls are unknown. glibc falls back from clone3 to clone, whose flags are
     # visible.
-    code += [_instruction(_IF_ABOVE, system_calls.LAST, 0, 1), _instruction(_RETURN, absent)]
-    code += _call(numbers["clone3"], [_instruction(_RETURN, absent)])
+    code += [
+        _encode_instruction(_IF_ABOVE, system_calls.LAST, 0, 1),
+        _encode_instruction(_RETURN, absent),
+    ]
+    code += _encode_call(numbers["clone3"], [_encode_instruction(_RETURN, absent)])
     for name, rule in rules.items():
         if name in numbers:
-            code += _call(numbers[name], [*_allowed(rule), _instruction(_RETURN, refused)])
-    code.append(_instruction(_RETURN, _ALLOW))
+            code += _encode_call(
+                numbers[name], [*_encode_rule(rule), _encode_instruction(_RETURN, refused)]
+            )
+    code.append(_encode_instruction(_RETURN, _ALLOW))
     return b"".join(code)
 
 
-def _instruction(code: int, value: int, if_so: int = 0, if_not: int = 0) -> bytes:
+def _encode_instruction(code: int, value: int, if_so: int = 0, if_not: int = 0) -> bytes:
     """Encode an instruction; a comparison skips ``if_so`` or ``if_not`` instructions."""
     return struct.pack("HBBI", code, if_so, if_not, value)
 
 
-def _call(number: int, body: list[bytes]) -> list[bytes]:
+def _encode_call(number: int, body: list[bytes]) -> list[bytes]:
     """Encode the instructions for one call, which preserve the loaded call number."""
-    return [_instruction(_IF_EQUAL, number, 0, len(body)), *body]
+    return [_encode_instruction(_IF_EQUAL, number, 0, len(body)), *body]
 
 
-def _allowed(rule: Rule) -> list[bytes]:
+def _encode_rule(rule: Rule) -> list[bytes]:
     """Encode a rule: allow the call, or continue after these instructions."""
     code: list[bytes] = []
     for tests in rule:
         # Encode backwards, because each jump needs the distance to the end.
-        rest = [_instruction(_RETURN, _ALLOW)]
+        rest = [_encode_instruction(_RETURN, _ALLOW)]
         for test in reversed(tests):
-            rest = [*_test(test, len(rest)), *rest]
+            rest = [*_encode_test(test, len(rest)), *rest]
         code += rest
     return code
 
 
-def _test(test: Is, behind: int) -> list[bytes]:
+def _encode_test(test: Is, behind: int) -> list[bytes]:
     """Encode a test that skips the ``behind`` instructions after it on failure."""
     offset = _ARGUMENTS + 8 * test.argument + (4 if test.upper else 0)
-    code = [_instruction(_LOAD, offset)]
+    code = [_encode_instruction(_LOAD, offset)]
     if test.bits != _ALL_BITS:
-        code.append(_instruction(_AND, test.bits))
+        code.append(_encode_instruction(_AND, test.bits))
     for left in range(len(test.values), 0, -1):
         value = test.values[-left]
         if test.negated:
-            code.append(_instruction(_IF_EQUAL, value, left - 1 + behind, 0))
+            code.append(_encode_instruction(_IF_EQUAL, value, left - 1 + behind, 0))
         else:
-            code.append(_instruction(_IF_EQUAL, value, left - 1, 0 if left > 1 else behind))
+            code.append(_encode_instruction(_IF_EQUAL, value, left - 1, 0 if left > 1 else behind))
     return code

@@ -34,17 +34,17 @@ class Spare:
     control: int
     """Descriptor for sending lines to the spare; -1 after the last one."""
 
-    def order(self, order: wire.Order, folder: str) -> None:
+    def send_order(self, order: wire.Order, folder: str) -> None:
         """Send an order to the spare. The end of a spare is handled elsewhere.
 
         Raises:
             OSError: the folder is not writable.
         """
         path = Path(folder, f"order-{self.pid}")
-        path.write_bytes(wire.encode(order))
-        self.say(str(path).encode())
+        path.write_bytes(wire.encode_message(order))
+        self.write_line(str(path).encode())
 
-    def say(self, line: bytes) -> None:
+    def write_line(self, line: bytes) -> None:
         try:
             os.write(self.control, line + b"\n")
         except OSError:
@@ -89,14 +89,14 @@ class Starter:
         Raises:
             OSError: the system lacks resources for another process.
         """
-        ours, given = channels.opened()
+        ours, given = channels.open_channels()
         try:
             given.control, control = os.pipe()
         except OSError:
             ours.close()
             given.close()
             raise
-        options = descriptors.inheritance(given.opened())
+        options = descriptors.prepare_inheritance(given.open_descriptors())
         environment = {**os.environ, **self._own}
         environment.pop("PYTHONPYCACHEPREFIX", None)  # otherwise all of torch would be compiled
         own = tuple(self._own)
@@ -126,30 +126,30 @@ class Starter:
 # -- in the spare -------------------------------------------------------------------------------
 
 
-def begun(text: str) -> tuple[ProcessEnds, int, Permissions]:
+def decode_beginning(text: str) -> tuple[ProcessEnds, int, Permissions]:
     """Decode the startup parameters: the descriptors, the parent's pid and the permissions."""
     found: Beginning = from_plain(Beginning, json.loads(text))
     for name in found.unset:
         os.environ.pop(name, None)
-    given = ProcessEnds(*descriptors.inherited(found.given))
+    given = ProcessEnds(*descriptors.adopt_inherited(found.given))
     return given, found.parent, found.permissions
 
 
 def next_order(control: int) -> wire.Order:
     """Wait for the order; end the process if the control pipe closes."""
-    path = Path(os.fsdecode(_line(control)))
-    found: wire.Order = wire.decode(path.read_bytes())
+    path = Path(os.fsdecode(_read_line(control)))
+    found: wire.Order = wire.decode_message(path.read_bytes())
     path.unlink()
     return found
 
 
 def next_command(control: int) -> wire.Downward:
     """Wait for the next command; end the process if the control pipe closes."""
-    found: wire.Downward = wire.decode(_line(control))
+    found: wire.Downward = wire.decode_message(_read_line(control))
     return found
 
 
-def _line(control: int) -> bytes:
+def _read_line(control: int) -> bytes:
     line = b""
     while not line.endswith(b"\n"):
         part = _read(control, 1 << 12)

@@ -74,7 +74,7 @@ class Spares:
         there_were = bool(self._idle)
         while self._idle:
             spare = self._idle.popleft()
-            processes.end(spare.pid)
+            processes.kill_process(spare.pid)
             spare.discard()
         return there_were
 
@@ -90,29 +90,31 @@ class Spawning:
         self._broken = False
         """True if a spare ended during startup; further spares are then started only on demand."""
         for spare in spares:
-            self._keep(spare)
+            self._keep_spare(spare)
 
-    def execute(self, job: ModuleOrder, owner: ForkedProcessOwner, *, keep: bool) -> SpawnedModule:
+    def execute_module(
+        self, job: ModuleOrder, owner: ForkedProcessOwner, *, keep: bool
+    ) -> SpawnedModule:
         self._most = max(self._most, job.analyze.jobs)
         self._broken = False
         return SpawnedModule(self, job, owner)
 
-    def perform(self, order: Order, owner: ProcessOwner) -> LaunchedProcess:
-        spare = self.ordered(order, order.scratch, owner)
+    def perform_order(self, order: Order, owner: ProcessOwner) -> LaunchedProcess:
+        spare = self.start_ordered(order, order.scratch, owner)
         spare.close()
         return LaunchedProcess(spare.channels, spare.pid, begun=False)
 
-    def ordered(self, order: Order, folder: str, owner: ProcessOwner) -> Spare:
+    def start_ordered(self, order: Order, folder: str, owner: ProcessOwner) -> Spare:
         """Start a process that executes an order; ``folder`` contains the order until it is
         read."""
         spare = self._spares.take()
         try:
-            spare.order(order, folder)
+            spare.send_order(order, folder)
         except OSError:
             spare.close()  # the spare then ends
             spare.channels.close()
             raise
-        self.host.adopt(spare.pid, owner.ended)
+        self.host.watch_child(spare.pid, owner.handle_end)
         return spare
 
     def prepare(self, waiting: int | None) -> None:
@@ -120,14 +122,14 @@ class Spawning:
         most = min(_IDLE if waiting is None else waiting, self._most)
         while len(self._spares) < most and not self._broken:
             try:
-                self._keep(self._spares.add())
+                self._keep_spare(self._spares.add())
             except OSError:  # the request that needs a spare reports the error
                 self._broken = True
 
-    def _keep(self, spare: Spare) -> None:
-        self.host.adopt(spare.pid, lambda code: self._lost(spare))
+    def _keep_spare(self, spare: Spare) -> None:
+        self.host.watch_child(spare.pid, lambda code: self._handle_lost(spare))
 
-    def _lost(self, spare: Spare) -> None:
+    def _handle_lost(self, spare: Spare) -> None:
         self._broken = True
         self._spares.forget(spare)
 
@@ -135,7 +137,7 @@ class Spawning:
         self._broken = True
         return self._spares.end()
 
-    def keeps(self, scratch: str) -> bool:
+    def uses_folder(self, scratch: str) -> bool:
         return False
 
 
@@ -146,7 +148,7 @@ class SpawnedModule:
     def __init__(self, backend: Spawning, job: ModuleOrder, owner: ProcessOwner) -> None:
         self._backend, self._job = backend, job
         self._late: int | None = None
-        self._spare: Spare | None = backend.ordered(job, job.scratch, owner)
+        self._spare: Spare | None = backend.start_ordered(job, job.scratch, owner)
         self.channels, self.pid, self.begun = self._spare.channels, self._spare.pid, False
         self.source = 0
 
@@ -155,28 +157,28 @@ class SpawnedModule:
     ) -> LaunchedProcess | None:
         spare, self._spare = self._spare, None
         if spare is not None:
-            self._backend.host.adopt(spare.pid, owner.ended)
-            spare.say(wire.encode(command))
+            self._backend.host.watch_child(spare.pid, owner.handle_end)
+            spare.write_line(wire.encode_message(command))
             spare.close()
             return LaunchedProcess(spare.channels, spare.pid, taken_over=True)
         job = replace(self._job, again=RepeatedExecution(command, self._late, probe))
-        spare = self._backend.ordered(job, job.scratch, owner)
+        spare = self._backend.start_ordered(job, job.scratch, owner)
         spare.close()
         return LaunchedProcess(spare.channels, spare.pid, begun=False)
 
-    def enclose(self, command: LaunchEnclosingRun, owner: ForkedProcessOwner) -> None:
+    def launch_enclosing(self, command: LaunchEnclosingRun, owner: ForkedProcessOwner) -> None:
         """Return None, as snapshots need a fork."""
 
-    def heard(
+    def handle_message(
         self, message: ChildForked | ForkFailed | ChildExited | LateImports | RunsPlanned
     ) -> None:
         if isinstance(message, RunsPlanned):
             self._late = message.late
 
-    def outdated(self) -> None:
+    def discard_source(self) -> None:
         """Do nothing, as preambles need a fork."""
 
-    def remember(self, calls: OperatorCalls) -> None:
+    def repeat_calls(self, calls: OperatorCalls) -> None:
         """Do nothing, as preambles need a fork."""
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from ..wire import TrialOrder
 from . import descriptors, limits, processes
-from .branches import silence
+from .branches import silence_output
 from .spawning import Spares
 
 # Saved now, as modules imported for a text may replace them later.
@@ -112,7 +112,7 @@ class TrialPool:
         _close(trial.answers)
         self._forking(True)  # the sandbox refuses other signals
         try:
-            processes.end(trial.pid)
+            processes.kill_process(trial.pid)
         finally:
             self._forking(False)
         try:
@@ -137,7 +137,7 @@ class TrialPool:
                 processes.die_with(parent)
                 for trial in self._running.values():
                     _close(trial.answers)
-                answer(go, lambda: self._work(text), self.seconds, self.memory)
+                write_answer(go, lambda: self._work(text), self.seconds, self.memory)
             finally:
                 _exit(0)
         _close(go)
@@ -172,7 +172,7 @@ class SpawnedTrialPool(TrialPool):
 
     def _start(self, text: str) -> _Running:
         spare = self._spares.take()
-        spare.order(self._order(self._packed, text, self.seconds, self.memory), self._folder)
+        spare.send_order(self._order(self._packed, text, self.seconds, self.memory), self._folder)
         spare.close()
         ours = spare.channels
         descriptors.close_all((ours.stdout, ours.stderr, ours.box))
@@ -183,19 +183,19 @@ class SpawnedTrialPool(TrialPool):
         return _Running(spare.pid, ours.reports, until)
 
 
-def answered(trial: TrialOrder, report: int) -> NoReturn:
+def perform_trial(trial: TrialOrder, report: int) -> NoReturn:
     """Execute the trial of an order, in a spare, and exit."""
     try:
         work: Work = pickle.loads(base64.b64decode(trial.work))
-        answer(report, lambda: work(trial.text), trial.seconds, trial.memory)
+        write_answer(report, lambda: work(trial.text), trial.seconds, trial.memory)
     finally:
         _exit(0)
 
 
-def answer(go: int, work: Callable[[], bytes], seconds: float, memory: int) -> None:
+def write_answer(go: int, work: Callable[[], bytes], seconds: float, memory: int) -> None:
     """Write the result of a trial within its limits, in the process of the trial."""
-    silence()
+    silence_output()
     _write(go, _BEGUN)
     limits.end_within(None, seconds)
-    limits.apply(memory)
+    limits.apply_limits(memory)
     descriptors.write_all(go, work())

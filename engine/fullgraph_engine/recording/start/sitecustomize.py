@@ -33,19 +33,19 @@ class _TorchImportHook(object):
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
-            def executed(module: Any) -> None:
+            def exec_and_record(module: Any) -> None:
                 execute(module)
                 try:
-                    _recorder().begin(module.Module)
+                    _load_recorder().begin_recording(module.Module)
                 except Exception as error:  # the program continues without a recording
                     words = "fullgraph record: %s: %s\n" % (type(error).__name__, error)  # noqa: UP031
                     sys.stderr.write(words)
 
-            spec.loader.exec_module = executed  # type: ignore[method-assign]
+            spec.loader.exec_module = exec_and_record  # type: ignore[method-assign]
         return spec
 
 
-def _recorder() -> Any:
+def _load_recorder() -> Any:
     """Load the engine's package from its folder without adding the folder to ``sys.path``."""
     name = "fullgraph_engine"
     if name not in sys.modules:
