@@ -37,8 +37,8 @@ from fullgraph.domain.findings import keep_latest
 from fullgraph.domain.positions import Encoding
 from fullgraph.engines import Engine, EngineListener
 from fullgraph.kept import SETTLED
-from fullgraph.session.analysis_unit import TraceInputs, Unit
-from fullgraph.session.documents import Change, Document, is_on_disk
+from fullgraph.session.analysis_unit import AnalysisUnit, TraceInputs
+from fullgraph.session.documents import Document, TextChange, is_on_disk
 from fullgraph.session.request import analyze_request
 from fullgraph.session.settings import Settings
 from fullgraph.session.unit_events import ResultsChanged, RunBegan, TraceDue, UnitEvent
@@ -249,13 +249,13 @@ class Traced:
         self.targets = 0
         self.began = False
         document = Document(path.as_uri(), text, 1, "python", Encoding.UTF8)
-        self.unit = Unit(document, self.inputs, self._heard)
+        self.unit = AnalysisUnit(document, self.inputs, self._heard)
 
     @property
     def inputs(self) -> TraceInputs:
         return TraceInputs(self.settings, (), self.imported.open_files if self.imported else ())
 
-    def _heard(self, unit: Unit, event: UnitEvent) -> None:
+    def _heard(self, unit: AnalysisUnit, event: UnitEvent) -> None:
         if isinstance(event, TraceDue):
             document = unit.document
             request = analyze_request(
@@ -479,7 +479,7 @@ async def soak(
             else:
                 text, what = edited(chance, text)
                 history.append(text)
-            traced.unit.change([Change(text)], step + 2)
+            traced.unit.change([TextChange(text)], step + 2)
         await traced.settled()
         async with engines.other() as second:
             anew = Traced(second, path, text, settings, module)

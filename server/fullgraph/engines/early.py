@@ -20,21 +20,21 @@ class EarlyEngine:
         self._kept: list[Callable[[EngineListener], None]] = []
         self._hearing: EngineListener | None = None
         own = EngineListener(
-            lambda status: self._say(lambda to: to.status(status)),
-            lambda log: self._say(lambda to: to.log(log)),
-            lambda index: self._say(lambda to: to.index(index) if to.index else None),
+            lambda status: self._forward_call(lambda to: to.status(status)),
+            lambda log: self._forward_call(lambda to: to.log(log)),
+            lambda index: self._forward_call(lambda to: to.index(index) if to.index else None),
         )
         self.keep = keep
         self.engine = shared_or_own(own, interpreter, keep=keep, boot=boot)
 
-    def hear(self, hearing: EngineListener) -> None:
+    def attach_listener(self, hearing: EngineListener) -> None:
         """Tell all that was said, and whatever follows."""
         self._hearing = hearing
         for say in self._kept:
             say(hearing)
         self._kept.clear()
 
-    def _say(self, say: Callable[[EngineListener], None]) -> None:
+    def _forward_call(self, say: Callable[[EngineListener], None]) -> None:
         if self._hearing is None:
             self._kept.append(say)
         else:

@@ -114,10 +114,10 @@ class EngineStatus:
     """False for a crash after which the engine will be started again by itself."""
 
 
-class _Failed:
+class _EngineFailure:
     """An engine that is not started again by itself, since ``at`` by the monotonic clock."""
 
-    def __init__(self, interpreter: Path, before: _Failed | None) -> None:
+    def __init__(self, interpreter: Path, before: _EngineFailure | None) -> None:
         self._interpreter = interpreter
         self._packages = packages_state(interpreter)
         self._at = time.monotonic()
@@ -146,12 +146,12 @@ _Request = TypeVar("_Request", Analyze, Reproduce, Compare)
 LAST = (Analyzed, Reproduced, Compared, Failed)
 
 
-class Asked(Generic[_Request]):
+class PendingRequest(Generic[_Request]):
     """The events of one request; the last ends it, and always comes."""
 
-    def __init__(self, request: _Request, cancel: Callable[[Asked[Any]], None]) -> None:
+    def __init__(self, request: _Request, cancel: Callable[[PendingRequest[Any]], None]) -> None:
         self.request: _Request = request
-        self._cancel = cancel
+        self._cancel_request = cancel
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._ended = False
         self._exhausted = False
@@ -163,17 +163,17 @@ class Asked(Generic[_Request]):
         """End the work behind it. The last event still comes."""
         if not self.cancelled and not self._ended:
             self.cancelled = True
-            self._cancel(self)
+            self._cancel_request(self)
 
     def abandon(self) -> None:
         """End it now, whatever the engine still does for it."""
         self.cancel()
-        self.put(self.broken_off())
+        self.put_event(self.cancellation_event())
 
-    def sent(self) -> None:
+    def mark_sent(self) -> None:
         """The engine has it, for the engine alone."""
 
-    def broken_off(self) -> Event:
+    def cancellation_event(self) -> Event:
         """The last event of a cancelled request, where the engine cannot say it."""
         raise NotImplementedError
 
@@ -191,7 +191,7 @@ class Asked(Generic[_Request]):
         self._exhausted = isinstance(event, LAST)
         return event
 
-    def put(self, event: Event) -> None:
+    def put_event(self, event: Event) -> None:
         """For the engine alone."""
         if self._ended:
             return
@@ -199,7 +199,7 @@ class Asked(Generic[_Request]):
         self._events.put_nowait(event)
 
 
-class Analysis(Asked[Analyze]):
+class AnalysisRequest(PendingRequest[Analyze]):
     """The last event is ``Analyzed`` or ``Failed``. After ``Restarted`` it begins anew."""
 
     def restart(self) -> bool:
@@ -207,17 +207,17 @@ class Analysis(Asked[Analyze]):
         if self.restarted or self.cancelled:
             return False
         self.restarted = True
-        self.put(Restarted(self.request.request))
+        self.put_event(Restarted(self.request.request))
         return True
 
-    def broken_off(self) -> Event:
+    def cancellation_event(self) -> Event:
         return Analyzed(self.request.request, self.request.generation, 0.0, cancelled=True)
 
 
-class Reproduction(Asked[Reproduce]):
+class ReproductionRequest(PendingRequest[Reproduce]):
     """The last event is ``Reproduced`` or ``Failed``; what was found until then is kept."""
 
-    def __init__(self, request: Reproduce, cancel: Callable[[Asked[Any]], None]) -> None:
+    def __init__(self, request: Reproduce, cancel: Callable[[PendingRequest[Any]], None]) -> None:
         super().__init__(request, cancel)
         self.found: ReproFound | None = None
         """The best script so far, also where the engine died over a better one."""
@@ -225,7 +225,7 @@ class Reproduction(Asked[Reproduce]):
         self.overdue = False
         """It was cancelled because it did not end in time by itself."""
 
-    def broken_off(self) -> Event:
+    def cancellation_event(self) -> Event:
         known, found = self.progress, self.found
         return Reproduced(
             self.request.request,
@@ -235,7 +235,7 @@ class Reproduction(Asked[Reproduce]):
             cancelled=True,
         )
 
-    def sent(self) -> None:
+    def mark_sent(self) -> None:
         seconds = self.request.seconds + OVERDUE_GRACE
         asyncio.get_running_loop().call_later(seconds, self._end_overdue)
 
@@ -243,18 +243,18 @@ class Reproduction(Asked[Reproduce]):
         self.overdue = not self.ended and not self.cancelled
         self.cancel()
 
-    def put(self, event: Event) -> None:
+    def put_event(self, event: Event) -> None:
         if isinstance(event, ReproFound):
             self.found = event
         elif isinstance(event, ReproProgress):
             self.progress = event
-        super().put(event)
+        super().put_event(event)
 
 
-class Comparison(Asked[Compare]):
+class ComparisonRequest(PendingRequest[Compare]):
     """The last event is ``Compared`` or ``Failed``."""
 
-    def broken_off(self) -> Event:
+    def cancellation_event(self) -> Event:
         reason = "The comparison was cancelled."
         return Compared(self.request.request, "unverified", reason=reason, cancelled=True)
 
@@ -300,25 +300,31 @@ class AnyEngine(abc.ABC):
     async def ready(self) -> EngineStatus:
         """The status once it is certain: ready, unusable, or crashed for good."""
 
-    def analyze(self, request: Analyze) -> Analysis:
+    def analyze(self, request: Analyze) -> AnalysisRequest:
         """Trace a text. ``request.request`` is filled in here."""
         number = next(self._requests)
-        analysis = Analysis(dataclasses.replace(request, request=number), self._cancel)
-        self._ask(analysis)
+        analysis = AnalysisRequest(
+            dataclasses.replace(request, request=number), self._cancel_request
+        )
+        self._submit_request(analysis)
         return analysis
 
-    def reproduce(self, request: Reproduce) -> Reproduction:
+    def reproduce(self, request: Reproduce) -> ReproductionRequest:
         """Make a small script of a finding. ``request.request`` is filled in here."""
         number = next(self._requests)
-        reproduction = Reproduction(dataclasses.replace(request, request=number), self._cancel)
-        self._ask(reproduction)
+        reproduction = ReproductionRequest(
+            dataclasses.replace(request, request=number), self._cancel_request
+        )
+        self._submit_request(reproduction)
         return reproduction
 
-    def compare(self, request: Compare) -> Comparison:
+    def compare(self, request: Compare) -> ComparisonRequest:
         """Execute a text and a changed one. ``request.request`` is filled in here."""
         number = next(self._requests)
-        comparison = Comparison(dataclasses.replace(request, request=number), self._cancel)
-        self._ask(comparison)
+        comparison = ComparisonRequest(
+            dataclasses.replace(request, request=number), self._cancel_request
+        )
+        self._submit_request(comparison)
         return comparison
 
     @abc.abstractmethod
@@ -330,10 +336,10 @@ class AnyEngine(abc.ABC):
         """As ``close``, for those who have no time to wait."""
 
     @abc.abstractmethod
-    def _ask(self, asked: Asked[Any]) -> None: ...
+    def _submit_request(self, asked: PendingRequest[Any]) -> None: ...
 
     @abc.abstractmethod
-    def _cancel(self, asked: Asked[Any]) -> None: ...
+    def _cancel_request(self, asked: PendingRequest[Any]) -> None: ...
 
 
 class Engine(AnyEngine):
@@ -361,15 +367,15 @@ class Engine(AnyEngine):
         self._boot = boot
         self._back_off = back_off
         self._process: EngineProcess | None = None
-        self._status = self._describe(EngineState.STOPPED, "The engine is not running.")
+        self._status = self._initial_status(EngineState.STOPPED, "The engine is not running.")
         self._settled = asyncio.Event()
-        self._waiting: dict[int, Asked[Any]] = {}
-        self._sent: dict[int, Asked[Any]] = {}
+        self._waiting: dict[int, PendingRequest[Any]] = {}
+        self._sent: dict[int, PendingRequest[Any]] = {}
         self._checks: dict[int, asyncio.Future[SelfChecked]] = {}
         self._deaths = 0
-        self._failed: _Failed | None = None
+        self._failed: _EngineFailure | None = None
         """It is not started again by itself, but may be when something has changed."""
-        self._last_failure: _Failed | None = None
+        self._last_failure: _EngineFailure | None = None
         self._look: asyncio.TimerHandle | None = None
         self._restart: asyncio.Task[None] | None = None
         self._changing = asyncio.Lock()
@@ -381,17 +387,17 @@ class Engine(AnyEngine):
     async def start(self) -> None:
         async with self._changing:
             if self._process is None:
-                await self._spawn()
+                await self._spawn_process()
 
     async def ready(self) -> EngineStatus:
         """The status once it is certain: ready, unusable, or crashed for good."""
         await self._settled.wait()
         return self._status
 
-    def _ask(self, asked: Asked[Any]) -> None:
+    def _submit_request(self, asked: PendingRequest[Any]) -> None:
         number, state = asked.request.request, self._status.state
         if self._status.final and state not in (EngineState.STARTING, EngineState.READY):
-            asked.put(Failed(number, self._status.message, self._status.next_step))
+            asked.put_event(Failed(number, self._status.message, self._status.next_step))
         else:
             self._waiting[number] = asked
             self._send_waiting()
@@ -401,21 +407,21 @@ class Engine(AnyEngine):
         if self._status.state is not EngineState.READY or process is None:
             return
         # What gives way to others may take minutes, and is sent when none of these is left.
-        suspects: list[Asked[Any]] = [
+        suspects: list[PendingRequest[Any]] = [
             asked
             for asked in self._waiting.values()
-            if isinstance(asked, Analysis) and asked.restarted and not asked.request.nice
+            if isinstance(asked, AnalysisRequest) and asked.restarted and not asked.request.nice
         ]
         if suspects and self._sent:
             return
         for asked in suspects[:1] or list(self._waiting.values()):
             del self._waiting[asked.request.request]
-            self._send(process, asked)
+            self._send_request(process, asked)
 
-    def _send(self, process: EngineProcess, asked: Asked[Any]) -> None:
+    def _send_request(self, process: EngineProcess, asked: PendingRequest[Any]) -> None:
         self._sent[asked.request.request] = asked
         process.send(asked.request)
-        asked.sent()
+        asked.mark_sent()
 
     async def self_check(self) -> SelfChecked:
         """Which hooks this torch has.
@@ -437,16 +443,16 @@ class Engine(AnyEngine):
 
     async def restart(self) -> None:
         async with self._changing:
-            await self._end()
+            await self._end_process()
             self._deaths = 0
-            await self._spawn()
+            await self._spawn_process()
 
     async def close(self, *, stay: bool = True) -> None:
         """End the process and everything it started: it is nobody else's."""
         async with self._changing:
-            await self._end()
+            await self._end_process()
             self._fail_all("The engine was stopped.", "Try again.")
-            self._become(EngineState.STOPPED, "The engine is not running.")
+            self._set_status(EngineState.STOPPED, "The engine is not running.")
 
     def reconsider(self) -> None:
         """It may help once its interpreter's packages have changed, or some time has passed, which
@@ -470,8 +476,8 @@ class Engine(AnyEngine):
     async def _start_over(self) -> None:
         self._restart = None
         async with self._changing:
-            await self._end()
-            await self._spawn()
+            await self._end_process()
+            await self._spawn_process()
 
     def kill(self) -> None:
         """As ``close``, for a server that has no time to wait."""
@@ -480,21 +486,21 @@ class Engine(AnyEngine):
 
     # -- the process --------------------------------------------------------------------------
 
-    async def _spawn(self) -> None:
+    async def _spawn_process(self) -> None:
         if sys.platform.startswith("win"):
             self._give_up("The engine of fullgraph does not run on Windows.", USE_WSL)
             return
         # Nothing is known yet of what starts now: torch may have been removed meanwhile.
-        self._status = self._describe(EngineState.STARTING, "")
-        self._become(EngineState.STARTING, "Starting Python.")
+        self._status = self._initial_status(EngineState.STARTING, "")
+        self._set_status(EngineState.STARTING, "Starting Python.")
         try:
             self._process = EngineProcess(
                 self.interpreter,
                 boot=self._boot or boot_script(),
                 cwd=self._cwd,
-                on_event=self._received,
+                on_event=self._handle_event,
                 on_output=lambda text: self._listener.log(Log(0, "engine", text)),
-                on_death=self._died,
+                on_death=self._handle_death,
                 # Making one is work for a processor that a short life may need otherwise.
                 index=self._listener.index is not None,
                 processes=self.processes,
@@ -514,7 +520,7 @@ class Engine(AnyEngine):
             )
             self._give_up(reason, CHOOSE)
 
-    async def _end(self) -> None:
+    async def _end_process(self) -> None:
         if self._restart is not None:
             self._restart.cancel()
             self._restart = None
@@ -524,7 +530,7 @@ class Engine(AnyEngine):
             await process.close(CLOSE_GRACE)
         self._fail_sent("The engine was restarted.", "Try again.")
 
-    def _received(self, process: EngineProcess, event: Event) -> None:
+    def _handle_event(self, process: EngineProcess, event: Event) -> None:
         if process is not self._process:
             # Said before it was ended, read after.
             return
@@ -538,7 +544,7 @@ class Engine(AnyEngine):
                 process.kill()
                 return
             self._status = dataclasses.replace(self._status, python=event.python, pid=event.pid)
-            self._become(EngineState.STARTING, f"Importing torch in {self.interpreter}.")
+            self._set_status(EngineState.STARTING, f"Importing torch in {self.interpreter}.")
         elif isinstance(event, Ready):
             hide_environment_from(event.sandbox)
             self._status = dataclasses.replace(
@@ -548,7 +554,7 @@ class Engine(AnyEngine):
                 untested=event.untested,
                 sandbox=event.sandbox,
             )
-            self._become(EngineState.READY, _ready(event))
+            self._set_status(EngineState.READY, _ready_message(event))
             self._send_waiting()
         elif isinstance(event, Unusable):
             self._give_up(event.reason, event.next_step)
@@ -567,12 +573,12 @@ class Engine(AnyEngine):
                 del self._sent[event.request]
                 if isinstance(event, (Analyzed, Reproduced, Compared)) and not event.cancelled:
                     self._deaths = 0
-            asked.put(event)
+            asked.put_event(event)
             self._send_waiting()
 
     def _give_up(self, reason: str, next_step: str) -> None:
         """This interpreter is of no use before somebody has done something about it."""
-        self._become(EngineState.UNUSABLE, reason, next_step)
+        self._set_status(EngineState.UNUSABLE, reason, next_step)
         self._fail_all(reason, next_step)
 
     def _end_silent(self, process: EngineProcess) -> None:
@@ -595,7 +601,7 @@ class Engine(AnyEngine):
 
     def _mention_long_import(self, process: EngineProcess) -> None:
         if process is self._process and self._status.state is EngineState.STARTING:
-            self._become(
+            self._set_status(
                 EngineState.STARTING,
                 f"{self.interpreter} has been importing torch for {LONG_IMPORT:.0f} seconds.",
                 f"Wait for it, or find out what it does with `{self._import_command}`.",
@@ -605,7 +611,7 @@ class Engine(AnyEngine):
     def _import_command(self) -> str:
         return f"{shlex.quote(str(self.interpreter))} -c 'import torch'"
 
-    def _died(self, process: EngineProcess) -> None:
+    def _handle_death(self, process: EngineProcess) -> None:
         if process is not self._process:
             return
         self._process = None
@@ -613,7 +619,8 @@ class Engine(AnyEngine):
             return
         if not self._status.python and process.exit_status not in _FROM_OUTSIDE:
             self._give_up(
-                f"{self.interpreter} is no Python that the engine runs in: it {_manner(process)}.",
+                f"{self.interpreter} is no Python that the engine runs in: "
+                f"it {_describe_exit(process)}.",
                 CHOOSE,
             )
             return
@@ -622,22 +629,22 @@ class Engine(AnyEngine):
         # What an import does it does again; but it may have been ended from outside.
         by_chance = imported or process.exit_status in _FROM_OUTSIDE
         if self._deaths > (len(self._back_off) if by_chance else 1):
-            self._stay_dead(_manner(process), imported, by_chance=by_chance)
+            self._stay_dead(_describe_exit(process), imported, by_chance=by_chance)
             return
-        message = f"The engine {_manner(process)}."
+        message = f"The engine {_describe_exit(process)}."
         for number, asked in list(self._sent.items()):
-            if isinstance(asked, Analysis) and asked.restart():
+            if isinstance(asked, AnalysisRequest) and asked.restart():
                 self._waiting[number] = self._sent.pop(number)
         next_step = "It is started again by itself; the log has its last words."
         self._fail_sent(message, next_step)
-        self._become(
+        self._set_status(
             EngineState.CRASHED,
             message,
             next_step,
             final=False,
             quiet=self._deaths > 1 or not imported,
         )
-        self._restart = asyncio.create_task(self._later(self._back_off[self._deaths - 1]))
+        self._restart = asyncio.create_task(self._start_later(self._back_off[self._deaths - 1]))
 
     def _stay_dead(self, manner: str, imported: bool, *, by_chance: bool) -> None:
         """It died too often to be started again by itself."""
@@ -646,7 +653,7 @@ class Engine(AnyEngine):
             if not imported:
                 message = f"The engine {manner} while it imported torch in {self.interpreter}."
             next_step = "Restart the engine by command; the log has its last words."
-            self._become(EngineState.CRASHED, message, next_step)
+            self._set_status(EngineState.CRASHED, message, next_step)
             self._fail_all(message, next_step)
         else:
             self._give_up(
@@ -654,23 +661,23 @@ class Engine(AnyEngine):
                 f"Find out why with `{self._import_command}`, and reinstall torch.",
             )
 
-    async def _later(self, seconds: float) -> None:
+    async def _start_later(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
         self._restart = None
         await self.start()
 
     # -- requests -----------------------------------------------------------------------------
 
-    def _cancel(self, asked: Asked[Any]) -> None:
+    def _cancel_request(self, asked: PendingRequest[Any]) -> None:
         number = asked.request.request
         if self._waiting.pop(number, None) is not None:
-            asked.put(asked.broken_off())
+            asked.put_event(asked.cancellation_event())
         elif number in self._sent and self._process is not None:
             process = self._process
             process.send(Cancel(number))
             asyncio.get_running_loop().call_later(CANCEL_GRACE, self._end_hung, process, asked)
 
-    def _end_hung(self, process: EngineProcess, asked: Asked[Any]) -> None:
+    def _end_hung(self, process: EngineProcess, asked: PendingRequest[Any]) -> None:
         if not asked.ended and process is self._process:
             process.kill()
 
@@ -678,9 +685,9 @@ class Engine(AnyEngine):
         sent, self._sent = self._sent, {}
         for number, asked in sent.items():
             if asked.cancelled:
-                asked.put(asked.broken_off())
+                asked.put_event(asked.cancellation_event())
             else:
-                asked.put(Failed(number, reason, next_step))
+                asked.put_event(Failed(number, reason, next_step))
         for answer in self._checks.values():
             if not answer.done():
                 answer.set_exception(EngineGone(reason, next_step))
@@ -689,11 +696,11 @@ class Engine(AnyEngine):
         self._fail_sent(reason, next_step)
         waiting, self._waiting = self._waiting, {}
         for number, asked in waiting.items():
-            asked.put(Failed(number, reason, next_step))
+            asked.put_event(Failed(number, reason, next_step))
 
     # -- the status ---------------------------------------------------------------------------
 
-    def _describe(self, state: EngineState, message: str) -> EngineStatus:
+    def _initial_status(self, state: EngineState, message: str) -> EngineStatus:
         # Not final: what is asked before the start waits for it.
         return EngineStatus(state, message, interpreter=str(self.interpreter), final=False)
 
@@ -702,12 +709,12 @@ class Engine(AnyEngine):
             self._look.cancel()
         self._failed = None
         if final and state in (EngineState.UNUSABLE, EngineState.CRASHED):
-            self._failed = self._last_failure = _Failed(self.interpreter, self._last_failure)
+            self._failed = self._last_failure = _EngineFailure(self.interpreter, self._last_failure)
             self._look = asyncio.get_running_loop().call_later(LOOK_AGAIN, self._look_again)
         elif state is EngineState.READY:
             self._last_failure = None
 
-    def _become(
+    def _set_status(
         self,
         state: EngineState,
         message: str,
@@ -732,7 +739,7 @@ class Engine(AnyEngine):
         self._listener.status(self._status)
 
 
-def _manner(process: EngineProcess) -> str:
+def _describe_exit(process: EngineProcess) -> str:
     """How it ended, as the rest of a sentence."""
     if process.broken:
         return f"said something that is not the protocol ({process.broken}) and was ended"
@@ -748,7 +755,7 @@ def _manner(process: EngineProcess) -> str:
     return f"exited unexpectedly with status {status}" + (f" ({last})" if last else "")
 
 
-def _ready(event: Ready) -> str:
+def _ready_message(event: Ready) -> str:
     hidden = [WORDS[one.fact] for one in event.degraded if one.fact in CODES]
     if hidden:
         return f"torch {event.torch} is ready, but does not show {', '.join(hidden)}."

@@ -23,7 +23,7 @@ _PASSING_BEGIN = (
 )
 
 
-def lasting(environment: Mapping[str, str]) -> list[tuple[str, str]]:
+def stable_variables(environment: Mapping[str, str]) -> list[tuple[str, str]]:
     """Variables in order, without those that differ from one terminal to the next and mean nothing
     to a program."""
     return sorted(

@@ -72,14 +72,14 @@ def packages_state(python: Path) -> object:
 
     As far as a few folders tell, whose times of modification are looked at.
     """
-    prefixes = _prefixes(python)
+    prefixes = _python_prefixes(python)
     folders = [Path(python), *(prefix / "pyvenv.cfg" for prefix in prefixes)]
     folders += _any_package_folders(prefixes)
     places = [part for folder in folders for part in (folder, folder / "torch")]
-    return tuple((str(place), _modified(place)) for place in sorted(places))
+    return tuple((str(place), _modified_time(place)) for place in sorted(places))
 
 
-def _prefixes(python: Path) -> set[Path]:
+def _python_prefixes(python: Path) -> set[Path]:
     return {prefix_of(python), prefix_of(Path(os.path.realpath(python)))}
 
 
@@ -94,12 +94,12 @@ def torch_folders(python: Path, env: Mapping[str, str]) -> tuple[Path, ...]:
     """Where the torch of a Python may be, without links; none if a ``.pth`` file leads to it, or
     code that imports execute."""
     listed = [Path(entry) for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    folders = (*listed, *_any_package_folders(_prefixes(python)))
+    folders = (*listed, *_any_package_folders(_python_prefixes(python)))
     found = (Path(os.path.realpath(one / "torch")) for one in folders if _holds_torch(one))
     return tuple(sorted(set(found)))
 
 
-def states(folders: Iterable[Path]) -> Iterator[tuple[str, int, int]]:
+def file_states(folders: Iterable[Path]) -> Iterator[tuple[str, int, int]]:
     """Path, time of modification and size of each file of Python or machine code below them."""
     waiting = [str(folder) for folder in folders]
     while waiting:
@@ -115,7 +115,7 @@ def states(folders: Iterable[Path]) -> Iterator[tuple[str, int, int]]:
             continue
 
 
-def _modified(path: Path) -> int:
+def _modified_time(path: Path) -> int:
     try:
         return path.stat().st_mtime_ns
     except OSError:
@@ -125,7 +125,7 @@ def _modified(path: Path) -> int:
 def has_torch(python: Path, env: Mapping[str, str]) -> bool | None:
     """None where even the Python itself does not say. Blocks for up to ``PATIENCE`` seconds."""
     found = torch_on_disk(python, env)
-    return _answer(python, env) if found is None else found
+    return _ask_python(python, env) if found is None else found
 
 
 def torch_on_disk(python: Path, env: Mapping[str, str], *, windows: bool = WINDOWS) -> bool | None:
@@ -137,7 +137,9 @@ def torch_on_disk(python: Path, env: Mapping[str, str], *, windows: bool = WINDO
     if any(_holds_torch(Path(entry)) for entry in listed if entry):
         return True
     prefix = prefix_of(python, windows=windows)
-    environment = VirtualEnvironment.read(python.parent) or VirtualEnvironment.read(prefix)
+    environment = VirtualEnvironment.read_config(python.parent) or VirtualEnvironment.read_config(
+        prefix
+    )
     base = Path(os.path.realpath(python))
     named = _VERSIONED.fullmatch(base.name)
     if environment is None:
@@ -166,7 +168,7 @@ class VirtualEnvironment:
     """Made by uv, which puts no pip into it."""
 
     @staticmethod
-    def read(folder: Path) -> VirtualEnvironment | None:
+    def read_config(folder: Path) -> VirtualEnvironment | None:
         try:
             text = (folder / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
         except OSError:
@@ -209,7 +211,7 @@ def _holds_torch(folder: Path) -> bool:
         return False
 
 
-def _answer(python: Path, env: Mapping[str, str]) -> bool | None:
+def _ask_python(python: Path, env: Mapping[str, str]) -> bool | None:
     try:
         ended = subprocess.run(
             [str(python), "-c", _QUESTION],

@@ -79,16 +79,16 @@ class Interpreter:
     @property
     def why(self) -> str:
         """How it was found, and which were passed over; no whole sentence."""
-        reasons = self._reasons()
+        reasons = self._unused_reasons()
         return f"{self.how}, since {reasons}" if reasons else self.how
 
     @property
     def remark(self) -> str:
         """A sentence where it is not the Python that the user may expect; else empty."""
-        reasons = self._reasons()
+        reasons = self._unused_reasons()
         return f"The torch of {self.path} ({self.how}) is used, since {reasons}." if reasons else ""
 
-    def _reasons(self) -> str:
+    def _unused_reasons(self) -> str:
         # Nobody expects the one that fullgraph is installed in, which often is its own.
         expected = (passed for passed in self.passed_over if passed.origin != "own")
         return " and ".join(f"{passed.named} {passed.lack.value}" for passed in expected)
@@ -124,7 +124,7 @@ def find_interpreter(
     if setting and setting.strip():
         return Interpreter(_from_setting(setting.strip(), root, env), "setting")
     passed: list[PassedOver] = []
-    for candidate in _candidates(root, env, active, own):
+    for candidate in _unique_candidates(root, env, active, own):
         if isinstance(candidate, PassedOver):
             passed.append(candidate)
             continue
@@ -140,7 +140,7 @@ def find_interpreter(
     raise InterpreterNotFound(_none_has_torch(passed))
 
 
-def _candidates(
+def _unique_candidates(
     root: Path | None, env: Mapping[str, str], active: str, own: Path | None
 ) -> Iterator[Interpreter | PassedOver]:
     """Each Python once, as it is called where it is first found; environments without one, too."""
@@ -198,15 +198,15 @@ def _none_has_torch(passed: list[PassedOver]) -> str:
         if candidate.lack is Lack.PYTHON
     )
     return (
-        f"No torch in {named}{gone}: install it with `{_installation(without[0].path)}`, or set "
+        f"No torch in {named}{gone}: install it with `{_install_command(without[0].path)}`, or set "
         "`fullgraph.interpreter` to a Python that has it."
     )
 
 
-def _installation(python: Path) -> str:
+def _install_command(python: Path) -> str:
     """The command that installs torch there."""
     quoted = shlex.quote(str(python))
-    environment = VirtualEnvironment.read(prefix_of(python))
+    environment = VirtualEnvironment.read_config(prefix_of(python))
     if environment is not None and environment.by_uv:
         return f"uv pip install --python {quoted} torch"
     return f"{quoted} -m pip install torch"

@@ -77,7 +77,7 @@ def working_folder() -> Path:
         return Path(os.sep)
 
 
-class Lines(asyncio.Protocol):
+class LineProtocol(asyncio.Protocol):
     """Splits what comes through a pipe or a socket at newlines.
 
     A line that gets longer than ``longest`` is given to ``on_long`` as far as it is there.
@@ -102,17 +102,17 @@ class Lines(asyncio.Protocol):
         *lines, rest = data.split(b"\n")
         for line in lines:
             self._parts.append(line)
-            self._on_line(self._taken())
+            self._on_line(self._take_line())
         if rest:
             self._parts.append(rest)
             self._size += len(rest)
             if self._size > self._longest:
-                self._on_long(self._taken())
+                self._on_long(self._take_line())
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._on_end()
 
-    def _taken(self) -> bytes:
+    def _take_line(self) -> bytes:
         whole = b"".join(self._parts)
         self._parts.clear()
         self._size = 0
@@ -200,14 +200,20 @@ class EngineProcess:
             asyncio.BaseProtocol, os.fdopen(requests_write, "wb", 0)
         )
         events, _ = await loop.connect_read_pipe(
-            lambda: Lines(
-                self._received, self._ended.set, longest=LONGEST_LINE, on_long=self._overwhelmed
+            lambda: LineProtocol(
+                self._handle_line,
+                self._ended.set,
+                longest=LONGEST_LINE,
+                on_long=self._handle_long_line,
             ),
             os.fdopen(events_read, "rb", 0),
         )
         output, _ = await loop.connect_read_pipe(
-            lambda: Lines(
-                self._printed, self._output_ended.set, longest=LAST_WORDS, on_long=self._printed
+            lambda: LineProtocol(
+                self._handle_output,
+                self._output_ended.set,
+                longest=LAST_WORDS,
+                on_long=self._handle_output,
             ),
             os.fdopen(output_read, "rb", 0),
         )
@@ -232,7 +238,7 @@ class EngineProcess:
         if self._process is None:
             return False
         pid = self._process.pid
-        return _is_stopped(pid) or (starting and any(map(_is_stopped, _children(pid))))
+        return _is_stopped(pid) or (starting and any(map(_is_stopped, _child_pids(pid))))
 
     @property
     def last_words(self) -> str:
@@ -291,7 +297,7 @@ class EngineProcess:
             transport.close()
         self._on_death(self)
 
-    def _received(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         if not line.strip() or self.broken:
             return
         try:
@@ -302,11 +308,11 @@ class EngineProcess:
             return
         self._on_event(self, message)  # type: ignore[arg-type]
 
-    def _overwhelmed(self, line: bytes) -> None:
+    def _handle_long_line(self, line: bytes) -> None:
         self.broken = f"a line of more than {LONGEST_LINE // 2**20} MiB"
         self._ended.set()
 
-    def _printed(self, line: bytes) -> None:
+    def _handle_output(self, line: bytes) -> None:
         text = line.decode(errors="replace") + "\n"
         self._last_words = (self._last_words + text)[-LAST_WORDS:]
         self._on_output(text)
@@ -321,7 +327,7 @@ def _is_stopped(pid: int) -> bool:
     return stat[stat.rindex(b")") + 2 :].startswith(b"T")
 
 
-def _children(pid: int) -> list[int]:
+def _child_pids(pid: int) -> list[int]:
     """Those of the main thread; none where the kernel does not list them."""
     try:
         return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

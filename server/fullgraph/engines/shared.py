@@ -41,8 +41,10 @@ def shared_or_own(
 
     if not keep or sys.platform == "win32":
         return own()
-    from fullgraph.engines.background import BackgroundEngine, Launch
+    from fullgraph.engines.background import BackgroundEngine, EngineLaunch
 
     folder = cwd or working_folder()
-    launch = Launch.of(interpreter, folder, os.environ, processes=processes, allowed=allowed)
+    launch = EngineLaunch.for_project(
+        interpreter, folder, os.environ, processes=processes, allowed=allowed
+    )
     return BackgroundEngine(launch, listener, keep=keep, own=own, on_note=on_note, boot=boot)

@@ -41,7 +41,7 @@ class KnownTarget:
         return root if root.isidentifier() else ""
 
 
-def unaffected(
+def find_unaffected(
     before: ParsedText, after: ParsedText, change: Alignment, targets: Iterable[KnownTarget]
 ) -> frozenset[str]:
     """Names of the targets whose runs would be the same.
@@ -51,13 +51,13 @@ def unaffected(
     function or a variable that comes or goes may be one that inputs are looked for in. What another
     module keeps of the text, by a decorator, is seen in the runs that come by it.
     """
-    sides = (_Side(before, change.changed_before), _Side(after, change.changed_after))
+    sides = (_ChangedText(before, change.changed_before), _ChangedText(after, change.changed_after))
     kept = [side.kept_elsewhere() for side in sides]
     if any(side.affects_all for side in sides) or kept[0].keys() != kept[1].keys():
         return frozenset()
     appeared = sides[0].bound_by_functions ^ sides[1].bound_by_functions
     lines = {line for one in kept[0].values() for line in range(one.first, one.last + 1)}
-    documented = _Side(before, change.documented_before)
+    documented = _ChangedText(before, change.documented_before)
     targets = list(targets)
     sought = any(target.inputs == "sought" for target in targets)
     alike = not sought or sides[0].heads == sides[1].heads
@@ -71,8 +71,8 @@ def unaffected(
         target.name
         for target in targets
         if lines.isdisjoint(target.lines)
-        and not any(side.affects(target) for side in sides)
-        and (target.inputs == "written" or not (appeared or documented.affects(target)))
+        and not any(side.affects_target(target) for side in sides)
+        and (target.inputs == "written" or not (appeared or documented.affects_target(target)))
         and (target.inputs != "sought" or alike)
     )
 
@@ -82,10 +82,10 @@ def unless_called_otherwise(
 ) -> frozenset[str]:
     """Names of the targets whose runs would be the same if they are called as they were."""
     called = [replace(one, inputs="written") for one in targets if one.calls is not None]
-    return unaffected(before, after, change, called)
+    return find_unaffected(before, after, change, called)
 
 
-class _Side:
+class _ChangedText:
     """One of the two texts, with the statements that the other one does not have."""
 
     def __init__(self, text: ParsedText, changed: Collection[int]) -> None:
@@ -121,10 +121,10 @@ class _Side:
             head
             for number in self._changed
             for node in self._text.statements[number].nodes
-            for head in _heads(node)
+            for head in _definition_heads(node)
         )
 
-    def affects(self, target: KnownTarget) -> bool:
+    def affects_target(self, target: KnownTarget) -> bool:
         text, changed = self._text, self._changed
         if not changed:
             return False
@@ -134,7 +134,7 @@ class _Side:
         if target.inputs == "program":
             return True  # any part of the text may have a part in what its program does
         given = (number for name in target.definitions for number in text.definers.get(name, ()))
-        reached = text.closed((*own, *given))
+        reached = text.find_closure((*own, *given))
         if not changed.isdisjoint(reached):
             return True
         if target.inputs == "written":
@@ -143,14 +143,14 @@ class _Side:
         users = {
             number
             for number, statement in enumerate(text.statements)
-            if not text.closed([number]).isdisjoint(own)
+            if not text.find_closure([number]).isdisjoint(own)
             or (target.inputs in ("uncalled", "convention") and not _is_class(statement))
         }
         direct = target.inputs in ("found", "sought")
-        return not changed.isdisjoint(users if direct else text.closed(users))
+        return not changed.isdisjoint(users if direct else text.find_closure(users))
 
 
-def _heads(node: ast.stmt) -> Iterator[str]:
+def _definition_heads(node: ast.stmt) -> Iterator[str]:
     """The parameters of a function; of a class also its bases and its fields."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         yield f"{node.name} {ast.dump(node.args)}"

@@ -32,7 +32,7 @@ class Alignment:
         return not self.changed_before and not self.changed_after
 
 
-def aligned(before: ParsedText, after: ParsedText) -> Alignment:
+def align_statements(before: ParsedText, after: ParsedText) -> Alignment:
     """How the statements of two texts correspond.
 
     Raises:
@@ -42,7 +42,7 @@ def aligned(before: ParsedText, after: ParsedText) -> Alignment:
     same = [
         (block.a + shift, block.b + shift)
         for block in SequenceMatcher(
-            None, *_keys(before, after), autojunk=False
+            None, *_statement_keys(before, after), autojunk=False
         ).get_matching_blocks()
         for shift in range(block.size)
     ]
@@ -53,7 +53,7 @@ def aligned(before: ParsedText, after: ParsedText) -> Alignment:
         if old[one].lines != new[other].lines and old[one].docstrings != new[other].docstrings
     )
     imported = before.imported
-    moves = Moves([_moved(old[one], new[other], imported) for one, other in same])
+    moves = Moves([_statement_moves(old[one], new[other], imported) for one, other in same])
     left = _with_code(old) - {one for one, _ in same}
     come = _with_code(new) - {other for _, other in same}
     return Alignment(moves, left, come, documented)
@@ -63,12 +63,14 @@ def same_code(before: ParsedText, after: Sequence[str]) -> Moves | None:
     """The moves from a text to one with these lines, if only comments and layout differ; None if
     more does. Reads no more than the statements around what differs."""
     old = before.lines
-    head, tail = _around(old, after)
+    head, tail = _equal_ends(old, after)
     if head == len(old) == len(after):
         return Moves([(0, len(old), Shifted(0))])
-    if _plainly(old[head : len(old) - tail]) != _plainly(after[head : len(after) - tail]):
+    if _text_without_layout(old[head : len(old) - tail]) != _text_without_layout(
+        after[head : len(after) - tail]
+    ):
         return None
-    one, other = before.at(head), before.at(max(len(old) - tail - 1, head))
+    one, other = before.statement_at(head), before.statement_at(max(len(old) - tail - 1, head))
     first, last = before.statements[one].first, before.statements[other].last
     shift = len(after) - len(old)
     try:
@@ -84,17 +86,19 @@ def same_code(before: ParsedText, after: Sequence[str]) -> Moves | None:
         return None
     head_part = (0, first - 1, Shifted(0))
     tail_part = (last + 1, len(old), Shifted(shift))
-    return Moves([head_part, *(_moved(*pair, before.imported) for pair in pairs), tail_part])
+    return Moves(
+        [head_part, *(_statement_moves(*pair, before.imported) for pair in pairs), tail_part]
+    )
 
 
 def may_be_same_code(before: Sequence[str], after: Sequence[str]) -> bool:
     """Whether :func:`same_code` is worth asking, for which the text before has to be parsed."""
-    head, tail = _around(before, after)
-    changed = _plainly(before[head : len(before) - tail])
-    return changed == _plainly(after[head : len(after) - tail])
+    head, tail = _equal_ends(before, after)
+    changed = _text_without_layout(before[head : len(before) - tail])
+    return changed == _text_without_layout(after[head : len(after) - tail])
 
 
-def _around(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
+def _equal_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
     """How many lines are the same at the beginning, and how many of the rest at the end."""
     most = min(len(before), len(after))
     head = next((n for n in range(most) if before[n] != after[n]), most)
@@ -105,26 +109,28 @@ def _around(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
 _LAYOUT = re.compile(r"#.*|[\s(),'\"\\]+")
 
 
-def _plainly(lines: Sequence[str]) -> str:
+def _text_without_layout(lines: Sequence[str]) -> str:
     """Differs only where code does, and is found much faster."""
     return _LAYOUT.sub("", "\n".join(lines)).lower()
 
 
-def _keys(before: ParsedText, after: ParsedText) -> tuple[list[object], list[object]]:
+def _statement_keys(before: ParsedText, after: ParsedText) -> tuple[list[object], list[object]]:
     """Of statements that may be equal equal ones. Of few the tokens have to be read."""
     whole = {part.lines for part in before.statements} & {part.lines for part in after.statements}
 
-    def key(part: Statement) -> object:
+    def statement_key(part: Statement) -> object:
         return part.lines if part.lines in whole else part.key
 
-    return [key(part) for part in before.statements], [key(part) for part in after.statements]
+    return [statement_key(part) for part in before.statements], [
+        statement_key(part) for part in after.statements
+    ]
 
 
 def _execute_alike(one: Statement, other: Statement) -> bool:
     return one.lines == other.lines or one.executes_as(other)
 
 
-def _moved(
+def _statement_moves(
     one: Statement, other: Statement, imported: frozenset[str]
 ) -> tuple[int, int, Shifted | Rewritten]:
     same = one.lines == other.lines

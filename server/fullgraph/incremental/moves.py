@@ -33,16 +33,16 @@ class LineLost(Exception):
     otherwise by now."""
 
 
-class _Part(Protocol):
+class _MovedPart(Protocol):
     """How the places of some lines move."""
 
     @property
     def is_formatted(self) -> bool:
         """Whether lines are divided otherwise, or optional tokens came or went."""
 
-    def line(self, line: int) -> int: ...
+    def move_line(self, line: int) -> int: ...
 
-    def range(self, range_: Range, kind: Kind) -> Range: ...
+    def move_range(self, range_: Range, kind: Kind) -> Range: ...
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Shifted:
     lines: int
     is_formatted: bool = False
 
-    def line(self, line: int) -> int:
+    def move_line(self, line: int) -> int:
         return line + self.lines
 
-    def range(self, range_: Range, kind: Kind) -> Range:
+    def move_range(self, range_: Range, kind: Kind) -> Range:
         start, end, lines = range_.start, range_.end, self.lines
         if not lines:
             return range_
@@ -72,7 +72,7 @@ class Rewritten:
     def _pairs(self) -> tuple[tuple[Token, Token], ...]:
         """The tokens that both have. What may be left out is one of them if it stands among
         as many between the same others."""
-        return tuple(_paired(self._before.tokens, self._after.tokens))
+        return tuple(_pair_tokens(self._before.tokens, self._after.tokens))
 
     @cached_property
     def _code(self) -> tuple[tuple[Token, Token], ...]:
@@ -93,11 +93,14 @@ class Rewritten:
         old, new = self._before.tokens, self._after.tokens
         if [token.text for token in old] != [token.text for token in new]:
             return True
-        return any(_apart(one, then) != _apart(*now) for one, then, *now in self._neighbors)
+        return any(
+            _are_on_two_lines(one, then) != _are_on_two_lines(*now)
+            for one, then, *now in self._neighbors
+        )
 
     # -- lines --------------------------------------------------------------------------------
 
-    def line(self, line: int) -> int:
+    def move_line(self, line: int) -> int:
         found = self._lines.get(line, ())
         if not found:
             raise LineLost(line)
@@ -122,28 +125,28 @@ class Rewritten:
 
     # -- ranges -------------------------------------------------------------------------------
 
-    def range(self, range_: Range, kind: Kind) -> Range:
+    def move_range(self, range_: Range, kind: Kind) -> Range:
         if range_.start == range_.end:
-            start = self._inside(range_.start, end=False)
+            start = self._move_position(range_.start, end=False)
             return Range(start, start)
         if not self.is_formatted:
-            start = self._inside(range_.start, end=False)
-            return Range(start, self._inside(range_.end, end=True))
+            start = self._move_position(range_.start, end=False)
+            return Range(start, self._move_position(range_.end, end=True))
         found = self._nodes.get((range_, kind)) or self._between_tokens(range_)
         if len(found) != 1:
             raise LineLost(range_.start.line)
         return next(iter(found))
 
-    def _inside(self, place: Position, *, end: bool) -> Position:
+    def _move_position(self, place: Position, *, end: bool) -> Position:
         """Of a place in a token, or at the beginning of a line."""
         bisected = bisect.bisect_left if end else bisect.bisect_right
         at = bisected(self._starts, place) - 1
         if at >= 0:
             one, other = self._code[at]
             if (place <= one.end if end else place < one.end) and one.text == other.text:
-                return _within(one, other, place)
+                return _position_within(one, other, place)
         if place.byte == 0:
-            return Position(self.line(place.line), 0)
+            return Position(self.move_line(place.line), 0)
         raise LineLost(place.line)
 
     @cached_property
@@ -158,7 +161,12 @@ class Rewritten:
         one, other = self._code[at]
         if range_.end <= one.end:
             if one.text == other.text:
-                return {Range(_within(one, other, range_.start), _within(one, other, range_.end))}
+                return {
+                    Range(
+                        _position_within(one, other, range_.start),
+                        _position_within(one, other, range_.end),
+                    )
+                }
             whole = range_ == Range(one.start, one.end)
             return {Range(other.start, other.end)} if whole else set()
         last = bisect.bisect_left(self._starts, range_.end) - 1
@@ -190,17 +198,17 @@ class Rewritten:
     def _nodes(self) -> Mapping[tuple[Range, Kind], set[Range]]:
         """Where the nodes with a range are now. Two of the same range may part."""
         found: dict[tuple[Range, Kind], set[Range]] = {}
-        old, new = _Read(), _Read()
+        old, new = _SeenNodes(), _SeenNodes()
         for one, other in zip(self._before.described, self._after.described, strict=True):
-            ranges = zip(self._ranges(one, old), self._ranges(other, new), strict=True)
+            ranges = zip(self._node_ranges(one, old), self._node_ranges(other, new), strict=True)
             for (kind, place), (_, now) in ranges:
                 found.setdefault((place, kind), set()).add(now)
                 found.setdefault((place, "either"), set()).add(now)
         return found
 
-    def _ranges(self, node: ast.AST, read: _Read) -> list[tuple[Kind, Range]]:
+    def _node_ranges(self, node: ast.AST, read: _SeenNodes) -> list[tuple[Kind, Range]]:
         """Of a node itself, and of what it becomes."""
-        place = _extent(node)
+        place = _node_range(node)
         if place is None:
             return []
         if not isinstance(node, (ast.expr, ast.stmt)):
@@ -226,25 +234,28 @@ class Rewritten:
 
     # -- text ---------------------------------------------------------------------------------
 
-    def rewritten(self) -> Iterator[str]:
+    def rewritten_pieces(self) -> Iterator[str]:
         """Code of a line of the earlier text that is written otherwise now, in short pieces."""
         for at, (one, then, other, then_now) in enumerate(self._neighbors):
-            if not _apart(one, then):
+            if not _are_on_two_lines(one, then):
                 blanks = then.start.byte - one.end.byte
-                if _apart(other, then_now) or then_now.start.byte - other.end.byte != blanks:
-                    first, last = self._around(at, apart=False)
-                    yield self._text(first.start, last.end)
+                if (
+                    _are_on_two_lines(other, then_now)
+                    or then_now.start.byte - other.end.byte != blanks
+                ):
+                    first, last = self._repeated_piece(at, apart=False)
+                    yield self._source_text(first.start, last.end)
         yield from (one.text for one, other in self._code if one.text != other.text)
 
-    def joined(self) -> Iterator[str]:
+    def joined_pieces(self) -> Iterator[str]:
         """Code without blanks that went over the end of a line."""
         for at, (one, then, other, then_now) in enumerate(self._neighbors):
-            if _apart(one, then) and not _apart(other, then_now):
-                first, last = self._around(at, apart=True)
+            if _are_on_two_lines(one, then) and not _are_on_two_lines(other, then_now):
+                first, last = self._repeated_piece(at, apart=True)
                 inside = (a for a, _ in self._code if first.start <= a.start <= last.start)
                 yield "".join("".join(token.text.split()) for token in inside)
 
-    def _around(self, at: int, *, apart: bool) -> tuple[Token, Token]:
+    def _repeated_piece(self, at: int, *, apart: bool) -> tuple[Token, Token]:
         """The first and the last token of what has to be there where two neighbors are repeated, as
         that is an expression. ``apart``: also on other lines."""
         neighbors = self._neighbors
@@ -252,13 +263,17 @@ class Rewritten:
         before, behind = at - 1, at + 1
         while before >= 0 and neighbors[before][1] is piece[0]:
             previous = neighbors[before][0]
-            if not _goes_on_before(piece, previous) or (_apart(previous, piece[0]) and not apart):
+            if not _goes_on_before(piece, previous) or (
+                _are_on_two_lines(previous, piece[0]) and not apart
+            ):
                 break
             piece.insert(0, previous)
             before -= 1
         while behind < len(neighbors) and neighbors[behind][0] is piece[-1]:
             following = neighbors[behind][1]
-            if not _goes_on_behind(piece) or (_apart(piece[-1], following) and not apart):
+            if not _goes_on_behind(piece) or (
+                _are_on_two_lines(piece[-1], following) and not apart
+            ):
                 break
             piece.append(following)
             behind += 1
@@ -269,20 +284,20 @@ class Rewritten:
         now = {line.strip() for line in self._after.lines}
         yield from (text for line in self._before.lines if (text := line.strip()) not in now)
 
-    def _text(self, start: Position, end: Position) -> str:
+    def _source_text(self, start: Position, end: Position) -> str:
         line = self._before.lines[start.line - self._before.first]
         return line.encode(errors="surrogatepass")[start.byte : end.byte].decode(errors="replace")
 
 
-def _paired(old: Sequence[Token], new: Sequence[Token]) -> Iterator[tuple[Token, Token]]:
-    for between, between_now in zip(_gaps(old), _gaps(new), strict=True):
+def _pair_tokens(old: Sequence[Token], new: Sequence[Token]) -> Iterator[tuple[Token, Token]]:
+    for between, between_now in zip(_token_groups(old), _token_groups(new), strict=True):
         optional, optional_now = between[:-1], between_now[:-1]
         if [token.text for token in optional] == [token.text for token in optional_now]:
             yield from zip(optional, optional_now, strict=True)
         yield from zip(between[-1:], between_now[-1:], strict=True)
 
 
-def _gaps(tokens: Iterable[Token]) -> Iterator[list[Token]]:
+def _token_groups(tokens: Iterable[Token]) -> Iterator[list[Token]]:
     """Each token that has to be there, behind those that need not; at last those behind it."""
     gap: list[Token] = []
     for token in tokens:
@@ -298,14 +313,14 @@ def _goes_on_before(piece: Sequence[Token], previous: Token) -> bool:
     """Whether an expression with these tokens begins before them."""
     first = piece[0].text
     calls = first in ("(", "[") and (previous.text in (")", "]") or previous.text.isidentifier())
-    return calls or first in _NEVER_FIRST or _unclosed(reversed(piece), ")]}", "([{")
+    return calls or first in _NEVER_FIRST or _has_unclosed_bracket(reversed(piece), ")]}", "([{")
 
 
 def _goes_on_behind(piece: Sequence[Token]) -> bool:
-    return piece[-1].text in _NEVER_LAST or _unclosed(piece, "([{", ")]}")
+    return piece[-1].text in _NEVER_LAST or _has_unclosed_bracket(piece, "([{", ")]}")
 
 
-def _unclosed(tokens: Iterable[Token], begins: str, ends: str) -> bool:
+def _has_unclosed_bracket(tokens: Iterable[Token], begins: str, ends: str) -> bool:
     """Whether a bracket has no counterpart among the tokens behind it."""
     depth = 0
     for token in tokens:
@@ -314,12 +329,12 @@ def _unclosed(tokens: Iterable[Token], begins: str, ends: str) -> bool:
     return depth > 0
 
 
-def _apart(one: Token, then: Token) -> bool:
+def _are_on_two_lines(one: Token, then: Token) -> bool:
     """Whether they are on two lines."""
     return one.end.line != then.start.line
 
 
-def _within(one: Token, other: Token, place: Position) -> Position:
+def _position_within(one: Token, other: Token, place: Position) -> Position:
     lines = place.line - one.start.line
     shift = other.start.byte - one.start.byte if not lines else 0
     return Position(other.start.line + lines, place.byte + shift)
@@ -332,7 +347,7 @@ _HEADERS = ("test", "iter", "subject")
 
 
 @dataclass
-class _Read:
+class _SeenNodes:
     """Nodes that were seen from those around them, by ``id``: attributes that are called otherwise
     than methods are, and conditions."""
 
@@ -361,14 +376,14 @@ def _is_of_super(node: ast.Attribute) -> bool:
 def _from_name(node: ast.Attribute, place: Range) -> Range:
     """Where the instruction comes from: since Python 3.11 it begins with the name of the attribute
     where that is on another line than what it is of."""
-    attribute = _extent(node)
+    attribute = _node_range(node)
     if attribute is None or attribute.start.line == attribute.end.line:
         return place
     end = attribute.end
     return Range(Position(end.line, end.byte - len(node.attr)), place.end)
 
 
-def _extent(node: ast.AST) -> Range | None:
+def _node_range(node: ast.AST) -> Range | None:
     places = (getattr(node, name, None) for name in _PLACES)
     line, column, end_line, end_column = places
     if line is None or column is None or end_line is None or end_column is None:
@@ -383,7 +398,7 @@ class Moves:
     """Places of the earlier text. ``parts`` are by their first and last lines, in their order;
     places between them have no counterpart."""
 
-    def __init__(self, parts: Sequence[tuple[int, int, _Part]]) -> None:
+    def __init__(self, parts: Sequence[tuple[int, int, _MovedPart]]) -> None:
         self._parts = tuple(parts)
         self._firsts = [first for first, _, _ in parts]
 
@@ -392,26 +407,26 @@ class Moves:
         return any(part.is_formatted for _, _, part in self._parts)
 
     @property
-    def rewritten(self) -> tuple[Rewritten, ...]:
+    def rewritten_parts(self) -> tuple[Rewritten, ...]:
         return tuple(part for _, _, part in self._parts if isinstance(part, Rewritten))
 
-    def line(self, line: int) -> int:
+    def move_line(self, line: int) -> int:
         """Where a line is now.
 
         Raises:
             LineLost: it is no line of the later text, or several.
         """
-        return self._part(line, line).line(line)
+        return self._find_part(line, line).move_line(line)
 
-    def range(self, range_: Range, kind: Kind = "either") -> Range:
+    def move_range(self, range_: Range, kind: Kind = "either") -> Range:
         """Where a range is now.
 
         Raises:
             LineLost: what is there has no counterpart, or it is not clear which.
         """
-        return self._part(range_.start.line, range_.end.line).range(range_, kind)
+        return self._find_part(range_.start.line, range_.end.line).move_range(range_, kind)
 
-    def _part(self, first: int, last: int) -> _Part:
+    def _find_part(self, first: int, last: int) -> _MovedPart:
         at = bisect.bisect_right(self._firsts, first) - 1
         if at < 0 or last > self._parts[at][1]:
             raise LineLost(first)

@@ -66,7 +66,7 @@ class Statement:
     def documented(self) -> frozenset[int]:
         """Lines that hold nothing but a docstring."""
         found: set[int] = set()
-        for node in _docstrings(self.nodes):
+        for node in _docstring_nodes(self.nodes):
             last = (node.end_lineno or node.lineno) - 1
             before = self.lines[node.lineno - 1 - self.first].encode()[: node.col_offset]
             behind = self.lines[last - self.first].encode()[node.end_col_offset :].strip()
@@ -77,7 +77,7 @@ class Statement:
     @property
     def docstrings(self) -> list[str]:
         """What they say."""
-        texts = (ast.literal_eval(ast.unparse(node)) for node in _docstrings(self.nodes))
+        texts = (ast.literal_eval(ast.unparse(node)) for node in _docstring_nodes(self.nodes))
         return [_layout_free(text) for text in texts]
 
     @cached_property
@@ -107,12 +107,12 @@ class Statement:
 
     @cached_property
     def _dump(self) -> list[str]:
-        return [type(node).__name__ + _fields(node) for node in self.described]
+        return [type(node).__name__ + _describe_fields(node) for node in self.described]
 
     @cached_property
     def described(self) -> tuple[ast.AST, ...]:
         """All nodes but those of docstrings, in an order that is the same for the same code."""
-        docstrings = {id(one) for one in _docstrings(self.nodes)}
+        docstrings = {id(one) for one in _docstring_nodes(self.nodes)}
         found: list[ast.AST] = []
         left: list[ast.AST] = list(reversed(self.nodes))
         while left:
@@ -124,7 +124,7 @@ class Statement:
 
     @cached_property
     def names(self) -> Names:
-        return _names(self.lines)
+        return _statement_names(self.lines)
 
 
 @dataclass(frozen=True)
@@ -146,25 +146,33 @@ class Names:
 
 
 @functools.lru_cache(maxsize=4096)
-def _names(lines: tuple[str, ...]) -> Names:
+def _statement_names(lines: tuple[str, ...]) -> Names:
     """Of few statements, after an edit, they are not known already."""
-    nodes = _quietly_parsed("\n".join(lines))
-    roles = {_role(node) for node in nodes}
+    nodes = _parse_quietly("\n".join(lines))
+    roles = {_statement_role(node) for node in nodes}
     said = (word for line in lines for text in _SAID.findall(line) for word in _WORD.findall(text))
     return Names(
         roles.pop() if len(roles) == 1 else "other",
-        frozenset(name for node in nodes for name in _bound(node)),
-        frozenset((*said, *(name for node in nodes for name in _mentioned(node)))),
-        frozenset(name for node in nodes for name in _executed(node)),
-        " ".join(ast.unparse(one) for node in nodes for one in _keepers(node)),
+        frozenset(name for node in nodes for name in _bound_names(node)),
+        frozenset((*said, *(name for node in nodes for name in _mentioned_names(node)))),
+        frozenset(name for node in nodes for name in _executed_names(node)),
+        " ".join(ast.unparse(one) for node in nodes for one in _keeping_decorators(node)),
         frozenset(
-            name for node in nodes for one in _keepers(node) for name in _mentioned(_called(one))
+            name
+            for node in nodes
+            for one in _keeping_decorators(node)
+            for name in _mentioned_names(_decorator_function(one))
         ),
-        frozenset(name for node in nodes for one in _keepers(node) for name in _mentioned(one)),
+        frozenset(
+            name
+            for node in nodes
+            for one in _keeping_decorators(node)
+            for name in _mentioned_names(one)
+        ),
     )
 
 
-def _quietly_parsed(text: str) -> list[ast.stmt]:
+def _parse_quietly(text: str) -> list[ast.stmt]:
     """Warnings about a text are not for those who start the server."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -181,13 +189,13 @@ class ParsedText:
     def __init__(self, text: str, first: int = 0) -> None:
         self.lines = tuple(TextPositions(text).lines)
         try:
-            body = _quietly_parsed("\n" * first + text)
+            body = _parse_quietly("\n" * first + text)
         except (ValueError, RecursionError, MemoryError) as error:
             raise SyntaxError(str(error)) from error
-        self.statements = tuple(_statements(body, self.lines, first))
+        self.statements = tuple(_group_statements(body, self.lines, first))
         self._closures: dict[int, frozenset[int]] = {}
 
-    def at(self, line: int) -> int:
+    def statement_at(self, line: int) -> int:
         """The number of the statement whose lines hold this one."""
         return next(
             (number for number, one in enumerate(self.statements) if line <= one.last),
@@ -207,21 +215,24 @@ class ParsedText:
     def imported(self) -> frozenset[str]:
         """Names that an import at the top, if only under a condition, binds."""
         outer = (
-            node for one in self.statements for node in one.nodes if _role(node) != "definition"
+            node
+            for one in self.statements
+            for node in one.nodes
+            if _statement_role(node) != "definition"
         )
         inner = (node for one in outer for node in ast.walk(one))
         imports = (node for node in inner if isinstance(node, (ast.Import, ast.ImportFrom)))
-        return frozenset(name for node in imports for name in _bound(node))
+        return frozenset(name for node in imports for name in _bound_names(node))
 
-    def reached(self, names: Iterable[str]) -> frozenset[int]:
+    def find_reached(self, names: Iterable[str]) -> frozenset[int]:
         """The statements that names lead to, directly or through others."""
-        return self.closed(number for name in names for number in self.definers.get(name, ()))
+        return self.find_closure(number for name in names for number in self.definers.get(name, ()))
 
-    def closed(self, numbers: Iterable[int]) -> frozenset[int]:
+    def find_closure(self, numbers: Iterable[int]) -> frozenset[int]:
         """Some statements and all that they lead to."""
-        return frozenset[int]().union(*map(self._closure, set(numbers)))
+        return frozenset[int]().union(*map(self._statement_closure, set(numbers)))
 
-    def _closure(self, number: int) -> frozenset[int]:
+    def _statement_closure(self, number: int) -> frozenset[int]:
         known = self._closures.get(number)
         if known is None:
             found: set[int] = set()
@@ -249,7 +260,7 @@ class ParsedText:
                 names |= statement.names.executed
             if self.is_kept_here(statement):
                 names |= statement.names.binds | statement.names.given
-        return self.reached(names | self._subclassed)
+        return self.find_reached(names | self._subclassed)
 
     def is_kept_here(self, statement: Statement) -> bool:
         """Whether a decorator of the text itself may keep it, where code of the text finds it."""
@@ -276,14 +287,14 @@ class ParsedText:
                 for node in statement.nodes:
                     if not isinstance(node, ast.ClassDef) or node.name in hearing:
                         continue
-                    bases = {name for base in node.bases for name in _mentioned(base)}
+                    bases = {name for base in node.bases for name in _mentioned_names(base)}
                     if bases & hearing:
                         hearing.add(node.name)
                         grew = True
         return hearing
 
 
-def _statements(
+def _group_statements(
     body: Sequence[ast.stmt], lines: tuple[str, ...], start: int
 ) -> Iterator[Statement]:
     first = start
@@ -305,7 +316,7 @@ def _first_line(node: ast.stmt) -> int:
     return int(min([node.lineno, *(one.lineno for one in decorators)])) - 1
 
 
-def _docstrings(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
+def _docstring_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
     """Those of definitions, also of what is inside them."""
     left = list(nodes)
     while left:
@@ -328,23 +339,23 @@ def _is_text(node: ast.stmt) -> bool:
     )
 
 
-def _fields(node: ast.AST) -> str:
+def _describe_fields(node: ast.AST) -> str:
     """What a node is but for what is inside it, which is told by how many nodes it has there."""
     told = []
     for _, value in ast.iter_fields(node):
         if isinstance(value, list):
             items = [item for item in value if not (isinstance(item, ast.stmt) and _is_text(item))]
-            told.append(str([_told(item) for item in items]))
+            told.append(str([_describe_value(item) for item in items]))
         else:
-            told.append(_told(value))
+            told.append(_describe_value(value))
     return ",".join(told)
 
 
-def _told(value: object) -> str:
+def _describe_value(value: object) -> str:
     return "*" if isinstance(value, ast.AST) else repr(value)
 
 
-def _role(node: ast.stmt) -> Role:
+def _statement_role(node: ast.stmt) -> Role:
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return "definition"
     if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -354,7 +365,7 @@ def _role(node: ast.stmt) -> Role:
     return "other"
 
 
-def _bound(node: ast.AST) -> Iterator[str]:
+def _bound_names(node: ast.AST) -> Iterator[str]:
     """Names of the module; what functions and classes bind is their own."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield node.name
@@ -370,13 +381,13 @@ def _bound(node: ast.AST) -> Iterator[str]:
         yield node.id
     if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
         # What is changed is as if it were bound anew.
-        yield from _mentioned(node.value)
+        yield from _mentioned_names(node.value)
     for child in ast.iter_child_nodes(node):
-        yield from _bound(child)
+        yield from _bound_names(child)
 
 
-def _mentioned(node: ast.AST) -> Iterator[str]:
-    docstrings = {id(one) for one in _docstrings([node])}
+def _mentioned_names(node: ast.AST) -> Iterator[str]:
+    docstrings = {id(one) for one in _docstring_nodes([node])}
     left = [node]
     while left:
         one = left.pop()
@@ -395,50 +406,52 @@ def _mentioned(node: ast.AST) -> Iterator[str]:
         left += ast.iter_child_nodes(one)
 
 
-def _executed(node: ast.stmt) -> Iterator[str]:
+def _executed_names(node: ast.stmt) -> Iterator[str]:
     """Names in what is called when a statement is executed, and of what it gives away."""
-    for decorator in _keepers(node):
-        yield from _mentioned(decorator if _calls_inside(decorator) else _called(decorator))
+    for decorator in _keeping_decorators(node):
+        yield from _mentioned_names(
+            decorator if _calls_inside(decorator) else _decorator_function(decorator)
+        )
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         defaults = [one for one in (*node.args.defaults, *node.args.kw_defaults) if one is not None]
         for default in defaults:
-            if _calls(default):
-                yield from _mentioned(default)
+            if _has_calls(default):
+                yield from _mentioned_names(default)
     elif isinstance(node, ast.ClassDef):
         for base in (*node.bases, *(keyword.value for keyword in node.keywords)):
-            if _calls(base):
-                yield from _mentioned(base)
+            if _has_calls(base):
+                yield from _mentioned_names(base)
         for inner in node.body:
-            yield from _executed(inner)
-    elif not isinstance(node, (ast.Import, ast.ImportFrom)) and _calls(node):
-        yield from _mentioned(node)
+            yield from _executed_names(inner)
+    elif not isinstance(node, (ast.Import, ast.ImportFrom)) and _has_calls(node):
+        yield from _mentioned_names(node)
 
 
-def _keepers(node: ast.stmt) -> list[ast.expr]:
+def _keeping_decorators(node: ast.stmt) -> list[ast.expr]:
     """Decorators that may keep what they are given."""
     return [one for one in getattr(node, "decorator_list", ()) if not _is_pure(one)]
 
 
-def _called(decorator: ast.expr) -> ast.expr:
+def _decorator_function(decorator: ast.expr) -> ast.expr:
     """A decorator without what it is called with."""
     return decorator.func if isinstance(decorator, ast.Call) else decorator
 
 
 def _calls_inside(decorator: ast.expr) -> bool:
     """Whether what a decorator is called with calls something itself."""
-    return any(_calls(child) for child in ast.iter_child_nodes(decorator))
+    return any(_has_calls(child) for child in ast.iter_child_nodes(decorator))
 
 
-def _calls(node: ast.AST) -> bool:
+def _has_calls(node: ast.AST) -> bool:
     """Whether it calls something when it is executed; what it defines is not called by that."""
     if isinstance(node, ast.Lambda):
         return False
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return any(True for _ in _executed(node))
+        return any(True for _ in _executed_names(node))
     calling = (ast.Call, ast.Await, ast.With, ast.For, ast.comprehension, ast.BinOp, ast.Delete)
     if isinstance(node, calling) and not _is_plain(node):
         return True
-    return any(_calls(child) for child in ast.iter_child_nodes(node))
+    return any(_has_calls(child) for child in ast.iter_child_nodes(node))
 
 
 def _is_plain(node: ast.AST) -> bool:
@@ -449,7 +462,7 @@ def _is_plain(node: ast.AST) -> bool:
 
 
 def _is_pure(decorator: ast.expr) -> bool:
-    name = ast.unparse(_called(decorator))
+    name = ast.unparse(_decorator_function(decorator))
     if name.endswith((".setter", ".getter", ".deleter")):
         return True
     return name in _PURE or name.startswith(_PURE_MODULES)

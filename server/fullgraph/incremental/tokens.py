@@ -61,7 +61,7 @@ def tokens_of(lines: Sequence[str], first: int = 0) -> tuple[Token, ...]:
         SyntaxError: they are not whole.
     """
     try:
-        return tuple(_joined(_with_positions(_tokens(lines), lines, first)))
+        return tuple(_join_strings(_with_positions(_raw_tokens(lines), lines, first)))
     except tokenize.TokenError as error:
         raise SyntaxError(str(error)) from error
 
@@ -71,7 +71,7 @@ _Place = tuple[int, int]
 _Raw = tuple[int, str, _Place, _Place]
 
 
-def _tokens(lines: Sequence[str]) -> Iterator[_Raw]:
+def _raw_tokens(lines: Sequence[str]) -> Iterator[_Raw]:
     """Without layout; what is inside of an f-string is one token."""
     reader = io.StringIO("\n".join(lines) + "\n", newline="\n").readline
     begins: list[_Place] = []
@@ -101,7 +101,7 @@ def _tokens(lines: Sequence[str]) -> Iterator[_Raw]:
         if kind in _STRING_ENDS and begins:
             start = begins.pop()
             kind = tokenize.STRING
-            text = _between(lines, start, end)
+            text = _text_between(lines, start, end)
         if begins:
             continue
         attached = False
@@ -109,7 +109,7 @@ def _tokens(lines: Sequence[str]) -> Iterator[_Raw]:
         yield kind, text, start, end
 
 
-def _between(lines: Sequence[str], start: _Place, end: _Place) -> str:
+def _text_between(lines: Sequence[str], start: _Place, end: _Place) -> str:
     (first, column), (last, end_column) = start, end
     if first == last:
         return lines[first][column:end_column]
@@ -123,22 +123,25 @@ def _with_positions(
     """Tokens, and whether each is a string."""
     for kind, text, start, end in raw:
         places = [
-            Position(first + line, column if _ascii(lines, line) else _bytes(lines[line], column))
+            Position(
+                first + line,
+                column if _is_ascii_line(lines, line) else _byte_offset(lines[line], column),
+            )
             for line, column in (start, end)
         ]
         is_string = kind == tokenize.STRING
-        yield is_string, Token(places[0], places[1], text, _key(kind, text))
+        yield is_string, Token(places[0], places[1], text, _token_key(kind, text))
 
 
-def _ascii(lines: Sequence[str], line: int) -> bool:
+def _is_ascii_line(lines: Sequence[str], line: int) -> bool:
     return line >= len(lines) or lines[line].isascii()
 
 
-def _bytes(line: str, column: int) -> int:
+def _byte_offset(line: str, column: int) -> int:
     return len(line[:column].encode(errors="surrogatepass"))
 
 
-def _joined(tokens: Iterable[tuple[bool, Token]]) -> Iterator[Token]:
+def _join_strings(tokens: Iterable[tuple[bool, Token]]) -> Iterator[Token]:
     """Strings that follow each other as one."""
     strings: list[Token] = []
     for is_string, token in tokens:
@@ -146,28 +149,28 @@ def _joined(tokens: Iterable[tuple[bool, Token]]) -> Iterator[Token]:
             strings.append(token)
             continue
         if strings:
-            yield _one(strings)
+            yield _join_token(strings)
             strings = []
         yield token
     if strings:
-        yield _one(strings)
+        yield _join_token(strings)
 
 
-def _one(strings: Sequence[Token]) -> Token:
+def _join_token(strings: Sequence[Token]) -> Token:
     if len(strings) == 1:
         return strings[0]
     text = " ".join(string.text for string in strings)
-    return Token(strings[0].start, strings[-1].end, text, _string(text))
+    return Token(strings[0].start, strings[-1].end, text, _string_key(text))
 
 
-def _key(kind: int, text: str) -> str:
+def _token_key(kind: int, text: str) -> str:
     if kind == tokenize.STRING:
-        return _string(text)
+        return _string_key(text)
     return text.lower() if kind == tokenize.NUMBER else text
 
 
 @functools.lru_cache(maxsize=4096)
-def _string(text: str) -> str:
+def _string_key(text: str) -> str:
     """Its value; of one with expressions inside, what it is but for quotes and blanks."""
     try:
         with warnings.catch_warnings():

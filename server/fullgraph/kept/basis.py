@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fullgraph import __version__
-from fullgraph.engines import boot_script, lasting, packages_state
-from fullgraph.engines.installation import states
+from fullgraph.engines import boot_script, packages_state, stable_variables
+from fullgraph.engines.installation import file_states
 from fullgraph_engine.protocol import Allowed, Analyze, to_plain
 
 
@@ -34,14 +34,14 @@ def engine_basis(
     env = os.environ if env is None else env
     parts = (
         __version__,
-        _sources(boot_script().parent),
+        _engine_files(boot_script().parent),
         str(interpreter),
         packages_state(interpreter),
         to_plain(allowed),
         processes,
-        lasting(env),
+        stable_variables(env),
     )
-    return EngineBasis(_digest(parts))
+    return EngineBasis(_hash_parts(parts))
 
 
 def request_digest(engine: EngineBasis, request: Analyze) -> str:
@@ -59,15 +59,15 @@ def request_digest(engine: EngineBasis, request: Analyze) -> str:
         # Results that follow from one are not kept.
         open_files=(),
     )
-    return _digest((engine.digest, to_plain(asked)))
+    return _hash_parts((engine.digest, to_plain(asked)))
 
 
-def _digest(parts: Iterable[object]) -> str:
+def _hash_parts(parts: Iterable[object]) -> str:
     words = json.dumps(list(parts), sort_keys=True, default=str)
     return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @functools.cache
-def _sources(engine: Path) -> tuple[tuple[str, int, int], ...]:
+def _engine_files(engine: Path) -> tuple[tuple[str, int, int], ...]:
     """The engine's own files: an upgrade, or an edit of them, makes what was found uncertain."""
-    return tuple(states([engine]))
+    return tuple(file_states([engine]))

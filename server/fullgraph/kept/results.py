@@ -41,20 +41,20 @@ class KeptResults:
         return bool(self.events) and isinstance(self.events[-1], Analyzed)
 
 
-class Recorder:
+class ResultRecorder:
     """Listens to the events of one request, to keep them if they are worth that.
 
     ``before``: of an earlier request, whose results still hold for some targets.
     """
 
-    def __init__(self, before: Recorder | None = None) -> None:
+    def __init__(self, before: ResultRecorder | None = None) -> None:
         self._began = time.time_ns()
         self._events: list[Event] = []
         self._files: dict[str, FileState] = dict(before._files) if before is not None else {}
         self._told_files: bool = before is not None and before._told_files
         self._good: bool = before is None or before._good
 
-    def hear(self, event: Event) -> None:
+    def record_event(self, event: Event) -> None:
         if isinstance(event, Restarted):
             self._events.clear()
             self._good = True
@@ -72,11 +72,11 @@ class Recorder:
         """Paths that the results depend on; None where nobody said."""
         return frozenset(self._files) if self._told_files else None
 
-    def holds(self) -> bool:
+    def is_current(self) -> bool:
         """Whether the files are what they were."""
         return all(file.is_unchanged() for file in self._files.values())
 
-    def results(
+    def build_results(
         self, status: EngineStatus, events: Sequence[Event] | None = None
     ) -> KeptResults | None:
         """What is to be kept, or ``events`` in place of those that were heard; None where the same
@@ -85,13 +85,13 @@ class Recorder:
         last = self._events[-1] if self._events else None
         if not isinstance(last, Analyzed) or last.cancelled or not self._may_be_kept:
             return None
-        return self._kept(status, self._events if events is None else events)
+        return self._make_results(status, self._events if events is None else events)
 
-    def so_far(self, status: EngineStatus) -> KeptResults | None:
+    def partial_results(self, status: EngineStatus) -> KeptResults | None:
         """What is to be kept in case that the request never ends; None as in ``results``, and where
         nothing was found yet."""
         found = any(isinstance(event, (FindingFound, TargetDone)) for event in self._events)
-        return self._kept(status, self._events) if found and self._may_be_kept else None
+        return self._make_results(status, self._events) if found and self._may_be_kept else None
 
     @property
     def _may_be_kept(self) -> bool:
@@ -102,5 +102,5 @@ class Recorder:
         states = [file.modified for file in self._files.values()]
         return not any(state >= self._began or state == OPEN for state in states)
 
-    def _kept(self, status: EngineStatus, events: Sequence[Event]) -> KeptResults:
+    def _make_results(self, status: EngineStatus, events: Sequence[Event]) -> KeptResults:
         return KeptResults(status, tuple(events), tuple(self._files.values()))

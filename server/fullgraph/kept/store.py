@@ -66,7 +66,7 @@ class _Header:
     files: tuple[FileState, ...]
 
 
-class Store:
+class ResultStore:
     """Reads and writes a folder that others read and write at the same time.
 
     What is not whole, is of another format, or follows from files that have changed is as if it
@@ -87,8 +87,8 @@ class Store:
     def find(self, engine: EngineBasis, request: Analyze) -> KeptResults | None:
         """The results of a request, whole or not, if nothing has changed that they follow from."""
         try:
-            path = self._path(engine, request)
-            header, events = _unpacked(path.read_bytes())
+            path = self._file_path(engine, request)
+            header, events = _unpack_results(path.read_bytes())
         except (OSError, RuntimeError, ValueError, zlib.error):
             return None
         if header.version != _FORMAT or header.text != text_hash(request.text):
@@ -106,15 +106,15 @@ class Store:
             known = None if results.is_whole else self.find(engine, request)
             has_more = known is not None and len(known.events) >= len(results.events)
             if known is None or not (known.is_whole or has_more):
-                self._write(engine, request, results)
+                self._write_file(engine, request, results)
 
-    def _write(self, engine: EngineBasis, request: Analyze, results: KeptResults) -> None:
+    def _write_file(self, engine: EngineBasis, request: Analyze, results: KeptResults) -> None:
         header = _Header(_FORMAT, text_hash(request.text), results.status, results.files)
-        packed = _packed(header, results.events)
+        packed = _pack_results(header, results.events)
         if packed is None:
             return
         with contextlib.suppress(OSError, RuntimeError):
-            path = self._path(engine, request)
+            path = self._file_path(engine, request)
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(
                 dir=path.parent, prefix=path.stem, suffix=".unfinished", delete=False
@@ -123,12 +123,12 @@ class Store:
             Path(file.name).replace(path)
             self._written += 1
             if self._written % _EVERY == 1:
-                self._prune()
+                self._prune_folder()
 
-    def _path(self, engine: EngineBasis, request: Analyze) -> Path:
+    def _file_path(self, engine: EngineBasis, request: Analyze) -> Path:
         return self.folder / (request_digest(engine, request)[:40] + _SUFFIX)
 
-    def _prune(self) -> None:
+    def _prune_folder(self) -> None:
         """Remove what was not used for longest, until the rest is small enough."""
         found = []
         for entry in os.scandir(self.folder):
@@ -145,10 +145,10 @@ class Store:
 
 
 @dataclass(frozen=True)
-class KeptFor:
+class EngineStore:
     """What a store holds for one engine."""
 
-    store: Store
+    store: ResultStore
     engine: EngineBasis
 
     def find(self, request: Analyze) -> KeptResults | None:
@@ -159,7 +159,7 @@ class KeptFor:
             self.store.keep(self.engine, request, results)
 
 
-def _packed(header: _Header, events: tuple[Event, ...]) -> bytes | None:
+def _pack_results(header: _Header, events: tuple[Event, ...]) -> bytes | None:
     first = json.dumps(to_plain(header)).encode() + b"\n"
     body = first + b"".join(encode(event) for event in events)
     if len(body) > _LARGEST:
@@ -167,7 +167,7 @@ def _packed(header: _Header, events: tuple[Event, ...]) -> bytes | None:
     return hashlib.sha256(body).digest() + zlib.compress(body, 1)
 
 
-def _unpacked(data: bytes) -> tuple[_Header, tuple[Event, ...]]:
+def _unpack_results(data: bytes) -> tuple[_Header, tuple[Event, ...]]:
     """Raises ValueError or zlib.error where the file is not whole."""
     reader = zlib.decompressobj()
     body = reader.decompress(data[32:], _LARGEST)

@@ -12,7 +12,7 @@ from fullgraph.probes.comments import (
 )
 from fullgraph.probes.completion import complete_probe
 from fullgraph.probes.scope import scope_at
-from fullgraph.probes.tokens import tokens
+from fullgraph.probes.tokens import probe_tokens
 
 __all__ = [
     "ProbeComment",
@@ -20,6 +20,6 @@ __all__ = [
     "comments_of",
     "complete_probe",
     "definition_of",
+    "probe_tokens",
     "scope_at",
-    "tokens",
 ]

@@ -60,7 +60,7 @@ def definition_of(positions: TextPositions, line: int) -> int:
             return at if at > line and _DEFINITION.match(text) else line
         if not stripped.startswith("#"):
             # A decorator may go on for some lines.
-            depth -= _closing(text)
+            depth -= _count_closing(text)
     return line
 
 
@@ -73,7 +73,7 @@ def comments_of(positions: TextPositions, line: int) -> tuple[ProbeComment, ...]
         stripped = text.lstrip()
         if at != line and not stripped.startswith("#"):
             # From below, a decorator that goes on for some lines begins with what closes it.
-            depth += _closing(text)
+            depth += _count_closing(text)
             if not depth and not stripped.startswith("@"):
                 break
         comment = comment_on(positions, at)
@@ -82,7 +82,7 @@ def comments_of(positions: TextPositions, line: int) -> tuple[ProbeComment, ...]
     return tuple(reversed(found))
 
 
-def _closing(text: str) -> int:
+def _count_closing(text: str) -> int:
     """How many brackets a line closes that it does not open."""
     return sum(map(text.count, ")]}")) - sum(map(text.count, "([{"))
 

@@ -96,7 +96,7 @@ class ProbeToken:
 
 
 @dataclass(frozen=True)
-class Around:
+class OpenBrackets:
     """What a place in a probe is inside of.
 
     ``calls``: names before the round brackets that are open there, the innermost last; it is
@@ -107,29 +107,29 @@ class Around:
     sizes: bool = False
 
 
-def tokens(text: str) -> tuple[ProbeToken, ...]:
+def probe_tokens(text: str) -> tuple[ProbeToken, ...]:
     """The words of the text behind ``# fullgraph:``, up to another comment."""
-    return tuple(token for token, _ in _read(text))
+    return tuple(token for token, _ in _read_tokens(text))
 
 
-def around(text: str, offset: int) -> Around:
+def open_brackets_at(text: str, offset: int) -> OpenBrackets:
     """What is open at an offset of the text."""
-    found = Around()
-    for token, inside in _read(text):
+    found = OpenBrackets()
+    for token, inside in _read_tokens(text):
         if token.end > offset:
             break
         found = inside
     return found
 
 
-def _read(text: str) -> list[tuple[ProbeToken, Around]]:
+def _read_tokens(text: str) -> list[tuple[ProbeToken, OpenBrackets]]:
     """Each word, with what is open behind it."""
     raw = []
     for match in _TOKEN.finditer(text):
         if match.lastgroup == "end":
             break
         raw.append(match)
-    found: list[tuple[ProbeToken, Around]] = []
+    found: list[tuple[ProbeToken, OpenBrackets]] = []
     open_: list[tuple[str, str]] = []
     for number, match in enumerate(raw):
         word = match[0]
@@ -145,16 +145,16 @@ def _read(text: str) -> list[tuple[ProbeToken, Around]]:
         elif word in ("]", ")", "}") and open_:
             open_.pop()
         calls = tuple(name for kind, name in open_ if kind == "(" and name)
-        inside = Around(calls, bool(open_) and open_[-1][0] == "sizes")
+        inside = OpenBrackets(calls, bool(open_) and open_[-1][0] == "sizes")
         within = open_[-1][1] if open_ else ""
-        token_kind = _kind(
+        token_kind = _token_kind(
             match, before, after, sizes, within, at_start=not number, deep=bool(open_)
         )
         found.append((ProbeToken(token_kind, word, match.start(), match.end()), inside))
     return found
 
 
-def _kind(
+def _token_kind(
     match: re.Match[str],
     before: str,
     after: str,

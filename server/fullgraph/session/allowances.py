@@ -23,7 +23,7 @@ PLAIN: tuple[str, ...] = tuple(kind for kind in get_args(AllowanceKind) if kind 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def parsed(text: str) -> Allowance:
+def parse_allowance(text: str) -> Allowance:
     """One entry.
 
     Raises:
@@ -47,7 +47,7 @@ def parsed(text: str) -> Allowance:
     raise ValueError(f"has {text!r}, which is no entry{hint}")
 
 
-def allowed(entries: Iterable[Allowance], folder: Path) -> Allowed:
+def resolve_allowances(entries: Iterable[Allowance], folder: Path) -> Allowed:
     """What entries come to where relative paths begin in ``folder``."""
     entries = tuple(entries)
     kinds = {entry.kind for entry in entries}
@@ -56,7 +56,11 @@ def allowed(entries: Iterable[Allowance], folder: Path) -> Allowed:
         programs=not kinds.isdisjoint({"subprocess", "cpp-extensions"}),
         writable=tuple(
             sorted(
-                {_folder(entry.value, folder) for entry in entries if entry.kind == "write"},
+                {
+                    _writable_folder(entry.value, folder)
+                    for entry in entries
+                    if entry.kind == "write"
+                },
                 key=lambda one: one.path,
             )
         ),
@@ -65,7 +69,7 @@ def allowed(entries: Iterable[Allowance], folder: Path) -> Allowed:
     )
 
 
-def _folder(text: str, folder: Path) -> WritableFolder:
+def _writable_folder(text: str, folder: Path) -> WritableFolder:
     if _is_absolute(text):
         return WritableFolder(os.path.normpath(Path(text).expanduser()))
     return WritableFolder(os.path.normpath(folder / text), inside=str(folder))

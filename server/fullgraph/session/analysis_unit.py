@@ -15,17 +15,17 @@ from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.positions import TextPositions
 from fullgraph.domain.reports import ShownReport
 from fullgraph.engines import AnyEngine, sentences
-from fullgraph.kept import KeptResults, Recorder
+from fullgraph.kept import KeptResults, ResultRecorder
 from fullgraph.operators import Seen
-from fullgraph.session.documents import Change, Document, is_on_disk
-from fullgraph.session.edit_tracking import Edit
-from fullgraph.session.findings import merge
-from fullgraph.session.forecasts import Forecast
+from fullgraph.session.documents import Document, TextChange, is_on_disk
+from fullgraph.session.edit_tracking import AppliedEdit
+from fullgraph.session.findings import merge_findings
+from fullgraph.session.forecasts import TargetForecast
 from fullgraph.session.guards import guard_findings
 from fullgraph.session.history import LONGEST_PARSE, CompleteRun, History, TraceBasis
-from fullgraph.session.ignores import kept
-from fullgraph.session.indices import Extended
-from fullgraph.session.probe_runs import on_probes
+from fullgraph.session.ignores import remove_ignored
+from fullgraph.session.indices import ExtendedIndex
+from fullgraph.session.probe_runs import place_probe_findings
 from fullgraph.session.request import forecast_request, may_have_targets
 from fullgraph.session.results import Results
 from fullgraph.session.runs import ForecastRun, MovedResults, UnitRun
@@ -80,7 +80,7 @@ INTERRUPTED = "trace/interrupted"
 
 
 @dataclass(frozen=True)
-class Ending:
+class RunEnding:
     """How a run ended, for whoever asked for it."""
 
     generation: str
@@ -126,20 +126,23 @@ class _ShapesNow:
     places: tuple[PlaceShapes, ...]
 
 
-class Unit:
+class AnalysisUnit:
     """One open file: when a trace of it is due, the run that goes on, and what the last one found.
 
     The session gives commands, and hears of what follows from them as ``UnitEvent``s.
     """
 
     def __init__(
-        self, document: Document, inputs: TraceInputs, emit: Callable[[Unit, UnitEvent], None]
+        self,
+        document: Document,
+        inputs: TraceInputs,
+        emit: Callable[[AnalysisUnit, UnitEvent], None],
     ) -> None:
         self.document = document
         self._results = Results()
         self._moving: MovedResults | None = None
         """The run that goes on is of the same code as the text, with other comments or blanks."""
-        self.schedule = Schedule(self._begin)
+        self.schedule = Schedule(self._begin_run)
         self.inputs = inputs
         """As they are now: the session sets them before each of its commands."""
         self._emit = emit
@@ -160,9 +163,9 @@ class Unit:
         self._history = History()
         self._seen: _SeenNow | None = None
         self._shapes: _ShapesNow | None = None
-        self._waiters: list[asyncio.Future[Ending]] = []
+        self._waiters: list[asyncio.Future[RunEnding]] = []
         self._closed = False
-        self.extended = Extended()
+        self.extended = ExtendedIndex()
         """The index with the operators that this file registered."""
         self.guards_shown: set[str] = set()
         """Targets all of whose guards are shown as diagnostics."""
@@ -187,7 +190,7 @@ class Unit:
     # -- what the editor does -----------------------------------------------------------------
 
     def open(self) -> None:
-        self._want(Reason.OPENED)
+        self._request_trace(Reason.OPENED)
 
     def show_kept(self, kept: KeptResults) -> None:
         """Show what the text was found to be in an earlier session, until it is traced."""
@@ -195,18 +198,18 @@ class Unit:
             return
         known = Results()
         for event in kept.events:
-            known.apply(event)
-        self.results.adopt(known, known.placed)
+            known.apply_event(event)
+        self.results.adopt_targets(known, known.placed)
         self.from_cache = True
-        self._report(ResultsChanged(final=False))
+        self._emit_event(ResultsChanged(final=False))
 
-    def change(self, changes: Sequence[Change], version: int) -> None:
-        edits = self.document.change(changes, version)
+    def change(self, changes: Sequence[TextChange], version: int) -> None:
+        edits = self.document.apply_changes(changes, version)
         if not edits:
             return
         self._edited = asyncio.get_running_loop().time()
         self._end_forecast()
-        self._want(Reason.CHANGED, edits)
+        self._request_trace(Reason.CHANGED, edits)
 
     @property
     def unsaved(self) -> OpenFile | None:
@@ -231,36 +234,40 @@ class Unit:
 
     def save(self) -> None:
         self._history.drop_outdated()
-        self._want(Reason.SAVED)
+        self._request_trace(Reason.SAVED)
         complete = self._history.latest
-        if complete is not None and complete.basis.text != self.document.text and self._remember():
-            self._settle()
+        if (
+            complete is not None
+            and complete.basis.text != self.document.text
+            and self._update_latest()
+        ):
+            self._save_results()
 
     def refresh(self) -> None:
         """Something that the results depend on has changed, though not this text."""
         self._history.clear()
         self._end_forecast()
-        self._want(Reason.OPENED)
+        self._request_trace(Reason.OPENED)
 
     def reconsider(self) -> None:
         """Something that the results may depend on has changed."""
         self._history.drop_outdated()
-        if self._find_latest(self._basis()) is None:
+        if self._find_latest(self._current_basis()) is None:
             self._end_forecast()
-            self._want(Reason.OPENED)
+            self._request_trace(Reason.OPENED)
 
     def compare_imports(self) -> None:
         """A run has ended: what it imports may have been edited since it did so."""
-        complete, now = self._history.latest, self._basis()
+        complete, now = self._history.latest, self._current_basis()
         if complete is not None and not complete.differs_in_text_only(now):
-            self._want(Reason.OPENED)
+            self._request_trace(Reason.OPENED)
 
-    def analyze(self, only: tuple[str, ...] = ()) -> asyncio.Future[Ending]:
+    def analyze(self, only: tuple[str, ...] = ()) -> asyncio.Future[RunEnding]:
         """Trace now, whatever is known; the future says how the run ended.
 
         What is traced already, or is due, is traced as well: somebody else waits for it.
         """
-        ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+        ending: asyncio.Future[RunEnding] = asyncio.get_running_loop().create_future()
         self._waiters.append(ending)
         self._history.clear()
         ahead = self._ahead
@@ -268,10 +275,10 @@ class Unit:
             self._asked, self._only = True, only
         else:
             self._only = tuple(dict.fromkeys((*ahead, *only))) if ahead and only else ()
-        self._want(Reason.ASKED)
+        self._request_trace(Reason.ASKED)
         return ending
 
-    def unask(self, ending: asyncio.Future[Ending]) -> None:
+    def withdraw_request(self, ending: asyncio.Future[RunEnding]) -> None:
         """Whoever asked does not want it any more; then nobody may."""
         if ending in self._waiters:
             self._waiters.remove(ending)
@@ -283,7 +290,7 @@ class Unit:
         self.schedule.withdraw()
         self._only = ()
         if self._run is None:
-            self._tell(Ending(self.document.generation, False, "Cancelled."))
+            self._resolve_waiters(RunEnding(self.document.generation, False, "Cancelled."))
 
     def close(self) -> None:
         self._closed = True
@@ -292,7 +299,9 @@ class Unit:
         self._end_forecast()
         self.schedule.close()
         if self._run is None:
-            self._tell(Ending(self.document.generation, False, "The file was closed."))
+            self._resolve_waiters(
+                RunEnding(self.document.generation, False, "The file was closed.")
+            )
 
     # -- what is shown ------------------------------------------------------------------------
 
@@ -310,14 +319,14 @@ class Unit:
         """A run went through, of this text or of one before, though it may have found nothing."""
         return self._history.latest is not None
 
-    def found(self) -> tuple[FileFinding, ...]:
+    def all_findings(self) -> tuple[FileFinding, ...]:
         """All findings, also those that a comment of the text hides."""
         settings = self.inputs.settings
         positions, name = self.document.positions, self.document.name
-        findings = on_probes(
+        findings = place_probe_findings(
             self.results.findings(foretold=settings.forecast), self.reports(), positions, name
         )
-        found = merge(findings, settings, self.results.names, self.inputs.folder)
+        found = merge_findings(findings, settings, self.results.names, self.inputs.folder)
         reports = [shown.report for shown in self.reports()]
         faded = self.faded
         if not (self.guards_shown or faded):
@@ -330,7 +339,7 @@ class Unit:
 
     def findings(self) -> tuple[FileFinding, ...]:
         """What is shown in the text."""
-        return group_by_cause(kept(self.found(), self.document.positions))
+        return group_by_cause(remove_ignored(self.all_findings(), self.document.positions))
 
     @property
     def faded(self) -> set[str]:
@@ -342,13 +351,13 @@ class Unit:
     def reports(self) -> tuple[ShownReport, ...]:
         return self.results.reports()
 
-    def forecast(self, target: str) -> Forecast | None:
+    def find_forecast(self, target: str) -> TargetForecast | None:
         """What further calls of a target would recompile; None where that is not known."""
         if not self.inputs.settings.forecast:
             return None
         return self.results.forecasts.by_target.get(target)
 
-    def seen(self) -> Seen:
+    def seen_values(self) -> Seen:
         """What the last runs saw of expressions and locals, in the text as it is now."""
         positions, targets = self.document.positions, self.results.seen
         known = self._seen
@@ -357,7 +366,7 @@ class Unit:
             known = self._seen = _SeenNow(positions, targets, seen)
         return known.seen
 
-    def shapes(self) -> tuple[PlaceShapes, ...]:
+    def seen_shapes(self) -> tuple[PlaceShapes, ...]:
         """What values were when the text was last traced, in its order."""
         targets, known = self.results.shapes, self._shapes
         if known is None or known.targets != targets:
@@ -371,7 +380,7 @@ class Unit:
 
     def values_left_out(self, target: str) -> str:
         """What the last run of one target left out, in a sentence; empty if nothing."""
-        found = self.results.told(target).shapes
+        found = self.results.target_details(target).shapes
         return found.note if found is not None else ""
 
     # -- runs ---------------------------------------------------------------------------------
@@ -383,7 +392,7 @@ class Unit:
             return self._only
         return self._run.only if self._run is not None and not self._run.obsolete else None
 
-    def _want(self, reason: Reason, edits: Sequence[Edit] = ()) -> None:
+    def _request_trace(self, reason: Reason, edits: Sequence[AppliedEdit] = ()) -> None:
         order = list(Reason)
         if not self.schedule.pending or order.index(reason) > order.index(self._reason):
             self._reason = reason
@@ -393,34 +402,34 @@ class Unit:
         if reason is Reason.CHANGED:
             if self._restore_known():
                 return  # the edit was undone, or changed no code
-            if self._goes_on():
-                self._report(ResultsChanged(final=False))
+            if self._continue_run():
+                self._emit_event(ResultsChanged(final=False))
                 return
             self._stop_moving()
             # What runs is of a text that is gone.
             if due:
-                self.schedule.edited()
+                self.schedule.request_after_edit()
             else:
                 self.cancel()
-            self.results.edited(edits, self.document.name)
-            self._report(ResultsChanged(final=False))
+            self.results.apply_edits(edits, self.document.name)
+            self._emit_event(ResultsChanged(final=False))
         elif due:
             if self._restore_known():
                 pass
-            elif self._run is not None and self._run.covers(self._basis()):
+            elif self._run is not None and self._run.covers(self._current_basis()):
                 self._only = ()
                 if reason is Reason.ASKED:
-                    self._report(RunAsked())
+                    self._emit_event(RunAsked())
             else:
-                self.schedule.now()
+                self.schedule.request_now()
 
-    def _goes_on(self) -> bool:
+    def _continue_run(self) -> bool:
         """Whether the run that goes on is still worth it: the text has the same code as that of the
         run. What it tells is moved."""
         run = self._run
         if run is None or run.obsolete or self.schedule.pending:
             return False
-        now, lines = self._basis(run.only), self.document.positions.lines
+        now, lines = self._current_basis(run.only), self.document.positions.lines
         if not run.basis.differs_in_text_only(now):
             return False
         moves = run.basis.moves_to(lines)
@@ -434,10 +443,10 @@ class Unit:
         self.importable = now.text
         return True
 
-    def _basis(self, only: tuple[str, ...] | None = None) -> TraceBasis:
+    def _current_basis(self, only: tuple[str, ...] | None = None) -> TraceBasis:
         only = self._only if only is None else only
         inputs = self.inputs
-        settings = (inputs.settings.tracing(), inputs.recorded)
+        settings = (inputs.settings.tracing_key(), inputs.recorded)
         return TraceBasis(self.document.text, only, settings, inputs.open_files)
 
     def _find_latest(self, basis: TraceBasis) -> Results | None:
@@ -448,39 +457,41 @@ class Unit:
     def _restore_known(self) -> bool:
         """Whether the results of the text as it is are known; then they are shown."""
         latest = self._history.latest
-        known = self._history.find(self._basis(), self.document.name, self.document.positions.lines)
+        known = self._history.find(
+            self._current_basis(), self.document.name, self.document.positions.lines
+        )
         if known is None:
             return False
         self.schedule.withdraw()
-        self._restore(known)
+        self._restore_results(known)
         if self._history.latest is not latest:
-            self._settle()
+            self._save_results()
         return True
 
-    def _restore(self, known: Results) -> None:
+    def _restore_results(self, known: Results) -> None:
         self.results = known
         self.importable = self.document.text
         self.unparsed = False
-        self._report(ResultsChanged(final=True))
-        self._tell(Ending(self.document.generation, True))
+        self._emit_event(ResultsChanged(final=True))
+        self._resolve_waiters(RunEnding(self.document.generation, True))
         self.want_forecast()
 
-    def _begin(self) -> UnitRun | None:
+    def _begin_run(self) -> UnitRun | None:
         due = TraceDue(self._reason, self._only)
         self._reason, self._only = Reason.CHANGED, ()
         self._end_forecast()
-        self._report(due)
+        self._emit_event(due)
         return self._run
 
-    def settle(self, due: TraceDue) -> bool:
+    def settle_without_engine(self, due: TraceDue) -> bool:
         """Settle what needs no engine, whose import of torch takes seconds; False if it does."""
         if not may_have_targets(self.document.text):
-            if _parses(self.document.text, ""):
+            if _has_valid_syntax(self.document.text, ""):
                 self.importable = self.document.text
-            self.results.begin()
-            self.results.complete()
-            self._report(ResultsChanged(final=True))
-            self._tell(Ending(self.document.generation, True))
+            self.results.begin_run()
+            self.results.complete_run()
+            self._emit_event(ResultsChanged(final=True))
+            self._resolve_waiters(RunEnding(self.document.generation, True))
             return True
         if len(self.document.text) > LONGEST_TRACED and due.reason is not Reason.ASKED:
             self._settle_too_long(due.reason)
@@ -490,49 +501,51 @@ class Unit:
     def leave_untraced(self, why: str, *, forget: bool) -> None:
         """Do not trace, for a reason in a sentence; ``forget``: what is known may be wrong."""
         if forget:
-            self._forget()
-        self._tell(Ending(self.document.generation, False, why))
+            self._forget_results()
+        self._resolve_waiters(RunEnding(self.document.generation, False, why))
 
-    def trace(self, due: TraceDue, engine: AnyEngine, request: Analyze) -> None:
+    def begin_trace(self, due: TraceDue, engine: AnyEngine, request: Analyze) -> None:
         """Begin the run that was due."""
         if engine is not self._engine and (self._engine is not None or not self.from_cache):
             # What another torch did is not what this one does.
-            self._forget()
+            self._forget_results()
         self._engine = engine
         # First: what changes from here on is not of this run.
-        basis = self._basis(due.only)
+        basis = self._current_basis(due.only)
         # While typing, a text that does not parse is on its way to one that does. When it is
         # opened or saved so, the engine says where it is broken, as ``check`` does.
         self.unparsed = (
             due.reason is Reason.CHANGED
             and basis.parsed is None
-            and not _parses(basis.text, engine.status.python)
+            and not _has_valid_syntax(basis.text, engine.status.python)
         )
         if self.unparsed:
-            self._report(ResultsChanged(final=True))
-            self._tell(Ending(self.document.generation, False, "The text has a syntax error."))
+            self._emit_event(ResultsChanged(final=True))
+            self._resolve_waiters(
+                RunEnding(self.document.generation, False, "The text has a syntax error.")
+            )
             return
         self.importable = self.document.text
         before = self._history.latest
         reused = None if due.only else self._history.reuse(basis, self.document.name)
         if before is None or reused is None:
-            kept, recorder = frozenset[str](), Recorder()
+            kept, recorder = frozenset[str](), ResultRecorder()
         elif reused.is_complete:
             self._history.latest = CompleteRun(basis, reused.results, before.recorder)
-            self._restore(reused.results.snapshot())
+            self._restore_results(reused.results.snapshot())
             return
         else:
-            kept, recorder = reused.targets, Recorder(before.recorder)
-            self.results.adopt(reused.results, kept)
+            kept, recorder = reused.targets, ResultRecorder(before.recorder)
+            self.results.adopt_targets(reused.results, kept)
             request = dataclasses.replace(request, without=tuple(sorted(kept)), given=reused.calls)
         # All that it adds is an event for each run.
         analysis = engine.analyze(dataclasses.replace(request, timings=True))
-        self.results.begin(due.only, kept)
+        self.results.begin_run(due.only, kept)
         self._run = UnitRun(self, analysis, basis, recorder, reused)
-        self._report(RunBegan(due.reason is Reason.ASKED))
+        self._emit_event(RunBegan(due.reason is Reason.ASKED))
         if self.results.empty:
             # That there will be something is all that there is to show.
-            self._report(ResultsChanged(final=False))
+            self._emit_event(ResultsChanged(final=False))
 
     def _settle_too_long(self, reason: Reason) -> None:
         """Say at its beginning that the text is too long."""
@@ -543,34 +556,34 @@ class Unit:
         # What was asked for stays, and moves with the text.
         if self._engine is None or reason is Reason.OPENED:
             self._engine = None
-            self.results.begin()
-            self._say_of_file(TOO_LONG, message)
-            self.results.complete()
-            self._report(ResultsChanged(final=True))
-        self._tell(Ending(self.document.generation, False, f"{message}."))
+            self.results.begin_run()
+            self._report_on_file(TOO_LONG, message)
+            self.results.complete_run()
+            self._emit_event(ResultsChanged(final=True))
+        self._resolve_waiters(RunEnding(self.document.generation, False, f"{message}."))
 
-    def _forget(self) -> None:
+    def _forget_results(self) -> None:
         """Show nothing of what is known."""
         self._engine = None
         self._history.clear()
         if not self.results.empty:
             self.results = Results()
-            self._report(ResultsChanged(final=True))
+            self._emit_event(ResultsChanged(final=True))
 
-    def take(self, event: Event) -> None:
+    def apply_event(self, event: Event) -> None:
         """An event of the run that goes on."""
         told = isinstance(event, (Importing, Log, TargetStarted))
         results = self._results if self._moving is None else self._moving.told
         if isinstance(event, CalledAgain) and self._run is not None and self._run.reused:
-            results.take_again(self._run.reused.results, event.target, event.sources)
+            results.adopt_called(self._run.reused.results, event.target, event.sources)
             changed = True
         else:
-            changed = not told and results.apply(event)
+            changed = not told and results.apply_event(event)
         if self._moving is not None:
-            self._moving = self._moving.again()
-        self._report(RunAdvanced(event))
+            self._moving = self._moving.copy_for_events()
+        self._emit_event(RunAdvanced(event))
         if changed and not self._closed:
-            self._report(ResultsChanged(final=False))
+            self._emit_event(ResultsChanged(final=False))
 
     def run_ended(self, run: UnitRun, last: Analyzed | Failed, seconds: float) -> None:
         """The run said its last word."""
@@ -583,25 +596,25 @@ class Unit:
             self.timings = RunTimings(run.basis.text, tuple(run.timings))
             self._take_over(run)
         elif not run.obsolete:
-            self.interrupt()
+            self.interrupt_run()
         failure = last if isinstance(last, Failed) else None
         self.unparsed = unparsed
         if failure is not None and self._engine is not None:
             if not self._engine.status.torch:
-                self._forget()
+                self._forget_results()
             elif not (unparsed or run.obsolete):
                 self._show_failure(failure)
         if not self._closed:
-            self._report(ResultsChanged(final=True))
+            self._emit_event(ResultsChanged(final=True))
         # Nobody waits for a run of a text or settings that are gone.
-        self._report(RunEnded(None if run.obsolete else failure))
+        self._emit_event(RunEnded(None if run.obsolete else failure))
         if not self.schedule.pending:
             if failure is not None:
                 reason = sentences(failure.reason, failure.next_step)
             else:
                 reason = "" if completed else "Cancelled."
-            self._tell(Ending(run.generation, completed, reason))
-        self.schedule.ended(seconds if completed else None)
+            self._resolve_waiters(RunEnding(run.generation, completed, reason))
+        self.schedule.run_ended(seconds if completed else None)
         if completed:
             self.want_forecast()
 
@@ -609,41 +622,41 @@ class Unit:
         """The results of a run that is through are those of the text."""
         moving = self._moving
         results = self._results if moving is None else moving.told
-        results.complete()
+        results.complete_run()
         self.schedule.at_rest = results.ran_program
         if not run.only:
             self._history.add(CompleteRun(run.basis, results.snapshot(), run.recorder))
         if moving is not None:
-            moving = moving.again()
+            moving = moving.copy_for_events()
             self.results = moving.results
             if not moving.is_whole:
-                self.schedule.edited()
+                self.schedule.request_after_edit()
                 return
-            self._remember()
+            self._update_latest()
         if not run.only:
-            self._settle()
+            self._save_results()
 
-    def _settle(self) -> None:
+    def _save_results(self) -> None:
         """Have the results kept, which are those of the text as it is."""
         if self._history.latest is None or self._engine is None:
             return
-        events = self._history.latest.results.events(self.document.generation)
-        kept = self._history.latest.recorder.results(self._engine.status, events)
+        events = self._history.latest.results.list_events(self.document.generation)
+        kept = self._history.latest.recorder.build_results(self._engine.status, events)
         if kept is not None:
-            self._report(ResultsSettled(kept))
+            self._emit_event(ResultsSettled(kept))
 
     def settle_so_far(self, run: UnitRun) -> None:
         """Have what a run has told kept, as nobody may wait for its end."""
         if run.obsolete or run.is_partial or self._engine is None:
             return
-        kept = run.recorder.so_far(self._engine.status)
+        kept = run.recorder.partial_results(self._engine.status)
         if kept is not None:
-            self._report(ResultsSettled(kept))
+            self._emit_event(ResultsSettled(kept))
 
-    def interrupt(self) -> None:
+    def interrupt_run(self) -> None:
         """What the run has told until now is all that it tells."""
         self._stop_moving()
-        self.results.interrupted()
+        self.results.interrupt_run()
 
     def _stop_moving(self) -> None:
         self.results = self.results
@@ -651,12 +664,12 @@ class Unit:
     def _show_failure(self, failure: Failed) -> None:
         """A text without findings looks like one that has none: say that it was not traced."""
         message = f"This file was not traced: {failure.reason.rstrip('.')}"
-        self._say_of_file(INTERRUPTED, message, failure.next_step)
+        self._report_on_file(INTERRUPTED, message, failure.next_step)
 
-    def _say_of_file(self, code: str, message: str, *hints: str) -> None:
+    def _report_on_file(self, code: str, message: str, *hints: str) -> None:
         """A finding about the text as a whole, on its first line."""
         place = Range(Position(0, 0), self.document.positions.line_end(0))
-        self.results.apply(FindingFound(0, Finding(code, message, place, hints=hints)))
+        self.results.apply_event(FindingFound(0, Finding(code, message, place, hints=hints)))
 
     # -- forecasts ----------------------------------------------------------------------------
 
@@ -666,48 +679,48 @@ class Unit:
             self._end_forecast()
         elif self._closed or self.busy or self.waiting or self._forecast is not None:
             return
-        elif self.results.unforetold():
-            self._report(ForecastDue(self._edited + REST))
+        elif self.results.targets_without_forecast():
+            self._emit_event(ForecastDue(self._edited + REST))
         else:
-            self._foretold()
+            self._finish_forecast()
 
     @property
     def forecasts_due(self) -> tuple[str, ...]:
         """Targets that a forecast may be made of now."""
         if self._closed or self.busy or self.waiting:
             return ()
-        return self.results.unforetold()
+        return self.results.targets_without_forecast()
 
     def trace_forecast(self, engine: AnyEngine, request: Analyze) -> None:
         """Begin the forecast that was due."""
         self._forecast = ForecastRun(self, engine.analyze(forecast_request(request)))
 
     def take_forecast(self, event: ForecastFound) -> None:
-        self.results.apply(event)
-        self._remember()
-        self._report(ResultsChanged(final=False))
+        self.results.apply_event(event)
+        self._update_latest()
+        self._emit_event(ResultsChanged(final=False))
 
     def forecast_ended(self, forecast: ForecastRun, last: Analyzed | Failed) -> None:
         """It said its last word."""
         if forecast is self._forecast:
             self._forecast = None
             if isinstance(last, Analyzed) and not last.cancelled:
-                self._foretold()
-        self._report(ForecastEnded(last if isinstance(last, Failed) else None))
+                self._finish_forecast()
+        self._emit_event(ForecastEnded(last if isinstance(last, Failed) else None))
 
-    def _foretold(self) -> None:
+    def _finish_forecast(self) -> None:
         """What was not foretold again is gone."""
-        if self.results.forecasts.settle():
-            self._remember()
-            self._report(ResultsChanged(final=True))
+        if self.results.forecasts.drop_outdated():
+            self._update_latest()
+            self._emit_event(ResultsChanged(final=True))
 
-    def _remember(self) -> bool:
+    def _update_latest(self) -> bool:
         """Should an edit be taken back, its forecasts are not made again. Says whether the results
         are those of the last complete run."""
         complete = self._history.latest
         if complete is None or self.busy or self.waiting:
             return False
-        basis = self._basis(())
+        basis = self._current_basis(())
         if self._find_latest(basis) is None:
             return False
         recorder = complete.recorder
@@ -715,22 +728,22 @@ class Unit:
         return True
 
     def _end_forecast(self) -> None:
-        self._report(ForecastWithdrawn())
+        self._emit_event(ForecastWithdrawn())
         forecast, self._forecast = self._forecast, None
         if forecast is not None:
             forecast.cancel()
 
-    def _report(self, event: UnitEvent) -> None:
+    def _emit_event(self, event: UnitEvent) -> None:
         self._emit(self, event)
 
-    def _tell(self, ending: Ending) -> None:
+    def _resolve_waiters(self, ending: RunEnding) -> None:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(ending)
 
 
-def _parses(text: str, python: str) -> bool:
+def _has_valid_syntax(text: str, python: str) -> bool:
     if len(text) > LONGEST_PARSE:
         return True
     try:
@@ -739,11 +752,11 @@ def _parses(text: str, python: str) -> bool:
             ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         # A newer Python than ours may know the syntax; then the engine has to say.
-        return _newer(python)
+        return _is_newer_python(python)
     return True
 
 
-def _newer(python: str) -> bool:
+def _is_newer_python(python: str) -> bool:
     import sys
 
     try:

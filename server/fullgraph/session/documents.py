@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
 from fullgraph.domain.positions import Encoding, TextPositions, text_hash
-from fullgraph.session.edit_tracking import Edit
+from fullgraph.session.edit_tracking import AppliedEdit
 from fullgraph_engine.protocol import Position
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -19,7 +19,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
-class Change:
+class TextChange:
     """One change of a text, in the client's units; without a range it is the whole text."""
 
     text: str
@@ -39,9 +39,9 @@ class Document:
         self.encoding = encoding
         self.focus = 0
         """The line of the last edit."""
-        self._set(text)
+        self._set_text(text)
 
-    def _set(self, text: str) -> None:
+    def _set_text(self, text: str) -> None:
         if _HALF.search(text):
             # Both halves of a pair may have come in two edits; the engine gets one character.
             text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
@@ -78,18 +78,18 @@ class Document:
             return str(path)
         return unquote(urlsplit(self.uri).path).rsplit("/", 1)[-1] or "untitled"
 
-    def change(self, changes: Sequence[Change], version: int) -> list[Edit]:
+    def apply_changes(self, changes: Sequence[TextChange], version: int) -> list[AppliedEdit]:
         """Apply the changes in order; says what each did, in bytes of the text before it."""
         edits = []
         for change in changes:
-            edit = self._replace(change)
+            edit = self._apply_change(change)
             if edit is not None:
                 edits.append(edit)
                 self.focus = edit.start.line
         self.version = version
         return edits
 
-    def _replace(self, change: Change) -> Edit | None:
+    def _apply_change(self, change: TextChange) -> AppliedEdit | None:
         if change.start is None or change.end is None:
             return self._replace_all(change.text)
         start = self.positions.position(*change.start, self.encoding)
@@ -99,22 +99,22 @@ class Document:
             start, end, first, last = end, start, last, first
         if self.text[first:last] == change.text:
             return None
-        edit = Edit(start, end, _after(start, change.text))
-        self._set(self.text[:first] + change.text + self.text[last:])
+        edit = AppliedEdit(start, end, _end_position(start, change.text))
+        self._set_text(self.text[:first] + change.text + self.text[last:])
         return edit
 
-    def _replace_all(self, text: str) -> Edit | None:
+    def _replace_all(self, text: str) -> AppliedEdit | None:
         """A client that sends whole texts still edits one place: what differs."""
         old = self.text
         if old == text:
             return None
         shorter = min(len(old), len(text))
-        first = _common(old, text, shorter)
-        tail = _common(old[::-1], text[::-1], shorter - first)
-        start = self._position(first)
-        end = self._position(len(old) - tail)
-        edit = Edit(start, end, _after(start, text[first : len(text) - tail]))
-        self._set(text)
+        first = _common_prefix_length(old, text, shorter)
+        tail = _common_prefix_length(old[::-1], text[::-1], shorter - first)
+        start = self._find_position(first)
+        end = self._find_position(len(old) - tail)
+        edit = AppliedEdit(start, end, _end_position(start, text[first : len(text) - tail]))
+        self._set_text(text)
         return edit
 
     def offset_at(self, line: int, character: int) -> int:
@@ -125,11 +125,11 @@ class Document:
         """Line and character, in the client's units, of a code point."""
         return self.positions.character(self.positions.position_at(offset), self.encoding)
 
-    def _position(self, offset: int) -> Position:
-        return _after(Position(0, 0), self.text[:offset])
+    def _find_position(self, offset: int) -> Position:
+        return _end_position(Position(0, 0), self.text[:offset])
 
 
-def _after(start: Position, text: str) -> Position:
+def _end_position(start: Position, text: str) -> Position:
     """Where a text that begins at ``start`` ends."""
     *lines, last = _LINE_END.split(text) if "\r" in text else text.split("\n")
     width = len(last.encode("utf-8", "surrogatepass"))
@@ -138,7 +138,7 @@ def _after(start: Position, text: str) -> Position:
     return Position(start.line, start.byte + width)
 
 
-def _common(one: str, other: str, limit: int) -> int:
+def _common_prefix_length(one: str, other: str, limit: int) -> int:
     """How many characters both begin with. Halving compares in C, not character by character."""
     low, high = 0, limit
     while low < high:

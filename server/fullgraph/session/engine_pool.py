@@ -64,7 +64,7 @@ class EnginePool:
         self._indices = Indices(log)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def engine(
+    def get_engine(
         self, interpreter: Interpreter, processes: str, allowed: Allowed, keep: float
     ) -> AnyEngine:
         """The engine of an interpreter, started if there is none yet. ``keep``: seconds that it is
@@ -72,28 +72,28 @@ class EnginePool:
         key = EngineKey(interpreter.path, allowed)
         engine = self._engines.get(key)
         if engine is None:
-            return self._started(interpreter, processes, key, keep)
+            return self._start_engine(interpreter, processes, key, keep)
         engine.processes = processes
         engine.reconsider()
         return engine
 
-    def _started(
+    def _start_engine(
         self, interpreter: Interpreter, processes: str, key: EngineKey, keep: float
     ) -> AnyEngine:
         path = interpreter.path
         self._reasons[path] = interpreter.why
         self._log(f"Tracing with {path}: {interpreter.why}.")
         listener = EngineListener(
-            lambda status: self._status(key, status),
-            self.log,
-            lambda event: self._in_background(self._indices.read(path, event)),
+            lambda status: self._store_status(key, status),
+            self.log_output,
+            lambda event: self._in_background(self._indices.load_index(path, event)),
         )
         early, self._early = self._early, None
         fits = early is not None and (early.engine.processes, early.keep) == (processes, keep)
         wanted = early is not None and EngineKey(early.engine.interpreter, early.engine.allowed)
         if early is not None and fits and wanted == key:
             self._engines[key] = early.engine
-            early.hear(listener)
+            early.attach_listener(listener)
             return early.engine
         if early is not None:
             self._in_background(early.engine.close(stay=False))
@@ -110,7 +110,7 @@ class EnginePool:
         self._in_background(engine.start())
         return engine
 
-    def _status(self, key: EngineKey, status: EngineStatus) -> None:
+    def _store_status(self, key: EngineKey, status: EngineStatus) -> None:
         before, self._statuses[key] = self._statuses.get(key), status
         if status.final and status.state in (EngineState.UNUSABLE, EngineState.CRASHED):
             self._failed.add(key)
@@ -120,7 +120,7 @@ class EnginePool:
             self._failed.remove(key)
             self._recovered(key)
 
-    def log(self, log: Log) -> None:
+    def log_output(self, log: Log) -> None:
         """What a user's program printed, with a warning that each run repeats only once."""
         text = self._warnings.without_known(log.text).rstrip("\n")
         if text:
@@ -128,24 +128,24 @@ class EnginePool:
 
     # -- what is known of them ----------------------------------------------------------------
 
-    def index(self, interpreter: Path) -> OperatorIndex | None:
+    def find_index(self, interpreter: Path) -> OperatorIndex | None:
         """The operators of an interpreter's torch; None before they are known."""
-        return self._indices.of(interpreter)
+        return self._indices.find_index(interpreter)
 
-    def status(self, key: EngineKey) -> EngineStatus | None:
+    def find_status(self, key: EngineKey) -> EngineStatus | None:
         """What an engine said last; None before it said anything."""
         return self._statuses.get(key)
 
-    def why(self, interpreter: str) -> str:
+    def explain_choice(self, interpreter: str) -> str:
         """How an interpreter that traces was found, and which were passed over."""
         return self._reasons.get(Path(interpreter), "")
 
-    def statuses(self) -> tuple[EngineStatus, ...]:
+    def all_statuses(self) -> tuple[EngineStatus, ...]:
         return tuple(engine.status for engine in self._engines.values())
 
     # -- ending them --------------------------------------------------------------------------
 
-    def keep(self, keys: Iterable[EngineKey]) -> None:
+    def keep_only(self, keys: Iterable[EngineKey]) -> None:
         """End all other engines: no text needs them any more."""
         keys = set(keys)
         interpreters = {key.interpreter for key in keys}
@@ -153,25 +153,27 @@ class EnginePool:
             engine = self._engines.pop(key)
             self._statuses.pop(key, None)
             if key.interpreter not in interpreters:
-                self._indices.forget(key.interpreter)
+                self._indices.forget_index(key.interpreter)
             self._in_background(engine.close())
 
-    async def restart(self) -> None:
+    async def restart_all(self) -> None:
         """Start every engine afresh."""
         await asyncio.gather(*(engine.restart() for engine in self._engines.values()))
 
-    async def close(self) -> None:
+    async def close_all(self) -> None:
         """End all of them."""
         for task in list(self._tasks):
             task.cancel()
-        await asyncio.gather(*(engine.close() for engine in self._all()), return_exceptions=True)
+        await asyncio.gather(
+            *(engine.close() for engine in self._all_engines()), return_exceptions=True
+        )
 
-    def kill(self) -> None:
+    def kill_all(self) -> None:
         """End them at once, where there is no loop any more to wait on."""
-        for engine in self._all():
+        for engine in self._all_engines():
             engine.kill()
 
-    def _all(self) -> tuple[AnyEngine, ...]:
+    def _all_engines(self) -> tuple[AnyEngine, ...]:
         early = (self._early.engine,) if self._early is not None else ()
         return (*self._engines.values(), *early)
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from fullgraph.incremental.moves import LineLost
 from fullgraph.incremental.relocation import Relocation
-from fullgraph.session.edit_tracking import Edit, move_finding
+from fullgraph.session.edit_tracking import AppliedEdit, move_finding
 from fullgraph_engine.protocol import Finding, ForecastFound, ForecastRow
 
 
 @dataclass(frozen=True)
-class Forecast:
+class TargetForecast:
     """Of one target; ``told`` by its runs, one for each probe."""
 
     told: tuple[ForecastFound, ...]
@@ -31,13 +31,13 @@ class Forecast:
     def notes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(made.note for made in self.told if made.note))
 
-    def with_(self, made: ForecastFound) -> Forecast:
+    def with_event(self, made: ForecastFound) -> TargetForecast:
         others = (other for other in self.told if other.run != made.run)
-        return Forecast((*others, made))
+        return TargetForecast((*others, made))
 
-    def moved(self, edit: Edit, path: str) -> Forecast:
+    def apply_edit(self, edit: AppliedEdit, path: str) -> TargetForecast:
         """After an edit: of what it touched nothing is known any more."""
-        return Forecast(tuple(_moved(made, edit, path) for made in self.told))
+        return TargetForecast(tuple(_apply_edit_to_event(made, edit, path) for made in self.told))
 
 
 class Forecasts:
@@ -47,47 +47,49 @@ class Forecasts:
     """
 
     def __init__(self) -> None:
-        self.by_target: Mapping[str, Forecast] = {}
+        self.by_target: Mapping[str, TargetForecast] = {}
         self.fresh: frozenset[str] = frozenset()
         """Targets whose forecast is of what was last traced of them."""
 
-    def outdate(self, stays: Callable[[str], bool] = lambda name: False) -> None:
+    def mark_outdated(self, stays: Callable[[str], bool] = lambda name: False) -> None:
         """All targets are traced again but those that stay as they are."""
         self.fresh = frozenset(filter(stays, self.fresh))
 
-    def take(self, made: ForecastFound) -> None:
+    def add_forecast(self, made: ForecastFound) -> None:
         known = self.by_target.get(made.target)
         if known is None or made.target not in self.fresh:
-            known = Forecast(())
-        self.by_target = {**self.by_target, made.target: known.with_(made)}
+            known = TargetForecast(())
+        self.by_target = {**self.by_target, made.target: known.with_event(made)}
         self.fresh |= {made.target}
 
-    def settle(self) -> bool:
+    def drop_outdated(self) -> bool:
         """All that were to be made are: others are gone. Says whether there were any."""
         before = self.by_target
-        self.keep(self.fresh)
+        self.keep_targets(self.fresh)
         return before is not self.by_target
 
-    def keep(self, names: Iterable[str]) -> None:
+    def keep_targets(self, names: Iterable[str]) -> None:
         """Forget targets of other names."""
         kept = set(names)
         if not kept.issuperset(self.by_target):
             self.by_target = {name: one for name, one in self.by_target.items() if name in kept}
 
-    def edited(self, edits: Iterable[Edit], path: str) -> None:
-        self.outdate()
+    def apply_edits(self, edits: Iterable[AppliedEdit], path: str) -> None:
+        self.mark_outdated()
         for edit in edits:
-            self.by_target = {name: one.moved(edit, path) for name, one in self.by_target.items()}
+            self.by_target = {
+                name: one.apply_edit(edit, path) for name, one in self.by_target.items()
+            }
 
-    def relocated(self, move: Relocation) -> None:
+    def apply_relocation(self, move: Relocation) -> None:
         """Move with lines that are the same; what cannot is forgotten, and made again."""
-        moved: dict[str, Forecast] = {}
+        moved: dict[str, TargetForecast] = {}
         for name, one in self.by_target.items():
             with contextlib.suppress(LineLost):
-                moved[name] = Forecast(move.of(one.told))
+                moved[name] = TargetForecast(move.relocate_value(one.told))
         self.by_target, self.fresh = moved, self.fresh & moved.keys()
 
-    def adopt(self, other: Forecasts, names: frozenset[str]) -> None:
+    def adopt_targets(self, other: Forecasts, names: frozenset[str]) -> None:
         """Take what another one has of some targets."""
         own = {name: one for name, one in self.by_target.items() if name not in names}
         others = {name: one for name, one in other.by_target.items() if name in names}
@@ -101,11 +103,11 @@ class Forecasts:
         return copy
 
 
-def _moved(made: ForecastFound, edit: Edit, path: str) -> ForecastFound:
+def _apply_edit_to_event(made: ForecastFound, edit: AppliedEdit, path: str) -> ForecastFound:
     return dataclasses.replace(
         made,
         rows=tuple(
-            dataclasses.replace(row, range=edit.moved(row.range)) if row.range else row
+            dataclasses.replace(row, range=edit.shift_range(row.range)) if row.range else row
             for row in made.rows
         ),
         findings=tuple(

@@ -13,7 +13,7 @@ from fullgraph.domain.codes import Severity, documentation_url
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.guards import guard_sentences, kind_slug
 from fullgraph.incremental.relocation import Relocation
-from fullgraph.session.edit_tracking import Edit
+from fullgraph.session.edit_tracking import AppliedEdit
 from fullgraph_engine.protocol import Finding, Position, Range, TargetReport
 from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame, GuardsFound
 from fullgraph_engine.protocol.packing import pack
@@ -28,29 +28,29 @@ class GuardsByTarget:
     def __init__(
         self,
         told: tuple[GuardsFound, ...],
-        moves: tuple[Edit | Relocation, ...] = (),
+        moves: tuple[AppliedEdit | Relocation, ...] = (),
         by_probe: Mapping[int, tuple[GuardedFrame, ...]] | None = None,
     ) -> None:
         self._told, self._moves = told, moves
         if by_probe is not None:
             self.by_probe = by_probe
 
-    def joined(self, other: GuardsByTarget) -> GuardsByTarget:
+    def merge_with(self, other: GuardsByTarget) -> GuardsByTarget:
         """With those of another probe, of the same text."""
         both = sorted((*self._told, *other._told), key=lambda event: event.probe_number)
         return GuardsByTarget(tuple(both), self._moves)
 
-    def moved(self, edit: Edit) -> GuardsByTarget:
+    def apply_edit(self, edit: AppliedEdit) -> GuardsByTarget:
         """After an edit: of what it touched the line is not known any more."""
-        return self._behind(edit)
+        return self._add_move(edit)
 
-    def relocated(self, move: Relocation) -> GuardsByTarget:
-        moved = self._behind(move)
+    def apply_relocation(self, move: Relocation) -> GuardsByTarget:
+        moved = self._add_move(move)
         if move.is_formatted:
             _ = moved.by_probe  # now it shows whether all can be placed
         return moved
 
-    def _behind(self, move: Edit | Relocation) -> GuardsByTarget:
+    def _add_move(self, move: AppliedEdit | Relocation) -> GuardsByTarget:
         known = self.__dict__.get("by_probe")
         moved = _moved_by_probe(known, move) if known is not None else None
         return GuardsByTarget(self._told, (*self._moves, move), moved)
@@ -84,32 +84,32 @@ class GuardsByTarget:
 
 
 def _moved_by_probe(
-    by_probe: Mapping[int, tuple[GuardedFrame, ...]], move: Edit | Relocation
+    by_probe: Mapping[int, tuple[GuardedFrame, ...]], move: AppliedEdit | Relocation
 ) -> dict[int, tuple[GuardedFrame, ...]]:
     return {
-        number: tuple(_moved(frame, move) for frame in frames)
+        number: tuple(_move_frame(frame, move) for frame in frames)
         for number, frames in by_probe.items()
     }
 
 
-def _moved(frame: GuardedFrame, move: Edit | Relocation) -> GuardedFrame:
+def _move_frame(frame: GuardedFrame, move: AppliedEdit | Relocation) -> GuardedFrame:
     if isinstance(move, Relocation):
-        causes = tuple(cause and move.range(cause, "place") for cause in frame.causes)
+        causes = tuple(cause and move.move_range(cause, "place") for cause in frame.causes)
     else:
-        causes = tuple(cause and move.moved(cause) for cause in frame.causes)
+        causes = tuple(cause and move.shift_range(cause) for cause in frame.causes)
     first, last = frame.first_line, frame.last
     if frame.path:
         pass
     elif isinstance(move, Relocation):
-        first, last = move.line(first), move.range(last, "instruction")
+        first, last = move.move_line(first), move.move_range(last, "instruction")
     else:
-        moved = move.moved_line(first)
+        moved = move.shift_line(first)
         first = first if moved is None else moved
-        last = move.moved(last) or _longer(last, move)
+        last = move.shift_range(last) or _extend_range(last, move)
     return dataclasses.replace(frame, causes=causes, first_line=first, last=last)
 
 
-def _longer(range_: Range, edit: Edit) -> Range:
+def _extend_range(range_: Range, edit: AppliedEdit) -> Range:
     """One that an edit is in."""
     end = range_.end
     return Range(range_.start, Position(end.line + edit.lines, end.byte))
@@ -134,10 +134,10 @@ def guard_findings(
                 if range_ is not None:
                     groups.setdefault((range_, guard.kind), []).append(guard)
         for (range_, kind), group in groups.items():
-            yield _finding(target, range_, kind, group)
+            yield _guard_finding(target, range_, kind, group)
 
 
-def _finding(target: str, range_: Range, kind: str, group: list[FoundGuard]) -> FileFinding:
+def _guard_finding(target: str, range_: Range, kind: str, group: list[FoundGuard]) -> FileFinding:
     conditions = list(dict.fromkeys(line for guard in group for line in guard_sentences(guard)))
     lines = conditions[:_MOST_LINES]
     if len(conditions) > len(lines):

@@ -9,7 +9,9 @@ from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol.shapes import PlaceShapes
 
 
-def hinted(places: Sequence[PlaceShapes], settings: Settings) -> tuple[PlaceShapes, ...]:
+def choose_hinted_places(
+    places: Sequence[PlaceShapes], settings: Settings
+) -> tuple[PlaceShapes, ...]:
     """In the order of the text.
 
     With ``changed`` a name that is assigned again gets a hint only where it is something else than
@@ -44,7 +46,7 @@ def hinted(places: Sequence[PlaceShapes], settings: Settings) -> tuple[PlaceShap
     return tuple(chosen)
 
 
-def label(place: PlaceShapes) -> str:
+def hint_label(place: PlaceShapes) -> str:
     """The text of an inlay hint: ``: f32[b, 64]`` after a name, ``-> f32[b, 64]`` for a result."""
     words = brief_values(place)
     return f"-> {words}" if place.role == "return" else f": {words}"

@@ -14,13 +14,13 @@ _OPEN_ENDS = ("\\", '"""', "'''")
 """With one of these in it the rest of a line may go on in the next one, as the same statement."""
 
 
-def kept(found: Iterable[FileFinding], text: TextPositions) -> tuple[FileFinding, ...]:
+def remove_ignored(found: Iterable[FileFinding], text: TextPositions) -> tuple[FileFinding, ...]:
     """Without those that a comment hides, behind the line where they begin or the one where they
     end."""
-    return tuple(item for item in found if not _hidden(item.finding, text))
+    return tuple(item for item in found if not _is_ignored(item.finding, text))
 
 
-def ignoring(finding: Finding, text: TextPositions) -> Fix | None:
+def ignore_fix(finding: Finding, text: TextPositions) -> Fix | None:
     """The comment that hides a finding, or one more code in the comment that is there.
 
     None where a comment could become part of the code, and for what is wrong with a probe, which is
@@ -46,16 +46,16 @@ def ignoring(finding: Finding, text: TextPositions) -> Fix | None:
     return Fix(title, (TextEdit(Range(place, place), more),))
 
 
-def _hidden(finding: Finding, text: TextPositions) -> bool:
+def _is_ignored(finding: Finding, text: TextPositions) -> bool:
     for number in {finding.range.start.line, finding.range.end.line}:
         there = IGNORE.search(text.line(number))
         if there is None:
             continue
-        selectors = _selectors(there["codes"])
+        selectors = _split_selectors(there["codes"])
         if not selectors or any(codes.matches_selector(finding.code, each) for each in selectors):
             return True
     return False
 
 
-def _selectors(written: str | None) -> tuple[str, ...]:
+def _split_selectors(written: str | None) -> tuple[str, ...]:
     return tuple(filter(None, (part.strip() for part in (written or "").split(","))))

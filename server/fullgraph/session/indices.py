@@ -13,7 +13,7 @@ from fullgraph_engine.protocol.operators import IndexUnreadable, Operator
 
 
 @dataclass(frozen=True)
-class _Read:
+class _LoadedIndex:
     """An index, and the state of its file when it was read: path, time in nanoseconds, bytes."""
 
     state: tuple[str, int, int]
@@ -25,16 +25,16 @@ class Indices:
 
     def __init__(self, log: Callable[[str], None]) -> None:
         self._log = log
-        self._found: dict[Path, _Read] = {}
+        self._found: dict[Path, _LoadedIndex] = {}
         self._latest: dict[Path, IndexWritten] = {}
 
-    async def read(self, interpreter: Path, event: IndexWritten) -> None:
+    async def load_index(self, interpreter: Path, event: IndexWritten) -> None:
         """Take up what an engine announced; a file that cannot be read is told and left."""
         self._latest[interpreter] = event
         known = self._found.get(interpreter)
         try:
             # An engine that is started again announces the file of the one before.
-            found = await asyncio.to_thread(_load, event.path, known)
+            found = await asyncio.to_thread(_load_index, event.path, known)
         except (OSError, IndexUnreadable) as error:
             if self._latest.get(interpreter) is event:
                 self._log(
@@ -46,16 +46,16 @@ class Indices:
         if self._latest.get(interpreter) is event:
             self._found[interpreter] = found
 
-    def of(self, interpreter: Path) -> OperatorIndex | None:
+    def find_index(self, interpreter: Path) -> OperatorIndex | None:
         found = self._found.get(interpreter)
         return None if found is None else found.index
 
-    def forget(self, interpreter: Path) -> None:
+    def forget_index(self, interpreter: Path) -> None:
         self._found.pop(interpreter, None)
         self._latest.pop(interpreter, None)
 
 
-class Extended:
+class ExtendedIndex:
     """An index with the operators of one file, made again only where either is another."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Extended:
         self._operators: tuple[Operator, ...] = ()
         self._extended: OperatorIndex | None = None
 
-    def of(self, index: OperatorIndex, operators: tuple[Operator, ...]) -> OperatorIndex:
+    def extend_index(self, index: OperatorIndex, operators: tuple[Operator, ...]) -> OperatorIndex:
         same = self._index is index and self._operators == operators
         if self._extended is None or not same:
             self._index, self._operators = index, operators
@@ -71,7 +71,7 @@ class Extended:
         return self._extended
 
 
-def _load(path: str, known: _Read | None) -> _Read:
+def _load_index(path: str, known: _LoadedIndex | None) -> _LoadedIndex:
     found = Path(path).stat()
     state = (path, found.st_mtime_ns, found.st_size)
     if known is not None and known.state == state:
@@ -80,4 +80,4 @@ def _load(path: str, known: _Read | None) -> _Read:
     # What lists are made from is found here, so that no first completion waits for it.
     index.members("torch")
     index.paths_ending_with("")
-    return _Read(state, index)
+    return _LoadedIndex(state, index)

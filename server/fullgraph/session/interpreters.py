@@ -47,18 +47,18 @@ class Interpreters:
             if not trusted:
                 # To look for torch may execute a Python, which may be the workspace's.
                 raise InterpreterNotFound("This workspace is not trusted.")
-            search = _Search(_found(root, active), time.monotonic())
+            search = _Search(_search_interpreter(root, active), time.monotonic())
             self._searches[root, active] = search
         if isinstance(search.found, str):
             raise InterpreterNotFound(search.found)
         return search.found
 
-    def forget(self) -> None:
+    def forget_all(self) -> None:
         """Look for all of them again."""
         self._searches.clear()
 
 
-def _found(root: Path, active: str) -> Interpreter | str:
+def _search_interpreter(root: Path, active: str) -> Interpreter | str:
     try:
         return find_interpreter("", root, os.environ, active=active)
     except InterpreterNotFound as error:

@@ -53,7 +53,7 @@ def run_of_comment(
     return None
 
 
-def on_probes(
+def place_probe_findings(
     findings: Iterable[Finding], runs: Sequence[ShownReport], positions: TextPositions, path: str
 ) -> tuple[Finding, ...]:
     """The findings of a file at ``path``, with those about inputs at the comment that says them.
@@ -62,16 +62,18 @@ def on_probes(
     code that raises is no error of the code; nor is the graph break there one of it.
     """
     findings = tuple(findings)
-    probes = _Probes.of(runs, positions)
-    raised = {_place(one) for one in findings if one.code == _RAISES and probes.misfit(one)}
+    probes = _Probes.from_runs(runs, positions)
+    raised = {
+        _finding_place(one) for one in findings if one.code == _RAISES and probes.find_misfit(one)
+    }
     return tuple(
-        probes.shown(one, positions, path)
+        probes.place_finding(one, positions, path)
         for one in findings
-        if not (one.code.startswith("graph-break/") and _place(one) in raised)
+        if not (one.code.startswith("graph-break/") and _finding_place(one) in raised)
     )
 
 
-def _place(finding: Finding) -> tuple[str, RunId | None, Range]:
+def _finding_place(finding: Finding) -> tuple[str, RunId | None, Range]:
     return finding.target, finding.run, finding.range
 
 
@@ -94,7 +96,7 @@ class _Probes:
     traced: frozenset[str]
 
     @classmethod
-    def of(cls, runs: Sequence[ShownReport], positions: TextPositions) -> _Probes:
+    def from_runs(cls, runs: Sequence[ShownReport], positions: TextPositions) -> _Probes:
         by_target: dict[str, list[ShownReport]] = defaultdict(list)
         for shown in runs:
             by_target[shown.report.name].append(shown)
@@ -111,7 +113,7 @@ class _Probes:
         }
         return cls(comments, fits, frozenset(one.name for one in reports if one.status == "traced"))
 
-    def misfit(self, finding: Finding) -> _Misfit | None:
+    def find_misfit(self, finding: Finding) -> _Misfit | None:
         """What a finding says of the inputs; None where it is one of the code."""
         if finding.run is None or finding.code not in (_RAISES, _MISFIT):
             return None
@@ -121,21 +123,21 @@ class _Probes:
             return None
         return _Misfit(comment, fits)
 
-    def shown(self, finding: Finding, positions: TextPositions, path: str) -> Finding:
+    def place_finding(self, finding: Finding, positions: TextPositions, path: str) -> Finding:
         """A finding where it belongs, with a fix."""
-        misfit = self.misfit(finding)
+        misfit = self.find_misfit(finding)
         if misfit is None:
             return finding
         place = misfit.comment.range(positions)
         if finding.code == _RAISES:
-            finding = _on_probe(finding, place, path, _EITHER if misfit.fits else _HINT)
+            finding = _misfit_finding(finding, place, path, _EITHER if misfit.fits else _HINT)
         if misfit.fits:
             fix = Fix(f"Change the probe to: {misfit.fits}", (TextEdit(place, misfit.fits),))
             finding = dataclasses.replace(finding, fixes=(fix,))
         return finding
 
 
-def _on_probe(finding: Finding, place: Range, path: str, hint: str) -> Finding:
+def _misfit_finding(finding: Finding, place: Range, path: str, hint: str) -> Finding:
     words = finding.message.partition("torch.compile: ")[2] or finding.message
     return dataclasses.replace(
         finding,

@@ -56,7 +56,9 @@ class WorkspacePrograms:
         self._sources: dict[str, _Source] = {}
         self._listed: dict[str, tuple[float, list[_Source]]] = {}
 
-    def importing(self, path: str, project: Path, patterns: Sequence[str] = ()) -> tuple[str, ...]:
+    def find_importers(
+        self, path: str, project: Path, patterns: Sequence[str] = ()
+    ) -> tuple[str, ...]:
         """Paths of programs that import ``path``, the most recently changed first, at most
         ``MOST_PROGRAMS``. ``patterns`` are globs relative to the project: with any, only programs
         that match one are returned; a pattern behind ``!`` excludes its matches."""
@@ -66,7 +68,7 @@ class WorkspacePrograms:
             importers = [
                 one
                 for one in sources
-                if one.path not in found and any(_imports(one, name) for name in wanted)
+                if one.path not in found and any(_imports_file(one, name) for name in wanted)
             ]
             if not importers:
                 break
@@ -84,11 +86,11 @@ class WorkspacePrograms:
         now = time.monotonic()
         if listed is not None and now - listed[0] < _FRESH:
             return listed[1]
-        sources = [one for one in map(self._read, _files(project)) if one is not None]
+        sources = [one for one in map(self._read_source, _python_files(project)) if one is not None]
         self._listed[str(project)] = now, sources
         return sources
 
-    def _read(self, path: str) -> _Source | None:
+    def _read_source(self, path: str) -> _Source | None:
         try:
             state = os.stat(path)  # noqa: PTH116
             known = self._sources.get(path)
@@ -120,14 +122,14 @@ def with_programs(
         return request
     candidates: tuple[str, ...] = ()
     if project is not None and os.path.isabs(request.path):  # noqa: PTH117
-        candidates = programs.importing(request.path, project, patterns)
+        candidates = programs.find_importers(request.path, project, patterns)
     elsewhere = tuple(sorted(set(shown) - {request.path}))
     return replace(
         request, program=replace(request.program, candidates=candidates, elsewhere=elsewhere)
     )
 
 
-def _files(project: Path) -> Iterator[str]:
+def _python_files(project: Path) -> Iterator[str]:
     count = 0
     for folder, folders, names in os.walk(project):
         folders[:] = sorted(
@@ -171,7 +173,7 @@ def _is_test(path: str) -> bool:
     return name.startswith("test_") or name.endswith("_test.py") or name in fixed
 
 
-def _imports(source: _Source, path: str) -> bool:
+def _imports_file(source: _Source, path: str) -> bool:
     """Whether a file imports another one, as far as names tell."""
     stem = path.removesuffix("/__init__.py").removesuffix(".py")
     parts = stem.strip("/").split("/")

@@ -22,19 +22,19 @@ _SETTLED = 1_000_000_000
 
 
 @dataclass(frozen=True)
-class Recording:
+class FileRecording:
     """The classes of one file that were recorded; ``problem`` says in a sentence why none are."""
 
     classes: tuple[RecordedClass, ...] = ()
     problem: str = ""
 
 
-def recording_of(name: str, project: Path | None) -> Recording:
+def recording_of(name: str, project: Path | None) -> FileRecording:
     """What is recorded of a text, up to the project's folder. ``name`` as in a request."""
     path = Path(name)
     if not path.is_absolute():
-        return Recording()
-    for folder in _folders(path, project):
+        return FileRecording()
+    for folder in _enclosing_folders(path, project):
         file = folder / FILE
         try:
             state = file.stat()
@@ -42,16 +42,20 @@ def recording_of(name: str, project: Path | None) -> Recording:
             continue
         if state.st_size > MOST_BYTES:
             size = f"larger than {MOST_BYTES >> 20} MB"
-            return Recording(problem=f"{file} is {size} and not used; delete it and record again.")
+            return FileRecording(
+                problem=f"{file} is {size} and not used; delete it and record again."
+            )
         try:
-            recorded = _read(file, state.st_mtime_ns, state.st_size, _unsettled(state.st_mtime_ns))
+            recorded = _read_recording(
+                file, state.st_mtime_ns, state.st_size, _cache_breaker(state.st_mtime_ns)
+            )
         except Unreadable as error:
-            return Recording(problem=f"{file} {error}.")
-        return Recording(recorded.get(path.relative_to(folder).as_posix(), ()))
-    return Recording()
+            return FileRecording(problem=f"{file} {error}.")
+        return FileRecording(recorded.get(path.relative_to(folder).as_posix(), ()))
+    return FileRecording()
 
 
-def _folders(path: Path, project: Path | None) -> Iterator[Path]:
+def _enclosing_folders(path: Path, project: Path | None) -> Iterator[Path]:
     """Those around a file, from the inside; without a project, its own alone."""
     for folder in path.parents:
         yield folder
@@ -59,7 +63,7 @@ def _folders(path: Path, project: Path | None) -> Iterator[Path]:
             return
 
 
-def _unsettled(modified: int) -> int:
+def _cache_breaker(modified: int) -> int:
     """Another number each time while a file may be written again without a later time of
     modification, which file systems count in milliseconds; else 0."""
     now = time.time_ns()
@@ -67,7 +71,7 @@ def _unsettled(modified: int) -> int:
 
 
 @functools.lru_cache(maxsize=8)
-def _read(file: Path, _modified: int, _size: int, _unsettled: int) -> Recorded:
+def _read_recording(file: Path, _modified: int, _size: int, _unsettled: int) -> Recorded:
     """
     Raises:
         Unreadable: there is no recording in it.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from fullgraph.domain import codes
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.repro import ReductionState, ReproOutcome
-from fullgraph.engines import Reproduction, sentences
+from fullgraph.engines import ReproductionRequest, sentences
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import (
     Analyze,
@@ -36,19 +36,19 @@ _REPRODUCIBLE = (
 _OTHERS = ("frame-skipped/no-ops",)
 
 
-def reproducible(code: str) -> bool:
+def is_reproducible(code: str) -> bool:
     """Whether a finding of this kind is something that a script of its own could show."""
     if any(codes.matches_selector(code, other) for other in _OTHERS):
         return False
     return any(codes.matches_selector(code, selector) for selector in _REPRODUCIBLE)
 
 
-def ranked(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
+def rank_by_severity(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
     """The most severe first; among those the first in the text."""
     return tuple(sorted(findings, key=lambda item: item.severity.number))
 
 
-def on_line(findings: Iterable[FileFinding], line: int) -> tuple[FileFinding, ...]:
+def findings_on_line(findings: Iterable[FileFinding], line: int) -> tuple[FileFinding, ...]:
     """Those that a zero-based line has a part in; those that begin on it win over longer ones."""
     there = [
         item
@@ -71,8 +71,8 @@ def reproduce_request(analyze: Analyze, wanted: Wanted, settings: Settings) -> R
     return Reproduce(0, analyze, wanted, settings.repro_time_budget)
 
 
-async def followed(
-    reproduction: Reproduction, report: Callable[[ReductionState], None]
+async def follow_reproduction(
+    reproduction: ReproductionRequest, report: Callable[[ReductionState], None]
 ) -> ReproOutcome:
     """Follow a reproduction to its end. To end it early, cancel the reproduction."""
     state = ReductionState()
@@ -83,11 +83,13 @@ async def followed(
         elif isinstance(event, ReproFound):
             state.first_lines = state.first_lines or event.lines
         elif isinstance(event, (Reproduced, Failed)):
-            return _outcome(reproduction, state, event)
-    return _outcome(reproduction, state, reproduction.broken_off())
+            return _build_outcome(reproduction, state, event)
+    return _build_outcome(reproduction, state, reproduction.cancellation_event())
 
 
-def _outcome(reproduction: Reproduction, state: ReductionState, end: object) -> ReproOutcome:
+def _build_outcome(
+    reproduction: ReproductionRequest, state: ReductionState, end: object
+) -> ReproOutcome:
     found, last = reproduction.found, state.last
     outcome = ReproOutcome(
         reproduction.request.wanted,
@@ -111,11 +113,11 @@ def _outcome(reproduction: Reproduction, state: ReductionState, end: object) -> 
     if outcome.verified:
         return outcome if not outcome.failed else dataclasses.replace(outcome, reason="")
     if not outcome.reason:
-        outcome = dataclasses.replace(outcome, reason=_unsaid(outcome))
+        outcome = dataclasses.replace(outcome, reason=_explain_missing_script(outcome))
     return outcome
 
 
-def _unsaid(outcome: ReproOutcome) -> str:
+def _explain_missing_script(outcome: ReproOutcome) -> str:
     """Why there is no verified script, where the engine does not say."""
     if outcome.cancelled and outcome.found is None:
         return "It was cancelled before a program was found that shows the finding."

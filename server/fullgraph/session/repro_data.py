@@ -15,7 +15,7 @@ from fullgraph_engine.protocol.repro import DATA, data_name
 
 
 @contextmanager
-def handed_over() -> Iterator[str]:
+def temporary_data_folder() -> Iterator[str]:
     """An empty folder for the engine to leave data in; no name where there is no room for one."""
     try:
         folder = tempfile.TemporaryDirectory(prefix="fullgraph-data-", ignore_cleanup_errors=True)
@@ -27,13 +27,13 @@ def handed_over() -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Data:
+class ReproData:
     """Files that a script loads, in the folder where the engine has left them."""
 
     folder: str = ""
     names: tuple[str, ...] = ()
 
-    def keep(self, beside: Path) -> str:
+    def copy_to(self, beside: Path) -> str:
         """Put them beside the scripts of a folder; why that cannot be, in a sentence, else ``""``.
 
         What is there already is shared, unless it is damaged.
@@ -43,7 +43,7 @@ class Data:
             for name in self.names:
                 folder.mkdir(exist_ok=True)
                 if not _is_whole(folder / name):
-                    self._copy(name, folder)
+                    self._copy_file(name, folder)
         except OSError as error:
             why = error.strerror or str(error)
             return (
@@ -56,7 +56,7 @@ class Data:
         """Whether all of them are there."""
         return all((script.parent / DATA / name).is_file() for name in self.names)
 
-    def _copy(self, name: str, folder: Path) -> None:
+    def _copy_file(self, name: str, folder: Path) -> None:
         hidden = folder / f".{name}-{secrets.token_hex(4)}.part"
         try:
             with Path(self.folder, name).open("rb") as source, hidden.open("xb") as file:

@@ -14,20 +14,20 @@ from pathlib import Path
 
 from fullgraph.domain.findings import FileFinding
 from fullgraph.engines import sentences
-from fullgraph.session.repro_data import Data
-from fullgraph.session.settings import Settings, expanded
+from fullgraph.session.repro_data import ReproData
+from fullgraph.session.settings import Settings, expand_path
 from fullgraph_engine.protocol import Wanted
 
 _LONGEST_NAME = 60
 _MOST_OF_A_NAME = 999
 
 
-class Unwritable(Exception):
+class ReproUnwritable(Exception):
     """Nothing could be written anywhere. One sentence."""
 
 
 @dataclass(frozen=True)
-class Kept:
+class WrittenRepro:
     """A file that was written; ``remark`` says in a sentence if it is not where it should be."""
 
     path: Path
@@ -36,7 +36,7 @@ class Kept:
 
 def folder_of(settings: Settings, project: Path) -> Path:
     """The folder of the setting ``repro-folder``, relative to the project unless absolute."""
-    return project / expanded(settings.repro_folder or ".", project)
+    return project / expand_path(settings.repro_folder or ".", project)
 
 
 def name_of(wanted: Wanted, item: FileFinding | None, path: str) -> str:
@@ -52,7 +52,7 @@ def name_of(wanted: Wanted, item: FileFinding | None, path: str) -> str:
         here = [frame.function for frame in item.finding.stack if frame.path == path]
         words += here[-1:]
     # In this order, each once: `Net.forward` of `Net` does not say its class again.
-    parts = dict.fromkeys(part for word in words for part in _plain(word).split("-") if part)
+    parts = dict.fromkeys(part for word in words for part in _to_slug(word).split("-") if part)
     name = ""
     for part in parts:
         longer = f"{name}-{part}" if name else part
@@ -62,14 +62,16 @@ def name_of(wanted: Wanted, item: FileFinding | None, path: str) -> str:
     return name or "repro"
 
 
-def _plain(text: str) -> str:
+def _to_slug(text: str) -> str:
     """Lower-case letters and digits with dashes between, which every file system takes."""
     ascii_ = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     # One word of a name in code stays one: `forward_fn` has no dash of its own.
     return re.sub(r"[^a-z0-9_]+", "-", ascii_.lower()).strip("-_")
 
 
-def keep(folder: Path, name: str, extension: str, text: str, data: Data | None = None) -> Kept:
+def write_repro(
+    folder: Path, name: str, extension: str, text: str, data: ReproData | None = None
+) -> WrittenRepro:
     """Write into a folder that may not exist yet; where that cannot be, into a temporary one.
 
     ``data``, which the text is about, comes first: who finds the file finds that as well.
@@ -79,21 +81,21 @@ def keep(folder: Path, name: str, extension: str, text: str, data: Data | None =
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lost = data.keep(folder) if data is not None else ""
-        return Kept(write_new(folder, name, extension, text), lost)
+        lost = data.copy_to(folder) if data is not None else ""
+        return WrittenRepro(write_new(folder, name, extension, text), lost)
     except OSError as error:
         why = error.strerror or str(error)
     try:
         elsewhere = Path(tempfile.mkdtemp(prefix="fullgraph-"))
-        lost = data.keep(elsewhere) if data is not None else ""
+        lost = data.copy_to(elsewhere) if data is not None else ""
         path = write_new(elsewhere, name, extension, text)
     except OSError as error:
-        raise Unwritable(
+        raise ReproUnwritable(
             f"Nothing can be written to {folder} ({why}), nor to a temporary folder "
             f"({error.strerror or error})."
         ) from error
     moved = f"Nothing can be written to {folder} ({why}), so it is in {path}."
-    return Kept(path, sentences(moved, lost))
+    return WrittenRepro(path, sentences(moved, lost))
 
 
 def write_new(folder: Path, name: str, extension: str, text: str) -> Path:
@@ -110,7 +112,7 @@ def write_new(folder: Path, name: str, extension: str, text: str) -> Path:
             os.fsync(file.fileno())
         for number in range(1, _MOST_OF_A_NAME + 1):
             path = folder / f"{name}{f'-{number}' if number > 1 else ''}{extension}"
-            if _took(hidden, path):
+            if _publish_file(hidden, path):
                 return path
     finally:
         with contextlib.suppress(OSError):
@@ -118,7 +120,7 @@ def write_new(folder: Path, name: str, extension: str, text: str) -> Path:
     raise FileExistsError(errno.EEXIST, f"there are too many files called {name}")
 
 
-def _took(hidden: Path, path: Path) -> bool:
+def _publish_file(hidden: Path, path: Path) -> bool:
     """Give a written file its name, unless somebody else has it."""
     try:
         # Unlike a rename, this never replaces.

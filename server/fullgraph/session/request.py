@@ -67,7 +67,7 @@ def analyze_request(
         "forecast": forecast,
         "export": settings.export,
     }
-    roots = list(settings.roots(project))
+    roots = list(settings.import_roots(project))
     if project is not None:
         # As a program started in the project would find its own packages.
         roots += [str(folder) for folder in (project, project / "src") if folder.is_dir()]
@@ -81,15 +81,15 @@ def analyze_request(
         focus=focus,
         roots=tuple(dict.fromkeys(roots)),
         cwd=str(project) if project is not None else "",
-        limits=settings.limits(),
+        limits=settings.run_limits(),
         jobs=settings.parallel,
         parts=tuple(part for part, is_wanted in wanted.items() if is_wanted),
         recorded=recording_of(name, project).classes,
         methods=settings.methods,
-        examples=settings.examples(),
+        examples=settings.example_kinds(),
         path_seconds=PATH_SECONDS,
         open_files=open_files,
         files=True,
         calls=True,
-        program=settings.program(),
+        program=settings.program_request(),
     )

@@ -65,13 +65,13 @@ class Schedule:
         mean = sum(self._seconds) / len(self._seconds)
         return min(max(FRACTION * mean, LEAST_DELAY), MOST_DELAY)
 
-    def edited(self) -> None:
+    def request_after_edit(self) -> None:
         """The text changed."""
-        self._request(self.delay)
+        self._request_run(self.delay)
 
-    def now(self) -> None:
+    def request_now(self) -> None:
         """Trace without delay: saved, opened, or asked for."""
-        self._request(0.0)
+        self._request_run(0.0)
 
     def withdraw(self) -> None:
         """Forget what waits and end what runs."""
@@ -84,14 +84,14 @@ class Schedule:
         self._closed = True
         self.withdraw()
 
-    def ended(self, seconds: float | None) -> None:
+    def run_ended(self, seconds: float | None) -> None:
         """The run has ended; ``seconds`` if it went through to its end."""
         self._running = None
         if seconds is not None:
             self._seconds.append(seconds)
-        self._arm()
+        self._start_timer()
 
-    def _request(self, delay: float) -> None:
+    def _request_run(self, delay: float) -> None:
         if self._closed:
             return
         self._due = asyncio.get_running_loop().time() + delay
@@ -100,19 +100,19 @@ class Schedule:
             # Its end arms the next. The delay has been counting from the edit all the while.
             self._running.cancel()
         else:
-            self._arm()
+            self._start_timer()
 
-    def _arm(self) -> None:
+    def _start_timer(self) -> None:
         if self._due is None or self._closed:
             return
         self._stop_timer()
         loop = asyncio.get_running_loop()
         if self._due <= loop.time():
-            self._start()
+            self._start_run()
         else:
-            self._timer = loop.call_at(self._due, self._start)
+            self._timer = loop.call_at(self._due, self._start_run)
 
-    def _start(self) -> None:
+    def _start_run(self) -> None:
         self._timer = None
         self._due = None
         self._running = self._begin()
@@ -136,21 +136,21 @@ class Turns(Generic[T]):
         self._running: T | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def want(self, text: T, when: float) -> None:
+    def request_turn(self, text: T, when: float) -> None:
         """A turn for a text, not before ``when``; what it was promised before stays."""
         self._due.setdefault(text, when)
-        self.next()
+        self.begin_next()
 
     def withdraw(self, text: T) -> None:
         """It wants none any more. What it has begun is for itself to end."""
         self._due.pop(text, None)
 
-    def ended(self, text: T) -> None:
+    def turn_ended(self, text: T) -> None:
         if self._running is text:
             self._running = None
-        self.next()
+        self.begin_next()
 
-    def next(self) -> None:
+    def begin_next(self) -> None:
         """Something may have ended."""
         if self._timer is not None:
             self._timer.cancel()
@@ -159,7 +159,7 @@ class Turns(Generic[T]):
         while self._due and self._running is None and not self._busy():
             text, due = min(self._due.items(), key=lambda item: item[1])
             if due > loop.time():
-                self._timer = loop.call_at(due, self.next)
+                self._timer = loop.call_at(due, self.begin_next)
                 return
             del self._due[text]
             if self._begin(text):

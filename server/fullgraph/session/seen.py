@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fullgraph.domain.positions import TextPositions
 from fullgraph.incremental.relocation import Relocation
 from fullgraph.operators import Seen, SeenSpan
-from fullgraph.session.edit_tracking import Edit
+from fullgraph.session.edit_tracking import AppliedEdit
 from fullgraph_engine.protocol import Position, Range, SeenKind, SeenValue
 
 _Short = tuple[int, int, SeenKind]
@@ -32,7 +32,7 @@ class SeenByTarget:
     """The functions of the locals, and where their names stand."""
 
     @classmethod
-    def of(cls, values: Iterable[SeenValue]) -> SeenByTarget:
+    def from_values(cls, values: Iterable[SeenValue]) -> SeenByTarget:
         spans, locals_, functions = [], set(), set()
         for value in values:
             if value.name:
@@ -42,7 +42,7 @@ class SeenByTarget:
                 spans.append((value.range, value.kind))
         return cls(*_by_line(spans), frozenset(locals_), frozenset(functions))
 
-    def joined(self, other: SeenByTarget) -> SeenByTarget:
+    def merge_with(self, other: SeenByTarget) -> SeenByTarget:
         """What either saw, as runs with two probes of a target do."""
         short = dict(self.short)
         for line, spans in other.short.items():
@@ -54,37 +54,39 @@ class SeenByTarget:
             self.functions | other.functions,
         )
 
-    def moved(self, edit: Edit) -> SeenByTarget:
+    def apply_edit(self, edit: AppliedEdit) -> SeenByTarget:
         """After an edit: what it touched is left out."""
         functions = frozenset(
             (name, range_)
             for name, old in self.functions
-            if (range_ := edit.moved(old)) is not None
+            if (range_ := edit.shift_range(old)) is not None
         )
         locals_ = self.locals
         if len(functions) < len(self.functions):
             left = {name for name, _ in functions}
             locals_ = frozenset(item for item in locals_ if item[0][0] in left)
         long = tuple(
-            (range_, kind) for old, kind in self.long if (range_ := edit.moved(old)) is not None
+            (range_, kind)
+            for old, kind in self.long
+            if (range_ := edit.shift_range(old)) is not None
         )
         return SeenByTarget(self._moved_short(edit), long, locals_, functions)
 
-    def relocated(self, move: Relocation) -> SeenByTarget:
+    def apply_relocation(self, move: Relocation) -> SeenByTarget:
         spans = [
             (Range(Position(line, start), Position(line, end)), kind)
             for line, short in self.short.items()
             for start, end, kind in short
         ]
         short, long = _by_line(
-            (move.range(range_, "expression"), kind) for range_, kind in (*spans, *self.long)
+            (move.move_range(range_, "expression"), kind) for range_, kind in (*spans, *self.long)
         )
         functions = frozenset(
-            (name, move.range(range_, "expression")) for name, range_ in self.functions
+            (name, move.move_range(range_, "expression")) for name, range_ in self.functions
         )
         return SeenByTarget(short, long, self.locals, functions)
 
-    def _moved_short(self, edit: Edit) -> Mapping[int, tuple[_Short, ...]]:
+    def _moved_short(self, edit: AppliedEdit) -> Mapping[int, tuple[_Short, ...]]:
         first, last, shift = edit.start.line, edit.end.line, edit.lines
         if shift:
             short = {
@@ -96,7 +98,7 @@ class SeenByTarget:
             short = {line: spans for line, spans in self.short.items() if not first <= line <= last}
         for line in range(first, last + 1):
             for start, end, kind in self.short.get(line, ()):
-                range_ = edit.moved(Range(Position(line, start), Position(line, end)))
+                range_ = edit.shift_range(Range(Position(line, start), Position(line, end)))
                 if range_ is not None:
                     span = (range_.start.byte, range_.end.byte, kind)
                     line_now = range_.start.line

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fullgraph.incremental.relocation import Relocation
-from fullgraph.session.edit_tracking import Edit
+from fullgraph.session.edit_tracking import AppliedEdit
 from fullgraph_engine.protocol import Range
 from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeRole, ShapeSeen
 
@@ -27,7 +27,7 @@ class ShapesByTarget:
     note: str = ""
 
     @classmethod
-    def of(
+    def from_places(
         cls, places: Iterable[PlaceShapes], note: str = "", probe_number: int = 0
     ) -> ShapesByTarget:
         return cls({probe_number: _by_key(places)}, note)
@@ -35,25 +35,25 @@ class ShapesByTarget:
     @cached_property
     def places(self) -> _Places:
         """What the runs with either probe saw, in the order of the probes."""
-        return _joined(self.by_probe.values())
+        return _merge_places(self.by_probe.values())
 
-    def joined(self, other: ShapesByTarget) -> ShapesByTarget:
+    def merge_with(self, other: ShapesByTarget) -> ShapesByTarget:
         """With that of another probe."""
         both = {**self.by_probe, **other.by_probe}
         return ShapesByTarget(dict(sorted(both.items())), self.note or other.note)
 
-    def moved(self, edit: Edit) -> ShapesByTarget:
+    def apply_edit(self, edit: AppliedEdit) -> ShapesByTarget:
         """After an edit: what stands on a line that it touched is left out."""
         by_probe = {
-            number: _by_key(_moved(places.values(), edit))
+            number: _by_key(_shift_places(places.values(), edit))
             for number, places in self.by_probe.items()
         }
         return ShapesByTarget(by_probe, self.note)
 
-    def relocated(self, move: Relocation) -> ShapesByTarget:
+    def apply_relocation(self, move: Relocation) -> ShapesByTarget:
         by_probe = {
             number: _by_key(
-                dataclasses.replace(place, range=move.range(place.range, "expression"))
+                dataclasses.replace(place, range=move.move_range(place.range, "expression"))
                 for place in places.values()
             )
             for number, places in self.by_probe.items()
@@ -63,15 +63,15 @@ class ShapesByTarget:
 
 def all_shapes(targets: Iterable[ShapesByTarget]) -> tuple[PlaceShapes, ...]:
     """What the runs of all targets saw, each place once, in the order of the text."""
-    together = _joined(target.places for target in targets)
-    return tuple(sorted(together.values(), key=_order))
+    together = _merge_places(target.places for target in targets)
+    return tuple(sorted(together.values(), key=_place_order))
 
 
 def _by_key(places: Iterable[PlaceShapes]) -> _Places:
     return {(place.range, place.role): place for place in places}
 
 
-def _moved(places: Iterable[PlaceShapes], edit: Edit) -> Iterator[PlaceShapes]:
+def _shift_places(places: Iterable[PlaceShapes], edit: AppliedEdit) -> Iterator[PlaceShapes]:
     first = edit.start.line
     last = edit.end.line - 1 if edit.whole else edit.end.line
     for place in places:
@@ -79,22 +79,22 @@ def _moved(places: Iterable[PlaceShapes], edit: Edit) -> Iterator[PlaceShapes]:
         if end < first:
             yield place
         elif start > last:
-            moved = edit.moved(place.range)
+            moved = edit.shift_range(place.range)
             if moved is not None:
                 yield dataclasses.replace(place, range=moved)
 
 
-def _joined(seen: Iterable[_Places]) -> _Places:
+def _merge_places(seen: Iterable[_Places]) -> _Places:
     """What several runs saw, each place once."""
     together: dict[tuple[Range, ShapeRole], PlaceShapes] = {}
     for places in seen:
         for key, place in places.items():
             known = together.get(key)
-            together[key] = _with(known, place) if known is not None else place
+            together[key] = _merge_values(known, place) if known is not None else place
     return together
 
 
-def _with(one: PlaceShapes, other: PlaceShapes) -> PlaceShapes:
+def _merge_values(one: PlaceShapes, other: PlaceShapes) -> PlaceShapes:
     values: dict[ShapeSeen, ShapeSeen] = {}
     for value in (*one.values, *other.values):
         told = dataclasses.replace(value, graph=0, node="", count=0)
@@ -106,6 +106,6 @@ def _with(one: PlaceShapes, other: PlaceShapes) -> PlaceShapes:
     return dataclasses.replace(one, values=tuple(values.values()), left_out=left_out)
 
 
-def _order(place: PlaceShapes) -> tuple[int, int, int, int]:
+def _place_order(place: PlaceShapes) -> tuple[int, int, int, int]:
     start, end = place.range.start, place.range.end
     return start.line, start.byte, -end.line, -end.byte

@@ -25,10 +25,10 @@ class TrustedFolders:
     def __init__(self, file: Path) -> None:
         self._file = file
 
-    def holds(self, folders: Iterable[Path | None]) -> bool:
+    def contains_all(self, folders: Iterable[Path | None]) -> bool:
         """Whether each of some folders, of which there is one, is in the list or below one."""
-        wanted = [_resolved(folder) if folder is not None else None for folder in folders]
-        known = self._read()
+        wanted = [_resolve_folder(folder) if folder is not None else None for folder in folders]
+        known = self._read_folders()
         return bool(wanted) and all(
             folder is not None and any(folder.is_relative_to(one) for one in known)
             for folder in wanted
@@ -40,8 +40,13 @@ class TrustedFolders:
         Raises:
             OSError: it cannot be written.
         """
-        known = self._read()
-        self._write([*known, *(_resolved(one) for one in folders if _resolved(one) not in known)])
+        known = self._read_folders()
+        self._write_folders(
+            [
+                *known,
+                *(_resolve_folder(one) for one in folders if _resolve_folder(one) not in known),
+            ]
+        )
 
     def remove(self, folders: Iterable[Path]) -> None:
         """Take folders, and those below them, out of the list.
@@ -49,20 +54,20 @@ class TrustedFolders:
         Raises:
             OSError: it cannot be written.
         """
-        gone = [_resolved(folder) for folder in folders]
-        known = self._read()
+        gone = [_resolve_folder(folder) for folder in folders]
+        known = self._read_folders()
         kept = [one for one in known if not any(one.is_relative_to(folder) for folder in gone)]
         if kept != known:
-            self._write(kept)
+            self._write_folders(kept)
 
-    def _read(self) -> list[Path]:
+    def _read_folders(self) -> list[Path]:
         try:
             lines = self._file.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError):
             return []
         return [Path(line) for line in lines if os.path.isabs(line)]  # noqa: PTH117
 
-    def _write(self, folders: list[Path]) -> None:
+    def _write_folders(self, folders: list[Path]) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)
         fresh = self._file.with_name(f"{self._file.name}.{os.getpid()}")
         fresh.write_text("".join(f"{folder}\n" for folder in folders), encoding="utf-8")
@@ -74,5 +79,5 @@ class TrustedFolders:
             raise
 
 
-def _resolved(folder: Path) -> Path:
+def _resolve_folder(folder: Path) -> Path:
     return folder.resolve()

@@ -10,7 +10,7 @@ from fullgraph_engine.protocol import Degraded
 from fullgraph_engine.protocol.facts import CODES, WORDS
 
 
-def unseen(status: EngineStatus, settings: Settings) -> tuple[Degraded, ...]:
+def hidden_facts(status: EngineStatus, settings: Settings) -> tuple[Degraded, ...]:
     """The facts whose findings are asked for, and whose absence means nothing."""
 
     def is_asked_for(beginning: str) -> bool:
@@ -19,7 +19,7 @@ def unseen(status: EngineStatus, settings: Settings) -> tuple[Degraded, ...]:
     return tuple(one for one in status.degraded if any(map(is_asked_for, CODES.get(one.fact, ()))))
 
 
-def warning(status: EngineStatus, hidden: tuple[Degraded, ...]) -> str:
+def hidden_warning(status: EngineStatus, hidden: tuple[Degraded, ...]) -> str:
     """What a user has to know of it, and what to do; empty if nothing is hidden."""
     if not hidden:
         return ""

@@ -22,7 +22,7 @@ def untraced_findings(
             lines = set(report.untraced)
             by_target[report.name] = by_target.get(report.name, lines) & lines
     for target in targets:
-        for first, last in _blocks(sorted(by_target.get(target, ()))):
+        for first, last in _line_blocks(sorted(by_target.get(target, ()))):
             indented = text.line(first)
             start = len(indented) - len(indented.lstrip())
             finding = Finding(
@@ -35,7 +35,7 @@ def untraced_findings(
             yield FileFinding(finding, Severity.HINT, (target,), documentation_url(CODE))
 
 
-def _blocks(lines: Iterable[int]) -> Iterator[tuple[int, int]]:
+def _line_blocks(lines: Iterable[int]) -> Iterator[tuple[int, int]]:
     """The first and the last of lines that follow each other."""
     first = last = None
     for line in lines:

@@ -22,7 +22,7 @@ class WarningLog:
         kept = []
         dropping = False
         for line in text.split("\n"):
-            if (said := _said(line)) is not None:
+            if (said := _warning_key(line)) is not None:
                 dropping = said in self._known
                 if len(self._known) < MOST_KNOWN:
                     self._known.add(said)
@@ -33,7 +33,7 @@ class WarningLog:
         return "\n".join(kept)
 
 
-def _said(line: str) -> str | None:
+def _warning_key(line: str) -> str | None:
     """What a line warns of, without the time and the process; None of other lines."""
     if _PYTHON.match(line):
         return line

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fullgraph.engines import Interpreter, working_folder
-from fullgraph.session.allowances import allowed
+from fullgraph.session.allowances import resolve_allowances
 from fullgraph.session.documents import Document, path_of
 from fullgraph.session.interpreters import Interpreters
 from fullgraph.session.settings import (
@@ -20,7 +20,7 @@ from fullgraph.session.settings import (
     editor_source,
     environment_source,
     find_project,
-    resolve,
+    resolve_settings,
     without_section,
 )
 from fullgraph.session.trust import TrustedFolders, trusted_folders_file
@@ -99,7 +99,7 @@ class Workspace:
             return False
         if self._said is not None:
             return self._said
-        return self._trusted_folders.holds(folder.path for folder in self._folders.values())
+        return self._trusted_folders.contains_all(folder.path for folder in self._folders.values())
 
     def trust(self, trusted: bool) -> None:
         """The user grants or withdraws trust, for this window and those to come.
@@ -117,19 +117,19 @@ class Workspace:
     # -- what holds for a text ----------------------------------------------------------------
 
     def settings(self, document: Document) -> Settings:
-        return self._resolve(document)[1].settings
+        return self._resolve_settings(document)[1].settings
 
     def project(self, document: Document) -> Path:
-        return self._resolve(document)[0].root
+        return self._resolve_settings(document)[0].root
 
-    def allowed(self, document: Document) -> Allowed:
+    def resolve_allowed(self, document: Document) -> Allowed:
         """What the code of a text may do beyond what every run may."""
         folder = self._folder_of(document.path)
         base = folder.path if folder is not None else None
         entries = self.settings(document).sandbox_allow
-        return allowed(entries, base or self.project(document))
+        return resolve_allowances(entries, base or self.project(document))
 
-    def excludes(self, document: Document) -> bool:
+    def is_excluded(self, document: Document) -> bool:
         """The setting ``exclude`` names the file."""
         patterns, root = self.settings(document).exclude, self.project(document)
         path = document.path
@@ -139,7 +139,7 @@ class Workspace:
 
         return GitIgnoreSpec.from_lines(patterns).match_file(str(path.relative_to(root)))
 
-    def interpreter(self, document: Document) -> Interpreter:
+    def choose_interpreter(self, document: Document) -> Interpreter:
         """The Python that traces a text.
 
         Raises:
@@ -163,9 +163,9 @@ class Workspace:
         Not every editor watches files for us.
         """
         manifest = self.project(document) / "pyproject.toml"
-        return self._manifests.get(manifest) == _modified(manifest)
+        return self._manifests.get(manifest) == _modified_time(manifest)
 
-    def forget(self, uri: str | None = None) -> None:
+    def forget_settings(self, uri: str | None = None) -> None:
         """Read again what holds for one text, or for all."""
         if uri is not None:
             self._resolved.pop(uri, None)
@@ -173,18 +173,20 @@ class Workspace:
             self._resolved.clear()
             self._manifests.clear()
 
-    def _resolve(self, document: Document) -> tuple[Project, Resolved]:
+    def _resolve_settings(self, document: Document) -> tuple[Project, Resolved]:
         known = self._resolved.get(document.uri)
         if known is None:
             folder = self._folder_of(document.path)
-            project = _project(document.path, folder.path if folder else None)
+            project = _find_project_of(document.path, folder.path if folder else None)
             environment = environment_source(os.environ)
-            started = editor_source(_ours(self._options), users=True)
-            set_ = editor_source(_ours(self._configured_in(folder)), users=self._user_settings)
-            known = (project, resolve(project.source, environment, started, set_))
+            started = editor_source(_setting_values(self._options), users=True)
+            set_ = editor_source(
+                _setting_values(self._configured_in(folder)), users=self._user_settings
+            )
+            known = (project, resolve_settings(project.source, environment, started, set_))
             self._resolved[document.uri] = known
             manifest = project.root / "pyproject.toml"
-            self._manifests[manifest] = _modified(manifest)
+            self._manifests[manifest] = _modified_time(manifest)
             for problem in (*project.problems, *known[1].problems):
                 self._warn(problem)
         return known
@@ -206,13 +208,13 @@ class Workspace:
         return max(around, key=lambda folder: len(str(folder.path)), default=None)
 
 
-def _ours(raw: Mapping[str, Any]) -> dict[str, Any]:
+def _setting_values(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Without what is not a setting: whether to execute code is for the client to know."""
     theirs = ("trusted", "commands", ACTIVE_INTERPRETER)
     return {key: value for key, value in raw.items() if key not in theirs}
 
 
-def _project(path: Path | None, folder: Path | None) -> Project:
+def _find_project_of(path: Path | None, folder: Path | None) -> Project:
     """The project of a file; the workspace folder where nothing on disk marks one."""
     start = path if path is not None else folder
     if start is None:
@@ -224,7 +226,7 @@ def _project(path: Path | None, folder: Path | None) -> Project:
     return dataclasses.replace(project, root=folder)
 
 
-def _modified(path: Path) -> float:
+def _modified_time(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:

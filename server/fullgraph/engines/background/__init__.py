@@ -8,7 +8,7 @@ are the other side.
 """
 
 from fullgraph.engines.background.client import BackgroundEngine
-from fullgraph.engines.background.folder import Unavailable, private_folder
-from fullgraph.engines.background.launch import Launch
+from fullgraph.engines.background.folder import BackgroundUnavailable, private_folder
+from fullgraph.engines.background.launch import EngineLaunch
 
-__all__ = ["BackgroundEngine", "Launch", "Unavailable", "private_folder"]
+__all__ = ["BackgroundEngine", "BackgroundUnavailable", "EngineLaunch", "private_folder"]

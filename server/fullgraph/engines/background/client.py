@@ -13,20 +13,20 @@ from typing import Any, cast
 
 from fullgraph import __version__
 from fullgraph.engines.background import folder
-from fullgraph.engines.background.connection import Connection
-from fullgraph.engines.background.folder import Unavailable
-from fullgraph.engines.background.keeper import Start, command
-from fullgraph.engines.background.launch import Launch
+from fullgraph.engines.background.connection import EngineConnection
+from fullgraph.engines.background.folder import BackgroundUnavailable
+from fullgraph.engines.background.keeper import Start, keeper_command
+from fullgraph.engines.background.launch import EngineLaunch
 from fullgraph.engines.background.messages import Hello, Ping, Pong
 from fullgraph.engines.engine import (
     CLOSE_GRACE,
     LAST,
-    Analysis,
+    AnalysisRequest,
     AnyEngine,
-    Asked,
     EngineListener,
     EngineState,
     EngineStatus,
+    PendingRequest,
 )
 from fullgraph.engines.process import hide_environment_from
 from fullgraph_engine.protocol import (
@@ -60,7 +60,7 @@ class BackgroundEngine(AnyEngine):
 
     def __init__(
         self,
-        launch: Launch,
+        launch: EngineLaunch,
         listener: EngineListener,
         *,
         keep: float,
@@ -78,7 +78,7 @@ class BackgroundEngine(AnyEngine):
         self._on_note = on_note
         self._environment = environment
         self._boot = boot
-        self._connection: Connection | None = None
+        self._connection: EngineConnection | None = None
         self._own: AnyEngine | None = None
         self._child: subprocess.Popen[bytes] | None = None
         self._status = EngineStatus(
@@ -88,8 +88,8 @@ class BackgroundEngine(AnyEngine):
             final=False,
         )
         self._settled = asyncio.Event()
-        self._asked: dict[int, Asked[Any]] = {}
-        self._inner: dict[int, Asked[Any]] = {}
+        self._asked: dict[int, PendingRequest[Any]] = {}
+        self._inner: dict[int, PendingRequest[Any]] = {}
         """The same, where the own engine works on them."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._changing = asyncio.Lock()
@@ -106,17 +106,21 @@ class BackgroundEngine(AnyEngine):
         """Connect to the process, which is started if there is none; else start an own engine."""
         async with self._changing:
             if self._connection is None and self._own is None:
-                await self._connect()
+                await self._connect_or_replace()
 
-    async def _connect(self) -> None:
+    async def _connect_or_replace(self) -> None:
         self._launch = dataclasses.replace(self._launch, processes=self.processes)
         try:
-            name = self._launch.name(self._environment)
+            name = self._launch.engine_name(self._environment)
             path = folder.socket_path(folder.private_folder(self._environment), name)
-            connection = await self._connected(path, name)
-        except (Unavailable, OSError) as error:
-            words = str(error) if isinstance(error, Unavailable) else f"{error.strerror or error}."
-            await self._replace(words)
+            connection = await self._open_connection(path, name)
+        except (BackgroundUnavailable, OSError) as error:
+            words = (
+                str(error)
+                if isinstance(error, BackgroundUnavailable)
+                else f"{error.strerror or error}."
+            )
+            await self._replace_by_own(words)
             return
         if self._closed:
             connection.drop()
@@ -124,8 +128,8 @@ class BackgroundEngine(AnyEngine):
         self._connection = connection
         connection.send(Hello(self._keep))
         for asked in self._asked.values():
-            self._send(connection, asked)
-        self._in_background(self._watch(connection))
+            self._send_request(connection, asked)
+        self._in_background(self._watch_process(connection))
 
     async def restart(self) -> None:
         """End the process, for all who use it, and start another."""
@@ -140,14 +144,14 @@ class BackgroundEngine(AnyEngine):
                 with contextlib.suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(connection.ended.wait(), CLOSE_GRACE)
                 connection.drop()
-            self._fail("The engine was restarted.", "Try again.")
-            await self._connect()
+            self._fail_requests("The engine was restarted.", "Try again.")
+            await self._connect_or_replace()
 
     def reconsider(self) -> None:
         if self._own is not None:
             self._own.reconsider()
 
-    async def _connected(self, path: Path, name: str) -> Connection:
+    async def _open_connection(self, path: Path, name: str) -> EngineConnection:
         """
         Raises:
             Unavailable, OSError: it cannot be reached.
@@ -156,10 +160,12 @@ class BackgroundEngine(AnyEngine):
         end = loop.time() + START
         while True:
             try:
-                connection = await Connection.to(path, self._received, self._lost)
+                connection = await EngineConnection.connect_to(
+                    path, self._handle_message, self._handle_loss
+                )
             except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError):
                 if loop.time() > end:
-                    raise Unavailable(
+                    raise BackgroundUnavailable(
                         f"The process of the engine has not begun to listen within {START:.0f} "
                         "seconds."
                     ) from None
@@ -169,7 +175,7 @@ class BackgroundEngine(AnyEngine):
             welcome = connection.welcome.result()
             if (welcome.name, welcome.version) != (name, __version__):
                 connection.drop()
-                raise Unavailable(f"The process at {path} is that of another fullgraph.")
+                raise BackgroundUnavailable(f"The process at {path} is that of another fullgraph.")
             return connection
 
     def _spawn_once(self, path: Path, name: str) -> None:
@@ -184,16 +190,16 @@ class BackgroundEngine(AnyEngine):
                 return
             if status != 0:
                 log = _log_path(path)
-                raise Unavailable(
+                raise BackgroundUnavailable(
                     f"The process of the engine ended with status {status}; {log} has its last "
                     "words."
                 )
             # Another one has listened when it began, and is not there any more.
         folder.check_private(path.parent)
         start = Start(self._launch, name, str(path), boot=str(self._boot or ""))
-        with _opened_log(path) as log:
+        with _open_log(path) as log:
             self._child = subprocess.Popen(
-                command(start),
+                keeper_command(start),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -202,9 +208,11 @@ class BackgroundEngine(AnyEngine):
                 start_new_session=True,
             )
         python = f"Starting Python for {self.interpreter}."
-        self._said(dataclasses.replace(self._status, state=EngineState.STARTING, message=python))
+        self._handle_status(
+            dataclasses.replace(self._status, state=EngineState.STARTING, message=python)
+        )
 
-    async def _watch(self, connection: Connection) -> None:
+    async def _watch_process(self, connection: EngineConnection) -> None:
         """A process that a signal has stopped answers nothing, and would keep everybody waiting."""
         silent = 0
         while silent < _MOST_SILENT and connection is self._connection:
@@ -228,7 +236,7 @@ class BackgroundEngine(AnyEngine):
             self._connection.send(Hello(0.0))
             await self._connection.close()
         self.kill()
-        self._fail("The engine was stopped.", "Try again.")
+        self._fail_requests("The engine was stopped.", "Try again.")
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -247,20 +255,20 @@ class BackgroundEngine(AnyEngine):
 
     # -- requests -----------------------------------------------------------------------------
 
-    def _ask(self, asked: Asked[Any]) -> None:
+    def _submit_request(self, asked: PendingRequest[Any]) -> None:
         self._asked[asked.request.request] = asked
         if self._own is not None:
             self._ask_own(self._own, asked)
         elif self._connection is not None:
-            self._send(self._connection, asked)
+            self._send_request(self._connection, asked)
         elif self._closed:
-            self._fail("The engine was stopped.", "Try again.")
+            self._fail_requests("The engine was stopped.", "Try again.")
 
-    def _send(self, connection: Connection, asked: Asked[Any]) -> None:
+    def _send_request(self, connection: EngineConnection, asked: PendingRequest[Any]) -> None:
         connection.send(asked.request)
-        asked.sent()
+        asked.mark_sent()
 
-    def _cancel(self, asked: Asked[Any]) -> None:
+    def _cancel_request(self, asked: PendingRequest[Any]) -> None:
         number = asked.request.request
         if number in self._inner:
             self._inner[number].cancel()
@@ -268,12 +276,12 @@ class BackgroundEngine(AnyEngine):
             self._connection.send(Cancel(number))
         else:
             # It waits for the process to be there.
-            self._put(asked, asked.broken_off())
+            self._put_event(asked, asked.cancellation_event())
 
-    def _received(self, message: object) -> None:
+    def _handle_message(self, message: object) -> None:
         self._heard = True
         if isinstance(message, EngineStatus):
-            self._said(message)
+            self._handle_status(message)
         elif isinstance(message, Log):
             self._listener.log(message)
         elif isinstance(message, IndexWritten):
@@ -283,9 +291,9 @@ class BackgroundEngine(AnyEngine):
             event = cast("Any", message)
             asked = self._asked.get(event.request)
             if asked is not None:
-                self._put(asked, event)
+                self._put_event(asked, event)
 
-    def _said(self, status: EngineStatus) -> None:
+    def _handle_status(self, status: EngineStatus) -> None:
         """What the process says of its engine."""
         if status.state is EngineState.CRASHED and status.final and self._connection:
             # Perhaps of what another has asked for.
@@ -300,26 +308,26 @@ class BackgroundEngine(AnyEngine):
             self._settled.set()
         self._listener.status(status)
 
-    def _put(self, asked: Asked[Any], event: Event) -> None:
-        asked.put(event)
+    def _put_event(self, asked: PendingRequest[Any], event: Event) -> None:
+        asked.put_event(event)
         if isinstance(event, LAST):
             self._asked.pop(asked.request.request, None)
 
-    def _fail(self, reason: str, next_step: str) -> None:
+    def _fail_requests(self, reason: str, next_step: str) -> None:
         """End what was asked for."""
         for number, asked in list(self._asked.items()):
             failed = Failed(number, reason, next_step)
-            self._put(asked, asked.broken_off() if asked.cancelled else failed)
+            self._put_event(asked, asked.cancellation_event() if asked.cancelled else failed)
         self._inner.clear()
 
     # -- an own engine instead ----------------------------------------------------------------
 
-    def _lost(self, reason: str) -> None:
+    def _handle_loss(self, reason: str) -> None:
         if self._connection is not None:
             self._connection = None
-            self._in_background(self._replace(reason))
+            self._in_background(self._replace_by_own(reason))
 
-    async def _replace(self, reason: str) -> None:
+    async def _replace_by_own(self, reason: str) -> None:
         if self._closed:
             return
         self._on_note(f"The engine is not shared: {reason}")
@@ -327,16 +335,16 @@ class BackgroundEngine(AnyEngine):
         self._settled.set()
         for asked in list(self._asked.values()):
             if asked.cancelled:
-                self._put(asked, asked.broken_off())
+                self._put_event(asked, asked.cancellation_event())
                 continue
-            if isinstance(asked, Analysis):
-                asked.put(Restarted(asked.request.request))
+            if isinstance(asked, AnalysisRequest):
+                asked.put_event(Restarted(asked.request.request))
             self._ask_own(own, asked)
         await own.start()
 
-    def _ask_own(self, own: AnyEngine, asked: Asked[Any]) -> None:
+    def _ask_own(self, own: AnyEngine, asked: PendingRequest[Any]) -> None:
         request = asked.request
-        inner: Asked[Any]
+        inner: PendingRequest[Any]
         if isinstance(request, Analyze):
             inner = own.analyze(request)
         elif isinstance(request, Reproduce):
@@ -344,12 +352,12 @@ class BackgroundEngine(AnyEngine):
         else:
             inner = own.compare(request)
         self._inner[request.request] = inner
-        self._in_background(self._pump(asked, inner))
+        self._in_background(self._pump_events(asked, inner))
 
-    async def _pump(self, asked: Asked[Any], inner: Asked[Any]) -> None:
+    async def _pump_events(self, asked: PendingRequest[Any], inner: PendingRequest[Any]) -> None:
         async for event in inner:
             same = dataclasses.replace(cast("Any", event), request=asked.request.request)
-            self._put(asked, same)
+            self._put_event(asked, same)
         self._inner.pop(asked.request.request, None)
 
     def _in_background(self, work: Any) -> None:
@@ -362,7 +370,7 @@ def _log_path(path: Path) -> Path:
     return path.with_name("engine.log")
 
 
-def _opened_log(path: Path) -> Any:
+def _open_log(path: Path) -> Any:
     log = _log_path(path)
     with contextlib.suppress(OSError):
         if log.stat().st_size > _LONGEST_LOG:

@@ -10,23 +10,31 @@ from pathlib import Path
 from typing import cast
 
 from fullgraph.engines.background import folder
-from fullgraph.engines.background.folder import Unavailable
-from fullgraph.engines.background.messages import FromClient, Welcome, decoded, encoded
-from fullgraph.engines.process import LONGEST_LINE, Lines
+from fullgraph.engines.background.folder import BackgroundUnavailable
+from fullgraph.engines.background.messages import (
+    FromClient,
+    Welcome,
+    decode_message,
+    encode_message,
+)
+from fullgraph.engines.process import LONGEST_LINE, LineProtocol
 from fullgraph_engine.protocol import ProtocolError
 
 ANSWER = 5.0
 """Seconds within which a process must answer that listens."""
 
 
-class Connection(Lines):
+class EngineConnection(LineProtocol):
     """A connection to the process at a path."""
 
     def __init__(
         self, on_message: Callable[[object], None], on_lost: Callable[[str], None]
     ) -> None:
         super().__init__(
-            self._received, self._ended, longest=LONGEST_LINE, on_long=lambda line: self.drop()
+            self._handle_line,
+            self._handle_end,
+            longest=LONGEST_LINE,
+            on_long=lambda line: self.drop(),
         )
         self.on_message, self.on_lost = on_message, on_lost
         self.welcome: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
@@ -36,11 +44,11 @@ class Connection(Lines):
         self._lost = False
 
     @staticmethod
-    async def to(
+    async def connect_to(
         path: Path,
         on_message: Callable[[object], None] = lambda message: None,
         on_lost: Callable[[str], None] = lambda reason: None,
-    ) -> Connection:
+    ) -> EngineConnection:
         """One that is welcome.
 
         Raises:
@@ -53,13 +61,13 @@ class Connection(Lines):
         try:
             connected.connect(str(path))
             if not folder.same_user(connected):
-                raise Unavailable(f"The process at {path} is another user's.")
+                raise BackgroundUnavailable(f"The process at {path} is another user's.")
             _, connection = await loop.create_unix_connection(
-                lambda: Connection(on_message, on_lost), sock=connected
+                lambda: EngineConnection(on_message, on_lost), sock=connected
             )
         except BlockingIOError:
             connected.close()
-            raise Unavailable(f"The process at {path} accepts no connections.") from None
+            raise BackgroundUnavailable(f"The process at {path} accepts no connections.") from None
         except BaseException:
             connected.close()
             raise
@@ -67,7 +75,7 @@ class Connection(Lines):
             await asyncio.wait_for(asyncio.shield(connection.welcome), ANSWER)
         except asyncio.TimeoutError:
             connection.drop()
-            raise Unavailable(f"The process at {path} does not answer.") from None
+            raise BackgroundUnavailable(f"The process at {path} does not answer.") from None
         except BaseException:
             connection.drop()
             raise
@@ -78,7 +86,7 @@ class Connection(Lines):
 
     def send(self, message: FromClient) -> None:
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(encoded(message))
+            self._transport.write(encode_message(message))
 
     async def close(self) -> None:
         """End it once the process has read what was sent."""
@@ -104,9 +112,9 @@ class Connection(Lines):
         if self.welcome.done():
             self.on_lost(reason)
         else:
-            self.welcome.set_exception(Unavailable(reason))
+            self.welcome.set_exception(BackgroundUnavailable(reason))
 
-    def _ended(self) -> None:
+    def _handle_end(self) -> None:
         self.ended.set()
         if self._lost:
             return
@@ -117,11 +125,11 @@ class Connection(Lines):
         else:
             self.on_lost("The process of the engine has ended.")
 
-    def _received(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         if self._lost:
             return
         try:
-            message = decoded(line)
+            message = decode_message(line)
         except ProtocolError as error:
             self.give_up(f"The process of the engine breaks the protocol: {error}.")
             return

@@ -21,7 +21,7 @@ _LOCK_SECONDS = 5.0
 _SUFFIX = ".sock"
 
 
-class Unavailable(Exception):
+class BackgroundUnavailable(Exception):
     """No background engine can be used. One sentence."""
 
 
@@ -40,9 +40,9 @@ def private_folder(environment: Mapping[str, str]) -> Path:
         try:
             check_private(candidate)
             return candidate
-        except Unavailable as error:
+        except BackgroundUnavailable as error:
             problem = problem or str(error)
-    raise Unavailable(problem)
+    raise BackgroundUnavailable(problem)
 
 
 def check_private(folder: Path) -> None:
@@ -56,16 +56,18 @@ def check_private(folder: Path) -> None:
             folder.mkdir(0o700)
         own, above = folder.lstat(), folder.parent.stat()
     except OSError as error:
-        raise Unavailable(f"The folder {folder} cannot be used: {error.strerror}.") from None
+        raise BackgroundUnavailable(
+            f"The folder {folder} cannot be used: {error.strerror}."
+        ) from None
     if not stat.S_ISDIR(own.st_mode):
-        raise Unavailable(f"{folder} is no folder; remove it.")
+        raise BackgroundUnavailable(f"{folder} is no folder; remove it.")
     if own.st_uid != os.geteuid() or own.st_mode & 0o077:
-        raise Unavailable(
+        raise BackgroundUnavailable(
             f"Other users may open the folder {folder}; remove it, or run `chmod 700` on it."
         )
     replaceable = above.st_mode & 0o022 and not above.st_mode & stat.S_ISVTX
     if above.st_uid not in (0, os.geteuid()) or replaceable:
-        raise Unavailable(f"Other users may replace the folder {folder}.")
+        raise BackgroundUnavailable(f"Other users may replace the folder {folder}.")
 
 
 def socket_path(folder: Path, name: str) -> Path:
@@ -76,11 +78,11 @@ def socket_path(folder: Path, name: str) -> Path:
     """
     path = folder / (name + _SUFFIX)
     if len(os.fsencode(path)) > LONGEST_PATH:
-        raise Unavailable(f"The path {path} is too long for a Unix socket.")
+        raise BackgroundUnavailable(f"The path {path} is too long for a Unix socket.")
     return path
 
 
-def sockets(folder: Path) -> list[Path]:
+def list_sockets(folder: Path) -> list[Path]:
     """Those of all processes, also of some that have ended."""
     return sorted(folder.glob(f"*{_SUFFIX}"))
 
@@ -95,7 +97,7 @@ def same_user(connection: socket.socket) -> bool:
     return bool(user == os.geteuid())
 
 
-def listen(path: Path) -> socket.socket | None:
+def listen_at(path: Path) -> socket.socket | None:
     """A socket that listens at a path; None if another process does. What a process has left there
     that was killed is replaced.
 
@@ -104,7 +106,7 @@ def listen(path: Path) -> socket.socket | None:
         OSError: there can be no socket.
     """
     check_private(path.parent)
-    with _locked(path.parent):
+    with _lock_folder(path.parent):
         if is_served(path):
             return None
         path.unlink(missing_ok=True)
@@ -133,7 +135,7 @@ def is_served(path: Path) -> bool:
     return True
 
 
-def inode(path: Path) -> tuple[int, int] | None:
+def socket_inode(path: Path) -> tuple[int, int] | None:
     """What tells the socket there from a later one; None where there is none."""
     try:
         found = path.lstat()
@@ -142,15 +144,15 @@ def inode(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def remove(path: Path, own: tuple[int, int] | None) -> None:
+def remove_socket(path: Path, own: tuple[int, int] | None) -> None:
     """Remove a socket, unless it is another one by now."""
-    with contextlib.suppress(OSError, Unavailable), _locked(path.parent):
-        if inode(path) == own:
+    with contextlib.suppress(OSError, BackgroundUnavailable), _lock_folder(path.parent):
+        if socket_inode(path) == own:
             path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _lock_folder(folder: Path) -> Iterator[None]:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         end = time.monotonic() + _LOCK_SECONDS
@@ -160,7 +162,7 @@ def _locked(folder: Path) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > end:
-                    raise Unavailable(f"Another process keeps {folder} locked.") from None
+                    raise BackgroundUnavailable(f"Another process keeps {folder} locked.") from None
                 time.sleep(0.01)
         yield
     finally:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import fullgraph
 from fullgraph import __version__
-from fullgraph.engines.background.folder import Unavailable
-from fullgraph.engines.environment import lasting
-from fullgraph.engines.installation import packages_state, states, torch_folders
+from fullgraph.engines.background.folder import BackgroundUnavailable
+from fullgraph.engines.environment import stable_variables
+from fullgraph.engines.installation import file_states, packages_state, torch_folders
 from fullgraph.engines.process import boot_script
 from fullgraph_engine.protocol import Allowed
 
@@ -30,7 +30,7 @@ _PATHS = (
 
 
 @dataclass(frozen=True)
-class Launch:
+class EngineLaunch:
     """How an engine is started. ``processes`` and ``allowed`` are as of an ``Engine``."""
 
     interpreter: str
@@ -40,39 +40,39 @@ class Launch:
     """The folder of no project, where it does not matter: a request brings its own."""
 
     @staticmethod
-    def of(
+    def for_project(
         interpreter: Path,
         project: Path,
         environment: Mapping[str, str],
         *,
         processes: str,
         allowed: Allowed,
-    ) -> Launch:
+    ) -> EngineLaunch:
         """For files of a project."""
         listed = (environment.get(name, "/").split(os.pathsep) for name in _PATHS)
         is_relative = any(not one.startswith(("/", "~")) for paths in listed for one in paths)
         cwd = str(project) if is_relative else os.sep
-        return Launch(str(interpreter.absolute()), processes, allowed, cwd)
+        return EngineLaunch(str(interpreter.absolute()), processes, allowed, cwd)
 
-    def name(self, environment: Mapping[str, str]) -> str:
+    def engine_name(self, environment: Mapping[str, str]) -> str:
         """What an engine is called that is started so, by this process, with fullgraph and the
         packages of the interpreter as they are now: hexadecimal digits.
 
         Raises:
             Unavailable: no file tells where its torch is, and so none whether it has changed.
         """
-        self.torch(environment)
+        self.torch_paths(environment)
         parts = (
             self,
-            lasting(environment),
-            tuple(_inherited()),
+            stable_variables(environment),
+            tuple(_inherited_state()),
             (__version__, sys.executable, platform.python_version()),
-            tuple(states(_own_folders())),
+            tuple(file_states(_own_folders())),
             packages_state(Path(self.interpreter)),
         )
-        return _digest(parts)
+        return _hash_parts(parts)
 
-    def torch(self, environment: Mapping[str, str]) -> tuple[Path, ...]:
+    def torch_paths(self, environment: Mapping[str, str]) -> tuple[Path, ...]:
         """The folders that its torch may be in.
 
         Raises:
@@ -80,7 +80,9 @@ class Launch:
         """
         found = torch_folders(Path(self.interpreter), environment)
         if not found:
-            raise Unavailable(f"The files of the torch of {self.interpreter} were not found.")
+            raise BackgroundUnavailable(
+                f"The files of the torch of {self.interpreter} were not found."
+            )
         return found
 
     def torch_state(self, environment: Mapping[str, str]) -> str:
@@ -88,14 +90,14 @@ class Launch:
 
         Takes a tenth of a second.
         """
-        return _digest(tuple(states(self.torch(environment))))
+        return _hash_parts(tuple(file_states(self.torch_paths(environment))))
 
 
-def _digest(parts: object) -> str:
+def _hash_parts(parts: object) -> str:
     return hashlib.blake2b(repr(parts).encode(errors="replace"), digest_size=12).hexdigest()
 
 
-def _inherited() -> Iterator[object]:
+def _inherited_state() -> Iterator[object]:
     """What a process has of the one that starts it, besides variables."""
     yield os.geteuid(), os.getegid(), os.getgroups()
     for namespace in _NAMESPACES:

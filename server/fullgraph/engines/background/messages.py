@@ -65,13 +65,13 @@ _KINDS: dict[str, type] = {
 }
 
 
-def encoded(message: FromClient | ToClient) -> bytes:
+def encode_message(message: FromClient | ToClient) -> bytes:
     """One line, newline included."""
     # What is too long for people to read was cut when the engine sent it.
     return encode_line(message)
 
 
-def decoded(line: bytes) -> object:
+def decode_message(line: bytes) -> object:
     """One of ``FromClient`` or ``ToClient``.
 
     Raises:

@@ -15,11 +15,11 @@ from fullgraph.engines.background.messages import (
     Pong,
     ToClient,
     Welcome,
-    decoded,
-    encoded,
+    decode_message,
+    encode_message,
 )
-from fullgraph.engines.engine import LAST, AnyEngine, Asked, EngineStatus
-from fullgraph.engines.process import LONGEST_LINE, Lines
+from fullgraph.engines.engine import LAST, AnyEngine, EngineStatus, PendingRequest
+from fullgraph.engines.process import LONGEST_LINE, LineProtocol
 from fullgraph_engine.protocol import (
     Analyze,
     Cancel,
@@ -82,10 +82,10 @@ class EngineService:
         """Accept clients from now on."""
         self._engine = engine
         self._server = await asyncio.get_running_loop().create_unix_server(
-            self._client, sock=listening
+            self._make_client, sock=listening
         )
 
-    def _client(self) -> Client:
+    def _make_client(self) -> Client:
         self._number += 1
         return Client(self, self._number)
 
@@ -94,24 +94,24 @@ class EngineService:
         if self._server is not None:
             self._server.close()
 
-    def disconnect(self) -> None:
+    def close_connections(self) -> None:
         """End all connections, once what was sent is written."""
         for client in list(self._connections):
             client.close()
 
     # -- what the engine says -----------------------------------------------------------------
 
-    def status(self, status: EngineStatus) -> None:
+    def send_status(self, status: EngineStatus) -> None:
         self._status = status
         for client in self._connections:
             client.send(status)
 
-    def index(self, index: IndexWritten) -> None:
+    def send_index(self, index: IndexWritten) -> None:
         self._index = index
         for client in self.clients:
             client.send(index)
 
-    def log(self, log: Log) -> None:
+    def send_log(self, log: Log) -> None:
         """Output of a request for its client, words of the engine itself for all."""
         if log.request == 0:
             for client in self.clients:
@@ -122,43 +122,46 @@ class EngineService:
 
     # -- for connections ----------------------------------------------------------------------
 
-    def connected(self, client: Client) -> None:
+    def add_connection(self, client: Client) -> None:
         self._connections.add(client)
         client.send(self.welcome())
         if self._status is not None:
             client.send(self._status)
 
-    def greeted(self, client: Client, hello: Hello) -> None:
+    def add_client(self, client: Client, hello: Hello) -> None:
         self.keep = hello.keep
         self.clients.add(client)
         if self._index is not None:
             client.send(self._index)
         self.on_change()
 
-    def disconnected(self, client: Client) -> None:
+    def remove_client(self, client: Client) -> None:
         self._connections.discard(client)
         self.clients.discard(client)
         self.on_change()
 
 
-class Client(Lines):
+class Client(LineProtocol):
     """One connection of a client."""
 
     def __init__(self, service: EngineService, number: int) -> None:
         super().__init__(
-            self._received, self._ended, longest=LONGEST_LINE, on_long=lambda line: self.drop()
+            self._handle_line,
+            self._handle_end,
+            longest=LONGEST_LINE,
+            on_long=lambda line: self.drop(),
         )
         self._service = service
         self._number = number
         self._transport: asyncio.Transport | None = None
-        self._asked: dict[int, Asked[Any]] = {}
+        self._asked: dict[int, PendingRequest[Any]] = {}
         self._pumps: set[asyncio.Task[None]] = set()
         self._fresh: asyncio.Future[bool] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         if same_user(transport.get_extra_info("socket")):
-            self._service.connected(self)
+            self._service.add_connection(self)
         else:
             self.drop()
 
@@ -170,7 +173,7 @@ class Client(Lines):
         if waiting > _MOST_WAITING:
             self.drop()
         elif waiting < _MOST_LOGS or not isinstance(message, Log):
-            transport.write(encoded(message))
+            transport.write(encode_message(message))
 
     def close(self) -> None:
         """Once what was sent is written."""
@@ -182,24 +185,24 @@ class Client(Lines):
         if self._transport is not None:
             self._transport.abort()
 
-    def _ended(self) -> None:
+    def _handle_end(self) -> None:
         for asked in self._asked.values():
             asked.cancel()
-        self._service.disconnected(self)
+        self._service.remove_client(self)
 
-    def _received(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         assert self._transport is not None
         if self._transport.is_closing():
             return
         try:
-            message = decoded(line)
+            message = decode_message(line)
         except ProtocolError:
             self.drop()
             return
         if isinstance(message, Hello):
             if self._service.fresh is not None:
                 self._fresh = asyncio.ensure_future(self._service.fresh())
-            self._service.greeted(self, message)
+            self._service.add_client(self, message)
         elif isinstance(message, Ping):
             self.send(Pong())
         elif isinstance(message, Shutdown):
@@ -210,13 +213,13 @@ class Client(Lines):
         elif isinstance(message, (Analyze, Reproduce, Compare)) and (
             self in self._service.clients and message.request not in self._asked
         ):
-            self._begin(message)
+            self._begin_request(message)
         else:
             self.drop()
 
-    def _begin(self, request: Analyze | Reproduce | Compare) -> None:
+    def _begin_request(self, request: Analyze | Reproduce | Compare) -> None:
         engine, number = self._service.engine, request.request
-        asked: Asked[Any]
+        asked: PendingRequest[Any]
         if isinstance(request, Analyze):
             asked = engine.analyze(dataclasses.replace(request, client=self._number))
         elif isinstance(request, Reproduce):
@@ -225,11 +228,11 @@ class Client(Lines):
             asked = engine.compare(request)
         self._asked[number] = asked
         self._service.owners[asked.request.request] = self, number
-        pump = asyncio.create_task(self._pump(asked, number))
+        pump = asyncio.create_task(self._pump_events(asked, number))
         self._pumps.add(pump)
         pump.add_done_callback(self._pumps.discard)
 
-    async def _pump(self, asked: Asked[Any], number: int) -> None:
+    async def _pump_events(self, asked: PendingRequest[Any], number: int) -> None:
         """Pass on the events of a request."""
         try:
             async for event in asked:
