@@ -268,7 +268,7 @@ class Traced:
                 only=event.only,
                 open_files=self.unit.inputs.open_files,
             )
-            unit.trace(event, self.engine, request)
+            unit.begin_trace(event, self.engine, request)
         elif isinstance(event, RunBegan):
             self.began = True
         elif not isinstance(event, ResultsChanged) and isinstance(
@@ -294,7 +294,7 @@ class Traced:
             reports["findings"] = sorted((timeless(untraced(one)) for one in found), key=repr)
             if all(one[0].status in SETTLED for key, one in reports.items() if key != "findings"):
                 for kind in ("shapes", "seen", "guards", "trace_steps"):
-                    known = getattr(results.told(name), kind)
+                    known = getattr(results.target_details(name), kind)
                     known = getattr(known, "by_probe", known)
                     reports[kind] = timeless(tuple(known.items()) if type(known) is dict else known)
         return told

@@ -1,6 +1,6 @@
-"""What the client can do, read once from what it says at initialization.
+"""Capabilities of the client, read once from the ``initialize`` request.
 
-Read from plain data: the first answer is given before the protocol library is loaded.
+This module reads plain data, because the server answers before it loads the protocol library.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from fullgraph.domain.positions import Encoding
 
 @dataclass(frozen=True)
 class ClientCapabilities:
-    """Flat answers to the questions that this server asks."""
+    """Client capabilities that this server uses, flattened to one level."""
 
     encoding: Encoding = Encoding.UTF16
     pull_diagnostics: bool = False
-    """Findings are pulled, and the client can be told when there are new ones.
+    """Whether the client pulls diagnostics and supports a refresh request.
 
-    Both are needed: results come long after the edit, and a client that pulls but cannot be told
-    to pull again (Neovim 0.11) would show those of the edit before.
+    Both are needed. Results arrive long after the edit, and a client without refresh (Neovim 0.11)
+    would keep showing those of the edit before.
     """
     related_information: bool = False
     code_description: bool = False
@@ -39,43 +39,43 @@ class ClientCapabilities:
     code_lens_refresh: bool = False
     inlay_hint_refresh: bool = False
     inlay_hint_resolve: frozenset[str] = frozenset()
-    """What the client asks for later, when the user looks at a hint."""
+    """Properties of inlay hints that the client can resolve later."""
     completion_defaults: frozenset[str] = frozenset()
-    """What a list of completions may say once for all of its items."""
+    """Item properties that a completion list can set once for all items."""
     completion_resolve: frozenset[str] = frozenset()
-    """What the client asks for later, when the user looks at an item."""
+    """Properties of completion items that the client can resolve later."""
     completion_label_details: bool = False
     completion_deprecated_tag: bool = False
     completion_deprecated: bool = False
     completion_insert_replace: bool = False
-    """It chooses whether the rest of a word is replaced."""
+    """Whether the user chooses between inserting and replacing the rest of a word."""
     completion_markdown: bool = False
     signature_markdown: bool = False
     signature_label_offsets: bool = False
     signature_active_parameter: bool = False
-    """Each signature may have an active parameter of its own."""
+    """Whether each signature may have its own active parameter."""
     signature_no_active_parameter: bool = False
     hover_markdown: bool = False
     semantic_tokens: bool = False
     show_document: bool = False
     text_document_content: bool = False
-    """It opens URIs of a scheme that a server has registered, and asks the server for the text."""
+    """Whether the client shows documents of a scheme that the server registers."""
     changed: bool = False
-    """It wants to be told when what is known of a text is not what it was."""
+    """Whether the client wants a notification when results of a file become outdated."""
     hover_findings: bool = False
-    """Its hover has no diagnostics of its own: the server says there why there is a finding."""
+    """Whether the server adds findings to hovers, because the client shows none there."""
     icons: bool = False
-    """It shows an icon for ``$(play)`` in the title of a code lens."""
+    """Whether the client renders ``$(play)`` in code lens titles as an icon."""
     message_buttons: bool = False
-    """Messages with buttons appear beside the text, and wait without taking keystrokes."""
+    """Whether messages with buttons appear without taking keyboard focus."""
     user_settings: bool = False
-    """Settings that a workspace may not set are the user's own where it says them."""
+    """Whether the client sends user settings apart from those of the workspace."""
     commands: frozenset[str] = frozenset()
-    """Commands that the client itself registers, which a code lens may name."""
+    """Commands that the client registers itself, which a code lens may name."""
 
     @staticmethod
     def from_capabilities(raw: object) -> ClientCapabilities:
-        """From the ``capabilities`` of an ``initialize`` request. Anything absent is a no."""
+        """Parse the ``capabilities`` of an ``initialize`` request; absent ones are off."""
 
         def get_value(path: str) -> Any:
             value: Any = raw
@@ -104,8 +104,8 @@ class ClientCapabilities:
         item_tags = get_value(f"{item}.tagSupport.valueSet")
         signature = "textDocument.signatureHelp.signatureInformation"
 
-        # What a client says of published diagnostics used to hold for pulled ones as well; 3.18
-        # clients say it again beside the pull.
+        # Tags of published diagnostics used to apply to pulled ones as well; 3.18 clients declare
+        # both.
         where = ("textDocument.diagnostic", published) if pull else (published,)
         tags = [get_value(f"{place}.tagSupport.valueSet") for place in where]
         return ClientCapabilities(
@@ -154,7 +154,8 @@ class ClientCapabilities:
 
 
 def _choose_encoding(offered: object) -> Encoding:
-    """The client's first choice of those that exist; UTF-16 is what every client can."""
+    """Return the first supported encoding that the client prefers, or UTF-16, which is
+    mandatory."""
     for name in offered if isinstance(offered, list) else ():
         try:
             return Encoding(name)

@@ -1,7 +1,7 @@
-"""Move findings with the text that they are about.
+"""Move findings with the text that they refer to.
 
-Between an edit and the results of the next run the old findings stay in view. Each edit shifts
-what lies behind it and removes what it touched: of that nothing is known any more.
+Between an edit and the results of the next run the old findings stay visible. Each edit shifts the
+findings after it and removes those that it touches.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from fullgraph_engine.protocol import (
 
 @dataclass(frozen=True)
 class AppliedEdit:
-    """The text from ``start`` to ``end`` became text that ends at ``new_end``."""
+    """One edit: the text from ``start`` to ``end`` was replaced by text that ends at
+    ``new_end``."""
 
     start: Position
     end: Position
@@ -37,17 +38,17 @@ class AppliedEdit:
 
     @property
     def whole(self) -> bool:
-        """Whole lines come or go, and leave the line behind them as it is."""
+        """Whether only whole lines were inserted or removed."""
         return self.start.byte == self.end.byte == self.new_end.byte == 0
 
     def shift_range(self, range_: Range) -> Range | None:
-        """Where the range is after the edit; None where the edit is inside it."""
+        """Return the range after the edit; None if the edit touches it."""
         if self.end <= range_.start:
             return Range(self._shift_position(range_.start), self._shift_position(range_.end))
         return range_ if self.start >= range_.end else None
 
     def shift_line(self, line: int) -> int | None:
-        """Where a line is after the edit; None for one that it touched."""
+        """Return the number of a line after the edit; None if the edit touches it."""
         if line > self.end.line or (self.whole and line == self.end.line):
             return line + self.lines
         return line if line < self.start.line else None
@@ -59,7 +60,7 @@ class AppliedEdit:
 
 
 def move_finding(finding: Finding, edit: AppliedEdit, path: str) -> Finding | None:
-    """The finding after an edit of the file ``path``; None if its own range was edited."""
+    """Return the finding after an edit of the file ``path``; None if its range was edited."""
     range_ = edit.shift_range(finding.range)
     if range_ is None:
         return None
@@ -77,14 +78,13 @@ def move_finding(finding: Finding, edit: AppliedEdit, path: str) -> Finding | No
         ),
         fixes=tuple(moved for fix in finding.fixes if (moved := _move_fix(fix, edit))),
         stack=tuple(_move_frame(frame, edit, path) for frame in finding.stack),
-        # Else a run of the new text would seem to find something else at the same place.
+        # Update the place in the identity, so that the next run recognizes the finding.
         identity=finding.identity.replace(place_words(finding.range), place_words(range_)),
     )
 
 
 def move_report(report: TargetReport, edit: AppliedEdit, path: str) -> TargetReport | None:
-    """The report of a target after an edit of the file ``path``; None if the target's name was
-    edited."""
+    """Return a target's report after an edit of the file ``path``; None if its name was edited."""
     range_ = edit.shift_range(report.range)
     if range_ is None:
         return None
@@ -96,7 +96,7 @@ def move_report(report: TargetReport, edit: AppliedEdit, path: str) -> TargetRep
 
 
 def _move_region(region: Region | None, edit: AppliedEdit, path: str) -> Region | None:
-    """A region with its site moved; a site that was edited stays where it was."""
+    """Return a region with its site shifted; a site that was edited stays unchanged."""
     if region is None or region.site.path != path:
         return region
     moved = edit.shift_range(region.site.range)
@@ -106,7 +106,7 @@ def _move_region(region: Region | None, edit: AppliedEdit, path: str) -> Region 
 
 
 def _move_coverage(coverage: Coverage | None, edit: AppliedEdit) -> Coverage | None:
-    """Without what the edit touched."""
+    """Return the coverage without the ranges that the edit touched."""
     if coverage is None or not coverage.extends_to(edit.start.line):
         return coverage
     return Coverage.from_ranges(
@@ -135,7 +135,7 @@ def _move_fix(fix: Fix, edit: AppliedEdit) -> Fix | None:
 
 
 def _move_frame(frame: Frame, edit: AppliedEdit, path: str) -> Frame:
-    # A frame is context, not a claim on a place: one inside the edit stays where it was.
+    # A stack frame is only context, so one inside the edit stays where it was.
     line = edit.shift_line(frame.line) if frame.path == path else None
     if line is None:
         return frame

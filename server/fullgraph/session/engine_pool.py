@@ -1,5 +1,5 @@
-"""One engine for each interpreter that traces an open text, and for what its code is allowed to
-do; with its operator index."""
+"""Engines of the session, one per interpreter and set of permissions, with their operator
+indices."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from fullgraph_engine.protocol import Allowed, Log
 
 @dataclass(frozen=True)
 class EngineKey:
-    """What an engine is for: user code of an interpreter, that may do what is allowed."""
+    """The key of an engine: its interpreter and the permissions of the user code."""
 
     interpreter: Path
     allowed: Allowed
 
 
 class EnginePool:
-    """Starts engines when they are asked for, and keeps what they said last.
+    """Starts engines on demand and stores the latest status of each.
 
-    ``status_changed`` is called with what an engine is for, its state and the one before;
-    ``recovered`` with one that is ready after it could not be used; ``log`` with what users'
-    programs print and what is remarkable here.
+    ``status_changed`` receives the key, the status and the previous status. ``recovered`` receives
+    the key of an engine that became ready after a failure. ``log`` receives output of user code and
+    notes.
     """
 
     def __init__(
@@ -55,20 +55,20 @@ class EnginePool:
         self._warnings = WarningLog()
         self._boot = boot
         self._early = early
-        """Until some text needs an engine: it is this one, or not of the right interpreter."""
+        """Engine started before any file was open; used if its interpreter and settings match."""
         self._engines: dict[EngineKey, AnyEngine] = {}
         self._statuses: dict[EngineKey, EngineStatus] = {}
         self._reasons: dict[Path, str] = {}
         self._failed: set[EngineKey] = set()
-        """Of engines that could not be used, and were not ready since."""
+        """Keys of engines that failed and have not been ready since."""
         self._indices = Indices(log)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def get_engine(
         self, interpreter: Interpreter, processes: str, allowed: Allowed, keep: float
     ) -> AnyEngine:
-        """The engine of an interpreter, started if there is none yet. ``keep``: seconds that it is
-        to stay for others; 0: it is of this window alone."""
+        """Return the engine of an interpreter; start it if needed. ``keep``: seconds that a shared
+        engine outlives its last client; 0 for an engine of this window."""
         key = EngineKey(interpreter.path, allowed)
         engine = self._engines.get(key)
         if engine is None:
@@ -121,32 +121,32 @@ class EnginePool:
             self._recovered(key)
 
     def log_output(self, log: Log) -> None:
-        """What a user's program printed, with a warning that each run repeats only once."""
+        """Log the output of user code, without warnings that were logged before."""
         text = self._warnings.without_known(log.text).rstrip("\n")
         if text:
             self._log(text)
 
-    # -- what is known of them ----------------------------------------------------------------
+    # -- status of engines --------------------------------------------------------------------
 
     def find_index(self, interpreter: Path) -> OperatorIndex | None:
-        """The operators of an interpreter's torch; None before they are known."""
+        """Return the operators of an interpreter's torch; None if not known yet."""
         return self._indices.find_index(interpreter)
 
     def find_status(self, key: EngineKey) -> EngineStatus | None:
-        """What an engine said last; None before it said anything."""
+        """Return the latest status of an engine; None before the first."""
         return self._statuses.get(key)
 
     def explain_choice(self, interpreter: str) -> str:
-        """How an interpreter that traces was found, and which were passed over."""
+        """Return how an interpreter was found and which candidates were skipped."""
         return self._reasons.get(Path(interpreter), "")
 
     def all_statuses(self) -> tuple[EngineStatus, ...]:
         return tuple(engine.status for engine in self._engines.values())
 
-    # -- ending them --------------------------------------------------------------------------
+    # -- shutdown -----------------------------------------------------------------------------
 
     def keep_only(self, keys: Iterable[EngineKey]) -> None:
-        """End all other engines: no text needs them any more."""
+        """Close all other engines, which no file needs."""
         keys = set(keys)
         interpreters = {key.interpreter for key in keys}
         for key in self._engines.keys() - keys:
@@ -157,11 +157,11 @@ class EnginePool:
             self._in_background(engine.close())
 
     async def restart_all(self) -> None:
-        """Start every engine afresh."""
+        """Restart every engine."""
         await asyncio.gather(*(engine.restart() for engine in self._engines.values()))
 
     async def close_all(self) -> None:
-        """End all of them."""
+        """Close all engines."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(
@@ -169,7 +169,7 @@ class EnginePool:
         )
 
     def kill_all(self) -> None:
-        """End them at once, where there is no loop any more to wait on."""
+        """Kill all engines immediately, without an event loop."""
         for engine in self._all_engines():
             engine.kill()
 

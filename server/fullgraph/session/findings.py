@@ -1,7 +1,7 @@
-"""The findings of a file, out of the findings of its runs.
+"""Merge the findings of all runs of a file.
 
-Runs know nothing of each other: two targets that share a layer both report its graph break. Here
-they become one finding with a count, get their severity, and are put in order.
+Runs are independent: two targets that share a layer both report its graph break. This module merges
+such findings into one with a count, assigns severities and sorts them.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def merge_findings(
     targets: Sequence[str] = (),
     folder: str = "",
 ) -> tuple[FileFinding, ...]:
-    """The findings of all runs of one text, as they are shown, in the order of the text.
+    """Return the findings of all runs of one text, merged and in the order of the text.
 
-    Runs end in any order. Where several found the same, the first of ``targets``, names in the
-    order of the text, has the word, and of its runs the first. ``folder`` is that of the workspace:
-    paths in Dynamo's words are relative to it, or to the folder of a package.
+    Runs end in any order. Among equal findings, the target that comes first in ``targets``, and its
+    first run, provides the text. ``folder`` is the workspace folder that paths in messages are
+    relative to.
     """
     places = {name: number for number, name in enumerate(targets)}
     groups: dict[object, list[Finding]] = {}
@@ -52,8 +52,8 @@ def merge_findings(
 
 
 def _choose_severity(group: Sequence[Finding], settings: Settings) -> Severity:
-    """The severity of a finding. A graph break that makes a call raise, as under
-    ``fullgraph=True``, is an error unless the user chose otherwise."""
+    """Return the severity of merged findings. A graph break that raises, as under
+    ``fullgraph=True``, is an error unless the user set a severity."""
     code = group[0].code
     severity = codes.effective_severity(code, settings.severity)
     raised = any(
@@ -70,7 +70,7 @@ def _merge_key(finding: Finding) -> object:
 
 
 def _shorten_finding_paths(finding: Finding, folder: str) -> Finding:
-    """With short paths in its words; what user code or the sandbox says stays as it was said."""
+    """Return the finding with shortened paths; output of user code and sandbox stays verbatim."""
     if finding.code in _VERBATIM:
         return finding
 
@@ -99,7 +99,7 @@ def _merge_group(group: list[Finding], severity: Severity) -> FileFinding:
     finding = dataclasses.replace(
         first,
         message=f"{first.message}, only {only}" if only else first.message,
-        # What one run has on every path is no matter of paths.
+        # A finding on every path does not depend on a path.
         path=None if everywhere else first.path,
         hints=first.hints or ((step,) if step else ()),
         count=sum(finding.count for finding in group),
@@ -108,7 +108,7 @@ def _merge_group(group: list[Finding], severity: Severity) -> FileFinding:
         calls=merge_calls(calls for finding in group for calls in finding.calls),
         notes=_unique_items(note for finding in group for note in finding.notes),
         fixes=_unique_items(fix for finding in group for fix in finding.fixes),
-        # Real tensors only where no fake run saw the same.
+        # Report real tensors only if no fake run had the same finding.
         causes=tuple({one.identity: one for f in group for one in f.causes}.values()),
         cost=max((f.cost for f in group if f.cost), key=lambda one: one.rank, default=None),
         mode="fake" if any(finding.mode == "fake" for finding in group) else first.mode,

@@ -1,4 +1,4 @@
-"""Fixes of open files, tried in the background while nothing else is traced."""
+"""Verify fixes for open files in the background, while no file is traced."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from fullgraph.fixes.verification import Fix
 
 SECONDS = 120.0
-"""What trying the fixes of one text may take; those of further findings are not tried."""
+"""Time limit in seconds for verifying the fixes of one file; later findings get none."""
 
 
 @dataclass
 class _FixAttempt:
-    """What was tried of one text. ``fixes`` are by code, message and range of the finding."""
+    """The fixes verified for one text. Keys of ``fixes`` are code, message and range."""
 
     basis: object
     fixes: dict[object, tuple[Fix, ...]] = field(default_factory=dict)
     together: Fix | None = None
-    """All safe fixes at once."""
+    """Combination of all safe fixes."""
     task: asyncio.Task[None] | None = None
 
 
 class FixJobs:
-    """Tries the catalogue on the breaks of one text at a time, and keeps what was verified.
+    """Verifies fixes for graph breaks, one file at a time, and stores the verified ones.
 
-    An edit ends what is tried of the text before it: a fix is of exactly one text.
+    An edit cancels the work on the old text, because a fix is valid for one exact text.
     """
 
     def __init__(self, session: Session) -> None:
@@ -49,7 +49,7 @@ class FixJobs:
         self._turns: Turns[AnalysisUnit] = Turns(session.is_busy, self._begin_attempt)
 
     def update_findings(self, unit: AnalysisUnit, *, final: bool) -> None:
-        """The findings of a text changed; ``final``: nothing more is about to come."""
+        """Schedule or discard work after findings changed; ``final``: the run has ended."""
         known = self._tried.get(unit.document.uri)
         if known is not None and known.basis != _fix_basis(unit):
             self._forget_attempt(unit)
@@ -60,7 +60,7 @@ class FixJobs:
             self._turns.request_turn(unit, asyncio.get_running_loop().time() + REST)
 
     def run_ended(self) -> None:
-        """It may be a turn now."""
+        """Start the next file, because a run has ended."""
         self._turns.begin_next()
 
     def forget_unit(self, unit: AnalysisUnit) -> None:
@@ -72,12 +72,12 @@ class FixJobs:
                 known.task.cancel()
 
     def find_fixes(self, unit: AnalysisUnit, item: FileFinding) -> tuple[Fix, ...]:
-        """What was verified for a finding of the text as it is now, the best first."""
+        """Return the verified fixes of a finding in the current text, the best first."""
         known = self._current_attempt(unit)
         return known.fixes.get(_finding_key(item), ()) if known is not None else ()
 
     def find_combined_fix(self, unit: AnalysisUnit) -> Fix | None:
-        """All safe fixes of the text as it is now, verified together."""
+        """Return the combination of all safe fixes of the current text."""
         known = self._current_attempt(unit)
         return known.together if known is not None else None
 
@@ -98,12 +98,12 @@ class FixJobs:
         engine = self._session.engine_on_demand(unit)
         if isinstance(engine, str):
             return False
-        # Of those the original need not be traced with fake tensors first.
+        # Targets traced with real tensors; verification can skip fake tensors for these.
         real = tuple(one.report.name for one in unit.reports() if one.report.mode == "real")
         request = dataclasses.replace(self._session.build_request(unit, ()), nice=NICE, real=real)
         known = _FixAttempt(_fix_basis(unit))
         self._tried[unit.document.uri] = known
-        # What stands where the text was edited last is looked at next.
+        # Try the findings nearest to the last edit first.
         focus = unit.document.focus
         order = sorted(wanted, key=lambda key: abs(wanted[key].finding.range.start.line - focus))
         nearest = {key: wanted[key] for key in order}
@@ -129,7 +129,7 @@ class FixJobs:
             best = [fixes[0] for fixes in known.fixes.values() if fixes]
             known.together = await verifier.together([fix for fix in best if fix.grade == "safe"])
 
-        # What was found until then stays.
+        # On a timeout, keep the fixes verified so far.
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(try_all(), SECONDS)
 
@@ -140,5 +140,5 @@ def _finding_key(item: FileFinding) -> object:
 
 
 def _fix_basis(unit: AnalysisUnit) -> object:
-    """What fixes are of: the text, and how it is traced."""
+    """Return what a verified fix depends on: the text and the tracing settings."""
     return unit.document.hash, unit.inputs.settings.tracing_key()

@@ -1,4 +1,4 @@
-"""What further calls of targets would recompile, moved with the text."""
+"""Forecasts of recompiles by target, moved with the text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fullgraph_engine.protocol import Finding, ForecastFound, ForecastRow
 
 @dataclass(frozen=True)
 class TargetForecast:
-    """Of one target; ``told`` by its runs, one for each probe."""
+    """The forecast of one target; ``told`` has one event for each probe."""
 
     told: tuple[ForecastFound, ...]
 
@@ -36,23 +36,20 @@ class TargetForecast:
         return TargetForecast((*others, made))
 
     def apply_edit(self, edit: AppliedEdit, path: str) -> TargetForecast:
-        """After an edit: of what it touched nothing is known any more."""
+        """Return the forecast after an edit, without findings that the edit touched."""
         return TargetForecast(tuple(_apply_edit_to_event(made, edit, path) for made in self.told))
 
 
 class Forecasts:
-    """The latest forecast of each target.
-
-    One that is made again stays as it is until the new one is told.
-    """
+    """The latest forecast of each target; it stays visible until its update arrives."""
 
     def __init__(self) -> None:
         self.by_target: Mapping[str, TargetForecast] = {}
         self.fresh: frozenset[str] = frozenset()
-        """Targets whose forecast is of what was last traced of them."""
+        """Targets whose forecast matches their last trace."""
 
     def mark_outdated(self, stays: Callable[[str], bool] = lambda name: False) -> None:
-        """All targets are traced again but those that stay as they are."""
+        """Mark forecasts as outdated, except for targets that are not traced again."""
         self.fresh = frozenset(filter(stays, self.fresh))
 
     def add_forecast(self, made: ForecastFound) -> None:
@@ -63,13 +60,13 @@ class Forecasts:
         self.fresh |= {made.target}
 
     def drop_outdated(self) -> bool:
-        """All that were to be made are: others are gone. Says whether there were any."""
+        """Drop outdated forecasts; return whether there were any."""
         before = self.by_target
         self.keep_targets(self.fresh)
         return before is not self.by_target
 
     def keep_targets(self, names: Iterable[str]) -> None:
-        """Forget targets of other names."""
+        """Drop the forecasts of all other targets."""
         kept = set(names)
         if not kept.issuperset(self.by_target):
             self.by_target = {name: one for name, one in self.by_target.items() if name in kept}
@@ -82,7 +79,7 @@ class Forecasts:
             }
 
     def apply_relocation(self, move: Relocation) -> None:
-        """Move with lines that are the same; what cannot is forgotten, and made again."""
+        """Move forecasts to the places of another text; drop those that cannot be placed."""
         moved: dict[str, TargetForecast] = {}
         for name, one in self.by_target.items():
             with contextlib.suppress(LineLost):
@@ -90,14 +87,14 @@ class Forecasts:
         self.by_target, self.fresh = moved, self.fresh & moved.keys()
 
     def adopt_targets(self, other: Forecasts, names: frozenset[str]) -> None:
-        """Take what another one has of some targets."""
+        """Copy the forecasts of some targets from another object."""
         own = {name: one for name, one in self.by_target.items() if name not in names}
         others = {name: one for name, one in other.by_target.items() if name in names}
         self.by_target = {**own, **others}
         self.fresh = (self.fresh - names) | (other.fresh & names)
 
     def copy(self) -> Forecasts:
-        """One that later edits and runs leave as it is."""
+        """Return a copy that later edits and runs do not change."""
         copy = Forecasts()
         copy.by_target, copy.fresh = self.by_target, self.fresh
         return copy

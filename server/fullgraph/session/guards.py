@@ -1,6 +1,6 @@
-"""The guards that the last runs told of, moved with the text.
+"""Guards reported by the last runs, moved with the text.
 
-Only somebody who asks for them has them unpacked: there may be thousands, and few ask.
+Events are unpacked only on request, because there may be thousands of guards.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame, GuardsFou
 from fullgraph_engine.protocol.packing import pack
 
 _MOST_LINES = 12
-"""Conditions that one diagnostic spells out."""
+"""Maximum number of conditions listed in one diagnostic."""
 
 
 class GuardsByTarget:
-    """What the runs of one target, one for each probe, depend on."""
+    """The guards of one target, from one run for each probe."""
 
     def __init__(
         self,
@@ -36,12 +36,12 @@ class GuardsByTarget:
             self.by_probe = by_probe
 
     def merge_with(self, other: GuardsByTarget) -> GuardsByTarget:
-        """With those of another probe, of the same text."""
+        """Return these guards together with those of another probe."""
         both = sorted((*self._told, *other._told), key=lambda event: event.probe_number)
         return GuardsByTarget(tuple(both), self._moves)
 
     def apply_edit(self, edit: AppliedEdit) -> GuardsByTarget:
-        """After an edit: of what it touched the line is not known any more."""
+        """Return the guards after an edit; guards on edited lines lose their line."""
         return self._add_move(edit)
 
     def apply_relocation(self, move: Relocation) -> GuardsByTarget:
@@ -57,7 +57,7 @@ class GuardsByTarget:
 
     @cached_property
     def by_probe(self) -> Mapping[int, tuple[GuardedFrame, ...]]:
-        """Frames of the run with each probe, by its number."""
+        """Frames of the run with each probe, by probe number."""
         by_probe = {event.probe_number: event.unpack_frames() for event in self._told}
         for move in self._moves:
             by_probe = _moved_by_probe(by_probe, move)
@@ -69,7 +69,7 @@ class GuardsByTarget:
 
     @property
     def told(self) -> tuple[GuardsFound, ...]:
-        """As the runs told them, moved with the text."""
+        """Guard events of the runs, with places in the current text."""
         if not self._moves:
             return self._told
         return tuple(
@@ -79,7 +79,7 @@ class GuardsByTarget:
 
     @property
     def note(self) -> str:
-        """What is left out, in a sentence; empty if nothing is."""
+        """Sentence about guards that were left out; empty if none."""
         return next((event.note for event in self._told if event.note), "")
 
 
@@ -110,7 +110,7 @@ def _move_frame(frame: GuardedFrame, move: AppliedEdit | Relocation) -> GuardedF
 
 
 def _extend_range(range_: Range, edit: AppliedEdit) -> Range:
-    """One that an edit is in."""
+    """Return the range extended by an edit inside it."""
     end = range_.end
     return Range(range_.start, Position(end.line + edit.lines, end.byte))
 
@@ -120,9 +120,9 @@ def guard_findings(
     guards: Mapping[str, GuardsByTarget],
     reports: Iterable[TargetReport],
 ) -> Iterator[FileFinding]:
-    """All guards of some targets as hints: one for each kind at each line that caused some.
+    """Yield hints for all guards of some targets: one per guard kind and line.
 
-    What comes from no line of the text stands at the name of its target.
+    Guards without a line are placed at the name of their target.
     """
     names = {report.name: report.range for report in reports}
     for target in targets:

@@ -1,4 +1,4 @@
-"""Complete runs of a file, and what they tell about the text as it is now.
+"""Complete runs of a file, and which of their results are valid for the current text.
 
 One question decides whether code is traced again: is a result still valid? :meth:`History.find`
 answers it for the whole text, and :meth:`History.reuse` for each target.
@@ -36,8 +36,8 @@ _MOST_EARLIER = 5
 
 @dataclass(frozen=True)
 class TraceBasis:
-    """What a run depends on, as far as the server knows it: the text, the targets that are traced
-    (empty for all), the settings and the texts of other open files."""
+    """The inputs of a run that the server knows: the text, the targets to trace (empty for all),
+    the settings and the texts of other open files."""
 
     text: str
     only: tuple[str, ...]
@@ -46,8 +46,8 @@ class TraceBasis:
 
     @cached_property
     def parsed(self) -> ParsedText | None:
-        """The statements of the text; None if it is long, or has syntax that is newer than this
-        Python."""
+        """Statements of the text; None if it is too long, or its syntax is newer than this
+        Python's."""
         if len(self.text) > LONGEST_PARSE:
             return None
         try:
@@ -66,8 +66,8 @@ class TraceBasis:
         return same_text and self.differs_in_text_only(now)
 
     def differs_in_text_only(self, now: TraceBasis, reads: frozenset[str] | None = None) -> bool:
-        """Whether the settings and the open files of a later basis are the same, or were saved as
-        they were. ``reads`` limits the files to those that the run has read."""
+        """Return whether settings and open files of a later basis are equal, or were saved
+        unchanged. ``reads`` limits the comparison to files that the run has read."""
         old, new = (
             {one.path: one.text for one in basis.open_files if reads is None or one.path in reads}
             for basis in (self, now)

@@ -1,4 +1,4 @@
-"""``# fullgraph: ignore[CODE, …]``: findings that somebody has seen and does not want shown."""
+"""``# fullgraph: ignore[CODE, …]`` comments, which hide findings."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from fullgraph_engine.protocol import Finding, Fix, Range, TextEdit
 from fullgraph_engine.protocol.comments import IGNORE
 
 _OPEN_ENDS = ("\\", '"""', "'''")
-"""With one of these in it the rest of a line may go on in the next one, as the same statement."""
+"""Text after which a statement may continue on the next line, so that a comment is unsafe."""
 
 
 def remove_ignored(found: Iterable[FileFinding], text: TextPositions) -> tuple[FileFinding, ...]:
-    """Without those that a comment hides, behind the line where they begin or the one where they
-    end."""
+    """Return the findings that no comment on their first or last line hides."""
     return tuple(item for item in found if not _is_ignored(item.finding, text))
 
 
 def ignore_fix(finding: Finding, text: TextPositions) -> Fix | None:
-    """The comment that hides a finding, or one more code in the comment that is there.
+    """Return a fix that adds an ignore comment, or a code to the existing one.
 
-    None where a comment could become part of the code, and for what is wrong with a probe, which is
-    a comment itself.
+    Return None if a comment could become part of the code, and for findings about a probe, which is
+    itself a comment.
     """
     number = finding.range.end.line
     line = text.line(number)

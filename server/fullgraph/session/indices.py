@@ -1,4 +1,4 @@
-"""The operator index of each interpreter, as its engine last announced it."""
+"""Operator indices of the interpreters, as their engines last reported them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from fullgraph_engine.protocol.operators import IndexUnreadable, Operator
 
 @dataclass(frozen=True)
 class _LoadedIndex:
-    """An index, and the state of its file when it was read: path, time in nanoseconds, bytes."""
+    """A loaded index and the state of its file: path, modification time in nanoseconds, bytes."""
 
     state: tuple[str, int, int]
     index: OperatorIndex
 
 
 class Indices:
-    """Files are read beside the loop. Until one is, the one before it serves."""
+    """Loads operator indices in a thread; the previous index is used until the new one is
+    loaded."""
 
     def __init__(self, log: Callable[[str], None]) -> None:
         self._log = log
@@ -29,11 +30,11 @@ class Indices:
         self._latest: dict[Path, IndexWritten] = {}
 
     async def load_index(self, interpreter: Path, event: IndexWritten) -> None:
-        """Take up what an engine announced; a file that cannot be read is told and left."""
+        """Load the index that an engine reported; log an error if the file is unreadable."""
         self._latest[interpreter] = event
         known = self._found.get(interpreter)
         try:
-            # An engine that is started again announces the file of the one before.
+            # A restarted engine reports the same file again.
             found = await asyncio.to_thread(_load_index, event.path, known)
         except (OSError, IndexUnreadable) as error:
             if self._latest.get(interpreter) is event:
@@ -42,7 +43,7 @@ class Indices:
                     "to have it made again."
                 )
             return
-        # A later announcement may have been read meanwhile, or the engine given up.
+        # A later report may have been loaded meanwhile, or the engine closed.
         if self._latest.get(interpreter) is event:
             self._found[interpreter] = found
 
@@ -56,7 +57,7 @@ class Indices:
 
 
 class ExtendedIndex:
-    """An index with the operators of one file, made again only where either is another."""
+    """An index extended by the operators of one file; cached until either changes."""
 
     def __init__(self) -> None:
         self._index: OperatorIndex | None = None
@@ -77,7 +78,7 @@ def _load_index(path: str, known: _LoadedIndex | None) -> _LoadedIndex:
     if known is not None and known.state == state:
         return known
     index = OperatorIndex.load(Path(path))
-    # What lists are made from is found here, so that no first completion waits for it.
+    # Build the completion lists here, so that the first completion does not wait for them.
     index.members("torch")
     index.paths_ending_with("")
     return _LoadedIndex(state, index)

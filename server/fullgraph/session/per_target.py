@@ -1,4 +1,4 @@
-"""What runs tell of each target besides findings and reports, moved with the text."""
+"""Details that runs report for each target besides findings, moved with the text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DETAIL_EVENTS = (ValuesSeen, ShapesFound, GuardsFound, TraceStepsFound)
 
 class _Mergeable(Protocol):
     def merge_with(self: _T, other: _T, /) -> _T:
-        """With that of another probe."""
+        """Return the details combined with those of another probe."""
 
 
 _T = TypeVar("_T", bound=_Mergeable)
@@ -26,7 +26,7 @@ _T = TypeVar("_T", bound=_Mergeable)
 
 @dataclass(frozen=True)
 class TargetDetails:
-    """Of one target, by the runs with its probes; None is what they did not tell."""
+    """Details of one target from the runs of its probes; None where not reported."""
 
     seen: SeenByTarget | None = None
     shapes: ShapesByTarget | None = None
@@ -51,7 +51,7 @@ class TargetDetails:
         return cls(trace_steps=TraceStepsByTarget(steps, event.left_out))
 
     def merge_with(self, other: TargetDetails) -> TargetDetails:
-        """With what the run with another probe told."""
+        """Return the details combined with those of the run of another probe."""
         return TargetDetails(
             _merge_optional(self.seen, other.seen),
             _merge_optional(self.shapes, other.shapes),
@@ -60,7 +60,7 @@ class TargetDetails:
         )
 
     def fill_from(self, before: TargetDetails) -> TargetDetails:
-        """With what was told before in place of what is not told now."""
+        """Return the details with missing ones taken from ``before``."""
         return TargetDetails(
             self.seen or before.seen,
             self.shapes or before.shapes,
@@ -69,7 +69,7 @@ class TargetDetails:
         )
 
     def apply_edit(self, edit: AppliedEdit) -> TargetDetails:
-        """After an edit."""
+        """Return the details after an edit."""
         return TargetDetails(
             self.seen and self.seen.apply_edit(edit),
             self.shapes and self.shapes.apply_edit(edit),
@@ -78,10 +78,10 @@ class TargetDetails:
         )
 
     def apply_relocation(self, move: Relocation) -> TargetDetails:
-        """In another text.
+        """Return the details with the places of another text.
 
         Raises:
-            LineLost: some of it has no place there.
+            LineLost: A detail has no place there.
         """
         return TargetDetails(
             self.seen and self.seen.apply_relocation(move),
