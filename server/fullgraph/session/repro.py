@@ -1,4 +1,4 @@
-"""Small scripts that show one finding: which finding is meant, and what became of it."""
+"""Select the finding to reproduce, and follow the making of its script to the result."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ _REPRODUCIBLE = (
     "recompile",
     "trace/compile-error",
 )
-"""What ``torch.compile`` does with code that runs well without it."""
+"""Finding codes caused by ``torch.compile`` in code that runs without errors in eager mode."""
 
 _OTHERS = ("frame-skipped/no-ops",)
 
 
 def is_reproducible(code: str) -> bool:
-    """Whether a finding of this kind is something that a script of its own could show."""
+    """Return whether a script could reproduce findings with this code."""
     if any(codes.matches_selector(code, other) for other in _OTHERS):
         return False
     return any(codes.matches_selector(code, selector) for selector in _REPRODUCIBLE)
 
 
 def rank_by_severity(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
-    """The most severe first; among those the first in the text."""
+    """Return findings by severity, the most severe first, otherwise in their order."""
     return tuple(sorted(findings, key=lambda item: item.severity.number))
 
 
 def findings_on_line(findings: Iterable[FileFinding], line: int) -> tuple[FileFinding, ...]:
-    """Those that a zero-based line has a part in; those that begin on it win over longer ones."""
+    """Return the findings on a zero-based line; longer findings only if none begins there."""
     there = [
         item
         for item in findings
@@ -60,12 +60,12 @@ def findings_on_line(findings: Iterable[FileFinding], line: int) -> tuple[FileFi
 
 
 def wanted_of_target(target: TargetInfo, backend: Backend, *, accuracy: bool = False) -> Wanted:
-    """That compiling the graphs of a target fails, or gives other numbers."""
+    """Return a request to show that compiling a target fails or changes its results."""
     return Wanted("", target.range, target.name, backend=backend, accuracy=accuracy)
 
 
 def reproduce_request(analyze: Analyze, wanted: Wanted, settings: Settings) -> Reproduce:
-    """``analyze`` is the request that the finding is of."""
+    """Return the request for a repro; ``analyze`` is the request that reported the finding."""
     wanted = dataclasses.replace(wanted, data=settings.repro_data)
     analyze = dataclasses.replace(analyze, only=(wanted.target,))
     return Reproduce(0, analyze, wanted, settings.repro_time_budget)
@@ -74,7 +74,7 @@ def reproduce_request(analyze: Analyze, wanted: Wanted, settings: Settings) -> R
 async def follow_reproduction(
     reproduction: ReproductionRequest, report: Callable[[ReductionState], None]
 ) -> ReproOutcome:
-    """Follow a reproduction to its end. To end it early, cancel the reproduction."""
+    """Follow a reproduction until it ends; cancel the reproduction to end it early."""
     state = ReductionState()
     async for event in reproduction:
         if isinstance(event, ReproProgress):
@@ -118,7 +118,7 @@ def _build_outcome(
 
 
 def _explain_missing_script(outcome: ReproOutcome) -> str:
-    """Why there is no verified script, where the engine does not say."""
+    """Return why no script was verified, for cases in which the engine does not explain it."""
     if outcome.cancelled and outcome.found is None:
         return "It was cancelled before a program was found that shows the finding."
     if outcome.cancelled:

@@ -1,4 +1,4 @@
-"""What the tensors of a repro contain, in files beside it that are named by what is in them."""
+"""Data files with the tensors of a repro, named by a hash of their contents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fullgraph_engine.protocol.repro import DATA, data_name
 
 @contextmanager
 def temporary_data_folder() -> Iterator[str]:
-    """An empty folder for the engine to leave data in; no name where there is no room for one."""
+    """Yield an empty folder for the engine's data; an empty name if it cannot be created."""
     try:
         folder = tempfile.TemporaryDirectory(prefix="fullgraph-data-", ignore_cleanup_errors=True)
     except OSError:
@@ -28,15 +28,16 @@ def temporary_data_folder() -> Iterator[str]:
 
 @dataclass(frozen=True)
 class ReproData:
-    """Files that a script loads, in the folder where the engine has left them."""
+    """Files that a script loads, in the folder to which the engine wrote them."""
 
     folder: str = ""
     names: tuple[str, ...] = ()
 
     def copy_to(self, beside: Path) -> str:
-        """Put them beside the scripts of a folder; why that cannot be, in a sentence, else ``""``.
+        """Copy the files next to the scripts of a folder; return a sentence on failure, else
+        ``""``.
 
-        What is there already is shared, unless it is damaged.
+        Intact files that exist already are shared.
         """
         folder = beside / DATA
         try:
@@ -53,7 +54,7 @@ class ReproData:
         return ""
 
     def is_beside(self, script: Path) -> bool:
-        """Whether all of them are there."""
+        """Return whether all files are next to the script."""
         return all((script.parent / DATA / name).is_file() for name in self.names)
 
     def _copy_file(self, name: str, folder: Path) -> None:
@@ -62,7 +63,7 @@ class ReproData:
             with Path(self.folder, name).open("rb") as source, hidden.open("xb") as file:
                 shutil.copyfileobj(source, file)
                 file.flush()
-                # Some file systems find out only now that there is no room.
+                # Some file systems report a full disk only now.
                 os.fsync(file.fileno())
             hidden.replace(folder / name)
         finally:

@@ -1,4 +1,4 @@
-"""Where repros are kept: named after what they show, never over another file, never in half."""
+"""Write repro scripts: named by their finding, atomically, and without overwriting files."""
 
 from __future__ import annotations
 
@@ -23,26 +23,28 @@ _MOST_OF_A_NAME = 999
 
 
 class ReproUnwritable(Exception):
-    """Nothing could be written anywhere. One sentence."""
+    """An error if no folder is writable; its message is one sentence."""
 
 
 @dataclass(frozen=True)
 class WrittenRepro:
-    """A file that was written; ``remark`` says in a sentence if it is not where it should be."""
+    """A file that was written; ``remark`` is a sentence if it is in another folder than
+    configured."""
 
     path: Path
     remark: str = ""
 
 
 def folder_of(settings: Settings, project: Path) -> Path:
-    """The folder of the setting ``repro-folder``, relative to the project unless absolute."""
+    """Return the folder of the setting ``repro-folder``, relative to the project unless
+    absolute."""
     return project / expand_path(settings.repro_folder or ".", project)
 
 
 def name_of(wanted: Wanted, item: FileFinding | None, path: str) -> str:
-    """A name without extension: what, of which target, in which function.
+    """Return a file name without extension from the finding, its target and its function.
 
-    ``path`` is what the engine calls the file that the finding is in.
+    ``path`` is the name of the finding's file in engine requests.
     """
     words = [wanted.code.rpartition("/")[2] if "/GB" in wanted.code else wanted.code]
     if wanted.backend:
@@ -51,7 +53,7 @@ def name_of(wanted: Wanted, item: FileFinding | None, path: str) -> str:
     if item is not None:
         here = [frame.function for frame in item.finding.stack if frame.path == path]
         words += here[-1:]
-    # In this order, each once: `Net.forward` of `Net` does not say its class again.
+    # Each word appears once: `Net.forward` of `Net` does not repeat the class.
     parts = dict.fromkeys(part for word in words for part in _to_slug(word).split("-") if part)
     name = ""
     for part in parts:
@@ -63,21 +65,21 @@ def name_of(wanted: Wanted, item: FileFinding | None, path: str) -> str:
 
 
 def _to_slug(text: str) -> str:
-    """Lower-case letters and digits with dashes between, which every file system takes."""
+    """Return lower-case letters and digits joined by dashes, valid on every file system."""
     ascii_ = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-    # One word of a name in code stays one: `forward_fn` has no dash of its own.
+    # Underscores stay, so that a name such as `forward_fn` remains one word.
     return re.sub(r"[^a-z0-9_]+", "-", ascii_.lower()).strip("-_")
 
 
 def write_repro(
     folder: Path, name: str, extension: str, text: str, data: ReproData | None = None
 ) -> WrittenRepro:
-    """Write into a folder that may not exist yet; where that cannot be, into a temporary one.
+    """Write a file into a folder, created if missing; fall back to a temporary folder.
 
-    ``data``, which the text is about, comes first: who finds the file finds that as well.
+    ``data`` is written first, so that the script never exists without it.
 
     Raises:
-        Unwritable: neither can be.
+        ReproUnwritable: Both folders cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -99,16 +101,16 @@ def write_repro(
 
 
 def write_new(folder: Path, name: str, extension: str, text: str) -> Path:
-    """Write ``name.py``, or ``name-2.py`` and so on where there is one already.
+    """Write ``name.py``, or ``name-2.py`` and so on if the name is taken.
 
-    The file appears with all of its text, or not at all.
+    The file appears with its complete text or not at all.
     """
     hidden = folder / f".{name}-{secrets.token_hex(4)}.part"
     try:
         with hidden.open("x", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
             file.write(text)
             file.flush()
-            # Some file systems find out only now that there is no room.
+            # Some file systems report a full disk only now.
             os.fsync(file.fileno())
         for number in range(1, _MOST_OF_A_NAME + 1):
             path = folder / f"{name}{f'-{number}' if number > 1 else ''}{extension}"
@@ -121,9 +123,9 @@ def write_new(folder: Path, name: str, extension: str, text: str) -> Path:
 
 
 def _publish_file(hidden: Path, path: Path) -> bool:
-    """Give a written file its name, unless somebody else has it."""
+    """Give a written file its final name; return False if another file has it."""
     try:
-        # Unlike a rename, this never replaces.
+        # A hard link never replaces a file, unlike a rename.
         path.hardlink_to(hidden)
         return True
     except FileExistsError:
@@ -131,7 +133,7 @@ def _publish_file(hidden: Path, path: Path) -> bool:
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
             raise
-    # A file system without links: take the name first, then put the text there at once.
+    # Without hard links, reserve the name first, then replace the empty file.
     try:
         path.touch(exist_ok=False)
     except FileExistsError:

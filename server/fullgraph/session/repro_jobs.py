@@ -1,4 +1,4 @@
-"""Repros that are being made for an editor: two at a time, each finding once."""
+"""Repro jobs of an editor: two at a time, with one job per finding."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ from fullgraph_engine.protocol import Reproduce, Wanted
 MOST_AT_ONCE = 2
 
 _MOST_KEPT = 8
-"""Repros of which it is remembered where they are, and what is to be said of them."""
+"""Maximum number of finished repros whose results stay available."""
 
 
 class Bar(Protocol):
-    """Shows how a job goes on."""
+    """A display of the progress of a job."""
 
     def advance(self, state: ReductionState, seconds: float) -> None:
-        """``seconds``: how long it may take in all."""
+        """Show the state of the job; ``seconds`` is its time limit."""
 
     def end(self) -> None: ...
 
 
 Shown = Callable[[Reproduce, Callable[[], None]], Bar]
-"""Begins to show a job, given a way to cancel it."""
+"""Function that shows a job, given its request and a function that cancels it."""
 
 
 @dataclass(frozen=True)
 class MadeRepro:
-    """What became of a job, and where its script is. ``lost`` says in a sentence why it is not."""
+    """The result of a job and the path of its script; ``lost`` is a sentence if writing failed."""
 
     outcome: ReproOutcome
     name: str
@@ -58,13 +58,13 @@ class MadeRepro:
 
     @property
     def reason(self) -> str:
-        """What is not as it should be, in sentences; empty if all is."""
+        """Sentences about problems with the result; empty if none."""
         remark = self.lost or (self.kept.remark if self.kept is not None else "")
         return sentences(self.outcome.reason, remark)
 
     @property
     def intact(self) -> bool:
-        """The file is there, and still as it was written."""
+        """Whether the script exists and is unchanged."""
         found, kept = self.outcome.found, self.kept
         if found is None or kept is None:
             return False
@@ -81,7 +81,7 @@ class _Job:
     ) -> None:
         settings = session.settings(unit)
         self.uri = unit.document.uri
-        # Of the text as it is now: what is wanted has its place in this one.
+        # Build the request now, because the wanted place refers to the current text.
         analyze = session.build_request(unit, (wanted.target,))
         self.request = reproduce_request(analyze, wanted, settings)
         self.name = name_of(wanted, item, unit.document.name)
@@ -91,12 +91,12 @@ class _Job:
         self.waiters = 0
         self.cancelled = False
         self.again = False
-        """It ends only to begin anew, with another time limit."""
+        """True if the job is being cancelled only to start again with another time limit."""
         self.reproduction: ReproductionRequest | None = None
         self.task: asyncio.Task[MadeRepro] | None = None
 
     def cancel(self) -> None:
-        """End it with the best so far."""
+        """Cancel the job; the best script so far is kept."""
         self.cancelled = True
         if self.reproduction is not None:
             self.reproduction.cancel()
@@ -104,7 +104,7 @@ class _Job:
             self.task.cancel()
 
     def set_time_limit(self, seconds: float) -> None:
-        """Allow it another time: the engine plans for all of it, so it begins anew."""
+        """Change the time limit and restart the job, because the engine plans with its limit."""
         if seconds == self.request.seconds:
             return
         self.request = dataclasses.replace(self.request, seconds=seconds)
@@ -126,9 +126,9 @@ class ReproJobs:
     async def make_repro(
         self, unit: AnalysisUnit, wanted: Wanted, item: FileFinding | None = None
     ) -> MadeRepro:
-        """The repro of a finding: the one that there is, or that is being made, or a new one.
+        """Return the repro of a finding from the cache, from a running job, or from a new one.
 
-        If the last who waits is cancelled, that ends the job, and its best so far is returned.
+        Cancelling the last waiting caller ends the job and returns its best script so far.
         """
         await self._session.wait_until_configured()
         job = _Job(self._session, unit, wanted, item)
@@ -150,20 +150,20 @@ class ReproJobs:
         return await asyncio.shield(job.task)
 
     def find_at_path(self, path: Path | None) -> MadeRepro | None:
-        """The repro that was written to a path."""
+        """Return the repro that was written to a path."""
         for made in self._made.values():
             if path is not None and made.kept is not None and made.kept.path == path:
                 return made
         return None
 
     def cancel(self, uri: str = "") -> None:
-        """End the jobs of a text, or all, with the best that they have."""
+        """Cancel the jobs of a file, or all jobs; their best scripts are kept."""
         for job in list(self._jobs.values()):
             if uri in ("", job.uri):
                 job.cancel()
 
     def settings_changed(self) -> None:
-        """Jobs that go on follow the time limit."""
+        """Apply a changed time limit to running jobs."""
         for job in self._jobs.values():
             job.set_time_limit(self._session.settings(job.unit).repro_time_budget)
 

@@ -1,4 +1,4 @@
-"""What is known of one text: findings of the last run, and of the run that goes on."""
+"""Results of one file: findings and reports of the last run and of the current run."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ from fullgraph_engine.protocol import (
 from fullgraph_engine.protocol.operators import Operator
 
 _FILE = ""
-"""The key of findings that belong to no target; they are complete only when the run is."""
+"""Key of findings without a target; they are complete only when the run is."""
 
 _LATER = ("second", "paths")
-"""Runs that are only of what the first ones leave open."""
+"""Run parts that start after the first runs of all targets."""
 
 _ORIGINS: dict[ProbeOrigin, Inputs] = {
     "comment": "written",
@@ -62,7 +62,7 @@ _T = TypeVar("_T")
 
 @dataclass
 class _TargetPart:
-    """What one run said of one target. A target has a report for each probe."""
+    """The findings, reports and details of one target. A target has a report for each probe."""
 
     findings: list[Finding] = field(default_factory=list)
     reports: list[TargetReport] = field(default_factory=list)
@@ -73,11 +73,11 @@ class _TargetPart:
 
     @property
     def is_settled(self) -> bool:
-        """Each run has ended by itself, so that another one would end the same."""
+        """Whether every run ended by itself, so that a repetition would end in the same way."""
         return bool(self.reports) and all(report.status in SETTLED for report in self.reports)
 
     def without_callers(self) -> _TargetPart:
-        """Without where the target is called from."""
+        """Return the part without the places from which the target is called."""
         reports = [
             replace(report, probe=replace(report.probe, source="")) if report.probe else report
             for report in self.reports
@@ -85,7 +85,7 @@ class _TargetPart:
         return _TargetPart(self.findings, reports, self.told)
 
     def apply_edit(self, edit: AppliedEdit, path: str) -> _TargetPart:
-        """After an edit of the file ``path``."""
+        """Return the part after an edit of the file ``path``."""
         findings = (move_finding(finding, edit, path) for finding in self.findings)
         reports = (move_report(report, edit, path) for report in self.reports)
         return _TargetPart(
@@ -95,10 +95,10 @@ class _TargetPart:
         )
 
     def apply_relocation(self, move: Relocation) -> _TargetPart:
-        """In another text.
+        """Return the part with the places of another text.
 
         Raises:
-            LineLost: some of it has no place there.
+            LineLost: Some place does not exist there.
         """
         findings = [move.relocate_value(finding) for finding in self.findings]
         reports = [move.relocate_value(report) for report in self.reports]
@@ -108,9 +108,8 @@ class _TargetPart:
 class Results:
     """Findings and reports by target.
 
-    While a run goes on, a target shows what the run has found so far together with what was known
-    before; once the run has reported the target, only the new. So findings neither vanish while
-    they are computed again, nor stay when they are gone.
+    During a run, a target shows old and new findings together until its report arrives, then only
+    the new ones. Findings therefore neither flicker nor outlive their cause.
     """
 
     def __init__(self) -> None:
@@ -121,18 +120,18 @@ class Results:
         self._current = False
         self._note = ""
         self.names: tuple[str, ...] = ()
-        """Of the targets, in the order of the text."""
+        """Names of the targets, in the order of the text."""
         self._found: tuple[TargetInfo, ...] = ()
-        """By the run that goes on, or was the last."""
+        """Targets found by the current or last run."""
         self._operators: tuple[Operator, ...] = ()
         self._registers = False
         self.forecasts = Forecasts()
 
-    # -- the run ------------------------------------------------------------------------------
+    # -- events of the run --------------------------------------------------------------------
 
     def begin_run(self, only: Iterable[str] = (), kept: Iterable[str] = ()) -> None:
-        """A run of the text as it is now starts. With ``only``, other targets stay as they are;
-        those that are ``kept`` do so as well, and are known to be as current as the rest."""
+        """Begin a run of the current text. With ``only``, other targets stay unchanged; targets in
+        ``kept`` stay unchanged and count as current."""
         self._merge_new_into_old()
         self._only, self._kept = frozenset(only), frozenset(kept)
         self.forecasts.mark_outdated(self._is_left_alone)
@@ -141,13 +140,13 @@ class Results:
         self._registers = False
 
     def apply_event(self, event: Event) -> bool:
-        """Take in an event of the run; says whether that changed what is shown."""
+        """Apply an event of the run; return whether the displayed results changed."""
         if isinstance(event, FindingFound):
             self._get_part(event.finding.target).findings.append(event.finding)
             return True
         if isinstance(event, TargetDone):
             part = self._get_part(event.report.name)
-            # Of the same probe there is another one when its further paths were traced.
+            # A probe gets a second report when its alternative paths were traced.
             number = event.report.probe_number
             others = [one for one in part.reports if one.probe_number != number]
             part.reports = [*others, event.report]
@@ -179,7 +178,7 @@ class Results:
         return False
 
     def complete_run(self) -> None:
-        """The run ended by itself: what it did not say again is gone."""
+        """Complete the run and drop old findings that it did not repeat."""
         kept = {name: part for name, part in self._old.items() if self._is_left_alone(name)}
         for name, part in self._new.items():
             if not part.is_settled and name in self._old:
@@ -192,36 +191,36 @@ class Results:
             self._operators = ()
 
     def interrupt_run(self) -> None:
-        """The run ended before it was through: keep what it found, and the rest of before."""
+        """Interrupt the run: keep its results, and old results of the targets it did not reach."""
         if self.unparsed:
-            # Nothing is known to be gone but what was said of the file.
+            # A syntax error invalidates only findings about the whole file.
             self._old.pop(_FILE, None)
         self._merge_new_into_old()
         self._current = False
 
     @property
     def unparsed(self) -> bool:
-        """The run that goes on has found that the text does not parse, so it traces nothing."""
+        """Whether the run found a syntax error, so that it traces nothing."""
         file = self._new.get(_FILE, _TargetPart())
         return any(finding.code == SYNTAX_ERROR for finding in file.findings)
 
     def _is_left_alone(self, name: str) -> bool:
-        """Whether the run leaves a target, or what was said of the file, as it is."""
+        """Return whether the run leaves a target, or findings about the file, unchanged."""
         return name in self._kept or bool(self._only and name not in self._only)
 
     def _get_part(self, name: str) -> _TargetPart:
         return self._new.setdefault(name, _TargetPart())
 
     def _merge_new_into_old(self) -> None:
-        """Make what is shown now the old."""
+        """Merge the new results into the old ones."""
         names = dict.fromkeys((*self._new, *self._old))
         self._old = {name: self._shown_part(name) for name in names}
         self._new = {}
 
-    # -- the text -----------------------------------------------------------------------------
+    # -- changes of the text ------------------------------------------------------------------
 
     def apply_edits(self, edits: Sequence[AppliedEdit], path: str) -> None:
-        """Move with the text. From here on nothing is current."""
+        """Move the results with the text; none of them is current afterwards."""
         if not edits:
             return
         self._merge_new_into_old()
@@ -238,8 +237,8 @@ class Results:
         lines: Sequence[str],
         called: frozenset[str] = frozenset(),
     ) -> Results:
-        """Those of a text of these lines; a target of which something cannot be placed is left out.
-        It is no matter where those that are ``called`` are called from."""
+        """Return the results with the places of a text with these lines, without targets that
+        cannot be placed. For targets in ``called``, the places of their callers are ignored."""
         copy, move = self.snapshot(), Relocation(path, moves, lines)
         lost = set[str]()
         for parts in (copy._old, copy._new):
@@ -259,7 +258,7 @@ class Results:
         return copy
 
     def adopt_targets(self, other: Results, names: frozenset[str]) -> None:
-        """Take what another one has of some targets."""
+        """Copy the results of some targets from another object."""
         self._merge_new_into_old()
         self.names = self.names or other.names
         for name in names:
@@ -267,7 +266,7 @@ class Results:
         self.forecasts.adopt_targets(other.forecasts, names)
 
     def adopt_called(self, other: Results, name: str, sources: Sequence[str]) -> None:
-        """Take what another one has of a target, which is called as it was then, from there."""
+        """Copy the results of a target from another object and set the places of its callers."""
         part = other._shown_part(name)
         reports = [
             replace(report, probe=replace(report.probe, source=sources[report.probe_number]))
@@ -278,7 +277,7 @@ class Results:
         self.forecasts.adopt_targets(other.forecasts, frozenset([name]))
 
     def list_events(self, generation: str) -> tuple[Event, ...]:
-        """What would make these results of an empty one, what values were and the like aside."""
+        """Return events that would rebuild these results, without details such as shapes."""
         reports = [shown.report for shown in self.reports()]
         infos = {one.name: TargetInfo(one.name, one.kind, one.range) for one in reversed(reports)}
         names = (name for name in self.names if name in infos)
@@ -291,7 +290,8 @@ class Results:
 
     @property
     def targets(self) -> tuple[KnownTarget, ...]:
-        """Those of which each run has ended by itself, so that another one would end the same."""
+        """Targets whose runs all ended by themselves, so that a repetition would end in the same
+        way."""
         found = []
         for name in self.names:
             part = self._shown_part(name)
@@ -307,11 +307,11 @@ class Results:
 
     @property
     def placed(self) -> frozenset[str]:
-        """Targets of which anything is told, and the empty name for the file."""
+        """Targets with results, and the empty name for the file."""
         return frozenset((*self._old, *self._new))
 
     def snapshot(self) -> Results:
-        """A copy that later edits leave as it is."""
+        """Return a copy that later edits do not change."""
         copy = Results()
         copy._old = {name: part.copy() for name, part in self._old.items()}
         copy._new = {name: part.copy() for name, part in self._new.items()}
@@ -321,16 +321,16 @@ class Results:
         copy.forecasts = self.forecasts.copy()
         return copy
 
-    # -- what is shown ------------------------------------------------------------------------
+    # -- displayed results --------------------------------------------------------------------
 
     @property
     def note(self) -> str:
-        """What the engine said about the targets as a whole, such as a cap."""
+        """Note of the engine about all targets, such as a limit that was reached."""
         return self._note
 
     @property
     def operators(self) -> tuple[Operator, ...]:
-        """What the text and its imports registered when they were last executed."""
+        """Operators that the text and its imports registered when last executed."""
         return self._operators
 
     @property
@@ -338,7 +338,7 @@ class Results:
         return not self._old and not self._new
 
     def findings(self, *, foretold: bool = True) -> tuple[Finding, ...]:
-        """All of them; those of forecasts only if they are wanted."""
+        """Return all findings; ``foretold`` includes findings of forecasts."""
         names = dict.fromkeys((*self._new, *self._old))
         found = [finding for name in names for finding in self._shown_part(name).findings]
         if foretold:
@@ -347,11 +347,11 @@ class Results:
         return tuple(found)
 
     def reports(self) -> tuple[ShownReport, ...]:
-        """In the order of the text."""
+        """Return the reports in the order of the text."""
         shown = []
         for name in dict.fromkeys((*self._new, *self._old)):
             part = self._new.get(name)
-            # With ``only``, targets of before are as current as the text.
+            # With ``only``, results of other targets are also current.
             done = part.reports if part is not None else []
             shown += [
                 ShownReport(report, self._current and (report in done or name in self._kept))
@@ -361,33 +361,33 @@ class Results:
 
     @property
     def ran_program(self) -> bool:
-        """Whether a program's run produced these results."""
+        """Whether the run of a program produced these results."""
         return any(shown.report.compiled is not None for shown in self.reports())
 
     @property
     def untold(self) -> tuple[TargetInfo, ...]:
-        """Targets of the text of which no run has reported anything, while one goes on."""
+        """Targets that the current run has not reported and that have no earlier report."""
         told = {shown.report.name for shown in self.reports()}
         return tuple(target for target in self._found if target.name not in told)
 
     @property
     def guards(self) -> Mapping[str, GuardsByTarget]:
-        """What the compiled code of each target depends on."""
+        """Guards of the compiled code, by target."""
         return self._details_by_target(lambda told: told.guards)
 
     def targets_without_forecast(self) -> tuple[str, ...]:
-        """Targets that were traced, and have no forecast since."""
+        """Return traced targets without an up-to-date forecast."""
         traced = (s.report.name for s in self.reports() if s.report.status == "traced")
         return tuple(name for name in dict.fromkeys(traced) if name not in self.forecasts.fresh)
 
     @property
     def seen(self) -> Mapping[str, SeenByTarget]:
-        """What was seen of expressions and locals, by target."""
+        """Kinds of expressions and locals that the runs saw, by target."""
         return self._details_by_target(lambda told: told.seen)
 
     @property
     def shapes(self) -> Mapping[str, ShapesByTarget]:
-        """What values were, by target."""
+        """Shapes of values that the runs saw, by target."""
         return self._details_by_target(lambda told: told.shapes)
 
     def _details_by_target(self, kind: Callable[[TargetDetails], _T | None]) -> dict[str, _T]:
@@ -396,14 +396,14 @@ class Results:
         return {name: one for name, one in found if one is not None}
 
     def target_details(self, name: str) -> TargetDetails:
-        """What values of one target were and the like."""
+        """Return the details of one target, such as shapes and guards."""
         old, new = self._old.get(name), self._new.get(name)
         if new is None or old is None:
             part = new or old
             return part.told if part is not None else TargetDetails()
         if new.is_settled and _is_through(name, old, new):
             return new.told
-        # Of a target whose run ended too early to tell, what was seen before still helps.
+        # If a run ended too early, details of the previous run are still useful.
         return new.told.fill_from(old.told)
 
     def _shown_part(self, name: str) -> _TargetPart:
@@ -413,7 +413,7 @@ class Results:
         seen = {_finding_identity(finding) for finding in new.findings}
         told = self.target_details(name)
         if _is_through(name, old, new):
-            # Its further parts come when all targets are through.
+            # Findings of later run parts arrive after all targets have been traced once.
             later = [
                 f for f in old.findings if _is_later(f.run) and _finding_identity(f) not in seen
             ]
@@ -430,15 +430,12 @@ class Results:
 
 
 def _is_through(name: str, old: _TargetPart, new: _TargetPart) -> bool:
-    """Whether the run that goes on has told all of a target but its further parts.
-
-    With several probes, it has when as many have reported as did before.
-    """
+    """Return whether the current run has reported every probe of a target."""
     return name != _FILE and len(new.reports) >= max(1, len(old.reports))
 
 
 def _reported_lines(part: _TargetPart) -> Iterator[int]:
-    """Those that the runs of a target have told something of."""
+    """Yield the lines that the runs of a target reported something about."""
     for finding in part.findings:
         yield finding.range.start.line
         yield from (frame.line for frame in finding.stack)
@@ -458,14 +455,14 @@ def _inputs_origin(report: TargetReport) -> Inputs:
 
 
 def _mentioned_names(report: TargetReport) -> list[str]:
-    """The names in inputs that were found, and others that are none of the text."""
+    """Return names in synthesized inputs, possibly including names from other files."""
     probe = report.probe
     found = probe is not None and probe.origin == "synthesis"
     return _WORD.findall(f"{probe.init} {probe.inputs}") if probe is not None and found else []
 
 
 def _given_calls(name: str, reports: Iterable[TargetReport]) -> GivenCalls | None:
-    """What others call a target with; None where that is not known of each probe."""
+    """Return the inputs with which other code calls a target; None if unknown for a probe."""
     by_number = {report.probe_number: report.called for report in reports}
     calls = tuple(call for _, call in sorted(by_number.items()) if call is not None)
     complete = len(calls) == len(by_number) and by_number.keys() == set(range(len(calls)))
@@ -484,5 +481,5 @@ def _is_later(run: RunId | None) -> bool:
 
 
 def _finding_identity(finding: Finding) -> object:
-    """What two runs of almost the same text have in common of a finding."""
+    """Return a key that identifies a finding across small edits of the text."""
     return finding.code, finding.range.start, finding.identity or finding.message

@@ -41,13 +41,13 @@ class RunOwner(Protocol):
         """Apply an event, which is not the last."""
 
     def interrupt_run(self) -> None:
-        """Keep the results of a run that is being cancelled; no more follow."""
+        """Keep the results of a run that is being cancelled."""
 
     def settle_so_far(self, run: UnitRun) -> None:
-        """Save the results of a run that goes on."""
+        """Save the results of an unfinished run."""
 
     def run_ended(self, run: UnitRun, last: Analyzed | Failed, seconds: float) -> None:
-        """Take the last event of a run, which took so many seconds."""
+        """Apply the last event of a run, which took ``seconds``."""
 
 
 class ForecastOwner(Protocol):
@@ -98,19 +98,19 @@ class UnitRun:
         self._owner = owner
         self._analysis = analysis
         self.basis = self.now = basis
-        """Basis of the text that is traced, and of the current text with the same code."""
+        """Basis of the traced text, and basis of the current text, which has the same code."""
         self.recorder = recorder
         self.reused = reused
         self.generation = analysis.request.generation
         self.only = analysis.request.only
         self.obsolete = False
-        """Whether the run was cancelled, so that its remaining events are discarded."""
+        """True if the run was cancelled; its remaining events are discarded."""
         self.timings: list[Timings] = []
         self._task = asyncio.create_task(self._follow_events())
 
     @property
     def is_partial(self) -> bool:
-        """Whether some targets of the text have results that are not of this run."""
+        """Whether some targets of the text have results of another run."""
         return bool(self.only) or self.reused is not None
 
     def covers(self, basis: TraceBasis) -> bool:

@@ -1,6 +1,6 @@
-"""What the last runs saw of expressions and locals, moved with the text.
+"""Values seen by the last runs: kinds of expressions and locals, moved with the text.
 
-Held by line: most edits stay within one line, and then only what stands on that line can change.
+Values are stored by line, because most edits stay within one line and affect only its values.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from fullgraph.session.edit_tracking import AppliedEdit
 from fullgraph_engine.protocol import Position, Range, SeenKind, SeenValue
 
 _Short = tuple[int, int, SeenKind]
-"""The first byte of an expression on one line, the byte behind its last, and what it was."""
+"""First byte and end byte of an expression on one line, and its kind."""
 _Local = tuple[str, str]
 """Qualified name of a function and name of a local."""
 
 
 @dataclass(frozen=True)
 class SeenByTarget:
-    """What the runs of one target saw. An expression may have been of several kinds."""
+    """Values seen by the runs of one target. An expression may have several kinds."""
 
     short: Mapping[int, tuple[_Short, ...]]
     long: tuple[tuple[Range, SeenKind], ...]
-    """Expressions of several lines, of which there are few."""
+    """Expressions that span several lines; these are rare."""
     locals: frozenset[tuple[_Local, SeenKind]]
     functions: frozenset[tuple[str, Range]]
-    """The functions of the locals, and where their names stand."""
+    """Functions of the locals, with the ranges of their names."""
 
     @classmethod
     def from_values(cls, values: Iterable[SeenValue]) -> SeenByTarget:
@@ -43,7 +43,7 @@ class SeenByTarget:
         return cls(*_by_line(spans), frozenset(locals_), frozenset(functions))
 
     def merge_with(self, other: SeenByTarget) -> SeenByTarget:
-        """What either saw, as runs with two probes of a target do."""
+        """Return the values of both objects, as for runs with two probes of a target."""
         short = dict(self.short)
         for line, spans in other.short.items():
             short[line] = tuple(sorted({*short.get(line, ()), *spans}))
@@ -55,7 +55,7 @@ class SeenByTarget:
         )
 
     def apply_edit(self, edit: AppliedEdit) -> SeenByTarget:
-        """After an edit: what it touched is left out."""
+        """Return the values after an edit, without the ones it touches."""
         functions = frozenset(
             (name, range_)
             for name, old in self.functions
@@ -109,7 +109,7 @@ class SeenByTarget:
 def _by_line(
     values: Iterable[tuple[Range, SeenKind]],
 ) -> tuple[dict[int, tuple[_Short, ...]], tuple[tuple[Range, SeenKind], ...]]:
-    """Those on one line, in its order, and those on several, in that of the text."""
+    """Split values into single-line ones by line, and longer ones in the order of the text."""
     short: dict[int, list[_Short]] = {}
     long = []
     for range_, kind in sorted(values):
@@ -122,7 +122,7 @@ def _by_line(
 
 
 def seen_in(text: TextPositions, targets: Iterable[SeenByTarget]) -> Seen:
-    """What the runs of all targets agree on, by offsets into the text as it is now."""
+    """Return the kinds on which the runs of all targets agree, by offsets in the current text."""
     spans: dict[tuple[int, int], SeenKind | None] = {}
     locals_: dict[_Local, SeenKind | None] = {}
     for target in targets:

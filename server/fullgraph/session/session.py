@@ -1,6 +1,6 @@
-"""All that one editor window has open, and the engines that trace it.
+"""The open files and engines of one editor window.
 
-Knows nothing of LSP: whoever speaks to the editor calls in, and hears back through a listener.
+This module is independent of LSP: the protocol layer calls its methods and listens for events.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ from fullgraph_engine.protocol import Analyze, Event, Failed, Log, OpenFile
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 LONGEST_READ = 300_000
-"""Characters up to which a text is read for what its names mean: on the loop, after each edit."""
+"""Maximum number of characters for resolving names on the event loop after each edit."""
 
 _LOCAL = frozenset({"file", "untitled", "buffer"})
-"""Kinds of URIs of files, and of texts that are nowhere else yet: ``buffer`` is Sublime Text's."""
+"""URI schemes of files and of unsaved documents; ``buffer`` is used by Sublime Text."""
 
 
 class SessionState(enum.Enum):
-    """What a status bar shows."""
+    """The states shown in a status bar."""
 
     STOPPED = "stopped"
     UNTRUSTED = "untrusted"
@@ -76,9 +76,9 @@ class SessionState(enum.Enum):
 
 @dataclass(frozen=True)
 class SessionStatus:
-    """What a status bar shows; ``message`` and ``next_step`` are sentences.
+    """The status shown in a status bar; ``message`` and ``next_step`` are sentences.
 
-    ``busy``: something is being traced. Versions are empty until the engine reports them.
+    ``busy``: a file is being traced. Versions are empty until the engine reports them.
     """
 
     state: SessionState
@@ -88,14 +88,14 @@ class SessionStatus:
     python: str = ""
     interpreter: str = ""
     why: str = ""
-    """Why it is this interpreter, and which were passed over."""
+    """Reason for the choice of the interpreter, with the candidates that were skipped."""
     sandbox: str = ""
-    """How far the sandbox holds, in a short line; empty until the engine reports it."""
+    """Short description of the sandbox; empty until the engine reports it."""
     busy: bool = False
 
 
 class MessageLevel(enum.Enum):
-    """The severity of a message to the user, as ``MessageType`` of LSP."""
+    """Severity of a message to the user, as ``MessageType`` of LSP."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -103,7 +103,7 @@ class MessageLevel(enum.Enum):
 
 
 class SessionListener(Protocol):
-    """Whoever speaks to the editor."""
+    """The receiver of a session's events, which forwards them to the editor."""
 
     def results_changed(self, unit: AnalysisUnit, *, final: bool) -> None: ...
 
@@ -122,7 +122,7 @@ class SessionListener(Protocol):
     def log(self, text: str) -> None: ...
 
     def show_message(self, level: MessageLevel, message: str) -> None:
-        """Something that the user should read now, once."""
+        """Show a message to the user immediately."""
 
 
 class Session:
@@ -150,17 +150,17 @@ class Session:
         self._shown: set[str] = set()
         self._closed = False
 
-    # -- the editor's window ------------------------------------------------------------------
+    # -- events of the editor window ----------------------------------------------------------
 
     def initialize(
         self, client: ClientCapabilities, options: object, folders: Iterable[str]
     ) -> None:
-        """What the editor says of itself. Nothing is traced before ``configure``."""
+        """Store what the client sent at initialization; nothing is traced before ``configure``."""
         self.client = client
         self._workspace.initialize(options, folders, user_settings=client.user_settings)
 
     def change_folders(self, added: Iterable[str], removed: Iterable[str]) -> None:
-        """Nothing is traced before ``configure`` says what is set in the new folders."""
+        """Change the workspace folders; nothing is traced before ``configure`` is called again."""
         self._configured.clear()
         self._workspace.change_folders(added, removed)
 
@@ -169,7 +169,8 @@ class Session:
         return self._workspace.folders
 
     def configure(self, by_scope: Mapping[str, object]) -> None:
-        """The editor's settings: by folder, and under the empty name those of no folder."""
+        """Apply the editor's settings, by folder; the empty name is for files outside of all
+        folders."""
         self._workspace.configure(by_scope)
         waited = not self._configured.is_set()
         self._configured.set()
@@ -179,11 +180,11 @@ class Session:
                 self._open_unit(unit)
 
     async def wait_until_configured(self) -> None:
-        """Wait for the editor's settings, without which nothing may be executed."""
+        """Wait for the editor's settings; nothing may be executed before."""
         await self._configured.wait()
 
     def trust(self, trusted: bool) -> None:
-        """The user granted or withdrew trust in the code of this window."""
+        """Grant or withdraw trust in the code of this window."""
         try:
             self._workspace.trust(trusted)
         except OSError as error:
@@ -197,7 +198,7 @@ class Session:
             self._check_trust()
 
     def handle_focus(self) -> None:
-        """The user came back: what kept an engine from starting may have been put right."""
+        """Retry failed engines when the user returns to the window."""
         failed = (EngineState.UNUSABLE, EngineState.CRASHED)
         for unit in self._updated_units():
             key = self._engine_key(unit)
@@ -206,17 +207,17 @@ class Session:
                 unit.reconsider()
 
     def manifest_changed(self) -> None:
-        """A pyproject.toml was written."""
+        """Reload the settings after a change of a pyproject.toml."""
         self._apply_settings()
 
     def recording_changed(self) -> None:
-        """A recording was written: trace what it says something else of than before."""
+        """Trace files again whose recording has changed."""
         for unit in self._updated_units():
             unit.reconsider()
 
     def files_changed(self, uris: Iterable[str]) -> None:
-        """Others are on disk, have come, or are gone: trace again what has read them, or has looked
-        for them. Of files that are open, their editor says so."""
+        """Trace files again that have read, or looked for, changed files. Open files are ignored,
+        because the editor reports their changes."""
         paths = {str(path) for uri in uris if uri not in self.units and (path := path_of(uri))}
         self._reconsider_readers(paths)
 
@@ -231,7 +232,8 @@ class Session:
             )
 
     def _apply_settings(self, *, again: bool = False) -> None:
-        """Settings may have changed: show findings anew, and trace again what depends on them."""
+        """Reload the settings, update the findings, and trace again where a setting affects
+        traces."""
         before = {unit: (self.project(unit), self.settings(unit)) for unit in self.units.values()}
         self._workspace.forget_settings()
         if not self._configured.is_set():
@@ -249,11 +251,11 @@ class Session:
             self._prepare_engine(unit)
         self._engines.keep_only(self._engine_keys())
 
-    # -- texts --------------------------------------------------------------------------------
+    # -- open files ---------------------------------------------------------------------------
 
     def open(self, uri: str, text: str, version: int, language: str) -> None:
-        """A text appeared. Only Python is ours; notebook cells and our documents are not files."""
-        # A client may not have said that it closed it.
+        """Open a file if it is Python code; notebook cells and our own documents are ignored."""
+        # The client may have reopened a file without closing it.
         self.close_text(uri)
         if language.lower() != "python" or uri.startswith(("vscode-notebook-cell:", "fullgraph:")):
             return
@@ -273,7 +275,7 @@ class Session:
         self._prepare_engine(unit)
 
     def _stored_results(self, unit: AnalysisUnit) -> EngineStore | None:
-        """Results on disk of the engine that a text needs; none where they may not be shown."""
+        """Return the stored results of the unit's engine; None if they may not be shown."""
         settings, key = self.settings(unit), self._engine_key(unit)
         if not settings.cache or key is None or self.explain_refusal(unit, Reason.OPENED):
             return None
@@ -283,7 +285,7 @@ class Session:
     def _store_results(self, unit: AnalysisUnit, results: KeptResults) -> None:
         kept = self._stored_results(unit)
         if kept is not None:
-            # To write them takes longer than anybody waits for a hover.
+            # Write in a thread; a hover must not wait for the disk.
             loop = asyncio.get_running_loop()
             loop.run_in_executor(None, kept.keep, self.build_request(unit, ()), results)
 
@@ -309,9 +311,9 @@ class Session:
                 other.refresh()
 
     def analyze(self, unit: AnalysisUnit, only: tuple[str, ...] = ()) -> asyncio.Future[RunEnding]:
-        """Trace a text now, whatever is known of it; ``only``: names of targets, empty for all.
+        """Trace a file now; ``only`` names its targets, empty for all.
 
-        The future says how the run ended.
+        The returned future resolves when the run ends.
         """
         return self._update_inputs(unit).analyze(only)
 
@@ -324,7 +326,7 @@ class Session:
             self._reconsider_importers(unit)
 
     def documents(self) -> dict[str, Document]:
-        """The open texts by URI."""
+        """Return the open documents by URI."""
         return {uri: unit.document for uri, unit in self.units.items()}
 
     def _trace_inputs(self, document: Document) -> TraceInputs:
@@ -336,13 +338,12 @@ class Session:
         return TraceInputs(settings, recording.classes, self._open_files(document), folder)
 
     def _open_files(self, document: Document) -> tuple[OpenFile, ...]:
-        """The other files that are open and not on disk as they are: who imports them gets these
-        texts."""
+        """Return the other open files whose text differs from the file on disk."""
         others = (unit for unit in self.units.values() if unit.document.uri != document.uri)
         return tuple(file for unit in others if (file := unit.unsaved) is not None)
 
     def _reconsider_importers(self, unit: AnalysisUnit) -> None:
-        """A text may be another one for those that import it."""
+        """Trace files again that import this file."""
         self._reconsider_readers({unit.document.name})
 
     def _reconsider_readers(self, paths: Set[str]) -> None:
@@ -351,15 +352,15 @@ class Session:
                 self._update_inputs(unit).reconsider()
 
     def _update_inputs(self, unit: AnalysisUnit) -> AnalysisUnit:
-        """Let a unit know of the settings and the recording as they are now."""
+        """Update the settings and the recording of a unit."""
         unit.inputs = self._trace_inputs(unit.document)
         return unit
 
     def _updated_units(self) -> list[AnalysisUnit]:
-        """All units, each with the settings and the recording as they are now."""
+        """Return all units, with updated settings and recordings."""
         return [self._update_inputs(unit) for unit in self.units.values()]
 
-    # -- what units report --------------------------------------------------------------------
+    # -- events of the units ------------------------------------------------------------------
 
     def _unit_reported(self, unit: AnalysisUnit, event: UnitEvent) -> None:
         match event:
@@ -394,7 +395,7 @@ class Session:
             if self._may_execute:
                 words = f"{unit.document.name}: {refusal}"
                 self._show_once(MessageLevel.INFORMATION, words, quiet=True)
-            # Of a text that was opened, nobody will look whether what is known is still so.
+            # Results of an earlier session cannot be confirmed without a trace, so discard them.
             unit.leave_untraced(refusal, forget=due.reason is Reason.OPENED)
             return
         if self._update_inputs(unit).settle_without_engine(due):
@@ -433,12 +434,12 @@ class Session:
         key = self._engine_key(unit)
         status = self._engines.find_status(key) if key is not None else None
         if status is not None and status.state is EngineState.READY and not unit.unparsed:
-            # Otherwise the engine's own state has been told, or a finding says it at its place.
+            # Otherwise the engine's status or a finding already reports the failure.
             words = sentences(failure.reason, failure.next_step)
             self._listener.log(words)
             self._show_once(MessageLevel.ERROR, words)
 
-    # -- what documents, repros and handlers need ---------------------------------------------
+    # -- queries of other parts ---------------------------------------------------------------
 
     def settings(self, unit: AnalysisUnit) -> Settings:
         return self._workspace.settings(unit.document)
@@ -451,7 +452,7 @@ class Session:
         return self._workspace.trusted and self._configured.is_set() and not self._closed
 
     def explain_refusal(self, unit: AnalysisUnit, reason: Reason) -> str:
-        """Why the unit may not be traced now, in a sentence; empty if it may."""
+        """Return why the unit may not be traced now, as a sentence; empty if it may."""
         if self._closed or not self._configured.is_set():
             return "The server is starting; try again in a moment."
         if not self._workspace.trusted:
@@ -463,7 +464,7 @@ class Session:
             return ""
         trace_on = self.settings(unit).trace_on
         if not is_due(reason, trace_on):
-            # It was not known yet when the text was edited.
+            # The setting was not known when the text was edited.
             return f"The setting `trace-on` is {trace_on!r}."
         path = unit.document.path
         if path is not None and not _INSTALLED.isdisjoint(path.parts):
@@ -475,7 +476,7 @@ class Session:
         return ""
 
     def get_engine(self, unit: AnalysisUnit) -> AnyEngine | str:
-        """The engine of the unit's interpreter, or why there is none, in a sentence."""
+        """Return the engine of the unit's interpreter, or a sentence why it is unavailable."""
         try:
             interpreter = self._workspace.choose_interpreter(unit.document)
         except InterpreterNotFound as error:
@@ -489,11 +490,11 @@ class Session:
         )
 
     def engine_on_demand(self, unit: AnalysisUnit) -> AnyEngine | str:
-        """The engine for what the user asked for, or why it may not be had, in a sentence."""
+        """Return the engine for an explicit request, or a sentence why it is unavailable."""
         return self.explain_refusal(unit, Reason.ASKED) or self.get_engine(unit)
 
     def build_request(self, unit: AnalysisUnit, only: tuple[str, ...]) -> Analyze:
-        """What an engine is asked, to trace a text as it is now."""
+        """Return a request to trace the current text of the unit."""
         document = unit.document
         settings, project = self.settings(unit), self.project(unit)
         request = analyze_request(
@@ -510,15 +511,14 @@ class Session:
         return with_programs(request, self._programs, project, settings.program_files, shown)
 
     def _imported_open_files(self, unit: AnalysisUnit) -> tuple[OpenFile, ...]:
-        """Of the files that are open those that a text may import."""
+        """Return the other open files that the unit may import."""
         files, reads = self._open_files(unit.document), unit.reads
         return tuple(file for file in files if reads is None or file.path in reads)
 
     def find_index(self, unit: AnalysisUnit) -> OperatorIndex | None:
-        """The operators of the unit's torch, and those that its file registered.
+        """Return the operators of the unit's torch and of its file.
 
-        None before they are known, and for a text in which it takes too long to find out what a
-        name means.
+        Return None while they are unknown, and for files that are too long to resolve names in.
         """
         self._prepare_engine(unit)
         if len(unit.document.text) > LONGEST_READ:
@@ -536,9 +536,9 @@ class Session:
         return unit.extended.extend_index(index, unit.results.operators)
 
     def _prepare_engine(self, unit: AnalysisUnit) -> None:
-        """Start the engine for a text that uses torch, whether there is anything to trace or not.
+        """Start the engine for a file that uses torch, even if it has nothing to trace.
 
-        The engine executes nothing of the text, but its interpreter may be the workspace's.
+        The engine executes no code of the file, but the interpreter may belong to the workspace.
         """
         if self._may_execute and mentions_torch(unit.document.text):
             self.get_engine(unit)
@@ -546,7 +546,7 @@ class Session:
     # -- engines ------------------------------------------------------------------------------
 
     def _engine_key(self, unit: AnalysisUnit) -> EngineKey | None:
-        """Of the engine that a text needs."""
+        """Return the key of the engine that traces the unit; None without an interpreter."""
         try:
             interpreter = self._workspace.choose_interpreter(unit.document).path
         except InterpreterNotFound:
@@ -580,13 +580,13 @@ class Session:
             self._listener.log(f"{key.interpreter}: {sentence}")
 
     def _engine_recovered(self, key: EngineKey) -> None:
-        """Trace what could not be traced meanwhile."""
+        """Trace the files again that failed while the engine was unavailable."""
         for unit in self._updated_units():
             if self._engine_key(unit) == key:
                 unit.reconsider()
 
     def is_busy(self) -> bool:
-        """Whether a text is being traced."""
+        """Return whether a file is being traced."""
         return any(unit.busy for unit in self.units.values())
 
     def _session_status(self, status: EngineStatus) -> SessionStatus:
@@ -623,14 +623,14 @@ class Session:
         return self._last or SessionStatus(SessionState.STOPPED, "The engine is not running.")
 
     def explain_interpreter(self, interpreter: str) -> str:
-        """How an interpreter that traces was found, and which were passed over."""
+        """Return how the interpreter was found and which candidates were skipped."""
         return self._engines.explain_choice(interpreter)
 
     def engine_statuses(self) -> tuple[EngineStatus, ...]:
         return self._engines.all_statuses()
 
     async def restart_engines(self) -> None:
-        """Look for torch again, start every engine afresh and trace again what is open."""
+        """Search for torch again, restart every engine and trace the open files again."""
         self._shown.clear()
         self._workspace.interpreters.forget_all()
         if used := self._engine_keys():
@@ -640,17 +640,17 @@ class Session:
             unit.refresh()
 
     async def close(self) -> None:
-        """End all that runs."""
+        """Close all units and engines."""
         for unit in self.units.values():
             unit.close()
         self._closed = True
         await self._engines.close_all()
 
     def kill(self) -> None:
-        """End the engines at once, where there is no loop any more to wait on."""
+        """Kill the engines immediately, without an event loop."""
         self._engines.kill_all()
 
-    # -- words --------------------------------------------------------------------------------
+    # -- messages -----------------------------------------------------------------------------
 
     def _show_once(self, level: MessageLevel, message: str, *, quiet: bool = False) -> None:
         if message in self._shown:

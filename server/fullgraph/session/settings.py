@@ -29,7 +29,7 @@ from fullgraph.domain.codes import Severity, is_known_selector
 from fullgraph.session import allowances
 from fullgraph_engine.protocol import Allowance, ExampleKind, Limits, Mode, ProgramRequest
 
-# The standard library has it from Python 3.11 on; before, it is a dependency.
+# In the standard library from Python 3.11 on; before that a dependency.
 tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 Scope = Literal["application", "machine", "machine-overridable", "window", "resource"]
@@ -41,21 +41,22 @@ ProcessStart = Literal["auto", "fork", "spawn"]
 FileProbes = Literal["all", "main", "docstrings", "off"]
 
 
-# -- kinds of value ---------------------------------------------------------------------------
+# -- types of values --------------------------------------------------------------------------
 
 
 class SettingKind(Protocol):
-    """What a setting may hold: reads a raw value, and describes itself as JSON schema."""
+    """The type of a setting: parses raw values and describes itself as JSON schema."""
 
     def read_value(self, raw: object) -> Any:
-        """The value, or ValueError with the end of a sentence: "must be ..."."""
+        """Return the parsed value, or raise ValueError with the end of a sentence: "must be
+        ..."."""
 
     def json_schema(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)
 class TextKind:
-    """A string, without the whitespace around it."""
+    """A string without surrounding whitespace."""
 
     def read_value(self, raw: object) -> str:
         if not isinstance(raw, str):
@@ -97,7 +98,7 @@ class NumberKind:
             value = float(raw)
         except ValueError:
             raise ValueError(complaint) from None
-        # NaN fails this comparison too; infinity has no whole number.
+        # NaN fails this comparison as well, and infinity has not got an integer value.
         if not self.least <= value < float("inf") or (self.whole and value != int(value)):
             raise ValueError(complaint)
         return int(value) if self.whole else value
@@ -129,7 +130,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class SeverityName:
-    """A severity, by its name."""
+    """A severity, written by name."""
 
     names: tuple[str, ...]
 
@@ -145,7 +146,7 @@ class SeverityName:
 
 @dataclass(frozen=True)
 class Texts:
-    """A list of texts; one text with commas is split, as on a command line."""
+    """A list of texts; a single text is split at commas, as on a command line."""
 
     def read_value(self, raw: object) -> tuple[str, ...]:
         if isinstance(raw, str):
@@ -160,7 +161,7 @@ class Texts:
 
 @dataclass(frozen=True)
 class Allowances(Texts):
-    """What the sandbox is to allow."""
+    """A list of entries that the sandbox allows."""
 
     def read_value(self, raw: object) -> tuple[Allowance, ...]:  # type: ignore[override]
         return tuple(
@@ -179,7 +180,7 @@ class Allowances(Texts):
 
 @dataclass(frozen=True)
 class Codes(Texts):
-    """A list of finding codes, or beginnings of them up to a slash."""
+    """A list of finding codes, or of their prefixes up to a slash."""
 
     def read_value(self, raw: object) -> tuple[str, ...]:
         selectors = tuple(_clean_selector(text) for text in super().read_value(raw))
@@ -189,7 +190,7 @@ class Codes(Texts):
 
 @dataclass(frozen=True)
 class Severities:
-    """Severity by finding code."""
+    """A mapping from finding codes to severities."""
 
     def read_value(self, raw: object) -> Mapping[str, Severity]:
         names = [severity.value for severity in Severity]
@@ -236,12 +237,12 @@ def _join_alternatives(words: Iterable[str]) -> str:
     return f"{', '.join(head)} or {last}" if head else last
 
 
-# -- the declaration --------------------------------------------------------------------------
+# -- declarations -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """What is known of one setting besides its type."""
+    """The declaration of one setting: its name, type, default and documentation."""
 
     field: str
     default: Any
@@ -251,11 +252,11 @@ class Declaration:
     editor: bool
     feature: str
     users: bool
-    """Only the user may set it: nothing that a workspace brings."""
+    """True if a workspace must not set it, only the user."""
 
     @property
     def name(self) -> str:
-        """As in pyproject.toml and on the command line."""
+        """Name in pyproject.toml and on the command line."""
         return self.field.replace("_", "-")
 
     @property
@@ -302,7 +303,7 @@ class Settings:
         "Python interpreter whose torch traces the code. Empty: the first that has torch of the "
         "environment that the editor has active, `VIRTUAL_ENV`, `.venv` beside the project root, "
         "`CONDA_PREFIX`, the Python that fullgraph is installed in, and `python3` on PATH.",
-        # A workspace that could choose what to execute would decide over the machine.
+        # A workspace that could choose the executed program would control the machine.
         "machine-overridable",
     )
     mode: Mode = _setting(
@@ -618,7 +619,7 @@ class Settings:
         return 60 * self.engine_keep
 
     def run_limits(self) -> Limits:
-        """What a run may use, as the engine wants it."""
+        """Return the resource limits of runs."""
         return Limits(
             seconds=self.timeout,
             module_seconds=self.timeout,
@@ -627,7 +628,7 @@ class Settings:
         )
 
     def example_kinds(self) -> tuple[ExampleKind, ...]:
-        """``probes_from_file`` and ``probes_from_tests`` as the engine wants them."""
+        """Return ``probes_from_file`` and ``probes_from_tests`` as kinds of examples."""
         kinds: dict[FileProbes, tuple[ExampleKind, ...]] = {
             "all": ("main", "docstring"),
             "main": ("main",),
@@ -638,7 +639,7 @@ class Settings:
         return kinds[self.probes_from_file] + tests
 
     def program_request(self) -> ProgramRequest:
-        """How programs are run, as the engine wants it."""
+        """Return the part of a request that controls programs."""
         return ProgramRequest(
             seconds=self.program_seconds if self.program_run else 0.0,
             arguments=self.program_arguments,
@@ -647,7 +648,7 @@ class Settings:
         )
 
     def tracing_key(self) -> tuple[object, ...]:
-        """All of them that what a trace finds depends on."""
+        """Return the values of all settings that affect the results of traces."""
         return (
             *(self.interpreter, self.mode, self.try_dynamic, self.try_paths, self.extra_paths),
             self.export,
@@ -660,13 +661,13 @@ class Settings:
         )
 
     def import_roots(self, project: Path | None) -> tuple[str, ...]:
-        """``extra_paths`` as absolute paths; a relative one is below the project root."""
+        """Return ``extra_paths`` as absolute paths, resolved against the project root."""
         base = project if project is not None else Path.cwd()
         return tuple(str(base / expand_path(path, base)) for path in self.extra_paths)
 
 
 def list_declarations() -> tuple[Declaration, ...]:
-    """All settings in the order in which a manual lists them."""
+    """Return all settings in the order of the manual."""
     defaults = Settings()
     return tuple(
         Declaration(
@@ -686,23 +687,24 @@ def list_declarations() -> tuple[Declaration, ...]:
 # -- sources ----------------------------------------------------------------------------------
 
 _FLAGS = {"sandbox-allow": "allow"}
-"""Flags that have a shorter name than their settings."""
+"""Command-line flags that are shorter than the names of their settings."""
 _COMMAND_LINE = "the command line"
 _EDITOR = "the editor"
 
 
 @dataclass(frozen=True)
 class SettingsSource:
-    """Raw values from one place. ``origin`` is how a user knows it: a path, "the editor".
+    """Raw values from one source; ``origin`` names it for users: a path, "the editor".
 
-    ``users``: what is there is the user's own, and nothing that a workspace brings."""
+    ``users``: the source belongs to the user, not to the workspace.
+    """
 
     origin: str
     values: Mapping[str, Any]
     users: bool = False
 
     def describe_key(self, key: object) -> str:
-        """A setting of this place as its user wrote it, for the beginning of a sentence."""
+        """Return a setting as its user wrote it, for the beginning of a sentence."""
         if self.origin == _COMMAND_LINE:
             return f"--{_FLAGS.get(_to_kebab_case(key), _to_kebab_case(key))}"
         return f"Setting {str(key)!r} of {self.origin}"
@@ -710,19 +712,19 @@ class SettingsSource:
 
 @dataclass(frozen=True)
 class Resolved:
-    """Settings, where each that some source sets came from, and what was wrong with the rest."""
+    """The resolved settings, the origin of each, and the problems with invalid values."""
 
     settings: Settings
     origins: Mapping[str, str]
     problems: tuple[str, ...]
 
 
-# Settings of editors under our section that are for the client alone.
+# Editor settings in our section that only the client uses.
 _CLIENT_ONLY = frozenset({"trace", "server", "enable", "gutter"})
 
 
 def resolve_settings(*sources: SettingsSource) -> Resolved:
-    """The settings of all sources; a later source wins. A bad value keeps the one before it."""
+    """Merge the settings of all sources; later sources win, and invalid values are skipped."""
     known = {declaration.name: declaration for declaration in list_declarations()}
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
@@ -759,7 +761,7 @@ def resolve_settings(*sources: SettingsSource) -> Resolved:
 def _flatten_tables(
     values: Mapping[str, Any], known: Mapping[str, Declaration]
 ) -> Iterable[tuple[str, Any]]:
-    """The settings of a source, those that are in the table of a feature by their whole names."""
+    """Yield all settings of a source, including those inside the table of a feature."""
     features = {_to_kebab_case(declaration.feature) for declaration in known.values()} - {""}
     for key, raw in values.items():
         if _to_kebab_case(key) in features and isinstance(raw, Mapping):
@@ -769,16 +771,16 @@ def _flatten_tables(
 
 
 def editor_source(raw: object, *, users: bool = False) -> SettingsSource:
-    """What ``workspace/configuration``, ``didChangeConfiguration`` or a client's start gave.
+    """Return the source for settings that an editor sent.
 
-    All of it is taken as chosen: a client leaves out what is not set. ``users``: what a workspace
-    may not set is set by the user.
+    Every value counts as chosen, because clients omit unset ones. ``users``: settings reserved for
+    the user are accepted.
     """
     return SettingsSource(_EDITOR, dict(without_section(raw)), users)
 
 
 def without_section(raw: object) -> Mapping[str, Any]:
-    """Settings that may have the section's name around them; none where it is something else."""
+    """Return settings without the enclosing section name; empty if they are not a mapping."""
     inner = raw.get("fullgraph", raw) if isinstance(raw, Mapping) else None
     return inner if isinstance(inner, Mapping) else {}
 
@@ -788,7 +790,8 @@ _NO = ("", "0", "false", "no", "off")
 
 
 def environment_source(environment: Mapping[str, str]) -> SettingsSource:
-    """What variables set: a job of a CI leaves no process behind."""
+    """Return the source for environment variables; in CI the engine does not outlive the
+    command."""
     kept = environment.get(KEEP_VARIABLE, "")
     if kept:
         return SettingsSource(KEEP_VARIABLE, {"engine-keep": kept}, users=True)
@@ -797,14 +800,14 @@ def environment_source(environment: Mapping[str, str]) -> SettingsSource:
 
 
 def command_line_source(flags: Mapping[str, Any]) -> SettingsSource:
-    """Flags by name; those that were not given are None."""
+    """Return the source for command-line flags; flags that are None were not given."""
     given = {k: v for k, v in flags.items() if v is not None}
     return SettingsSource(_COMMAND_LINE, given, users=True)
 
 
 @dataclass(frozen=True)
 class Project:
-    """The folder that settings and relative paths belong to."""
+    """The folder that settings and relative paths refer to."""
 
     root: Path
     source: SettingsSource
@@ -812,9 +815,9 @@ class Project:
 
 
 def find_project(start: Path) -> Project:
-    """The nearest folder at or above ``start`` with ``[tool.fullgraph]``.
+    """Return the nearest folder at or above ``start`` with ``[tool.fullgraph]``.
 
-    Else the nearest with a pyproject.toml or a repository, else ``start``.
+    Fall back to the nearest folder with a pyproject.toml or a repository, then to ``start``.
     """
     folder = start if start.is_dir() else start.parent
     folder = folder.absolute()
@@ -831,7 +834,7 @@ def find_project(start: Path) -> Project:
                 return Project(candidate, SettingsSource(str(manifest), table), tuple(problems))
         if (candidate / ".git").exists():
             marked = marked or candidate
-            # Settings above the repository belong to something else.
+            # Settings above the repository belong to another project.
             break
     return Project(marked or folder, SettingsSource("pyproject.toml", {}), tuple(problems))
 
@@ -853,7 +856,7 @@ def _read_table(manifest: Path) -> tuple[Mapping[str, Any] | None, str]:
 
 
 def expand_path(text: str, folder: Path) -> str:
-    """A path setting with ``~`` and ``${workspaceFolder}`` replaced."""
+    """Return a path setting with ``~`` and ``${workspaceFolder}`` replaced."""
     return str(Path(text.replace("${workspaceFolder}", str(folder))).expanduser())
 
 
@@ -869,7 +872,7 @@ def _unknown_problem(source: SettingsSource, key: str, known: Iterable[str]) -> 
 
 
 def format_value(value: object) -> str:
-    """A value as a user would write it."""
+    """Return a value as a user would write it."""
     if isinstance(value, Severity):
         return f'"{value.value}"'
     if isinstance(value, bool):
@@ -885,11 +888,11 @@ def format_value(value: object) -> str:
     return str(value)
 
 
-# -- the manifest of an editor ----------------------------------------------------------------
+# -- manifest of the VS Code extension --------------------------------------------------------
 
 
 def vscode_configuration() -> dict[str, Any]:
-    """``contributes.configuration`` of the VS Code extension."""
+    """Return ``contributes.configuration`` of the VS Code extension."""
     properties: dict[str, Any] = {}
     for declaration in list_declarations():
         if not declaration.editor:

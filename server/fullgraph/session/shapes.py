@@ -1,7 +1,6 @@
-"""What the last runs saw values to be, place by place, moved with the text.
+"""Shapes seen by the last runs, by place, moved with the text.
 
-A place whose line was edited is forgotten until the next run: what stands there now may be another
-value.
+A place on an edited line is dropped until the next run, because its value may have changed.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _Places = Mapping[tuple[Range, ShapeRole], PlaceShapes]
 
 @dataclass(frozen=True)
 class ShapesByTarget:
-    """What the runs of one target saw, one for each probe, by its number and in this order."""
+    """Shapes seen by the runs of one target, by probe number and in this order."""
 
     by_probe: Mapping[int, _Places]
     note: str = ""
@@ -34,16 +33,16 @@ class ShapesByTarget:
 
     @cached_property
     def places(self) -> _Places:
-        """What the runs with either probe saw, in the order of the probes."""
+        """Shapes of the runs with all probes, in the order of the probes."""
         return _merge_places(self.by_probe.values())
 
     def merge_with(self, other: ShapesByTarget) -> ShapesByTarget:
-        """With that of another probe."""
+        """Return the shapes combined with the ones of another probe."""
         both = {**self.by_probe, **other.by_probe}
         return ShapesByTarget(dict(sorted(both.items())), self.note or other.note)
 
     def apply_edit(self, edit: AppliedEdit) -> ShapesByTarget:
-        """After an edit: what stands on a line that it touched is left out."""
+        """Return the shapes after an edit, without places on lines that it touches."""
         by_probe = {
             number: _by_key(_shift_places(places.values(), edit))
             for number, places in self.by_probe.items()
@@ -62,7 +61,7 @@ class ShapesByTarget:
 
 
 def all_shapes(targets: Iterable[ShapesByTarget]) -> tuple[PlaceShapes, ...]:
-    """What the runs of all targets saw, each place once, in the order of the text."""
+    """Return the shapes of all targets, each place once, in the order of the text."""
     together = _merge_places(target.places for target in targets)
     return tuple(sorted(together.values(), key=_place_order))
 
@@ -85,7 +84,7 @@ def _shift_places(places: Iterable[PlaceShapes], edit: AppliedEdit) -> Iterator[
 
 
 def _merge_places(seen: Iterable[_Places]) -> _Places:
-    """What several runs saw, each place once."""
+    """Merge the shapes of several runs, each place once."""
     together: dict[tuple[Range, ShapeRole], PlaceShapes] = {}
     for places in seen:
         for key, place in places.items():

@@ -1,4 +1,4 @@
-"""The steps of the last runs: graphs and breaks in their order, moved with the text."""
+"""Steps of the last runs, graphs and breaks in order, moved with the text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fullgraph_engine.protocol.trace_steps import TraceStep, TraceStepPlace
 
 @dataclass(frozen=True)
 class TraceStepsByTarget:
-    """The steps for each probe of a target, by its number."""
+    """The trace steps of a target, by probe number."""
 
     by_probe: Mapping[int, tuple[TraceStep, ...]]
     left_out: int = 0
@@ -23,7 +23,7 @@ class TraceStepsByTarget:
         return TraceStepsByTarget(dict(sorted(both.items())), self.left_out + other.left_out)
 
     def apply_edit(self, edit: AppliedEdit) -> TraceStepsByTarget:
-        """After an edit: lines that it touched are not known any more."""
+        """Return the steps after an edit, without places on lines that it touches."""
         by_probe = {
             number: tuple(_shift_step(step, edit) for step in steps)
             for number, steps in self.by_probe.items()

@@ -1,6 +1,6 @@
-"""The folders whose code a user lets fullgraph execute, where the editor keeps no such list.
+"""The folders whose code a user trusts, for editors that do not manage trust themselves.
 
-They are kept in the user's own configuration, one folder in a line: nothing in a workspace can add
+The list is stored in the user's configuration, one folder per line, so that a workspace cannot add
 itself.
 """
 
@@ -13,20 +13,21 @@ from pathlib import Path
 
 
 def trusted_folders_file(env: Mapping[str, str]) -> Path:
-    """Where the list is; it may not exist."""
+    """Return the path of the list, which may not exist."""
     home = env.get("XDG_CONFIG_HOME", "")
     base = Path(home) if os.path.isabs(home) else Path("~/.config").expanduser()  # noqa: PTH117
     return base / "fullgraph" / "trusted-folders"
 
 
 class TrustedFolders:
-    """The list, read again each time: other editors of the user write it as well."""
+    """The list of trusted folders, read each time because other editors write it as well."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def contains_all(self, folders: Iterable[Path | None]) -> bool:
-        """Whether each of some folders, of which there is one, is in the list or below one."""
+        """Return whether every folder, and at least one, is in the list or below a listed
+        folder."""
         wanted = [_resolve_folder(folder) if folder is not None else None for folder in folders]
         known = self._read_folders()
         return bool(wanted) and all(
@@ -35,10 +36,10 @@ class TrustedFolders:
         )
 
     def add(self, folders: Iterable[Path]) -> None:
-        """Put folders into the list.
+        """Add folders to the list.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: The list cannot be written.
         """
         known = self._read_folders()
         self._write_folders(
@@ -49,10 +50,10 @@ class TrustedFolders:
         )
 
     def remove(self, folders: Iterable[Path]) -> None:
-        """Take folders, and those below them, out of the list.
+        """Remove folders, and folders below them, from the list.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: The list cannot be written.
         """
         gone = [_resolve_folder(folder) for folder in folders]
         known = self._read_folders()

@@ -1,4 +1,4 @@
-"""What the torch in use does not show of the findings that are asked for."""
+"""Findings that are selected but that the installed torch cannot report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fullgraph_engine.protocol.facts import CODES, WORDS
 
 
 def hidden_facts(status: EngineStatus, settings: Settings) -> tuple[Degraded, ...]:
-    """The facts whose findings are asked for, and whose absence means nothing."""
+    """Return the missing hooks of torch whose findings are selected."""
 
     def is_asked_for(beginning: str) -> bool:
         return may_be_selected(beginning, settings.select, settings.ignore, settings.severity)
@@ -20,7 +20,7 @@ def hidden_facts(status: EngineStatus, settings: Settings) -> tuple[Degraded, ..
 
 
 def hidden_warning(status: EngineStatus, hidden: tuple[Degraded, ...]) -> str:
-    """What a user has to know of it, and what to do; empty if nothing is hidden."""
+    """Return a warning about hidden findings with the next step; empty if none are hidden."""
     if not hidden:
         return ""
     words = listing(WORDS[one.fact] for one in hidden)

@@ -1,4 +1,4 @@
-"""Lines that no trace of a target came to, to be faded on request."""
+"""Lines that no trace of a target reached, faded on request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CODE = "trace/untraced"
 def untraced_findings(
     targets: Iterable[str], reports: Iterable[TargetReport], text: TextPositions
 ) -> Iterator[FileFinding]:
-    """One for each block of such lines. With several probes, those that none of them came to."""
+    """Yield a finding for each block of lines that no probe of a target reached."""
     by_target: dict[str, set[int]] = {}
     for report in reports:
         if report.lines is not None:
@@ -36,7 +36,7 @@ def untraced_findings(
 
 
 def _line_blocks(lines: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """The first and the last of lines that follow each other."""
+    """Yield the first and last line of each block of consecutive lines."""
     first = last = None
     for line in lines:
         if first is None or last is None or line > last + 1:
