@@ -1,4 +1,4 @@
-"""Find the interpreter whose torch is used; start, watch and restart the engine in it."""
+"""Find the interpreter whose torch is used; start, monitor and restart the engine in it."""
 
 from fullgraph.engines.early import EarlyEngine
 from fullgraph.engines.engine import (

@@ -1,7 +1,7 @@
-"""An engine that is started before anybody can hear what it says.
+"""An engine that starts before anything listens to it.
 
-Nothing takes as long as its import of torch, so it need not wait until the libraries of the server
-are loaded, and the client has said who it is and which texts are open.
+Its import of torch takes longest, so it need not wait until the libraries of the server are loaded
+and the client has sent its configuration.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from fullgraph.engines.shared import shared_or_own
 
 
 class EarlyEngine:
-    """Keeps what its engine says until somebody hears it. ``keep``: as of ``shared_or_own``."""
+    """Starts an engine and stores its events until a listener is attached. ``keep``: see
+    ``shared_or_own``."""
 
     def __init__(self, interpreter: Path, boot: Path | None, keep: float) -> None:
         self._kept: list[Callable[[EngineListener], None]] = []
@@ -28,7 +29,7 @@ class EarlyEngine:
         self.engine = shared_or_own(own, interpreter, keep=keep, boot=boot)
 
     def attach_listener(self, hearing: EngineListener) -> None:
-        """Tell all that was said, and whatever follows."""
+        """Attach a listener: send it the stored events, and all later ones."""
         self._hearing = hearing
         for say in self._kept:
             say(hearing)

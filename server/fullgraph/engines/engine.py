@@ -1,4 +1,4 @@
-"""The engine of one interpreter: started, spoken to, watched and restarted."""
+"""The engine of one interpreter: starts, monitors and restarts it, and sends it requests."""
 
 from __future__ import annotations
 
@@ -48,40 +48,42 @@ from fullgraph_engine.protocol import (
 from fullgraph_engine.protocol.facts import CODES, WORDS
 
 LOOK_AGAIN, LONGEST_WAIT = 5.0, 300.0
-"""Seconds from a failure until the engine is tried again when a text asks for it, which double."""
+"""Initial and maximum seconds until a failed engine is started again on demand; doubles each
+time."""
 
 BACK_OFF = (0.5, 2.0, 8.0)
-"""Seconds before each restart; an analysis that succeeds begins anew, after the last it stays."""
+"""Seconds before each automatic restart; a successful analysis starts the series again."""
 
 CANCEL_GRACE = 5.0
-"""Seconds within which a cancelled request must have ended; else the engine hangs."""
+"""Seconds in which a cancelled request must end; otherwise the engine is killed."""
 
 OVERDUE_GRACE = 10.0
-"""Seconds by which a repro may take longer than it was given; then it is cancelled."""
+"""Seconds that a repro may exceed its time limit before it is cancelled."""
 
 CLOSE_GRACE = 2.0
 
 _FROM_OUTSIDE = tuple(-number for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP))
-"""Exit statuses of a process that something else has ended, such as the kernel without memory."""
+"""Exit statuses of a process that was killed from outside, such as by the kernel without memory."""
 
 LOOK_AT_PROCESS = 1.0
-"""Seconds between two looks at whether the process is stopped; it is ended after the second."""
+"""Seconds between two checks whether the process is stopped; the second positive check kills it."""
 
 SILENCE = 30.0
-"""Seconds within which an interpreter must have begun to execute the engine."""
+"""Seconds in which an interpreter must begin to execute the engine."""
 
 LONG_IMPORT = 120.0
-"""Seconds after which an import of torch is worth a word; it may be one over a slow network."""
+"""Seconds after which a long import of torch is reported; a network drive can cause one."""
 
 USE_WSL = "Run fullgraph in WSL; VS Code opens a folder there with its WSL extension."
 CHOOSE = "Set `fullgraph.interpreter` to Python 3.10 or newer with torch 2.8 or newer."
 
 
 class EngineState(enum.Enum):
-    """What an engine is doing.
+    """The state of an engine.
 
-    ``UNUSABLE``: this interpreter runs no engine until the user changes something. ``CRASHED``: the
-    engine exited by itself; ``EngineStatus.final``: it is not restarted without a command.
+    ``UNUSABLE``: this interpreter cannot run an engine until the user changes something.
+    ``CRASHED``: the engine exited by itself; with ``EngineStatus.final`` it is restarted only by
+    command.
     """
 
     STOPPED = "stopped"
@@ -93,29 +95,29 @@ class EngineState(enum.Enum):
 
 @dataclass(frozen=True)
 class EngineStatus:
-    """What a user may want to know of an engine; ``message`` is a sentence."""
+    """The status of an engine for its users; ``message`` is a sentence."""
 
     state: EngineState
     message: str
     next_step: str = ""
     torch: str = ""
-    """Its version, as soon as it has been imported."""
+    """Version of torch, after its import."""
     python: str = ""
     interpreter: str = ""
     pid: int = 0
     degraded: tuple[Degraded, ...] = ()
     untested: bool = False
-    """Its torch is newer than any that fullgraph was tested with."""
+    """True if fullgraph was not tested with a torch as new as this one."""
     sandbox: SandboxLevel = dataclasses.field(default_factory=SandboxLevel)
-    """What its user code is kept from the rest of the machine by; no layers until it is known."""
+    """Protection of the machine from user code; without layers until it is known."""
     quiet: bool = False
-    """No news for a user: it was reported before, or may be over by itself soon."""
+    """True if users need not be notified, because the problem is known or may be temporary."""
     final: bool = True
-    """False for a crash after which the engine will be started again by itself."""
+    """False after a crash that is followed by an automatic restart."""
 
 
 class _EngineFailure:
-    """An engine that is not started again by itself, since ``at`` by the monotonic clock."""
+    """A failure after which the engine is not restarted automatically."""
 
     def __init__(self, interpreter: Path, before: _EngineFailure | None) -> None:
         self._interpreter = interpreter
@@ -133,7 +135,7 @@ class _EngineFailure:
 
 
 class EngineGone(Exception):
-    """The engine ended before it answered. One sentence, and the next step."""
+    """An error if the engine ended before it answered: a sentence and the next step."""
 
     def __init__(self, reason: str, next_step: str) -> None:
         super().__init__(sentences(reason, next_step))
@@ -147,7 +149,7 @@ LAST = (Analyzed, Reproduced, Compared, Failed)
 
 
 class PendingRequest(Generic[_Request]):
-    """The events of one request; the last ends it, and always comes."""
+    """A request to the engine, with its events; the last event always arrives."""
 
     def __init__(self, request: _Request, cancel: Callable[[PendingRequest[Any]], None]) -> None:
         self.request: _Request = request
@@ -157,24 +159,24 @@ class PendingRequest(Generic[_Request]):
         self._exhausted = False
         self.cancelled = False
         self.restarted = False
-        """The engine died over it, and it is sent once more."""
+        """True if the engine died during the request, which was sent again."""
 
     def cancel(self) -> None:
-        """End the work behind it. The last event still comes."""
+        """Cancel the work in the engine; the last event still arrives."""
         if not self.cancelled and not self._ended:
             self.cancelled = True
             self._cancel_request(self)
 
     def abandon(self) -> None:
-        """End it now, whatever the engine still does for it."""
+        """End the request now, even if the engine is still working on it."""
         self.cancel()
         self.put_event(self.cancellation_event())
 
     def mark_sent(self) -> None:
-        """The engine has it, for the engine alone."""
+        """Record that the engine received the request; called by the engine only."""
 
     def cancellation_event(self) -> Event:
-        """The last event of a cancelled request, where the engine cannot say it."""
+        """Return the last event of a cancelled request that the engine cannot answer."""
         raise NotImplementedError
 
     @property
@@ -192,7 +194,7 @@ class PendingRequest(Generic[_Request]):
         return event
 
     def put_event(self, event: Event) -> None:
-        """For the engine alone."""
+        """Add an event; called by the engine only."""
         if self._ended:
             return
         self._ended = isinstance(event, LAST)
@@ -200,10 +202,11 @@ class PendingRequest(Generic[_Request]):
 
 
 class AnalysisRequest(PendingRequest[Analyze]):
-    """The last event is ``Analyzed`` or ``Failed``. After ``Restarted`` it begins anew."""
+    """A trace request; its last event is ``Analyzed`` or ``Failed``. ``Restarted`` discards all
+    earlier events."""
 
     def restart(self) -> bool:
-        """Have it made once more; False if that has been done, or nobody waits for it."""
+        """Restart the request; return False if it was restarted before or is cancelled."""
         if self.restarted or self.cancelled:
             return False
         self.restarted = True
@@ -215,15 +218,16 @@ class AnalysisRequest(PendingRequest[Analyze]):
 
 
 class ReproductionRequest(PendingRequest[Reproduce]):
-    """The last event is ``Reproduced`` or ``Failed``; what was found until then is kept."""
+    """A request for a repro; its last event is ``Reproduced`` or ``Failed``. The best script is
+    kept."""
 
     def __init__(self, request: Reproduce, cancel: Callable[[PendingRequest[Any]], None]) -> None:
         super().__init__(request, cancel)
         self.found: ReproFound | None = None
-        """The best script so far, also where the engine died over a better one."""
+        """Best script so far, available even if the engine died later."""
         self.progress: ReproProgress | None = None
         self.overdue = False
-        """It was cancelled because it did not end in time by itself."""
+        """True if the request was cancelled because it exceeded its time limit."""
 
     def cancellation_event(self) -> Event:
         known, found = self.progress, self.found
@@ -252,7 +256,7 @@ class ReproductionRequest(PendingRequest[Reproduce]):
 
 
 class ComparisonRequest(PendingRequest[Compare]):
-    """The last event is ``Compared`` or ``Failed``."""
+    """A request to compare two texts; its last event is ``Compared`` or ``Failed``."""
 
     def cancellation_event(self) -> Event:
         reason = "The comparison was cancelled."
@@ -261,7 +265,7 @@ class ComparisonRequest(PendingRequest[Compare]):
 
 @dataclass(frozen=True)
 class EngineListener:
-    """Whoever hears what an engine says. Without ``index`` no operator index is made for it."""
+    """The receiver of an engine's events. Without ``index`` the engine builds no operator index."""
 
     status: Callable[[EngineStatus], None] = lambda status: None
     log: Callable[[Log], None] = lambda log: None
@@ -269,39 +273,40 @@ class EngineListener:
 
 
 class AnyEngine(abc.ABC):
-    """What works on requests, in a process of ours or in one that stays for later ones."""
+    """An engine that works on requests, in a child process or in a shared background process."""
 
     def __init__(self, interpreter: Path, processes: str, allowed: Allowed) -> None:
         self.interpreter = interpreter
         self.processes = processes
-        """How it starts others, from its own next start on: a setting's value."""
+        """Value of the setting that selects how the engine starts processes; applied at its next
+        start."""
         self.allowed = allowed
-        """What its user code may do beyond what every run may."""
+        """Permissions of user code beyond the default sandbox."""
         self._requests = itertools.count(1)
 
     @property
     @abc.abstractmethod
     def status(self) -> EngineStatus:
-        """What it said last."""
+        """The latest status of the engine."""
 
     @abc.abstractmethod
     async def start(self) -> None:
-        """Have a process work on requests; returns before torch is imported."""
+        """Start the engine process; return before torch is imported."""
 
     @abc.abstractmethod
     async def restart(self) -> None:
-        """Start afresh: forget crashes, end what runs."""
+        """Restart the engine: discard earlier crashes and end all work."""
 
     @abc.abstractmethod
     def reconsider(self) -> None:
-        """Start an engine again that would not start by itself, if that may help by now."""
+        """Start a failed engine again if the cause of the failure may be over."""
 
     @abc.abstractmethod
     async def ready(self) -> EngineStatus:
-        """The status once it is certain: ready, unusable, or crashed for good."""
+        """Wait until the status is certain: ready, unusable, or crashed for good."""
 
     def analyze(self, request: Analyze) -> AnalysisRequest:
-        """Trace a text. ``request.request`` is filled in here."""
+        """Send a trace request; its number is assigned here."""
         number = next(self._requests)
         analysis = AnalysisRequest(
             dataclasses.replace(request, request=number), self._cancel_request
@@ -310,7 +315,7 @@ class AnyEngine(abc.ABC):
         return analysis
 
     def reproduce(self, request: Reproduce) -> ReproductionRequest:
-        """Make a small script of a finding. ``request.request`` is filled in here."""
+        """Send a request for a repro; its number is assigned here."""
         number = next(self._requests)
         reproduction = ReproductionRequest(
             dataclasses.replace(request, request=number), self._cancel_request
@@ -319,7 +324,7 @@ class AnyEngine(abc.ABC):
         return reproduction
 
     def compare(self, request: Compare) -> ComparisonRequest:
-        """Execute a text and a changed one. ``request.request`` is filled in here."""
+        """Send a request to compare two texts; its number is assigned here."""
         number = next(self._requests)
         comparison = ComparisonRequest(
             dataclasses.replace(request, request=number), self._cancel_request
@@ -329,11 +334,11 @@ class AnyEngine(abc.ABC):
 
     @abc.abstractmethod
     async def close(self, *, stay: bool = True) -> None:
-        """End what it works on, and the process unless that is to ``stay`` for others."""
+        """End all work, and the process unless it is to ``stay`` for other clients."""
 
     @abc.abstractmethod
     def kill(self) -> None:
-        """As ``close``, for those who have no time to wait."""
+        """End like ``close``, but immediately and without an event loop."""
 
     @abc.abstractmethod
     def _submit_request(self, asked: PendingRequest[Any]) -> None: ...
@@ -343,11 +348,12 @@ class AnyEngine(abc.ABC):
 
 
 class Engine(AnyEngine):
-    """One engine host per interpreter. Everything happens on the loop that started it.
+    """The engine host process of one interpreter. All work happens on the event loop that started
+    it.
 
-    Requests made while torch is being imported wait here, so that cancelling them costs nothing.
-    An engine that dies is started again after a pause that grows; its status says so. Analyses
-    that it died over are made once more, one at a time: one of them may be what it dies of.
+    Requests wait in this object during the import of torch, so that cancelling them is cheap. A
+    dead engine is restarted after a growing delay, and its status reports this. Analyses that were
+    running are sent again one at a time, because one of them may have caused the crash.
     """
 
     def __init__(
@@ -374,7 +380,7 @@ class Engine(AnyEngine):
         self._checks: dict[int, asyncio.Future[SelfChecked]] = {}
         self._deaths = 0
         self._failed: _EngineFailure | None = None
-        """It is not started again by itself, but may be when something has changed."""
+        """Last failure, while the engine waits for a change or a command."""
         self._last_failure: _EngineFailure | None = None
         self._look: asyncio.TimerHandle | None = None
         self._restart: asyncio.Task[None] | None = None
@@ -390,7 +396,7 @@ class Engine(AnyEngine):
                 await self._spawn_process()
 
     async def ready(self) -> EngineStatus:
-        """The status once it is certain: ready, unusable, or crashed for good."""
+        """Wait until the status is certain: ready, unusable, or crashed for good."""
         await self._settled.wait()
         return self._status
 
@@ -406,7 +412,7 @@ class Engine(AnyEngine):
         process = self._process
         if self._status.state is not EngineState.READY or process is None:
             return
-        # What gives way to others may take minutes, and is sent when none of these is left.
+        # Send low-priority requests, which may take minutes, after all suspects.
         suspects: list[PendingRequest[Any]] = [
             asked
             for asked in self._waiting.values()
@@ -424,10 +430,10 @@ class Engine(AnyEngine):
         asked.mark_sent()
 
     async def self_check(self) -> SelfChecked:
-        """Which hooks this torch has.
+        """Return the hooks that this torch has.
 
         Raises:
-            EngineGone: there is no engine to ask.
+            EngineGone: The engine is unavailable.
         """
         status = await self.ready()
         if status.state is not EngineState.READY or self._process is None:
@@ -448,20 +454,19 @@ class Engine(AnyEngine):
             await self._spawn_process()
 
     async def close(self, *, stay: bool = True) -> None:
-        """End the process and everything it started: it is nobody else's."""
+        """End the process and its children; nothing else uses them."""
         async with self._changing:
             await self._end_process()
             self._fail_all("The engine was stopped.", "Try again.")
             self._set_status(EngineState.STOPPED, "The engine is not running.")
 
     def reconsider(self) -> None:
-        """It may help once its interpreter's packages have changed, or some time has passed, which
-        doubles each time."""
+        """Restart a failed engine if its packages have changed or its waiting time has passed."""
         if self._failed is not None and self._failed.may_be_over():
             self._try_again()
 
     def _look_again(self) -> None:
-        """Torch may have been installed, or put right, while nobody does anything here."""
+        """Restart a failed engine if its packages have changed, such as after installing torch."""
         if self._failed is not None and self._failed.has_changed():
             self._try_again()
         else:
@@ -469,7 +474,7 @@ class Engine(AnyEngine):
 
     def _try_again(self) -> None:
         self._deaths, self._failed = 0, None
-        # What is asked from now on waits for it.
+        # New requests wait for the restart.
         self._status = dataclasses.replace(self._status, state=EngineState.STARTING, final=False)
         self._restart = asyncio.create_task(self._start_over())
 
@@ -480,7 +485,7 @@ class Engine(AnyEngine):
             await self._spawn_process()
 
     def kill(self) -> None:
-        """As ``close``, for a server that has no time to wait."""
+        """Kill the process immediately, for a server that is exiting."""
         if self._process is not None:
             self._process.kill()
 
@@ -490,7 +495,7 @@ class Engine(AnyEngine):
         if sys.platform.startswith("win"):
             self._give_up("The engine of fullgraph does not run on Windows.", USE_WSL)
             return
-        # Nothing is known yet of what starts now: torch may have been removed meanwhile.
+        # Forget the old status: torch may have been removed in the meantime.
         self._status = self._initial_status(EngineState.STARTING, "")
         self._set_status(EngineState.STARTING, "Starting Python.")
         try:
@@ -501,7 +506,7 @@ class Engine(AnyEngine):
                 on_event=self._handle_event,
                 on_output=lambda text: self._listener.log(Log(0, "engine", text)),
                 on_death=self._handle_death,
-                # Making one is work for a processor that a short life may need otherwise.
+                # An index costs CPU time that a short-lived engine needs for its work.
                 index=self._listener.index is not None,
                 processes=self.processes,
                 allowed=self.allowed,
@@ -532,7 +537,7 @@ class Engine(AnyEngine):
 
     def _handle_event(self, process: EngineProcess, event: Event) -> None:
         if process is not self._process:
-            # Said before it was ended, read after.
+            # The event was sent before the process was replaced.
             return
         if isinstance(event, Starting):
             if event.version != VERSION:
@@ -577,7 +582,7 @@ class Engine(AnyEngine):
             self._send_waiting()
 
     def _give_up(self, reason: str, next_step: str) -> None:
-        """This interpreter is of no use before somebody has done something about it."""
+        """Mark the interpreter as unusable until the user changes something."""
         self._set_status(EngineState.UNUSABLE, reason, next_step)
         self._fail_all(reason, next_step)
 
@@ -589,7 +594,7 @@ class Engine(AnyEngine):
             process.kill()
 
     def _end_stopped(self, process: EngineProcess, was_stopped: bool) -> None:
-        """One that a signal has stopped answers nothing, and would not even end with the server."""
+        """Kill a process that a signal has stopped, because it neither answers nor exits."""
         if process is not self._process:
             return
         is_stopped = process.is_stopped(starting=self._status.state is EngineState.STARTING)
@@ -626,7 +631,7 @@ class Engine(AnyEngine):
             return
         self._deaths += 1
         imported = bool(self._status.torch)
-        # What an import does it does again; but it may have been ended from outside.
+        # A crash during the import would happen again, unless the process was killed from outside.
         by_chance = imported or process.exit_status in _FROM_OUTSIDE
         if self._deaths > (len(self._back_off) if by_chance else 1):
             self._stay_dead(_describe_exit(process), imported, by_chance=by_chance)
@@ -647,7 +652,7 @@ class Engine(AnyEngine):
         self._restart = asyncio.create_task(self._start_later(self._back_off[self._deaths - 1]))
 
     def _stay_dead(self, manner: str, imported: bool, *, by_chance: bool) -> None:
-        """It died too often to be started again by itself."""
+        """Report that the engine died too often to be restarted automatically."""
         if by_chance:
             message = f"The engine {manner}."
             if not imported:
@@ -698,10 +703,10 @@ class Engine(AnyEngine):
         for number, asked in waiting.items():
             asked.put_event(Failed(number, reason, next_step))
 
-    # -- the status ---------------------------------------------------------------------------
+    # -- status -------------------------------------------------------------------------------
 
     def _initial_status(self, state: EngineState, message: str) -> EngineStatus:
-        # Not final: what is asked before the start waits for it.
+        # The status is not final, so that requests before the start wait for it.
         return EngineStatus(state, message, interpreter=str(self.interpreter), final=False)
 
     def _note_failure(self, state: EngineState, final: bool) -> None:
@@ -740,7 +745,7 @@ class Engine(AnyEngine):
 
 
 def _describe_exit(process: EngineProcess) -> str:
-    """How it ended, as the rest of a sentence."""
+    """Return how the process ended, as the rest of a sentence."""
     if process.broken:
         return f"said something that is not the protocol ({process.broken}) and was ended"
     status = process.exit_status

@@ -1,4 +1,4 @@
-"""Which variables of the environment mean something to a program."""
+"""Select environment variables that can affect a program."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ _PASSING_BEGIN = (
 
 
 def stable_variables(environment: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Variables in order, without those that differ from one terminal to the next and mean nothing
-    to a program."""
+    """Return sorted variables, without terminal-specific ones that programs ignore."""
     return sorted(
         item
         for item in environment.items()

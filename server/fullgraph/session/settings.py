@@ -98,7 +98,7 @@ class NumberKind:
             value = float(raw)
         except ValueError:
             raise ValueError(complaint) from None
-        # NaN fails this comparison as well, and infinity has not got an integer value.
+        # NaN fails this comparison as well, and infinity cannot become an integer.
         if not self.least <= value < float("inf") or (self.whole and value != int(value)):
             raise ValueError(complaint)
         return int(value) if self.whole else value

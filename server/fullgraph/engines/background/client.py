@@ -1,4 +1,4 @@
-"""The engine of a command, run by a background process; the command's own where that fails."""
+"""Client of a background engine, which falls back to a private engine on failure."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ from fullgraph_engine.protocol import (
 )
 
 START = 30.0
-"""Seconds within which a process must listen that was started."""
+"""Seconds in which a started process must listen."""
 ALIVE = 5.0
-"""Seconds between two questions whether it is still there."""
+"""Seconds between two checks whether the process responds."""
 _MOST_SILENT = 2
-"""Questions without an answer; one may be lost while the machine sleeps."""
+"""Number of unanswered checks that are tolerated; one may be lost while the machine sleeps."""
 _PAUSE = 0.02
 _LONGEST_LOG = 64 << 10
 
 
 class BackgroundEngine(AnyEngine):
-    """The engine that a background process runs for all of its user that need the same.
+    """An engine in a background process that is shared by all clients with the same needs.
 
-    Whatever is wrong with the process, ``own`` makes an engine that takes its place: at the start,
-    or later for all that is not done by then. ``on_note`` is told why, in a sentence.
+    If the process fails, an engine made by ``own`` replaces it and takes over unfinished requests.
+    ``on_note`` receives the reason as a sentence.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class BackgroundEngine(AnyEngine):
         environment: Mapping[str, str] = os.environ,
         boot: Path | None = None,
     ) -> None:
-        """``own`` is given how the engine is to start processes."""
+        """Store the settings; ``own`` receives the way in which its engine starts processes."""
         super().__init__(Path(launch.interpreter), launch.processes, launch.allowed)
         self._launch = launch
         self._listener = listener
@@ -90,7 +90,7 @@ class BackgroundEngine(AnyEngine):
         self._settled = asyncio.Event()
         self._asked: dict[int, PendingRequest[Any]] = {}
         self._inner: dict[int, PendingRequest[Any]] = {}
-        """The same, where the own engine works on them."""
+        """Requests to the private engine, by the number of the original request."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._changing = asyncio.Lock()
         self._heard = False
@@ -103,7 +103,7 @@ class BackgroundEngine(AnyEngine):
     # -- start and end ------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect to the process, which is started if there is none; else start an own engine."""
+        """Connect to the process, started if missing, or fall back to a private engine."""
         async with self._changing:
             if self._connection is None and self._own is None:
                 await self._connect_or_replace()
@@ -132,7 +132,7 @@ class BackgroundEngine(AnyEngine):
         self._in_background(self._watch_process(connection))
 
     async def restart(self) -> None:
-        """End the process, for all who use it, and start another."""
+        """End the process for all clients and start another one."""
         async with self._changing:
             own, self._own = self._own, None
             connection, self._connection = self._connection, None
@@ -152,9 +152,10 @@ class BackgroundEngine(AnyEngine):
             self._own.reconsider()
 
     async def _open_connection(self, path: Path, name: str) -> EngineConnection:
-        """
+        """Connect to the process; start it if needed.
+
         Raises:
-            Unavailable, OSError: it cannot be reached.
+            BackgroundUnavailable, OSError: The process is unreachable.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + START
@@ -179,10 +180,11 @@ class BackgroundEngine(AnyEngine):
             return connection
 
     def _spawn_once(self, path: Path, name: str) -> None:
-        """
+        """Start the process unless it is starting already.
+
         Raises:
-            Unavailable: it was started, and has failed.
-            OSError: it cannot be started.
+            BackgroundUnavailable: The started process failed.
+            OSError: The process cannot be started.
         """
         if self._child is not None:
             status = self._child.poll()
@@ -194,7 +196,7 @@ class BackgroundEngine(AnyEngine):
                     f"The process of the engine ended with status {status}; {log} has its last "
                     "words."
                 )
-            # Another one has listened when it began, and is not there any more.
+            # A process that listened at the time has exited since.
         folder.check_private(path.parent)
         start = Start(self._launch, name, str(path), boot=str(self._boot or ""))
         with _open_log(path) as log:
@@ -213,7 +215,7 @@ class BackgroundEngine(AnyEngine):
         )
 
     async def _watch_process(self, connection: EngineConnection) -> None:
-        """A process that a signal has stopped answers nothing, and would keep everybody waiting."""
+        """Detect a process that a signal has stopped, so that requests do not wait forever."""
         silent = 0
         while silent < _MOST_SILENT and connection is self._connection:
             self._heard = False
@@ -230,7 +232,8 @@ class BackgroundEngine(AnyEngine):
         return await self._own.ready()
 
     async def close(self, *, stay: bool = True) -> None:
-        """Leave the process to others; not ``stay``: it ends unless somebody uses it now."""
+        """Leave the process to other clients; without ``stay`` it ends unless another client uses
+        it."""
         self._closed = True
         if self._connection is not None and not stay:
             self._connection.send(Hello(0.0))
@@ -243,7 +246,7 @@ class BackgroundEngine(AnyEngine):
         if self._own is not None:
             await self._own.close()
         if self._child is not None and self._child.poll() is None:
-            # It outlives us on purpose.
+            # The child is meant to outlive this process.
             self._child.returncode = 0
 
     def kill(self) -> None:
@@ -275,7 +278,7 @@ class BackgroundEngine(AnyEngine):
         elif self._connection is not None:
             self._connection.send(Cancel(number))
         else:
-            # It waits for the process to be there.
+            # The request still waits for the process.
             self._put_event(asked, asked.cancellation_event())
 
     def _handle_message(self, message: object) -> None:
@@ -294,9 +297,9 @@ class BackgroundEngine(AnyEngine):
                 self._put_event(asked, event)
 
     def _handle_status(self, status: EngineStatus) -> None:
-        """What the process says of its engine."""
+        """Apply a new status of the engine."""
         if status.state is EngineState.CRASHED and status.final and self._connection:
-            # Perhaps of what another has asked for.
+            # A request of another client may have caused the crash.
             self._connection.give_up(status.message)
             return
         if status.state is EngineState.READY:
@@ -314,13 +317,13 @@ class BackgroundEngine(AnyEngine):
             self._asked.pop(asked.request.request, None)
 
     def _fail_requests(self, reason: str, next_step: str) -> None:
-        """End what was asked for."""
+        """End all requests."""
         for number, asked in list(self._asked.items()):
             failed = Failed(number, reason, next_step)
             self._put_event(asked, asked.cancellation_event() if asked.cancelled else failed)
         self._inner.clear()
 
-    # -- an own engine instead ----------------------------------------------------------------
+    # -- fallback to a private engine ---------------------------------------------------------
 
     def _handle_loss(self, reason: str) -> None:
         if self._connection is not None:

@@ -1,4 +1,4 @@
-"""A connection to the process of a background engine, seen from its client."""
+"""Client side of a connection to a background engine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fullgraph.engines.process import LONGEST_LINE, LineProtocol
 from fullgraph_engine.protocol import ProtocolError
 
 ANSWER = 5.0
-"""Seconds within which a process must answer that listens."""
+"""Seconds in which a listening process must answer."""
 
 
 class EngineConnection(LineProtocol):
@@ -39,7 +39,7 @@ class EngineConnection(LineProtocol):
         self.on_message, self.on_lost = on_message, on_lost
         self.welcome: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
         self.ended = asyncio.Event()
-        """The process has closed it."""
+        """Event that is set when the process has closed the connection."""
         self._transport: asyncio.Transport | None = None
         self._lost = False
 
@@ -49,11 +49,11 @@ class EngineConnection(LineProtocol):
         on_message: Callable[[object], None] = lambda message: None,
         on_lost: Callable[[str], None] = lambda reason: None,
     ) -> EngineConnection:
-        """One that is welcome.
+        """Connect to the process and wait for its welcome.
 
         Raises:
-            OSError: nobody listens there.
-            Unavailable: who listens does not answer, or is somebody else.
+            OSError: No process listens at the path.
+            BackgroundUnavailable: The process does not answer or belongs to another user.
         """
         loop = asyncio.get_running_loop()
         connected = socket.socket(socket.AF_UNIX)
@@ -89,23 +89,23 @@ class EngineConnection(LineProtocol):
             self._transport.write(encode_message(message))
 
     async def close(self) -> None:
-        """End it once the process has read what was sent."""
+        """Close the connection after the process has read all messages."""
         self._lost = True
         if self._transport is not None and not self._transport.is_closing():
-            # Closed at once, a word of the process would be an error there, and ours be lost.
+            # An immediate close could lose messages in both directions.
             self._transport.write_eof()
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self.ended.wait(), ANSWER)
             self._transport.abort()
 
     def drop(self) -> None:
-        """End it at once."""
+        """Close the connection immediately."""
         self._lost = True
         if self._transport is not None:
             self._transport.abort()
 
     def give_up(self, reason: str) -> None:
-        """End it, as if the process had."""
+        """Close the connection and report its loss."""
         if self._lost:
             return
         self.drop()
@@ -120,7 +120,7 @@ class EngineConnection(LineProtocol):
             return
         self._lost = True
         if not self.welcome.done():
-            # It ended just now, and somebody may start another.
+            # The process ended just now, so another one may be started.
             self.welcome.set_exception(ConnectionRefusedError())
         else:
             self.on_lost("The process of the engine has ended.")

@@ -1,4 +1,4 @@
-"""Where the sockets of background engines are: a folder that no other user can open."""
+"""The folder with the sockets of background engines, inaccessible to other users."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 LONGEST_PATH = 100
-"""Bytes: the address of a Unix socket holds no more on any system."""
+"""Maximum bytes of a socket address that every system supports."""
 
 _LOCK_SECONDS = 5.0
-"""The lock is held for as long as it takes to connect and to bind."""
+"""Seconds to wait for the lock, which is normally held during a connect and a bind."""
 _SUFFIX = ".sock"
 
 
 class BackgroundUnavailable(Exception):
-    """No background engine can be used. One sentence."""
+    """An error if background engines cannot be used; the message is one sentence."""
 
 
 def private_folder(environment: Mapping[str, str]) -> Path:
-    """``$XDG_RUNTIME_DIR/fullgraph``, else a folder of the user's in the temporary one; it is made
-    where it is missing.
+    """Return ``$XDG_RUNTIME_DIR/fullgraph`` or the user's folder in the temporary one, created if
+    missing.
 
     Raises:
-        Unavailable: none of them belongs to this user alone.
+        BackgroundUnavailable: Other users can access the folders.
     """
     above = environment.get("XDG_RUNTIME_DIR", "")
     candidates = [Path(above, "fullgraph")] if os.path.isabs(above) else []  # noqa: PTH117
@@ -46,10 +46,10 @@ def private_folder(environment: Mapping[str, str]) -> Path:
 
 
 def check_private(folder: Path) -> None:
-    """Make a folder, or see that it is a folder of this user that no other can open or replace.
+    """Create a folder, or check that only this user can open or replace it.
 
     Raises:
-        Unavailable: it is not.
+        BackgroundUnavailable: The folder is not private.
     """
     try:
         with contextlib.suppress(FileExistsError):
@@ -71,10 +71,10 @@ def check_private(folder: Path) -> None:
 
 
 def socket_path(folder: Path, name: str) -> Path:
-    """Of the process of that name.
+    """Return the socket path of the process with this name.
 
     Raises:
-        Unavailable: the path is too long for a socket.
+        BackgroundUnavailable: The path is too long for a socket.
     """
     path = folder / (name + _SUFFIX)
     if len(os.fsencode(path)) > LONGEST_PATH:
@@ -83,12 +83,12 @@ def socket_path(folder: Path, name: str) -> Path:
 
 
 def list_sockets(folder: Path) -> list[Path]:
-    """Those of all processes, also of some that have ended."""
+    """Return the sockets of all processes, including ended ones."""
     return sorted(folder.glob(f"*{_SUFFIX}"))
 
 
 def same_user(connection: socket.socket) -> bool:
-    """Whether the process at the other end is this user's, where the system says whose it is."""
+    """Return whether the peer belongs to this user; True if the system cannot tell."""
     peer = getattr(socket, "SO_PEERCRED", None)
     if peer is None:
         return True
@@ -98,12 +98,12 @@ def same_user(connection: socket.socket) -> bool:
 
 
 def listen_at(path: Path) -> socket.socket | None:
-    """A socket that listens at a path; None if another process does. What a process has left there
-    that was killed is replaced.
+    """Return a socket that listens at a path; None if another process does. The socket of a killed
+    process is replaced.
 
     Raises:
-        Unavailable: the folder is not private, or is locked by a process that hangs.
-        OSError: there can be no socket.
+        BackgroundUnavailable: The folder is not private, or its lock is blocked.
+        OSError: The socket cannot be created.
     """
     check_private(path.parent)
     with _lock_folder(path.parent):
@@ -123,7 +123,7 @@ def listen_at(path: Path) -> socket.socket | None:
 
 
 def is_served(path: Path) -> bool:
-    """Whether a process listens there, even one that does not answer."""
+    """Return whether a process listens at the path, even if it does not answer."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.setblocking(False)
         try:
@@ -136,7 +136,8 @@ def is_served(path: Path) -> bool:
 
 
 def socket_inode(path: Path) -> tuple[int, int] | None:
-    """What tells the socket there from a later one; None where there is none."""
+    """Return device and inode of the socket, which distinguish it from a later one; None if
+    missing."""
     try:
         found = path.lstat()
     except OSError:
@@ -145,7 +146,7 @@ def socket_inode(path: Path) -> tuple[int, int] | None:
 
 
 def remove_socket(path: Path, own: tuple[int, int] | None) -> None:
-    """Remove a socket, unless it is another one by now."""
+    """Remove a socket unless another process has replaced it."""
     with contextlib.suppress(OSError, BackgroundUnavailable), _lock_folder(path.parent):
         if socket_inode(path) == own:
             path.unlink(missing_ok=True)

@@ -32,22 +32,22 @@ from fullgraph.engines.engine import (
 from fullgraph_engine.protocol import Shutdown, from_plain, to_plain
 
 LOOK = 5.0
-"""Seconds between two looks at whether its socket is still there."""
+"""Seconds between two checks whether the socket still exists."""
 LOOKS = 12
-"""Looks after which the files of torch are looked at as well, which takes longer."""
+"""Number of checks after which the files of torch are compared as well, which takes longer."""
 FRESH = 10.0
-"""Seconds within which these must have been looked at."""
+"""Maximum seconds for comparing the files of torch."""
 UNUSED = 60.0
-"""Seconds that it stays without any client having come."""
+"""Seconds that the process stays without any client at its start."""
 MOST = 3
-"""Processes of one user; of more, the one ends that has been without a client for the longest."""
+"""Maximum number of processes per user; beyond it, the longest unused one ends."""
 LAST_WORDS = 2.0
-"""Seconds that clients have to read what an engine of no use has said."""
+"""Seconds for clients to read the last messages of a failed engine."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """What the process is told at its start. ``boot`` is another script of the engine than ours."""
+    """The command-line argument of the process. ``boot`` is an alternative engine script."""
 
     launch: EngineLaunch
     name: str
@@ -56,16 +56,16 @@ class Start:
 
 
 class EngineMaker(Protocol):
-    """Makes an engine that is not started yet."""
+    """A function that makes an engine without starting it."""
 
     def __call__(self, listener: EngineListener) -> AnyEngine: ...
 
 
 class Keeper:
-    """Serves an engine at a path for as long as that makes sense.
+    """A process that serves an engine at a path while it is useful.
 
-    It ends some time after the last client; at once, or with its last client, if its engine cannot
-    work, its socket was removed or replaced, or ``state`` is not what it was at the start.
+    It ends some time after its last client. If its engine fails, its socket is replaced or
+    ``state`` changes, it accepts no more clients.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class Keeper:
     ) -> None:
         self._path = path
         self._listens = listens
-        """Is called once clients can connect."""
+        """Callback after the socket accepts connections."""
         self._state = state
-        # Before torch is imported: what changes meanwhile is a change.
+        # Read the state before the import of torch, so that later changes are noticed.
         self._began = state()
         self._inode: tuple[int, int] | None = None
         self._over = asyncio.Event()
@@ -114,10 +114,10 @@ class Keeper:
         )
 
     async def run(self) -> None:
-        """Serve to the end; returns at once if another process does.
+        """Serve until the end; return at once if another process serves the path.
 
         Raises:
-            Unavailable, OSError: there can be no socket.
+            BackgroundUnavailable, OSError: The socket cannot be created.
         """
         listening = folder.listen_at(self._path)
         if listening is None:
@@ -139,11 +139,11 @@ class Keeper:
             await self._engine.close()
 
     def end(self) -> None:
-        """End now."""
+        """End the process now."""
         self._over.set()
 
     def retire(self) -> None:
-        """Accept no more clients, and end with the last."""
+        """Accept no more clients, and end with the last one."""
         if not self._retired:
             self._retired = True
             folder.remove_socket(self._path, self._inode)
@@ -158,7 +158,7 @@ class Keeper:
             asyncio.get_running_loop().call_later(LAST_WORDS, self._over.set)
 
     def _clients_changed(self) -> None:
-        """Clients have come or gone."""
+        """Update the idle timer after clients connected or disconnected."""
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
@@ -191,7 +191,7 @@ class Keeper:
 
 
 async def _make_room(own: Path) -> None:
-    """End processes that nobody uses, as far as there are too many with the one at ``own``."""
+    """End idle processes that exceed the maximum number, except for the one at ``own``."""
     others: list[EngineConnection] = []
     for path in folder.list_sockets(own.parent):
         if path != own:
@@ -205,7 +205,7 @@ async def _make_room(own: Path) -> None:
 
 
 def keeper_command(start: Start) -> list[str]:
-    """The command line of the process; it may be started in any folder."""
+    """Return the command line of the process, which works in any folder."""
     package = str(Path(__file__).parents[3])
     code = (
         "import sys; sys.path[:] = [one for one in sys.path if one]; "
@@ -216,9 +216,9 @@ def keeper_command(start: Start) -> list[str]:
 
 
 def main(argument: str) -> None:
-    """Be the process, in a child that is nobody's: editors end what is below a server of theirs.
+    """Run the process in a detached child, because editors kill the children of their servers.
 
-    This one ends with status 0 once the child listens, else with the child's.
+    The parent exits with status 0 when the child listens, else with the child's status.
     """
     read, write = os.pipe()
     child = os.fork()

@@ -1,4 +1,4 @@
-"""Which engine a command needs: all that its results depend on besides the request."""
+"""Identify the engine that a command needs, by everything that affects its results."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _PATHS = (
     *("PYTHONPATH", "LD_LIBRARY_PATH", "TMPDIR", "XDG_CACHE_HOME", "TORCH_HOME"),
     *("TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "HF_HOME"),
 )
-"""Variables whose relative paths an engine resolves when it is started."""
+"""Variables whose relative paths an engine resolves at its start."""
 
 
 @dataclass(frozen=True)
 class EngineLaunch:
-    """How an engine is started. ``processes`` and ``allowed`` are as of an ``Engine``."""
+    """The parameters of an engine's start. ``processes`` and ``allowed``: see ``Engine``."""
 
     interpreter: str
     processes: str = "auto"
     allowed: Allowed = Allowed()  # noqa: RUF009 - it is frozen
     cwd: str = os.sep
-    """The folder of no project, where it does not matter: a request brings its own."""
+    """Working folder of the engine; the root folder if it has no effect on results."""
 
     @staticmethod
     def for_project(
@@ -48,18 +48,19 @@ class EngineLaunch:
         processes: str,
         allowed: Allowed,
     ) -> EngineLaunch:
-        """For files of a project."""
+        """Return the launch of an engine for files of a project."""
         listed = (environment.get(name, "/").split(os.pathsep) for name in _PATHS)
         is_relative = any(not one.startswith(("/", "~")) for paths in listed for one in paths)
         cwd = str(project) if is_relative else os.sep
         return EngineLaunch(str(interpreter.absolute()), processes, allowed, cwd)
 
     def engine_name(self, environment: Mapping[str, str]) -> str:
-        """What an engine is called that is started so, by this process, with fullgraph and the
-        packages of the interpreter as they are now: hexadecimal digits.
+        """Return the name of an engine with these parameters, started by this process now, as
+        hexadecimal digits.
 
         Raises:
-            Unavailable: no file tells where its torch is, and so none whether it has changed.
+            BackgroundUnavailable: The files of its torch are unknown, so changes cannot be
+                detected.
         """
         self.torch_paths(environment)
         parts = (
@@ -73,10 +74,10 @@ class EngineLaunch:
         return _hash_parts(parts)
 
     def torch_paths(self, environment: Mapping[str, str]) -> tuple[Path, ...]:
-        """The folders that its torch may be in.
+        """Return the possible folders of its torch.
 
         Raises:
-            Unavailable: as ``name``.
+            BackgroundUnavailable: See ``engine_name``.
         """
         found = torch_folders(Path(self.interpreter), environment)
         if not found:
@@ -86,10 +87,8 @@ class EngineLaunch:
         return found
 
     def torch_state(self, environment: Mapping[str, str]) -> str:
-        """Equal as long as no file of its torch has changed that an engine holds in memory.
-
-        Takes a tenth of a second.
-        """
+        """Return a value that changes when a file of its torch changes. Takes a tenth of a
+        second."""
         return _hash_parts(tuple(file_states(self.torch_paths(environment))))
 
 
@@ -98,7 +97,7 @@ def _hash_parts(parts: object) -> str:
 
 
 def _inherited_state() -> Iterator[object]:
-    """What a process has of the one that starts it, besides variables."""
+    """Yield process properties, other than variables, that a child process inherits."""
     yield os.geteuid(), os.getegid(), os.getgroups()
     for namespace in _NAMESPACES:
         try:

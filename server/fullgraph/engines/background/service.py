@@ -1,4 +1,4 @@
-"""Serves one engine to the clients of a socket."""
+"""Serve one engine to the clients of a socket."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from fullgraph_engine.protocol import (
 )
 
 _MOST_LOGS = 8 << 20
-"""Bytes that a client has not read: beyond it, output of user code is dropped."""
+"""Maximum number of unread bytes; beyond it, output of user code is dropped."""
 _MOST_WAITING = 64 << 20
-"""Bytes beyond which a client is taken for one that reads no more."""
+"""Number of unread bytes at which a client is disconnected."""
 
 
 class EngineService:
-    """What the clients of one engine share. Its owner passes on what the engine says of itself.
+    """A server that shares one engine among clients. Its owner forwards the engine's events.
 
-    Requests are numbered by the engine; each client has its own numbers, and hears only of its own
-    requests. What a client leaves behind is cancelled.
+    Each client has its own request numbers and receives events of its own requests only. Requests
+    of a disconnected client are cancelled.
     """
 
     def __init__(
@@ -55,17 +55,17 @@ class EngineService:
     ) -> None:
         self.welcome = welcome
         self.on_change = on_change
-        """A client has come or gone."""
+        """Callback after a client connected or disconnected."""
         self.on_stop = on_stop
-        """A client wants all to end."""
+        """Callback after a client requested the end of the process."""
         self.fresh = fresh
-        """Whether the engine is what it would be if it were started now."""
+        """Function that returns whether a newly started engine would be equal to this one."""
         self.keep = 0.0
-        """Seconds, as the latest client has it."""
+        """Seconds to stay without clients, as set by the latest client."""
         self.clients: set[Client] = set()
-        """Those that may send requests."""
+        """Connections that may send requests."""
         self.owners: dict[int, tuple[Client, int]] = {}
-        """Whose a request of the engine is, and its number there."""
+        """Client and its request number, by the engine's request number."""
         self._connections: set[Client] = set()
         self._engine: AnyEngine | None = None
         self._status: EngineStatus | None = None
@@ -95,11 +95,11 @@ class EngineService:
             self._server.close()
 
     def close_connections(self) -> None:
-        """End all connections, once what was sent is written."""
+        """Close all connections after sending pending messages."""
         for client in list(self._connections):
             client.close()
 
-    # -- what the engine says -----------------------------------------------------------------
+    # -- events of the engine -----------------------------------------------------------------
 
     def send_status(self, status: EngineStatus) -> None:
         self._status = status
@@ -112,7 +112,7 @@ class EngineService:
             client.send(index)
 
     def send_log(self, log: Log) -> None:
-        """Output of a request for its client, words of the engine itself for all."""
+        """Send output of a request to its client, and notes of the engine to all clients."""
         if log.request == 0:
             for client in self.clients:
                 client.send(log)
@@ -120,7 +120,7 @@ class EngineService:
             client, number = self.owners[log.request]
             client.send(dataclasses.replace(log, request=number))
 
-    # -- for connections ----------------------------------------------------------------------
+    # -- connections --------------------------------------------------------------------------
 
     def add_connection(self, client: Client) -> None:
         self._connections.add(client)
@@ -176,12 +176,12 @@ class Client(LineProtocol):
             transport.write(encode_message(message))
 
     def close(self) -> None:
-        """Once what was sent is written."""
+        """Close the connection after sending pending messages."""
         if self._transport is not None:
             self._transport.close()
 
     def drop(self) -> None:
-        """At once."""
+        """Close the connection immediately."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -233,10 +233,10 @@ class Client(LineProtocol):
         pump.add_done_callback(self._pumps.discard)
 
     async def _pump_events(self, asked: PendingRequest[Any], number: int) -> None:
-        """Pass on the events of a request."""
+        """Forward the events of a request to the client."""
         try:
             async for event in asked:
-                # All come with their request; a result of a torch that is gone must not count.
+                # Results of an outdated torch must not be delivered as valid.
                 if isinstance(event, LAST) and self._fresh is not None and not await self._fresh:
                     self.drop()
                 self.send(cast("Event", dataclasses.replace(cast("Any", event), request=number)))
