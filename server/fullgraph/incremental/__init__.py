@@ -1,4 +1,4 @@
-"""What an edit can affect: which targets have to be traced again, and where the rest now stands."""
+"""Incremental tracing: which targets an edit can affect, and where other results are placed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which statements of a text are the same code as which of an earlier one."""
+"""Match the statements of a text with the same statements of an earlier text."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from fullgraph.incremental.statements import ParsedText, Statement
 
 @dataclass(frozen=True)
 class Alignment:
-    """How a text differs from an earlier one, statement by statement, by their numbers.
+    """The differences between two texts, as numbers of statements.
 
-    ``moves`` are of places in statements that are the same.
+    ``moves`` maps places in equal statements to the later text.
     """
 
     moves: Moves
     changed_before: frozenset[int] = frozenset()
-    """Of the earlier text, those that are changed or gone."""
+    """Statements of the earlier text that were changed or removed."""
     changed_after: frozenset[int] = frozenset()
-    """Of the later one, those that are changed or new."""
+    """Statements of the later text that were changed or added."""
     documented_before: frozenset[int] = frozenset()
-    """Of those that are the same, the ones whose docstrings are not."""
+    """Equal statements of the earlier text whose docstrings differ."""
 
     @property
     def is_same(self) -> bool:
-        """Nothing that is executed differs, docstrings aside."""
+        """Whether all executed code is equal, apart from docstrings."""
         return not self.changed_before and not self.changed_after
 
 
 def align_statements(before: ParsedText, after: ParsedText) -> Alignment:
-    """How the statements of two texts correspond.
+    """Return how the statements of two texts correspond.
 
     Raises:
-        SyntaxError: one of them has a statement whose tokens cannot be read.
+        SyntaxError: A statement cannot be split into tokens.
     """
     old, new = before.statements, after.statements
     same = [
@@ -60,8 +60,8 @@ def align_statements(before: ParsedText, after: ParsedText) -> Alignment:
 
 
 def same_code(before: ParsedText, after: Sequence[str]) -> Moves | None:
-    """The moves from a text to one with these lines, if only comments and layout differ; None if
-    more does. Reads no more than the statements around what differs."""
+    """Return the moves to a text with these lines if only comments and layout differ; else None.
+    Only statements near the difference are parsed."""
     old = before.lines
     head, tail = _equal_ends(old, after)
     if head == len(old) == len(after):
@@ -92,14 +92,14 @@ def same_code(before: ParsedText, after: Sequence[str]) -> Moves | None:
 
 
 def may_be_same_code(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Whether :func:`same_code` is worth asking, for which the text before has to be parsed."""
+    """Return whether :func:`same_code` may succeed, a check that does not need parsing."""
     head, tail = _equal_ends(before, after)
     changed = _text_without_layout(before[head : len(before) - tail])
     return changed == _text_without_layout(after[head : len(after) - tail])
 
 
 def _equal_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
-    """How many lines are the same at the beginning, and how many of the rest at the end."""
+    """Return the number of equal lines at the beginning, and of the remaining ones at the end."""
     most = min(len(before), len(after))
     head = next((n for n in range(most) if before[n] != after[n]), most)
     tail = next((n for n in range(most - head) if before[-1 - n] != after[-1 - n]), most - head)
@@ -110,12 +110,12 @@ _LAYOUT = re.compile(r"#.*|[\s(),'\"\\]+")
 
 
 def _text_without_layout(lines: Sequence[str]) -> str:
-    """Differs only where code does, and is found much faster."""
+    """Return the text without layout; a fast comparison that ignores layout and case."""
     return _LAYOUT.sub("", "\n".join(lines)).lower()
 
 
 def _statement_keys(before: ParsedText, after: ParsedText) -> tuple[list[object], list[object]]:
-    """Of statements that may be equal equal ones. Of few the tokens have to be read."""
+    """Return keys of statements; equal statements have equal keys. Few statements need tokens."""
     whole = {part.lines for part in before.statements} & {part.lines for part in after.statements}
 
     def statement_key(part: Statement) -> object:
@@ -139,7 +139,7 @@ def _statement_moves(
 
 
 def _has_code(part: Statement) -> bool:
-    """Not if it is no more than comments at the end of a text."""
+    """Return False for comments at the end of a text."""
     return bool(part.nodes or part.key)
 
 

@@ -1,4 +1,4 @@
-"""Where the places of a text are in a later one, in statements that execute the same."""
+"""Map places of a text to a later text, in statements that execute in the same way."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from fullgraph.incremental.tokens import Token
 from fullgraph_engine.protocol import Position, Range
 
 Kind = Literal["expression", "instruction", "place", "either"]
-"""What a range is of: a node of the text, or an instruction, which differs for an attribute that is
-on another line than what it is of. A ``place`` is that of an instruction, or of a condition."""
+"""Meaning of a range: an ``expression`` is a node. An ``instruction`` differs from its node for an
+attribute on another line than its object. A ``place`` is either an instruction or a condition."""
 
 _WHOLE = frozenset({"def", "async", "class", "@", "from", "import"})
-"""Of what begins with one of these only the first line is told."""
+"""Tokens at the beginning of statements whose results refer only to the first line."""
 _FUNCTIONS_INSIDE = frozenset({"lambda", "for"})
 
 
 _NEVER_FIRST = frozenset([*")]},.:=/%@<>|&^", "==", "!=", "<=", ">=", "//", "**", "->"])
 _NEVER_LAST = frozenset([*"([{,.:=/%@<>|&^+-*~", "==", "!=", "<=", ">=", "//", "**", "->"])
-"""What no expression begins with, or ends."""
+"""Tokens that no expression begins or ends with."""
 
 
 class LineLost(Exception):
-    """Something is told of a place that has no counterpart, or repeats code that is written
-    otherwise by now."""
+    """An error if a result refers to a place without a counterpart, or quotes code that has
+    changed."""
 
 
 class _MovedPart(Protocol):
-    """How the places of some lines move."""
+    """A mapping of the places in some lines."""
 
     @property
     def is_formatted(self) -> bool:
-        """Whether lines are divided otherwise, or optional tokens came or went."""
+        """Whether line breaks differ, or optional tokens were added or removed."""
 
     def move_line(self, line: int) -> int: ...
 
@@ -47,7 +47,7 @@ class _MovedPart(Protocol):
 
 @dataclass(frozen=True)
 class Shifted:
-    """Lines that are the same, at another place."""
+    """Unchanged lines that only moved."""
 
     lines: int
     is_formatted: bool = False
@@ -63,15 +63,15 @@ class Shifted:
 
 
 class Rewritten:
-    """A statement whose tokens mean the same, between other blanks or on other lines."""
+    """A statement with equivalent tokens but different layout."""
 
     def __init__(self, before: Statement, after: Statement, imported: frozenset[str]) -> None:
         self._before, self._after, self._imported = before, after, imported
 
     @cached_property
     def _pairs(self) -> tuple[tuple[Token, Token], ...]:
-        """The tokens that both have. What may be left out is one of them if it stands among
-        as many between the same others."""
+        """Tokens of both texts in pairs. Optional tokens are paired only if the same ones stand
+        between the same required tokens."""
         return tuple(_pair_tokens(self._before.tokens, self._after.tokens))
 
     @cached_property
@@ -80,7 +80,7 @@ class Rewritten:
 
     @cached_property
     def _neighbors(self) -> tuple[tuple[Token, Token, Token, Token], ...]:
-        """Tokens of one logical line that follow each other, and what they are now."""
+        """Adjacent tokens of a logical line, with their counterparts."""
         pairs = itertools.pairwise(self._pairs)
         return tuple(
             (one, then, other, then_now)
@@ -114,7 +114,7 @@ class Rewritten:
 
     @cached_property
     def _lines(self) -> Mapping[int, tuple[tuple[Token, int], ...]]:
-        """By line what stands on it, and where that went."""
+        """Tokens by earlier line, with their later lines."""
         found: dict[int, list[tuple[Token, int]]] = {}
         for one, other in self._code:
             last = one.end.line if one.text == other.text else one.start.line
@@ -138,7 +138,7 @@ class Rewritten:
         return next(iter(found))
 
     def _move_position(self, place: Position, *, end: bool) -> Position:
-        """Of a place in a token, or at the beginning of a line."""
+        """Return the new position inside a token or at the beginning of a line."""
         bisected = bisect.bisect_left if end else bisect.bisect_right
         at = bisected(self._starts, place) - 1
         if at >= 0:
@@ -154,7 +154,7 @@ class Rewritten:
         return [one.start for one, _ in self._code]
 
     def _between_tokens(self, range_: Range) -> set[Range]:
-        """Of what is no node: a token or a part of one, or a logical line, as a header is."""
+        """Return the new ranges of a token, a dotted name or a logical line such as a header."""
         at = bisect.bisect_right(self._starts, range_.start) - 1
         if at < 0:
             return set()
@@ -180,7 +180,7 @@ class Rewritten:
 
     @cached_property
     def _logical(self) -> Mapping[Range, Range]:
-        """Logical lines, without their ends."""
+        """Logical lines without their line ends, with their new ranges."""
         found: dict[Range, Range] = {}
         first: tuple[Token, Token] | None = None
         last = first
@@ -196,7 +196,7 @@ class Rewritten:
 
     @cached_property
     def _nodes(self) -> Mapping[tuple[Range, Kind], set[Range]]:
-        """Where the nodes with a range are now. Two of the same range may part."""
+        """New ranges of nodes; nodes with the same range may get different ones."""
         found: dict[tuple[Range, Kind], set[Range]] = {}
         old, new = _SeenNodes(), _SeenNodes()
         for one, other in zip(self._before.described, self._after.described, strict=True):
@@ -207,7 +207,7 @@ class Rewritten:
         return found
 
     def _node_ranges(self, node: ast.AST, read: _SeenNodes) -> list[tuple[Kind, Range]]:
-        """Of a node itself, and of what it becomes."""
+        """Return the ranges of a node and of the instructions that it compiles to."""
         place = _node_range(node)
         if place is None:
             return []
@@ -235,7 +235,7 @@ class Rewritten:
     # -- text ---------------------------------------------------------------------------------
 
     def rewritten_pieces(self) -> Iterator[str]:
-        """Code of a line of the earlier text that is written otherwise now, in short pieces."""
+        """Yield short pieces of earlier code whose text has changed."""
         for at, (one, then, other, then_now) in enumerate(self._neighbors):
             if not _are_on_two_lines(one, then):
                 blanks = then.start.byte - one.end.byte
@@ -248,7 +248,7 @@ class Rewritten:
         yield from (one.text for one, other in self._code if one.text != other.text)
 
     def joined_pieces(self) -> Iterator[str]:
-        """Code without blanks that went over the end of a line."""
+        """Yield code that no longer spans several lines, without blanks."""
         for at, (one, then, other, then_now) in enumerate(self._neighbors):
             if _are_on_two_lines(one, then) and not _are_on_two_lines(other, then_now):
                 first, last = self._repeated_piece(at, apart=True)
@@ -256,8 +256,8 @@ class Rewritten:
                 yield "".join("".join(token.text.split()) for token in inside)
 
     def _repeated_piece(self, at: int, *, apart: bool) -> tuple[Token, Token]:
-        """The first and the last token of what has to be there where two neighbors are repeated, as
-        that is an expression. ``apart``: also on other lines."""
+        """Return the first and last token of the expression around two neighbors; ``apart``
+        includes other lines."""
         neighbors = self._neighbors
         piece = list(neighbors[at][:2])
         before, behind = at - 1, at + 1
@@ -280,7 +280,7 @@ class Rewritten:
         return piece[0], piece[-1]
 
     def lines_gone(self) -> Iterator[str]:
-        """Lines of the earlier text that the later one does not have, without indentation."""
+        """Yield lines of the earlier text that the later one lacks, without indentation."""
         now = {line.strip() for line in self._after.lines}
         yield from (text for line in self._before.lines if (text := line.strip()) not in now)
 
@@ -298,7 +298,7 @@ def _pair_tokens(old: Sequence[Token], new: Sequence[Token]) -> Iterator[tuple[T
 
 
 def _token_groups(tokens: Iterable[Token]) -> Iterator[list[Token]]:
-    """Each token that has to be there, behind those that need not; at last those behind it."""
+    """Yield each required token after the optional ones before it; at last the remaining ones."""
     gap: list[Token] = []
     for token in tokens:
         gap.append(token)
@@ -310,7 +310,7 @@ def _token_groups(tokens: Iterable[Token]) -> Iterator[list[Token]]:
 
 
 def _goes_on_before(piece: Sequence[Token], previous: Token) -> bool:
-    """Whether an expression with these tokens begins before them."""
+    """Return whether an expression with these tokens begins before them."""
     first = piece[0].text
     calls = first in ("(", "[") and (previous.text in (")", "]") or previous.text.isidentifier())
     return calls or first in _NEVER_FIRST or _has_unclosed_bracket(reversed(piece), ")]}", "([{")
@@ -321,7 +321,7 @@ def _goes_on_behind(piece: Sequence[Token]) -> bool:
 
 
 def _has_unclosed_bracket(tokens: Iterable[Token], begins: str, ends: str) -> bool:
-    """Whether a bracket has no counterpart among the tokens behind it."""
+    """Return whether a bracket is not closed by the tokens after it."""
     depth = 0
     for token in tokens:
         if len(token.text) == 1:
@@ -330,7 +330,7 @@ def _has_unclosed_bracket(tokens: Iterable[Token], begins: str, ends: str) -> bo
 
 
 def _are_on_two_lines(one: Token, then: Token) -> bool:
-    """Whether they are on two lines."""
+    """Return whether two tokens are on different lines."""
     return one.end.line != then.start.line
 
 
@@ -341,22 +341,22 @@ def _position_within(one: Token, other: Token, place: Position) -> Position:
 
 
 _MOST_ARGUMENTS = 30
-"""Of a call that Python compiles as one of a method."""
+"""Number of arguments from which Python compiles a method call in another way."""
 _HEADERS = ("test", "iter", "subject")
-"""Conditions and the like: findings stand there in place of the whole statement."""
+"""Fields with conditions; findings use their range instead of the whole statement."""
 
 
 @dataclass
 class _SeenNodes:
-    """Nodes that were seen from those around them, by ``id``: attributes that are called otherwise
-    than methods are, and conditions."""
+    """Nodes that need special treatment, by ``id``: attributes called as plain functions, and
+    conditions."""
 
     called: set[int] = field(default_factory=set)
     headers: set[int] = field(default_factory=set)
 
 
 def _calls_method(node: ast.Call, imported: frozenset[str]) -> bool:
-    """Whether Python compiles it as the call of a method, which what is of a module is not."""
+    """Return whether Python compiles a call as a method call; functions of modules are not."""
     given = [*node.args, *node.keywords]
     base = node.func.value if isinstance(node.func, ast.Attribute) else None
     if isinstance(base, ast.Name) and base.id in imported:
@@ -368,14 +368,14 @@ def _calls_method(node: ast.Call, imported: frozenset[str]) -> bool:
 
 
 def _is_of_super(node: ast.Attribute) -> bool:
-    """Whether Python 3.12 and later load it in one instruction, which begins with ``super``."""
+    """Return whether Python 3.12 and later load an attribute in one instruction from ``super``."""
     base = node.value
     return isinstance(base, ast.Call) and getattr(base.func, "id", "") == "super"
 
 
 def _from_name(node: ast.Attribute, place: Range) -> Range:
-    """Where the instruction comes from: since Python 3.11 it begins with the name of the attribute
-    where that is on another line than what it is of."""
+    """Return the range of an attribute's instruction. Since Python 3.11 it begins with the name if
+    the name is on another line than the object."""
     attribute = _node_range(node)
     if attribute is None or attribute.start.line == attribute.end.line:
         return place
@@ -395,8 +395,8 @@ _PLACES = ("lineno", "col_offset", "end_lineno", "end_col_offset")
 
 
 class Moves:
-    """Places of the earlier text. ``parts`` are by their first and last lines, in their order;
-    places between them have no counterpart."""
+    """Mapping of places in the earlier text. ``parts`` are ordered by first and last line; other
+    lines have no counterpart."""
 
     def __init__(self, parts: Sequence[tuple[int, int, _MovedPart]]) -> None:
         self._parts = tuple(parts)
@@ -411,18 +411,18 @@ class Moves:
         return tuple(part for _, _, part in self._parts if isinstance(part, Rewritten))
 
     def move_line(self, line: int) -> int:
-        """Where a line is now.
+        """Return the new number of a line.
 
         Raises:
-            LineLost: it is no line of the later text, or several.
+            LineLost: The line was removed or split.
         """
         return self._find_part(line, line).move_line(line)
 
     def move_range(self, range_: Range, kind: Kind = "either") -> Range:
-        """Where a range is now.
+        """Return the new place of a range.
 
         Raises:
-            LineLost: what is there has no counterpart, or it is not clear which.
+            LineLost: The range has no counterpart, or several.
         """
         return self._find_part(range_.start.line, range_.end.line).move_range(range_, kind)
 

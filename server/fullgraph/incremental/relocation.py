@@ -1,4 +1,4 @@
-"""What was told of a text, said of a later one that executes the same where it is about."""
+"""Move results of a text to a later text that executes in the same way."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from fullgraph_engine.protocol.coverage import Coverage
 _T = TypeVar("_T")
 
 _LINES = frozenset({"line", "end_line", "first_line", "last_line"})
-"""Fields that hold a zero-based line of the file that their object's ``path`` names."""
+"""Fields with a zero-based line of the file that their object's ``path`` names."""
 _PLACE = re.compile(r"(?P<name>[\w.-]+\.py):(?P<number>\d+)(?= in )")
-"""As torch names the line that a guard comes from."""
+"""Notation of torch for the line that caused a guard."""
 
 _WORDS = re.compile(
     r'(?P<file>File "[^"\n]+", |(?P<name>[\w.-]+\.py), )?'
@@ -35,9 +35,9 @@ _WORDS = re.compile(
 
 
 class Relocation:
-    """Places of one file, from an earlier text to a later one with these lines.
+    """A mapping of results of one file from an earlier text to a later one with these lines.
 
-    What repeats code of the earlier text that is written otherwise now is lost.
+    Results that quote code with a changed text cannot be moved.
     """
 
     def __init__(self, path: str, moves: Moves, lines: Sequence[str]) -> None:
@@ -47,38 +47,39 @@ class Relocation:
         parts = moves.rewritten_parts
         formatted = [part for part in parts if part.is_formatted]
         self.is_formatted = bool(formatted)
-        """Lines are divided otherwise somewhere."""
+        """True if line breaks differ somewhere."""
         self._rewritten = {text for part in parts for text in part.rewritten_pieces()}
         self._joined = {text for part in formatted for text in part.joined_pieces()}
         self._lines_gone = {text for part in formatted for text in part.lines_gone()}
 
     def move_line(self, line: int) -> int:
-        """Where a line is now.
+        """Return the new number of a line.
 
         Raises:
-            LineLost: it is no line of the later text, or several.
+            LineLost: The line was removed or split.
         """
         return line if line < 0 else self._moves.move_line(line)
 
     def move_range(self, range_: Range, kind: Kind = "either") -> Range:
-        """Where a range is now.
+        """Return the new place of a range.
 
         Raises:
-            LineLost: it has no counterpart.
+            LineLost: The range has no counterpart.
         """
         return self._moves.move_range(range_, kind)
 
     def relocate_value(self, told: _T) -> _T:
-        """The same of the later text: a dataclass of the protocol, or a tuple of some.
+        """Return a dataclass of the protocol, or a tuple of them, with the places of the later
+        text.
 
         Raises:
-            LineLost: it is about a line that has no counterpart.
+            LineLost: It refers to a line without a counterpart.
         """
         moved: _T = self._relocate_any(told)
         return moved
 
     def _relocate_any(self, value: Any, *, here: bool = True) -> Any:
-        """``here``: what has no path of its own is about this file."""
+        """Move any value; ``here``: objects without a path refer to this file."""
         kind: Any = type(value)
         if kind is str:
             return self._relocate_text(value, here=here)
@@ -135,20 +136,21 @@ class Relocation:
         return _WORDS.sub(self._replace_line_number, value) if here and "line " in value else value
 
     def _range_kind(self, finding: Finding) -> Kind:
-        """Where a frame of its stack is, its range is that of an instruction."""
+        """Return the kind of a finding's range: an instruction if it is the place of a stack
+        frame."""
         own = [_frame_range(frame) for frame in finding.stack if frame.path == self._path]
         if not own:
             return "either"
-        # A condition has the place of its expression, in place of that of the jump.
+        # A condition has the range of its expression, not of the jump.
         return "instruction" if finding.range in own else "expression"
 
     def _relocate_probe(self, probe: ProbeInfo) -> ProbeInfo:
-        """Its inputs are told in notation, and in normal form."""
+        """Move the source of a probe; its inputs are in normal form and need no change."""
         source = _WORDS.sub(self._replace_line_number, probe.source)
         return probe if source == probe.source else dataclasses.replace(probe, source=source)
 
     def _relocate_coverage(self, coverage: Coverage) -> Coverage:
-        """Instructions, by which lines are counted anew."""
+        """Move the ranges of coverage, from which lines are counted again."""
         moved = [
             [self.move_range(place, "instruction") for place in places]
             for places in coverage.unpack_ranges()
@@ -190,8 +192,8 @@ class Relocation:
 
 
 def _quoted_lines(value: str) -> Iterator[str]:
-    """What may be a line of the file: lines, without their indentation and what torch says before
-    one that it quotes, and what stands between backticks."""
+    """Yield text that may quote a line of the file: lines without indentation or torch's prefix,
+    and text between backticks."""
     if "\n" in value:
         yield from (line.rpartition(", code: ")[2].strip() for line in value.split("\n"))
     yield from value.split("`")[1::2]
@@ -203,7 +205,7 @@ def _frame_range(frame: Frame) -> Range:
 
 @functools.cache
 def _place_fields(kind: Any) -> tuple[str, ...]:
-    """Of a dataclass, those that may say something of a place; none of anything else."""
+    """Return the fields of a dataclass that may refer to places; empty for other types."""
     if not dataclasses.is_dataclass(kind):
         return ()
     return tuple(

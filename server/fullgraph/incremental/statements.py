@@ -1,7 +1,8 @@
-"""The statements at the top of a module: what each binds, mentions, and does when it is executed.
+"""Top-level statements of a module: the names that each binds, mentions and executes.
 
-An approximation on the side of caution: a name is what any statement binds to it, a string may name
-something, and what is called while the module is executed may change all that it can reach.
+The analysis is an approximation that errs on the safe side. A name refers to every statement that
+binds it, strings may name definitions, and code called at import may change everything that it can
+reach.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ Role = Literal["definition", "import", "main", "other"]
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _SAID = re.compile(r"#.*\bfullgraph\b(.*)")
-"""A comment that may say what a definition is called with, in names of the file."""
+"""Pattern of a comment that may contain a probe with names of the file."""
 _NAMED = re.compile(r"[\w.\[\], |]{1,100}")
-"""A string that may name something: an annotation, a key of a registry, an attribute."""
+"""Pattern of a string that may name a definition: an annotation, a registry key, an attribute."""
 
 _DYNAMIC = frozenset({"globals", "eval", "exec", "__import__"})
 _DYNAMIC_ATTRIBUTES = frozenset({"modules", "import_module"})
-"""With these, of ``sys`` and ``importlib``, code may reach what it does not name."""
+"""Attributes of ``sys`` and ``importlib`` through which code may reach names it does not
+mention."""
 
 _PURE = frozenset(
     {
@@ -46,15 +48,15 @@ _PURE = frozenset(
         *("once_differentiable", "no_grad", "custom_fwd", "custom_bwd", "jaxtyped", "beartype"),
     }
 )
-"""Decorators that keep nothing of what they are given in a place where others find it."""
+"""Decorators that do not store the decorated object where other code finds it."""
 _PURE_MODULES = ("functools.", "typing.", "dataclasses.", "abc.", "contextlib.")
 
 
 @dataclass(frozen=True)
 class Statement:
-    """Some lines of a text: one statement, or several that share a line, and what stands above.
+    """A statement, or several that share a line, with the lines above it.
 
-    ``lines`` are those from ``first`` to ``last``, counted from 0.
+    ``lines`` are the lines from ``first`` to ``last``, counted from 0.
     """
 
     first: int
@@ -64,7 +66,7 @@ class Statement:
 
     @cached_property
     def documented(self) -> frozenset[int]:
-        """Lines that hold nothing but a docstring."""
+        """Lines with only a docstring on them."""
         found: set[int] = set()
         for node in _docstring_nodes(self.nodes):
             last = (node.end_lineno or node.lineno) - 1
@@ -76,16 +78,16 @@ class Statement:
 
     @property
     def docstrings(self) -> list[str]:
-        """What they say."""
+        """Contents of the docstrings, without layout."""
         texts = (ast.literal_eval(ast.unparse(node)) for node in _docstring_nodes(self.nodes))
         return [_layout_free(text) for text in texts]
 
     @cached_property
     def tokens(self) -> tuple[Token, ...]:
-        """Without docstrings.
+        """Tokens without docstrings.
 
         Raises:
-            SyntaxError: they cannot be read.
+            SyntaxError: The tokens cannot be read.
         """
         documented = self.documented
         return tuple(
@@ -96,11 +98,12 @@ class Statement:
 
     @cached_property
     def key(self) -> tuple[str, ...]:
-        """The same for two statements that execute the same."""
+        """Key that is equal for statements with equivalent code."""
         return tuple(token.key for token in self.tokens if not token.is_optional)
 
     def executes_as(self, other: Statement) -> bool:
-        """Whether both do the same, docstrings aside, if they have one key."""
+        """Return whether two statements with equal keys execute in the same way, apart from
+        docstrings."""
         if [token.text for token in self.tokens] == [token.text for token in other.tokens]:
             return True
         return self._dump == other._dump
@@ -111,7 +114,7 @@ class Statement:
 
     @cached_property
     def described(self) -> tuple[ast.AST, ...]:
-        """All nodes but those of docstrings, in an order that is the same for the same code."""
+        """All nodes without docstrings, in an order that depends on the code alone."""
         docstrings = {id(one) for one in _docstring_nodes(self.nodes)}
         found: list[ast.AST] = []
         left: list[ast.AST] = list(reversed(self.nodes))
@@ -129,25 +132,25 @@ class Statement:
 
 @dataclass(frozen=True)
 class Names:
-    """The names in a statement, and what it is."""
+    """The names in a statement, and its role."""
 
     role: Role
     binds: frozenset[str]
-    """Names of the module that it binds, or that its functions may."""
+    """Module-level names that the statement or its functions may bind."""
     mentions: frozenset[str]
     executed: frozenset[str]
-    """Of what may be called while the module is executed."""
+    """Names in code that may be called during the import."""
     decorated: str
-    """The decorators that may keep what they are given, as text; empty if there are none."""
+    """Decorators that may store the decorated object, as text; empty if none."""
     decorators: frozenset[str]
-    """Names in these, what they are called with aside."""
+    """Names in these decorators, without their arguments."""
     given: frozenset[str]
-    """Names of what these are called with."""
+    """Names in these decorators, including their arguments."""
 
 
 @functools.lru_cache(maxsize=4096)
 def _statement_names(lines: tuple[str, ...]) -> Names:
-    """Of few statements, after an edit, they are not known already."""
+    """Return the names in a statement; cached, because an edit changes few statements."""
     nodes = _parse_quietly("\n".join(lines))
     roles = {_statement_role(node) for node in nodes}
     said = (word for line in lines for text in _SAID.findall(line) for word in _WORD.findall(text))
@@ -173,17 +176,17 @@ def _statement_names(lines: tuple[str, ...]) -> Names:
 
 
 def _parse_quietly(text: str) -> list[ast.stmt]:
-    """Warnings about a text are not for those who start the server."""
+    """Parse a text without showing its warnings to users of the server."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(text).body
 
 
 class ParsedText:
-    """The statements of one text, or of a part of one that begins on line ``first``.
+    """The statements of a text, or of the part that begins on line ``first``.
 
     Raises:
-        SyntaxError: it does not parse, for the Python that executes this.
+        SyntaxError: The text does not parse with this version of Python.
     """
 
     def __init__(self, text: str, first: int = 0) -> None:
@@ -196,7 +199,7 @@ class ParsedText:
         self._closures: dict[int, frozenset[int]] = {}
 
     def statement_at(self, line: int) -> int:
-        """The number of the statement whose lines hold this one."""
+        """Return the number of the statement that contains a line."""
         return next(
             (number for number, one in enumerate(self.statements) if line <= one.last),
             max(len(self.statements) - 1, 0),
@@ -204,7 +207,7 @@ class ParsedText:
 
     @cached_property
     def definers(self) -> dict[str, tuple[int, ...]]:
-        """By name: the statements that bind it."""
+        """Statements that bind a name, by name."""
         found: dict[str, list[int]] = {}
         for number, statement in enumerate(self.statements):
             for name in statement.names.binds:
@@ -213,7 +216,7 @@ class ParsedText:
 
     @cached_property
     def imported(self) -> frozenset[str]:
-        """Names that an import at the top, if only under a condition, binds."""
+        """Names bound by imports outside of definitions, including conditional imports."""
         outer = (
             node
             for one in self.statements
@@ -225,11 +228,11 @@ class ParsedText:
         return frozenset(name for node in imports for name in _bound_names(node))
 
     def find_reached(self, names: Iterable[str]) -> frozenset[int]:
-        """The statements that names lead to, directly or through others."""
+        """Return the statements reachable from names, directly or through other statements."""
         return self.find_closure(number for name in names for number in self.definers.get(name, ()))
 
     def find_closure(self, numbers: Iterable[int]) -> frozenset[int]:
-        """Some statements and all that they lead to."""
+        """Return the given statements and all that are reachable from them."""
         return frozenset[int]().union(*map(self._statement_closure, set(numbers)))
 
     def _statement_closure(self, number: int) -> frozenset[int]:
@@ -253,7 +256,7 @@ class ParsedText:
 
     @cached_property
     def reached_on_import(self) -> frozenset[int]:
-        """The statements that may be executed, or changed, while the module is."""
+        """Statements that may be executed or modified during the import."""
         names: set[str] = set()
         for statement in self.statements:
             if statement.names.role != "main":
@@ -263,7 +266,7 @@ class ParsedText:
         return self.find_reached(names | self._subclassed)
 
     def is_kept_here(self, statement: Statement) -> bool:
-        """Whether a decorator of the text itself may keep it, where code of the text finds it."""
+        """Return whether a decorator in this text may store the decorated object."""
         numbers = (
             number for name in statement.names.decorators for number in self.definers.get(name, ())
         )
@@ -271,7 +274,7 @@ class ParsedText:
 
     @cached_property
     def _subclassed(self) -> set[str]:
-        """Classes of the text that hear of their subclasses, and these subclasses."""
+        """Classes that are notified of their subclasses, and these subclasses."""
         hearing: set[str] = set()
         for statement in self.statements:
             for node in statement.nodes:
@@ -317,7 +320,7 @@ def _first_line(node: ast.stmt) -> int:
 
 
 def _docstring_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
-    """Those of definitions, also of what is inside them."""
+    """Yield the docstrings of definitions, including nested ones."""
     left = list(nodes)
     while left:
         node = left.pop()
@@ -340,7 +343,7 @@ def _is_text(node: ast.stmt) -> bool:
 
 
 def _describe_fields(node: ast.AST) -> str:
-    """What a node is but for what is inside it, which is told by how many nodes it has there."""
+    """Return a description of a node without its children, but with their number."""
     told = []
     for _, value in ast.iter_fields(node):
         if isinstance(value, list):
@@ -366,7 +369,8 @@ def _statement_role(node: ast.stmt) -> Role:
 
 
 def _bound_names(node: ast.AST) -> Iterator[str]:
-    """Names of the module; what functions and classes bind is their own."""
+    """Yield the module-level names that a node binds; functions and classes bind their own
+    names."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield node.name
         for inner in ast.walk(node):
@@ -380,7 +384,7 @@ def _bound_names(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
         yield node.id
     if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
-        # What is changed is as if it were bound anew.
+        # A modified object counts as bound again.
         yield from _mentioned_names(node.value)
     for child in ast.iter_child_nodes(node):
         yield from _bound_names(child)
@@ -407,7 +411,7 @@ def _mentioned_names(node: ast.AST) -> Iterator[str]:
 
 
 def _executed_names(node: ast.stmt) -> Iterator[str]:
-    """Names in what is called when a statement is executed, and of what it gives away."""
+    """Yield the names in code that a statement calls or passes on when it is executed."""
     for decorator in _keeping_decorators(node):
         yield from _mentioned_names(
             decorator if _calls_inside(decorator) else _decorator_function(decorator)
@@ -428,22 +432,22 @@ def _executed_names(node: ast.stmt) -> Iterator[str]:
 
 
 def _keeping_decorators(node: ast.stmt) -> list[ast.expr]:
-    """Decorators that may keep what they are given."""
+    """Return the decorators that may store the decorated object."""
     return [one for one in getattr(node, "decorator_list", ()) if not _is_pure(one)]
 
 
 def _decorator_function(decorator: ast.expr) -> ast.expr:
-    """A decorator without what it is called with."""
+    """Return a decorator without its arguments."""
     return decorator.func if isinstance(decorator, ast.Call) else decorator
 
 
 def _calls_inside(decorator: ast.expr) -> bool:
-    """Whether what a decorator is called with calls something itself."""
+    """Return whether the arguments of a decorator contain a call."""
     return any(_has_calls(child) for child in ast.iter_child_nodes(decorator))
 
 
 def _has_calls(node: ast.AST) -> bool:
-    """Whether it calls something when it is executed; what it defines is not called by that."""
+    """Return whether executing a node calls code; definitions alone do not call their bodies."""
     if isinstance(node, ast.Lambda):
         return False
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -455,7 +459,7 @@ def _has_calls(node: ast.AST) -> bool:
 
 
 def _is_plain(node: ast.AST) -> bool:
-    """Arithmetic on numbers and texts, and types in unions."""
+    """Return whether a node is an operation without calls: arithmetic, or a union of types."""
     return isinstance(node, ast.BinOp) and not any(
         isinstance(one, (ast.Call, ast.Await)) for one in ast.walk(node)
     )

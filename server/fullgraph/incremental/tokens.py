@@ -1,5 +1,4 @@
-"""The tokens of statements: what is left when comments, blanks and the division into lines are
-taken away, none of which changes a trace."""
+"""Tokens of statements without comments, blanks and line breaks, which do not affect a trace."""
 
 from __future__ import annotations
 
@@ -16,25 +15,24 @@ from fullgraph_engine.protocol import Position
 from fullgraph_engine.protocol.comments import IGNORE
 
 OPTIONAL = frozenset({"(", ")", ","})
-"""Tokens that a formatter may add or remove without another meaning: around an expression, and
-behind the last one of several."""
+"""Tokens that a formatter may add or remove: brackets around an expression and trailing commas."""
 
 _STRUCTURE = {tokenize.NEWLINE: "\n", tokenize.INDENT: "\t", tokenize.DEDENT: "\b"}
-"""Statements that begin, and that are inside others."""
+"""Tokens for the end of a statement and for the indentation of blocks."""
 _LEFT_OUT = frozenset({tokenize.NL, tokenize.ENDMARKER})
 _STRING_BEGINS = getattr(tokenize, "FSTRING_START", -1), getattr(tokenize, "TSTRING_START", -1)
 _STRING_ENDS = getattr(tokenize, "FSTRING_END", -1), getattr(tokenize, "TSTRING_END", -1)
 _READ = re.compile(r"#.*\bfullgraph\b")
-"""A comment that the engine may read."""
+"""Pattern of a comment that the engine may read."""
 _QUOTES = re.compile(r"[\s'\"]+")
 
 
 @dataclass(frozen=True)
 class Token:
-    """What stands together, and where; adjacent strings are one.
+    """A token and its position; adjacent strings form one token.
 
-    ``key`` is the same for two tokens that may mean the same: strings with other quotes, and
-    numbers in other digits.
+    ``key`` is equal for tokens with the same meaning, such as strings with different quotes and
+    numbers in different notation.
     """
 
     start: Position
@@ -52,13 +50,14 @@ class Token:
 
 
 def tokens_of(lines: Sequence[str], first: int = 0) -> tuple[Token, ...]:
-    """Those of some whole statements, the first of which stands on line ``first`` of its text.
+    """Return the tokens of complete statements that begin on line ``first`` of their text.
 
-    Comments that are read are tokens, with all of their line, and so are the empty lines and the
-    comments up to the next line of code: they say whether the comment belongs to what follows.
+    A comment that the engine reads is a token with its whole line. The empty lines and comments
+    between it and the next code are also tokens, because they decide whether it belongs to this
+    code.
 
     Raises:
-        SyntaxError: they are not whole.
+        SyntaxError: A statement is incomplete.
     """
     try:
         return tuple(_join_strings(_with_positions(_raw_tokens(lines), lines, first)))
@@ -67,12 +66,12 @@ def tokens_of(lines: Sequence[str], first: int = 0) -> tuple[Token, ...]:
 
 
 _Place = tuple[int, int]
-"""A line of those that are read, from 0, and a character in it."""
+"""Line number from 0, relative to the given lines, and character."""
 _Raw = tuple[int, str, _Place, _Place]
 
 
 def _raw_tokens(lines: Sequence[str]) -> Iterator[_Raw]:
-    """Without layout; what is inside of an f-string is one token."""
+    """Yield tokens without layout; an f-string with its contents is one token."""
     reader = io.StringIO("\n".join(lines) + "\n", newline="\n").readline
     begins: list[_Place] = []
     attached = False
@@ -120,7 +119,7 @@ def _text_between(lines: Sequence[str], start: _Place, end: _Place) -> str:
 def _with_positions(
     raw: Iterable[_Raw], lines: Sequence[str], first: int
 ) -> Iterator[tuple[bool, Token]]:
-    """Tokens, and whether each is a string."""
+    """Yield tokens with positions in bytes, and whether each is a string."""
     for kind, text, start, end in raw:
         places = [
             Position(
@@ -142,7 +141,7 @@ def _byte_offset(line: str, column: int) -> int:
 
 
 def _join_strings(tokens: Iterable[tuple[bool, Token]]) -> Iterator[Token]:
-    """Strings that follow each other as one."""
+    """Join adjacent strings to one token."""
     strings: list[Token] = []
     for is_string, token in tokens:
         if is_string:
@@ -171,7 +170,7 @@ def _token_key(kind: int, text: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _string_key(text: str) -> str:
-    """Its value; of one with expressions inside, what it is but for quotes and blanks."""
+    """Return the value of a string; for f-strings the text without quotes and blanks."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

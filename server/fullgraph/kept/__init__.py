@@ -1,4 +1,4 @@
-"""Results on disk: what a text was found to be, for as long as all that it follows from is so."""
+"""Results on disk, valid while everything that they depend on is unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the results of a request follow from, beside the files that its code reads."""
+"""Inputs of results other than the text and the files that its code reads."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from fullgraph_engine.protocol import Allowed, Analyze, to_plain
 
 @dataclass(frozen=True)
 class EngineBasis:
-    """An interpreter with its packages, what its code may do, and the fullgraph that runs it.
+    """The identity of an engine: interpreter, packages, permissions and version of fullgraph.
 
-    ``digest`` differs wherever the results of any text might.
+    ``digest`` changes whenever results might change.
     """
 
     digest: str
@@ -30,7 +30,7 @@ class EngineBasis:
 def engine_basis(
     interpreter: Path, allowed: Allowed, processes: str, env: Mapping[str, str] | None = None
 ) -> EngineBasis:
-    """That of an engine as it would be started now."""
+    """Return the basis of an engine that would be started now."""
     env = os.environ if env is None else env
     parts = (
         __version__,
@@ -45,7 +45,7 @@ def engine_basis(
 
 
 def request_digest(engine: EngineBasis, request: Analyze) -> str:
-    """Differs wherever the request asks for something else, its text aside."""
+    """Return a hash of the request without its text; it changes whenever results might change."""
     asked = dataclasses.replace(
         request,
         request=0,
@@ -56,7 +56,7 @@ def request_digest(engine: EngineBasis, request: Analyze) -> str:
         files=False,
         nice=0,
         calls=False,
-        # Results that follow from one are not kept.
+        # Results that depend on open files are not stored.
         open_files=(),
     )
     return _hash_parts((engine.digest, to_plain(asked)))
@@ -69,5 +69,5 @@ def _hash_parts(parts: Iterable[object]) -> str:
 
 @functools.cache
 def _engine_files(engine: Path) -> tuple[tuple[str, int, int], ...]:
-    """The engine's own files: an upgrade, or an edit of them, makes what was found uncertain."""
+    """Return the state of the engine's files, because a changed engine may give other results."""
     return tuple(file_states([engine]))

@@ -1,4 +1,4 @@
-"""Where results are kept: one file for each text and what is asked of it, the last results only."""
+"""Store results on disk: one file per text and request, with the latest results only."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _FORMAT = 2
 _SUFFIX = ".results"
 _MOST_BYTES = 256 << 20
 _LARGEST = 16 << 20
-"""Bytes of one file, in memory."""
+"""Maximum uncompressed bytes of one file."""
 _EVERY = 64
-"""Files that are written until it is looked how many there are."""
+"""Number of written files between two checks of the total size."""
 
 
 def results_folder(env: Mapping[str, str] | None = None) -> Path:
-    """Where caches belong on this system.
+    """Return the folder for caches on this system.
 
     Raises:
-        RuntimeError: the user has no home.
+        RuntimeError: The user does not have a home folder.
     """
     env = os.environ if env is None else env
     given = env.get("XDG_CACHE_HOME", "")
@@ -48,7 +48,7 @@ def results_folder(env: Mapping[str, str] | None = None) -> Path:
 
 
 def any_results(env: Mapping[str, str] | None = None) -> bool:
-    """Whether results of anything are kept."""
+    """Return whether any results are stored."""
     try:
         with os.scandir(results_folder(env)) as entries:
             return any(entry.name.endswith(_SUFFIX) for entry in entries)
@@ -58,7 +58,7 @@ def any_results(env: Mapping[str, str] | None = None) -> bool:
 
 @dataclass(frozen=True)
 class _Header:
-    """The first line of a file: what its results are of."""
+    """The first line of a file, which identifies its results."""
 
     version: int
     text: str
@@ -67,10 +67,9 @@ class _Header:
 
 
 class ResultStore:
-    """Reads and writes a folder that others read and write at the same time.
+    """A store of results in a folder that several processes use at the same time.
 
-    What is not whole, is of another format, or follows from files that have changed is as if it
-    were not there. What cannot be written is not kept.
+    Incomplete, outdated or incompatible files are ignored, and failed writes are not reported.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -85,7 +84,7 @@ class ResultStore:
         return self._folder
 
     def find(self, engine: EngineBasis, request: Analyze) -> KeptResults | None:
-        """The results of a request, whole or not, if nothing has changed that they follow from."""
+        """Return the results of a request, complete or partial, if their inputs are unchanged."""
         try:
             path = self._file_path(engine, request)
             header, events = _unpack_results(path.read_bytes())
@@ -100,8 +99,8 @@ class ResultStore:
         return KeptResults(header.status, events, header.files)
 
     def keep(self, engine: EngineBasis, request: Analyze, results: KeptResults) -> None:
-        """Write results; those of the same request with another text go, those of the same text
-        with more in them stay."""
+        """Write results, replacing results of the same request with another text; keep existing
+        results of the same text that contain more."""
         with self._keeping:
             known = None if results.is_whole else self.find(engine, request)
             has_more = known is not None and len(known.events) >= len(results.events)
@@ -129,7 +128,7 @@ class ResultStore:
         return self.folder / (request_digest(engine, request)[:40] + _SUFFIX)
 
     def _prune_folder(self) -> None:
-        """Remove what was not used for longest, until the rest is small enough."""
+        """Remove the least recently used files until the rest is small enough."""
         found = []
         for entry in os.scandir(self.folder):
             with contextlib.suppress(OSError):
@@ -146,7 +145,7 @@ class ResultStore:
 
 @dataclass(frozen=True)
 class EngineStore:
-    """What a store holds for one engine."""
+    """The part of a store that belongs to one engine."""
 
     store: ResultStore
     engine: EngineBasis
@@ -168,7 +167,7 @@ def _pack_results(header: _Header, events: tuple[Event, ...]) -> bytes | None:
 
 
 def _unpack_results(data: bytes) -> tuple[_Header, tuple[Event, ...]]:
-    """Raises ValueError or zlib.error where the file is not whole."""
+    """Decode a file; raise ValueError or zlib.error if it is damaged."""
     reader = zlib.decompressobj()
     body = reader.decompress(data[32:], _LARGEST)
     if not reader.eof or hashlib.sha256(body).digest() != data[:32]:

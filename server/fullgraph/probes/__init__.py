@@ -1,7 +1,7 @@
-"""Probe comments as they stand in a text that may be unfinished: where, and of which definition.
+"""Probe comments in a text that may be incomplete: their places and definitions.
 
-Lines are zero-based, offsets are code points in a line. What a probe means, and whether it fits,
-the engine says.
+Lines are zero-based, and offsets are code points in a line. The engine decides what a probe means
+and whether it fits.
 """
 
 from fullgraph.probes.comments import (

@@ -1,4 +1,4 @@
-"""What may come next in a probe that is being written."""
+"""Complete a probe while it is being written."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ProbeItemKind = Literal["dtype", "size", "device", "parameter", "class", "method
 
 @dataclass(frozen=True)
 class ProbeItem:
-    """Something to be written, with a few words about it."""
+    """A completion item with a short description."""
 
     label: str
     kind: ProbeItemKind
@@ -40,14 +40,14 @@ class ProbeItem:
 
 @dataclass(frozen=True)
 class ProbeItems:
-    """What is offered; ``start`` is where the word begins that is replaced, in the text."""
+    """Completion items; ``start`` is the offset of the word that they replace."""
 
     items: tuple[ProbeItem, ...]
     start: int
 
 
 def complete_probe(comment: ProbeComment, offset: int, scope: ProbeScope) -> ProbeItems:
-    """What may stand at an offset of the comment's text, the likeliest first."""
+    """Return the completion items at an offset of the comment, the most likely first."""
     text = comment.text
     start = offset
     while start > 0 and (text[start - 1 : start].isalnum() or text[start - 1 : start] == "_"):
@@ -71,7 +71,7 @@ def complete_probe(comment: ProbeComment, offset: int, scope: ProbeScope) -> Pro
 
 
 def _context_items(before: str, within: str) -> Iterator[ProbeItem]:
-    """Inside of ``under(…)``, or of the brackets behind a tensor."""
+    """Yield items inside ``under(…)``, or inside brackets after a tensor."""
     words, keys = (GRADS, MARKS) if within == TENSOR else (WORDS, KEYS)
     if before.endswith("stance="):
         yield from (ProbeItem(stance, "constant") for stance in STANCES)
@@ -87,7 +87,7 @@ def _context_items(before: str, within: str) -> Iterator[ProbeItem]:
 
 
 def _items_after_call(before: str, scope: ProbeScope) -> Iterator[ProbeItem]:
-    """Behind a call, or behind inputs without brackets."""
+    """Yield items after a call, or after inputs without brackets."""
     only_init = [one.text for one in probe_tokens(before) if one.kind in ("method", "dtype")] == [
         "init"
     ]
@@ -119,7 +119,7 @@ def _value_items(before: str, calls: tuple[str, ...], scope: ProbeScope) -> Iter
     in_init = calls == ("init",)
     dtypes = [ProbeItem(name, "dtype", f"torch.{torch}") for name, torch in DTYPES.items()]
     classes = [ProbeItem(one.name, "class", _class_detail(one)) for one in _other_classes(scope)]
-    # A constructor takes configurations, and what is called takes tensors.
+    # Constructors usually take configurations, and calls take tensors.
     yield from (*classes, *dtypes) if in_init else (*dtypes, *classes)
     yield from (ProbeItem(name, "constant") for name in CONSTANTS)
     if not before:

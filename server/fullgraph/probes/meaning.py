@@ -1,4 +1,4 @@
-"""What a word of a probe means, in Markdown."""
+"""Explain the words of a probe in Markdown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _WORDS = {**contexts.WORDS, **contexts.KEYS, **contexts.GRADS, **contexts.MARKS}
 
 
 def explain_word(text: str, token: ProbeToken, scope: ProbeScope) -> str:
-    """One paragraph; empty where the word says all itself."""
+    """Return one paragraph about a word; empty if it needs no explanation."""
     word = token.text
     if token.kind == "dtype":
         name = ALIASES.get(word, word)

@@ -1,4 +1,4 @@
-"""What a file offers to its probes: parameters, classes, sizes that it speaks of already."""
+"""Names of a file that its probes can use: parameters, classes and sizes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from fullgraph.probes.comments import comment_on, definition_of
 from fullgraph.probes.tokens import open_brackets_at, probe_tokens
 
 LONGEST = 200_000
-"""Characters up to which a text is parsed while somebody waits."""
+"""Maximum number of characters to parse while the user waits."""
 
 _NOTATION = re.compile(r"['\"][a-z]\w*\[[^]'\"\n]*\]['\"]")
 
 
 @dataclass(frozen=True)
 class ProbeParameter:
-    """A parameter, with its annotation and default as they are written; empty where none."""
+    """A parameter with its annotation and default as source text; empty if missing."""
 
     name: str
     annotation: str = ""
@@ -30,7 +30,7 @@ class ProbeParameter:
 
 @dataclass(frozen=True)
 class ProbeClass:
-    """A class that a probe may name, with what it is constructed from."""
+    """A class that a probe may name, with its constructor's parameters."""
 
     name: str
     parameters: tuple[ProbeParameter, ...] = ()
@@ -39,27 +39,27 @@ class ProbeClass:
 
 @dataclass(frozen=True)
 class ProbedDefinition:
-    """The class or function that a probe belongs to. ``methods``: the parameters of each."""
+    """The class or function of a probe. ``methods``: parameters by method name."""
 
     name: str
     is_class: bool
     methods: dict[str, tuple[ProbeParameter, ...]]
     called: str = "forward"
-    """The method that a probe is about where it names none."""
+    """Method to which the probe applies by default."""
 
 
 @dataclass(frozen=True)
 class ProbeScope:
-    """What is known where a probe stands."""
+    """The names available to a probe."""
 
     definition: ProbedDefinition | None
     classes: tuple[ProbeClass, ...]
     sizes: tuple[str, ...]
-    """Those of other probes and annotations, the most frequent first."""
+    """Sizes in other probes and annotations, the most frequent first."""
 
 
 def scope_at(text: str, positions: TextPositions, line: int) -> ProbeScope:
-    """The scope of the probe on a line."""
+    """Return the scope of the probe on a line."""
     tree = _parse_quietly(text)
     sizes = _count_sizes(positions, line)
     if tree is None:
@@ -154,7 +154,7 @@ def _count_sizes(positions: TextPositions, line: int) -> tuple[str, ...]:
 
 
 def _sizes_of(text: str) -> Iterator[str]:
-    """The sizes of all tensors of a probe; of ``b=4`` only ``b``."""
+    """Yield the sizes of all tensors of a probe; for ``b=4`` only ``b``."""
     before = ""
     for token in probe_tokens(text):
         if (
