@@ -452,7 +452,7 @@ def copy_binding(program: ProgramBuilder, found: ResolvedName) -> bool:
 def copy_statement(
     program: ProgramBuilder, home: Home, node: ast.stmt, *, is_effect: bool = False
 ) -> None:
-    """Add a statement of a module unchanged."""
+    """Add a copy of a module-level statement, with names rewritten for the program."""
     if program.mark_copied(node):
         program.visit(home)
         context = NameContext(home)

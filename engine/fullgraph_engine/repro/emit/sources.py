@@ -152,7 +152,7 @@ class SourceSyntax:
 
 
 def statements_of(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the simple statements and definitions of a scope, including nested blocks.
+    """Yield the statements of a scope, including those in nested blocks.
 
     Blocks for type checkers and the ``__main__`` block are left out.
     """
