@@ -55,10 +55,10 @@ BACK_OFF = (0.5, 2.0, 8.0)
 """Seconds before each automatic restart; a successful analysis starts the series again."""
 
 CANCEL_GRACE = 5.0
-"""Seconds in which a cancelled request must end; otherwise the engine is killed."""
+"""Maximum seconds until a cancelled request ends; otherwise the engine is killed."""
 
 OVERDUE_GRACE = 10.0
-"""Seconds that a repro may exceed its time limit before it is cancelled."""
+"""Maximum seconds by which a repro may exceed its time limit before it is cancelled."""
 
 CLOSE_GRACE = 2.0
 
@@ -66,10 +66,10 @@ _FROM_OUTSIDE = tuple(-number for number in (signal.SIGKILL, signal.SIGTERM, sig
 """Exit statuses of a process that was killed from outside, such as by the kernel without memory."""
 
 LOOK_AT_PROCESS = 1.0
-"""Seconds between two checks whether the process is stopped; the second positive check kills it."""
+"""Interval in seconds of the checks for a stopped process; the second positive check kills it."""
 
 SILENCE = 30.0
-"""Seconds in which an interpreter must begin to execute the engine."""
+"""Maximum seconds until an interpreter begins to execute the engine."""
 
 LONG_IMPORT = 120.0
 """Seconds after which a long import of torch is reported; a network drive can cause one."""
@@ -113,7 +113,7 @@ class EngineStatus:
     quiet: bool = False
     """True if users need not be notified, because the problem is known or may be temporary."""
     final: bool = True
-    """False after a crash that is followed by an automatic restart."""
+    """False after a crash with an automatic restart."""
 
 
 class _EngineFailure:
@@ -485,7 +485,7 @@ class Engine(AnyEngine):
             await self._spawn_process()
 
     def kill(self) -> None:
-        """Kill the process immediately, for a server that is exiting."""
+        """Kill the process immediately, for an exiting server."""
         if self._process is not None:
             self._process.kill()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 WINDOWS = os.name == "nt"
 
 PATIENCE = 5.0
-"""Seconds in which an interpreter must answer whether it has torch."""
+"""Maximum seconds until an interpreter answers whether it has torch."""
 
 _YES, _NO = 42, 43
 # The script ignores the current folder, as the engine does, and runs on any Python version.
@@ -132,7 +132,7 @@ def has_torch(python: Path, env: Mapping[str, str]) -> bool | None:
 def torch_on_disk(python: Path, env: Mapping[str, str], *, windows: bool = WINDOWS) -> bool | None:
     """Return whether files show that an interpreter has torch; None if they are inconclusive.
 
-    They exclude torch only in a virtual environment that is isolated from other packages.
+    They exclude torch only in a virtual environment isolated from other packages.
     """
     listed = env.get("PYTHONPATH", "").split(os.pathsep)
     if any(_holds_torch(Path(entry)) for entry in listed if entry):

@@ -34,7 +34,7 @@ _HOW: Mapping[InterpreterOrigin, str] = {
     "PATH": "from PATH",
 }
 
-# Without site-packages, this Python was merely the first one that an editor extension found, and
+# Without site-packages, this Python was merely the first Python that an editor extension found, and
 # fullgraph is not installed in it.
 OWN = Path(sys.executable) if sys.executable and not sys.flags.no_site else None
 """The Python that fullgraph is installed in."""
@@ -106,7 +106,7 @@ def find_interpreter(
     active: str = "",
     own: Path | None = OWN,
 ) -> Interpreter:
-    """Return the configured interpreter, or the first candidate that has torch.
+    """Return the configured interpreter, or the first candidate with torch.
 
     The candidates in order: ``active``, selected in the editor; the active virtual environment;
     ``.venv`` in ``root``; the active conda environment; ``own``, the Python of fullgraph;

@@ -12,12 +12,12 @@ from fullgraph.incremental.statements import ParsedText, Statement
 from fullgraph_engine.protocol import GivenCalls
 
 Inputs = Literal["written", "found", "sought", "given", "uncalled", "convention", "program"]
-"""Origin of a target's inputs. ``written``: at the target itself, so other code has no effect on
-them. ``found``: synthesized by trying; tried first again unless users of the target change.
-``sought``: none found, or the written ones do not fit, so changed definitions may help. ``given``:
-from calls in other code. ``uncalled``: such calls were sought without success. ``convention``: from
-functions and variables with usual names. ``program``: from a program, so all code it executes
-affects them."""
+"""Origin of a target's inputs. ``written``: at the target itself, so other code cannot affect them.
+``found``: synthesized by trying; tried first again unless users of the target change. ``sought``:
+none found, or the written ones do not fit, so changed definitions may help. ``given``: from calls
+in other code. ``uncalled``: such calls were sought without success. ``convention``: from functions
+and variables with usual names. ``program``: from a program, so all code it executes affects
+them."""
 
 
 @dataclass(frozen=True)

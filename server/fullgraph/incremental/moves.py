@@ -29,8 +29,7 @@ _NEVER_LAST = frozenset([*"([{,.:=/%@<>|&^+-*~", "==", "!=", "<=", ">=", "//", "
 
 
 class LineLost(Exception):
-    """An error if a result refers to a place without a counterpart, or quotes code that has
-    changed."""
+    """An error if a result refers to a place without a counterpart, or quotes changed code."""
 
 
 class _MovedPart(Protocol):
@@ -396,7 +395,7 @@ _PLACES = ("lineno", "col_offset", "end_lineno", "end_col_offset")
 
 class Moves:
     """Mapping of places in the earlier text. ``parts`` are ordered by first and last line; other
-    lines have no counterpart."""
+    lines lack a counterpart."""
 
     def __init__(self, parts: Sequence[tuple[int, int, _MovedPart]]) -> None:
         self._parts = tuple(parts)
@@ -422,7 +421,7 @@ class Moves:
         """Return the new place of a range.
 
         Raises:
-            LineLost: The range has no counterpart, or several.
+            LineLost: The range lacks a unique counterpart.
         """
         return self._find_part(range_.start.line, range_.end.line).move_range(range_, kind)
 

@@ -64,7 +64,7 @@ class Relocation:
         """Return the new place of a range.
 
         Raises:
-            LineLost: The range has no counterpart.
+            LineLost: The range lacks a counterpart.
         """
         return self._moves.move_range(range_, kind)
 
@@ -145,7 +145,7 @@ class Relocation:
         return "instruction" if finding.range in own else "expression"
 
     def _relocate_probe(self, probe: ProbeInfo) -> ProbeInfo:
-        """Move the source of a probe; its inputs are in normal form and need no change."""
+        """Move the source of a probe; its inputs are in normal form and do not change."""
         source = _WORDS.sub(self._replace_line_number, probe.source)
         return probe if source == probe.source else dataclasses.replace(probe, source=source)
 

@@ -98,7 +98,7 @@ class Statement:
 
     @cached_property
     def key(self) -> tuple[str, ...]:
-        """Key that is equal for statements with equivalent code."""
+        """Key shared by statements with equivalent code."""
         return tuple(token.key for token in self.tokens if not token.is_optional)
 
     def executes_as(self, other: Statement) -> bool:
@@ -232,7 +232,7 @@ class ParsedText:
         return self.find_closure(number for name in names for number in self.definers.get(name, ()))
 
     def find_closure(self, numbers: Iterable[int]) -> frozenset[int]:
-        """Return the given statements and all that are reachable from them."""
+        """Return the given statements and all statements reachable from them."""
         return frozenset[int]().union(*map(self._statement_closure, set(numbers)))
 
     def _statement_closure(self, number: int) -> frozenset[int]:
@@ -274,7 +274,7 @@ class ParsedText:
 
     @cached_property
     def _subclassed(self) -> set[str]:
-        """Classes that are notified of their subclasses, and these subclasses."""
+        """Classes notified of their subclasses, and these subclasses."""
         hearing: set[str] = set()
         for statement in self.statements:
             for node in statement.nodes:

@@ -10,7 +10,7 @@ _WORDS = {**contexts.WORDS, **contexts.KEYS, **contexts.GRADS, **contexts.MARKS}
 
 
 def explain_word(text: str, token: ProbeToken, scope: ProbeScope) -> str:
-    """Return one paragraph about a word; empty if it needs no explanation."""
+    """Return one paragraph about a word; empty if it does not need an explanation."""
     word = token.text
     if token.kind == "dtype":
         name = ALIASES.get(word, word)

@@ -97,7 +97,7 @@ class ProbeToken:
 
 @dataclass(frozen=True)
 class OpenBrackets:
-    """The brackets that are open at a place in a probe.
+    """The open brackets at a place in a probe.
 
     ``calls``: names before the open round brackets, the innermost last; ``TENSOR`` for brackets
     after a tensor. ``sizes``: whether the place is in the square brackets of a tensor.

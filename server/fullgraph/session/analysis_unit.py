@@ -151,7 +151,7 @@ class AnalysisUnit:
         self._engine: AnyEngine | None = None
         """Engine that produced the results."""
         self.from_cache = False
-        """Whether the results were loaded from disk and the engine has not confirmed them yet."""
+        """True if the results were loaded from disk and the engine has not confirmed them yet."""
         self._forecast: ForecastRun | None = None
         self._edited = 0.0
         """Time of the last edit, on the event loop's clock."""
@@ -159,7 +159,7 @@ class AnalysisUnit:
         self._only: tuple[str, ...] = ()
         """Targets of the next run; empty for all."""
         self._asked = False
-        """Whether only explicit requests need the current or next run."""
+        """True if only explicit requests need the current or next run."""
         self.timings = RunTimings()
         self._history = History()
         self._seen: _SeenNow | None = None
@@ -173,7 +173,7 @@ class AnalysisUnit:
         self.untraced_shown: set[str] = set()
         """Targets for which the user inverted the setting; see ``faded``."""
         self.unparsed = False
-        """Whether the text has a syntax error, so that the last edit or save was not traced."""
+        """True if the text has a syntax error, so that the last edit or save was not traced."""
         self.importable = document.text
         """Text that other files import: the last one without a syntax error."""
         self._on_disk: tuple[tuple[FileState, str], bool] | None = None
@@ -322,7 +322,7 @@ class AnalysisUnit:
         return self._history.latest is not None
 
     def all_findings(self) -> tuple[FileFinding, ...]:
-        """Return all findings, including those that an ignore comment hides."""
+        """Return all findings, including findings hidden by an ignore comment."""
         settings = self.inputs.settings
         positions, name = self.document.positions, self.document.name
         findings = place_probe_findings(
@@ -624,7 +624,7 @@ class AnalysisUnit:
             self.want_forecast()
 
     def _take_over(self, run: UnitRun) -> None:
-        """Store the results of a completed run as those of the current text."""
+        """Store the results of a completed run as results of the current text."""
         moving = self._moving
         results = self._results if moving is None else moving.told
         results.complete_run()

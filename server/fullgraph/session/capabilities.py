@@ -18,10 +18,10 @@ class ClientCapabilities:
 
     encoding: Encoding = Encoding.UTF16
     pull_diagnostics: bool = False
-    """Whether the client pulls diagnostics and supports a refresh request.
+    """True if the client pulls diagnostics and supports a refresh request.
 
     Both are needed. Results arrive long after the edit, and a client without refresh (Neovim 0.11)
-    would keep showing those of the edit before.
+    would keep showing results of the edit before.
     """
     related_information: bool = False
     code_description: bool = False
@@ -48,28 +48,28 @@ class ClientCapabilities:
     completion_deprecated_tag: bool = False
     completion_deprecated: bool = False
     completion_insert_replace: bool = False
-    """Whether the user chooses between inserting and replacing the rest of a word."""
+    """True if the user chooses between inserting and replacing the rest of a word."""
     completion_markdown: bool = False
     signature_markdown: bool = False
     signature_label_offsets: bool = False
     signature_active_parameter: bool = False
-    """Whether each signature may have its own active parameter."""
+    """True if each signature may have its own active parameter."""
     signature_no_active_parameter: bool = False
     hover_markdown: bool = False
     semantic_tokens: bool = False
     show_document: bool = False
     text_document_content: bool = False
-    """Whether the client shows documents of a scheme that the server registers."""
+    """True if the client shows documents of a scheme that the server registers."""
     changed: bool = False
-    """Whether the client wants a notification when results of a file become outdated."""
+    """True if the client wants a notification when results of a file become outdated."""
     hover_findings: bool = False
-    """Whether the server adds findings to hovers, because the client shows none there."""
+    """True if the server adds findings to hovers, because the client shows none there."""
     icons: bool = False
-    """Whether the client renders ``$(play)`` in code lens titles as an icon."""
+    """True if the client renders ``$(play)`` in code lens titles as an icon."""
     message_buttons: bool = False
-    """Whether messages with buttons appear without taking keyboard focus."""
+    """True if messages with buttons appear without taking keyboard focus."""
     user_settings: bool = False
-    """Whether the client sends user settings apart from those of the workspace."""
+    """True if the client sends user settings apart from workspace settings."""
     commands: frozenset[str] = frozenset()
     """Commands that the client registers itself, which a code lens may name."""
 

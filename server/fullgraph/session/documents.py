@@ -29,7 +29,7 @@ class TextChange:
 
 
 class Document:
-    """A document that is open in the editor. Only notifications of the editor change it."""
+    """An open document of the editor. Only notifications of the editor change it."""
 
     def __init__(
         self, uri: str, text: str, version: int, language: str, encoding: Encoding

@@ -1,7 +1,7 @@
 """Move findings with the text that they refer to.
 
 Between an edit and the results of the next run the old findings stay visible. Each edit shifts the
-findings after it and removes those that it touches.
+findings after it and removes the findings that it touches.
 """
 
 from __future__ import annotations

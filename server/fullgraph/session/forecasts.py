@@ -49,7 +49,7 @@ class Forecasts:
         """Targets whose forecast matches their last trace."""
 
     def mark_outdated(self, stays: Callable[[str], bool] = lambda name: False) -> None:
-        """Mark forecasts as outdated, except for targets that are not traced again."""
+        """Mark forecasts as outdated, except for targets without a new trace."""
         self.fresh = frozenset(filter(stays, self.fresh))
 
     def add_forecast(self, made: ForecastFound) -> None:
@@ -79,7 +79,7 @@ class Forecasts:
             }
 
     def apply_relocation(self, move: Relocation) -> None:
-        """Move forecasts to the places of another text; drop those that cannot be placed."""
+        """Move forecasts to the places of another text; drop forecasts without a place there."""
         moved: dict[str, TargetForecast] = {}
         for name, one in self.by_target.items():
             with contextlib.suppress(LineLost):

@@ -15,7 +15,7 @@ def choose_hinted_places(
     """Return the places that get a hint, in the order of the text.
 
     With the setting ``changed``, a reassigned name gets a hint only if its value differs from the
-    assignment above, and a returned name only if its assignment has no equal hint.
+    assignment above, and a returned name only if no equal hint is at its assignment.
     """
     shapes = settings.inlay_hints_shapes
     if shapes == "off":

@@ -1,4 +1,4 @@
-"""Details that runs report for each target besides findings, moved with the text."""
+"""Details that runs report for each target in addition to findings, moved with the text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DETAIL_EVENTS = (ValuesSeen, ShapesFound, GuardsFound, TraceStepsFound)
 
 class _Mergeable(Protocol):
     def merge_with(self: _T, other: _T, /) -> _T:
-        """Return the details combined with those of another probe."""
+        """Return the details combined with the ones of another probe."""
 
 
 _T = TypeVar("_T", bound=_Mergeable)
@@ -51,7 +51,7 @@ class TargetDetails:
         return cls(trace_steps=TraceStepsByTarget(steps, event.left_out))
 
     def merge_with(self, other: TargetDetails) -> TargetDetails:
-        """Return the details combined with those of the run of another probe."""
+        """Return the details combined with the ones of another probe's run."""
         return TargetDetails(
             _merge_optional(self.seen, other.seen),
             _merge_optional(self.shapes, other.shapes),
@@ -81,7 +81,7 @@ class TargetDetails:
         """Return the details with the places of another text.
 
         Raises:
-            LineLost: A detail has no place there.
+            LineLost: A detail cannot be placed there.
         """
         return TargetDetails(
             self.seen and self.seen.apply_relocation(move),

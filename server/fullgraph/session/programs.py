@@ -17,7 +17,7 @@ MOST_PROGRAMS = 3
 _MOST_FILES = 2_000
 """Maximum number of a workspace's files searched for imports."""
 _LONGEST = 500_000
-"""Maximum size in bytes of a file that is searched."""
+"""Maximum size in bytes of a searched file."""
 _DEPTH = 4
 """Maximum number of imports between a program and the file."""
 _FRESH = 2.0

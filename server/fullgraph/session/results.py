@@ -338,7 +338,7 @@ class Results:
         return not self._old and not self._new
 
     def findings(self, *, foretold: bool = True) -> tuple[Finding, ...]:
-        """Return all findings; ``foretold`` includes findings of forecasts."""
+        """Return all findings; ``foretold`` adds findings of forecasts."""
         names = dict.fromkeys((*self._new, *self._old))
         found = [finding for name in names for finding in self._shown_part(name).findings]
         if foretold:
@@ -366,7 +366,7 @@ class Results:
 
     @property
     def untold(self) -> tuple[TargetInfo, ...]:
-        """Targets that the current run has not reported and that have no earlier report."""
+        """Targets that the current run has not reported and without an earlier report."""
         told = {shown.report.name for shown in self.reports()}
         return tuple(target for target in self._found if target.name not in told)
 

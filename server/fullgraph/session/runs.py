@@ -41,7 +41,7 @@ class RunOwner(Protocol):
         """Apply an event, which is not the last."""
 
     def interrupt_run(self) -> None:
-        """Keep the results of a run that is being cancelled."""
+        """Keep the results of a run during its cancellation."""
 
     def settle_so_far(self, run: UnitRun) -> None:
         """Save the results of an unfinished run."""

@@ -141,7 +141,7 @@ class Turns(Generic[T]):
         self.begin_next()
 
     def withdraw(self, text: T) -> None:
-        """Withdraw the request of a file; work that has begun is not cancelled."""
+        """Withdraw the request of a file; ongoing work is not cancelled."""
         self._due.pop(text, None)
 
     def turn_ended(self, text: T) -> None:

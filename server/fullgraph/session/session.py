@@ -216,8 +216,8 @@ class Session:
             unit.reconsider()
 
     def files_changed(self, uris: Iterable[str]) -> None:
-        """Trace files again that have read, or looked for, changed files. Open files are ignored,
-        because the editor reports their changes."""
+        """Trace files again if their runs read, or looked for, changed files. Open files are
+        ignored, because the editor reports their changes."""
         paths = {str(path) for uri in uris if uri not in self.units and (path := path_of(uri))}
         self._reconsider_readers(paths)
 
@@ -518,7 +518,7 @@ class Session:
     def find_index(self, unit: AnalysisUnit) -> OperatorIndex | None:
         """Return the operators of the unit's torch and of its file.
 
-        Return None while they are unknown, and for files that are too long to resolve names in.
+        Return None while they are unknown, and for files too long to resolve names in.
         """
         self._prepare_engine(unit)
         if len(unit.document.text) > LONGEST_READ:

@@ -687,7 +687,7 @@ def list_declarations() -> tuple[Declaration, ...]:
 # -- sources ----------------------------------------------------------------------------------
 
 _FLAGS = {"sandbox-allow": "allow"}
-"""Command-line flags that are shorter than the names of their settings."""
+"""Command-line flags with shorter names than the names of their settings."""
 _COMMAND_LINE = "the command line"
 _EDITOR = "the editor"
 
@@ -800,7 +800,7 @@ def environment_source(environment: Mapping[str, str]) -> SettingsSource:
 
 
 def command_line_source(flags: Mapping[str, Any]) -> SettingsSource:
-    """Return the source for command-line flags; flags that are None were not given."""
+    """Return the source for command-line flags; a value of None means not given."""
     given = {k: v for k, v in flags.items() if v is not None}
     return SettingsSource(_COMMAND_LINE, given, users=True)
 

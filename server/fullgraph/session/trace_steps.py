@@ -23,7 +23,7 @@ class TraceStepsByTarget:
         return TraceStepsByTarget(dict(sorted(both.items())), self.left_out + other.left_out)
 
     def apply_edit(self, edit: AppliedEdit) -> TraceStepsByTarget:
-        """Return the steps after an edit, without places on lines that it touches."""
+        """Return the steps after an edit, without the places that it touches."""
         by_probe = {
             number: tuple(_shift_step(step, edit) for step in steps)
             for number, steps in self.by_probe.items()

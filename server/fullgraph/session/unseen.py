@@ -1,4 +1,4 @@
-"""Findings that are selected but that the installed torch cannot report."""
+"""Selected findings that the installed torch cannot report."""
 
 from __future__ import annotations
 

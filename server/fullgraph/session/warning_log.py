@@ -8,7 +8,7 @@ _PYTHON = re.compile(r"^\S.*:\d+: \w*Warning: .*$")
 _TORCH = re.compile(r"^W\d{4} [\d:.]+ \d+ (?P<said>.*)$")
 
 MOST_KNOWN = 1000
-"""Maximum number of warnings that are remembered."""
+"""Maximum number of remembered warnings."""
 
 
 class WarningLog:

@@ -42,17 +42,17 @@ from fullgraph_engine.protocol import (
 )
 
 START = 30.0
-"""Seconds in which a started process must listen."""
+"""Maximum seconds until a started process listens."""
 ALIVE = 5.0
-"""Seconds between two checks whether the process responds."""
+"""Interval in seconds of the checks that the process responds."""
 _MOST_SILENT = 2
-"""Number of unanswered checks that are tolerated; one may be lost while the machine sleeps."""
+"""Number of tolerated unanswered checks; one may be lost while the machine sleeps."""
 _PAUSE = 0.02
 _LONGEST_LOG = 64 << 10
 
 
 class BackgroundEngine(AnyEngine):
-    """An engine in a background process that is shared by all clients with the same needs.
+    """An engine in a background process, shared by all clients with the same needs.
 
     If the process fails, an engine made by ``own`` replaces it and takes over unfinished requests.
     ``on_note`` receives the reason as a sentence.
@@ -246,7 +246,7 @@ class BackgroundEngine(AnyEngine):
         if self._own is not None:
             await self._own.close()
         if self._child is not None and self._child.poll() is None:
-            # The child is meant to outlive this process.
+            # The child outlives this process on purpose.
             self._child.returncode = 0
 
     def kill(self) -> None:

@@ -21,7 +21,7 @@ from fullgraph.engines.process import LONGEST_LINE, LineProtocol
 from fullgraph_engine.protocol import ProtocolError
 
 ANSWER = 5.0
-"""Seconds in which a listening process must answer."""
+"""Maximum seconds until a listening process answers."""
 
 
 class EngineConnection(LineProtocol):
@@ -39,7 +39,7 @@ class EngineConnection(LineProtocol):
         self.on_message, self.on_lost = on_message, on_lost
         self.welcome: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
         self.ended = asyncio.Event()
-        """Event that is set when the process has closed the connection."""
+        """Event set when the process has closed the connection."""
         self._transport: asyncio.Transport | None = None
         self._lost = False
 

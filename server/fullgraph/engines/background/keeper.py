@@ -32,13 +32,13 @@ from fullgraph.engines.engine import (
 from fullgraph_engine.protocol import Shutdown, from_plain, to_plain
 
 LOOK = 5.0
-"""Seconds between two checks whether the socket still exists."""
+"""Interval in seconds of the checks that the socket still exists."""
 LOOKS = 12
 """Number of checks after which the files of torch are compared as well, which takes longer."""
 FRESH = 10.0
 """Maximum seconds for comparing the files of torch."""
 UNUSED = 60.0
-"""Seconds that the process stays without any client at its start."""
+"""Maximum seconds from the start until the first client connects."""
 MOST = 3
 """Maximum number of processes per user; beyond it, the longest unused one ends."""
 LAST_WORDS = 2.0

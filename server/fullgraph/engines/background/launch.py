@@ -37,7 +37,7 @@ class EngineLaunch:
     processes: str = "auto"
     allowed: Allowed = Allowed()  # noqa: RUF009 - it is frozen
     cwd: str = os.sep
-    """Working folder of the engine; the root folder if it has no effect on results."""
+    """Working folder of the engine; the root folder if results do not depend on it."""
 
     @staticmethod
     def for_project(

@@ -33,7 +33,7 @@ class Hello:
 
 @dataclass(frozen=True)
 class Ping:
-    """A message that is answered immediately."""
+    """A message with an immediate answer."""
 
 
 @dataclass(frozen=True)
