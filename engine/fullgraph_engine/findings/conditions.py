@@ -71,7 +71,7 @@ class FileConditions:
     def on_value(self, asked: Range) -> list[ConditionSide]:
         """Return the sides that depend on the value requested at a place."""
         # A place without columns covers a whole statement.
-        exact = asked in self._expression_ranges.at(asked.start.line)
+        exact = asked in self._expression_ranges.part_at(asked.start.line)
 
         def asks(_code: _Code, node: ast.AST) -> bool:
             if not isinstance(node, ast.expr):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..shapes.explanation import FactKind
 
 EVENTS = 20_000
-"""Maximum number of events of a ShapeEnv that is explained."""
+"""Maximum number of events of an explained ShapeEnv."""
 
 SECONDS = 1.5
 """Seconds allowed for all explanations of one trace."""

@@ -280,7 +280,7 @@ class Forecaster:
         recordings: list[Recording] = []
         for number in range(len(change_.tried)):
             recording = self._trace_change(change_, number)
-            # The result needs no further calls.
+            # Further calls are unnecessary.
             told = Recording(
                 frames=recording.frames,
                 symbols=recording.symbols,

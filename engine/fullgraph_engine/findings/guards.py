@@ -14,7 +14,7 @@ from .places import SourceText
 
 
 def guarded_frames(recording: Recording, source: SourceText) -> tuple[GuardedFrame, ...]:
-    """Return every compiled frame that has guards, in the order of compilation."""
+    """Return every compiled frame with guards, in the order of compilation."""
     frames = {frame.id: frame for frame in recording.frames}
     by_frame: dict[int, list[Guard]] = defaultdict(list)
     for guard in recording.guards:

@@ -39,7 +39,7 @@ class SourceText:
         self._nodes_by_range = PerStatement(self.tree, _nodes_by_range)
 
     def locate(self, stack: Stack, fallback: Range) -> FindingPlace:
-        """Return the place of a stack; ``fallback`` if it has no frame in this file."""
+        """Return the place of a stack; ``fallback`` without a frame in this file."""
         stack = texts.shorten_stack(stack)
         shown = tuple(with_text(frame) for frame in stack)
         for index in range(len(stack) - 1, -1, -1):
@@ -69,7 +69,7 @@ class SourceText:
             exact = Range(
                 Position(frame.line, frame.byte), Position(frame.end_line, frame.end_byte)
             )
-            return self._parts.at(frame.line).decides(exact)
+            return self._parts.part_at(frame.line).decides(exact)
         return self.header(frame.line)
 
     def _line_length(self, line: int) -> int:
@@ -84,11 +84,11 @@ class SourceText:
 
     def function(self, path: str, name: str, line: int) -> str:
         """Return the full name of the function around a line, if it is in this file."""
-        return self._names.at(name, line) if path == self.path else name
+        return self._names.name_at(name, line) if path == self.path else name
 
     def code_of(self, range_: Range) -> str:
         """Return the code in a range as one line that does not depend on layout."""
-        node = self._nodes_by_range.at(range_.start.line).get(range_)
+        node = self._nodes_by_range.part_at(range_.start.line).get(range_)
         return _code_words(node) if node is not None else "".join(self.text_of(range_).split())
 
     def occurrences(self, place: Range, function: str) -> int:
@@ -97,7 +97,7 @@ class SourceText:
         ``function`` is its full name. Comments and docstrings do not count.
         """
         node, name = (
-            self._nodes_by_range.at(place.start.line).get(place),
+            self._nodes_by_range.part_at(place.start.line).get(place),
             function.rpartition(".")[2],
         )
         if node is None:
@@ -106,7 +106,7 @@ class SourceText:
         return len(
             {
                 where.start
-                for nodes in self._nodes_by_range.of(self._names.lines_of(function))
+                for nodes in self._nodes_by_range.parts_of(self._names.lines_of(function))
                 for one in nodes.values()
                 if (where := node_range(one)).start < start
                 and type(one) is type(node)
@@ -121,15 +121,15 @@ class SourceText:
 
     def header(self, line: int) -> Range:
         """Return the ``def`` line of the function that begins on a line, maybe with a decorator."""
-        return self._parts.at(line).header(line) or self.line_range(line)
+        return self._parts.part_at(line).header(line) or self.line_range(line)
 
     def value_on(self, line: int) -> Range:
         """Return the condition or value of the statement on a line, else its whole range."""
-        return self._parts.at(line).value_on(line) or self.line_range(line)
+        return self._parts.part_at(line).value_on(line) or self.line_range(line)
 
     def receiver(self, attribute: str, end: Position) -> Range | None:
         """Return the expression left of the dot of the attribute that ends at ``end``."""
-        node = self._parts.at(end.line).attribute_ends.get(end)
+        node = self._parts.part_at(end.line).attribute_ends.get(end)
         if node is None or not attribute.endswith(node.attr):
             return None  # ``__x`` is ``_Class__x`` when it runs
         line = self._lines[end.line] if end.line < len(self._lines) else b""

@@ -108,7 +108,7 @@ class RunOutcome:
     guards_note: str = ""
     steps: tuple[TraceStep, ...] = ()
     further: int = 0
-    """Number of waiting probes that are needed."""
+    """Number of waiting probes to run."""
     raised: bool = False
     """True if real tensors are needed because fake ones raised, not for their values."""
     known: str = ""
@@ -496,13 +496,13 @@ class _TargetRun:
                 mode.prefer_real = real
 
             def run_apart(work: Callable[[], T], seconds: float, name: str) -> BranchAnswer[T]:
-                def chosen() -> T:
+                def run_chosen() -> T:
                     # Other sizes may need more values; prefer fake tensors to a restart.
                     if mode is not None:
                         mode.prefer_real = False
                     return work()
 
-                return branch(chosen, seconds, name)
+                return branch(run_chosen, seconds, name)
 
             batch = batch_dimensions(call)
             range_ = self.target.range
@@ -651,7 +651,7 @@ class _TargetRun:
         self.ledger.add(missing_probe(self.target, self.tracee.text, self.error))
 
     def count_further(self) -> int:
-        """Number of waiting probes that are needed."""
+        """Return the number of waiting probes to run."""
         if self.without_probe:
             return 0
         with tracing.tensor_mode(self.fake) as mode:

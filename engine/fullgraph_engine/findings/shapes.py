@@ -29,7 +29,7 @@ def seen_shapes(recording: Recording, source: SourceText) -> _Places:
     found: dict[_Key, PlaceShapes] = {}
     for seen in recording.shapes:
         line = seen.function_line if seen.role == "parameter" else seen.line
-        place = texts.at(line).place(seen)
+        place = texts.part_at(line).place(seen)
         if place is None:
             continue
         key = place.role, place.range

@@ -44,7 +44,7 @@ _CALLED = {
 """Attributes of callables, and the user's words for each."""
 
 _STEADY = ("module", "NoneType", "bool", "wrapper_descriptor", "property")
-"""Types of objects that are the same at every call of a program."""
+"""Types of objects that stay the same at every call of a program."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class FunctionNames:
         """Return the zero-based lines on which functions of a full name begin."""
         return [first for first, _, known in self._functions if known == name]
 
-    def at(self, function: str, line: int) -> str:
+    def name_at(self, function: str, line: int) -> str:
         """Return ``Attention.forward`` for ``forward`` around a zero-based line; else the bare
         name.
         """

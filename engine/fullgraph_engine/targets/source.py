@@ -224,11 +224,11 @@ class PerStatement(Generic[Read]):
             self._parts[-1].body.append(node)
             last = max(last, (node.end_lineno or node.lineno) - 1)
 
-    def at(self, line: int) -> Read:
+    def part_at(self, line: int) -> Read:
         """Return the information about the statement around a zero-based line, or before it."""
         return self._read_part(bisect.bisect_right(self._first, line) - 1)
 
-    def of(self, lines: Iterable[int]) -> Iterator[Read]:
+    def parts_of(self, lines: Iterable[int]) -> Iterator[Read]:
         """Return the information about the statements around zero-based lines, or about all."""
         numbers = {bisect.bisect_right(self._first, line) - 1 for line in lines}
         return map(self._read_part, sorted(numbers) or range(len(self._parts)))

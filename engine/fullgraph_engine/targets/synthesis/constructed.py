@@ -80,7 +80,7 @@ def constructor_calls(
 
 @dataclass(frozen=True)
 class _Site:
-    """A call with its innermost function, and the class if that is a method."""
+    """A call with its innermost function, and its class in case of a method."""
 
     call: ast.Call
     function: Function | None
@@ -350,7 +350,7 @@ def _assigned_bindings(body: Iterable[ast.stmt]) -> dict[str, _Bound]:
     simple: dict[int, ast.expr] = {}
     for node in nodes:
         if isinstance(node, ast.Assign):
-            simple.update((id(target), value) for target, value in assigned(node))
+            simple.update((id(target), value) for target, value in assignment_pairs(node))
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
             simple[id(node.target)] = node.value
     found: dict[str, _Bound] = {}
@@ -360,7 +360,7 @@ def _assigned_bindings(body: Iterable[ast.stmt]) -> dict[str, _Bound]:
     return found
 
 
-def assigned(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+def assignment_pairs(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Yield each target with its value, also for ``self.a, self.b = a, b``."""
     for target in node.targets:
         if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):

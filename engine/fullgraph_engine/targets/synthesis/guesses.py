@@ -29,7 +29,7 @@ import torch
 from ..notation import Arguments, LiteralValue, Mapping, Reference, Sequence, TensorText, Value
 from ..workspace import texts_that_call
 from .candidate import make_tensor_text
-from .constructed import assigned, constructor_calls
+from .constructed import assignment_pairs, constructor_calls
 from .declared import declared_options
 from .documented import Words, documented_shapes, size_of
 
@@ -412,7 +412,7 @@ class Guesses:
             value.id
             for node in ast.walk(self._method_tree("__init__") or self._tree)
             if isinstance(node, ast.Assign)
-            for kept, value in assigned(node)
+            for kept, value in assignment_pairs(node)
             if isinstance(value, ast.Name) and _is_own(kept) and kept.attr in called
         )
 
@@ -591,7 +591,7 @@ class Guesses:
         words = tuple(word.lstrip("*") for word in words if word not in ("...", "*"))
         image = any(re.fullmatch(r"h|height", word.lower()) for word in words)
 
-        def known(name: str) -> int:
+        def known_size(name: str) -> int:
             constant = self.namespace.get(name)
             if name.lower() in named:
                 return named[name.lower()]
@@ -604,7 +604,7 @@ class Guesses:
         )
         shape = []
         for at, word in enumerate(words):
-            size = usual[at] if word in ("_", "?", "-1", "") else size_of(word, known)
+            size = usual[at] if word in ("_", "?", "-1", "") else size_of(word, known_size)
             if size is None or size < 0:
                 return
             shape.append(BATCH if at == 0 and word in ("N", "n") else size)

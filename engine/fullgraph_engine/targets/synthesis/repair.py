@@ -342,7 +342,7 @@ class Repairs:
             yield 0.9, candidate.with_value(("inputs", name), make_tensor_text("f32", *shape))
 
     def _left_out(self, candidate: InputCandidate) -> Iterator[str]:
-        """Yield optional inputs that are None."""
+        """Yield optional inputs left at None."""
         for name, parameter in self.inputs.items():
             given = candidate.get(("inputs", name))
             if given == LiteralValue(None) or (given is None and parameter.default is None):

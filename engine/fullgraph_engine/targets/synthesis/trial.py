@@ -97,7 +97,7 @@ class TrialOutcome:
 
     @property
     def place(self) -> tuple[object, ...]:
-        """A key that is equal for trials with the same cause of failure."""
+        """A key shared by trials with the same cause of failure."""
         return self.phase, type(self.error).__name__, self.path[-1:]
 
     @property
@@ -144,7 +144,7 @@ class InputTrials:
     def run(
         self, candidate: InputCandidate, seconds: float, *, afresh: bool = False
     ) -> TrialOutcome:
-        """Try a candidate and return the outcome with its exception; a crash is not caught.
+        """Try a candidate and return the outcome with its exception; crashes propagate.
 
         A module from the same constructor arguments is reused unless ``afresh``, though calls may
         have changed it.
