@@ -783,7 +783,7 @@ def inner_values(value: Value) -> tuple[Value, ...]:
 
 
 def with_parts(value: Value, inner: tuple[Value, ...]) -> Value:
-    """Return the value with its ``parts`` replaced, or itself if it has none."""
+    """Return the value with its inner values replaced, or itself if it has none."""
     if isinstance(value, Sequence):
         return Sequence(value.kind, inner)
     if isinstance(value, Mapping):

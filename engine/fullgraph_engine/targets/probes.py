@@ -1,6 +1,7 @@
 """The ways to call a target, in the order in which they are tried.
 
-``plan`` decides from the text and from attribute look-ups; only ``Probe.build`` runs user code.
+``plan_written_probes`` decides from the text and from attribute look-ups; only ``Probe.build`` runs
+user code.
 """
 
 from __future__ import annotations

@@ -254,9 +254,11 @@ def _leads_to(error: BaseException | None, cause: BaseException | None) -> bool:
 
 
 class _TorchCallWatch(TorchFunctionMode):
-    """Counts calls of torch, and keeps the last that raised. While the module is constructed,
-    what initializes large tensors leaves them as they are, as in ``skip_initialization``: libraries keep
-    those functions by other names."""
+    """A counter of calls of torch that keeps the last one that raised.
+
+    While the module is constructed it also leaves large tensors uninitialized, as
+    ``skip_initialization`` does, because libraries keep the initializers by other names.
+    """
 
     def __init__(self) -> None:
         super().__init__()
