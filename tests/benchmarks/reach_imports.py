@@ -77,8 +77,8 @@ class Discovery:
 class Pipeline(RealPipeline):
     """Executes files as ever, and traces nothing in them."""
 
-    def warm(self) -> None:
-        super().warm()
+    def warm_up(self) -> None:
+        super().warm_up()
         _import_all(os.environ[_WARM].split())
 
     def discover(self, text: str, path: str, methods: tuple[str, ...] = ()) -> Any:
@@ -93,7 +93,7 @@ class Pipeline(RealPipeline):
     def confirm(self, target: Any, namespace: dict[str, Any]) -> bool:
         return True
 
-    def plan(self, target: Any, namespace: dict[str, Any], *_others: Any) -> Any:
+    def plan_probes(self, target: Any, namespace: dict[str, Any], *_others: Any) -> Any:
         self.namespace = namespace
         return ()
 

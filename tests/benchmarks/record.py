@@ -94,7 +94,7 @@ def main() -> None:
         recorder = watch._Recorder(Path(folder), HERE)
         kinds = model()
         for kind in kinds:
-            recorder.defined(kind)
+            recorder.watch_class(kind)
         recorded = kinds[-1]()
         for vary in (False, True):
             for net in (plain, recorded):

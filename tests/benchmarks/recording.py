@@ -186,7 +186,7 @@ def main() -> None:
     parser.add_argument("files", nargs="*", default=[FIXTURES / name for name in FILES])
     parser.add_argument("--rounds", type=int, default=16)
     options = parser.parse_args()
-    RealPipeline().warm()
+    RealPipeline().warm_up()
     for path in options.files:
         measure(Path(path), options.rounds)
 

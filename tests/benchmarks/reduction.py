@@ -27,7 +27,7 @@ import torch
 import torch._dynamo
 from torch._subclasses import FakeTensorMode
 
-from fullgraph_engine.repro.reduce import count_lines, reduce
+from fullgraph_engine.repro.reduce import count_lines, reduce_program
 
 # Those of benchmark models are too large to be computed.
 SEED = ""
@@ -164,7 +164,7 @@ def main() -> None:
         progress = [0]
         forks = Forks(seen[0])
         began = time.monotonic()
-        found = reduce(
+        found = reduce_program(
             seed,
             forks,
             deadline=began + options.seconds,

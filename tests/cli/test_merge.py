@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from fullgraph.domain.codes import Severity
-from fullgraph.session.findings import merge
+from fullgraph.session.findings import merge_findings
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import (
     BreakCause,
@@ -25,7 +25,7 @@ def change(finding: Finding = BREAK, **values: Any) -> Finding:
 
 
 def test_one_place_reached_by_two_targets_is_one_finding() -> None:
-    (item,) = merge(
+    (item,) = merge_findings(
         [change(count=3), change(target="Other", run=RunId("Net", 1), count=2, notes=("n",))],
         Settings(),
     )
@@ -39,12 +39,12 @@ def test_the_first_target_and_run_have_the_word_whichever_ends_first() -> None:
     words = [RunId("Later"), RunId("Net", 1), RunId("Net")]
     found = [change(message=str(run), target=run.target, run=run) for run in words]
     for told in (found, found[::-1]):
-        (item,) = merge(told, Settings(), ("Net", "Later"))
+        (item,) = merge_findings(told, Settings(), ("Net", "Later"))
         assert (item.finding.message, item.targets) == ("Net#0", ("Net", "Later"))
 
 
 def test_within_a_run_the_last_word_replaces_the_earlier_ones() -> None:
-    (item,) = merge(
+    (item,) = merge_findings(
         [change(count=1), change(count=4), change(run=RunId("Net", 1), count=2)], Settings()
     )
     assert item.finding.count == 6
@@ -52,14 +52,16 @@ def test_within_a_run_the_last_word_replaces_the_earlier_ones() -> None:
 
 def test_what_a_run_has_taken_back_is_not_shown() -> None:
     back = [change(count=1), change(count=0)]
-    assert merge(back, Settings()) == ()
-    (item,) = merge([*back, change(run=RunId("Net", 1), count=2, target="Other")], Settings())
+    assert merge_findings(back, Settings()) == ()
+    (item,) = merge_findings(
+        [*back, change(run=RunId("Net", 1), count=2, target="Other")], Settings()
+    )
     assert (item.finding.count, item.targets) == (2, ("Other",))
 
 
 def test_what_differs_in_code_place_or_identity_stays_apart() -> None:
     elsewhere = Range(Position(5, 2), Position(5, 9))
-    items = merge(
+    items = merge_findings(
         [
             BREAK,
             change(code="graph-break/GB0060"),
@@ -74,7 +76,7 @@ def test_what_differs_in_code_place_or_identity_stays_apart() -> None:
 def test_related_places_are_listed_once() -> None:
     related = Related("/a.py", PLACE, "here")
     other = Related("/b.py", PLACE, "there")
-    (item,) = merge(
+    (item,) = merge_findings(
         [change(related=(related,)), change(run=RunId("Net", 1), related=(related, other))],
         Settings(),
     )
@@ -84,7 +86,7 @@ def test_related_places_are_listed_once() -> None:
 def test_causes_of_all_runs_are_kept_and_the_highest_cost() -> None:
     printed, read = BreakCause("1", "call", "print"), BreakCause("2", "place", "forward")
     cheap, dear = BreakCost("Net"), BreakCost("Other", sync="Tensor.item()", syncs=1)
-    (item,) = merge(
+    (item,) = merge_findings(
         [
             change(causes=(printed,), cost=cheap),
             change(run=RunId("Net", 1), causes=(printed, read), cost=dear),
@@ -98,30 +100,32 @@ def test_causes_of_all_runs_are_kept_and_the_highest_cost() -> None:
 
 def test_a_finding_is_of_real_tensors_only_if_no_fake_run_had_it() -> None:
     real = change(mode="real")
-    assert merge([real], Settings())[0].finding.mode == "real"
-    assert merge([real, change(run=RunId("Net", 1))], Settings())[0].finding.mode == "fake"
+    assert merge_findings([real], Settings())[0].finding.mode == "real"
+    assert merge_findings([real, change(run=RunId("Net", 1))], Settings())[0].finding.mode == "fake"
 
 
 def test_severity_and_link_come_from_the_table_unless_chosen() -> None:
-    (item,) = merge([BREAK], Settings())
+    (item,) = merge_findings([BREAK], Settings())
     assert item.severity is Severity.WARNING
     assert item.href.endswith("/gb0059.html")
-    (item,) = merge([change(href="https://x")], Settings(severity={"GB0059": Severity.ERROR}))
+    (item,) = merge_findings(
+        [change(href="https://x")], Settings(severity={"GB0059": Severity.ERROR})
+    )
     assert (item.severity, item.href) == (Severity.ERROR, "https://x")
 
 
 def test_what_is_off_ignored_or_not_selected_is_not_there() -> None:
     guard = change(code="guard/type-match")
-    assert merge([guard], Settings()) == ()
-    assert merge([guard], Settings(severity={"guard": Severity.HINT})) != ()
-    assert merge([BREAK], Settings(ignore=("graph-break",))) == ()
-    assert merge([BREAK], Settings(select=("op",))) == ()
+    assert merge_findings([guard], Settings()) == ()
+    assert merge_findings([guard], Settings(severity={"guard": Severity.HINT})) != ()
+    assert merge_findings([BREAK], Settings(ignore=("graph-break",))) == ()
+    assert merge_findings([BREAK], Settings(select=("op",))) == ()
 
 
 def test_findings_come_in_the_order_of_the_text_and_the_loudest_first() -> None:
     later = change(range=Range(Position(9, 0), Position(9, 1)), identity="z", run=RunId("0"))
     error = change(code="trace/eager-error")
-    assert [item.finding.code for item in merge([later, BREAK, error], Settings())] == [
+    assert [item.finding.code for item in merge_findings([later, BREAK, error], Settings())] == [
         "trace/eager-error",
         "graph-break/GB0059",
         "graph-break/GB0059",
@@ -129,7 +133,7 @@ def test_findings_come_in_the_order_of_the_text_and_the_loudest_first() -> None:
 
 
 def test_a_finding_without_hints_gets_the_next_step_of_its_code() -> None:
-    (item,) = merge([change(code="trace/timeout")], Settings())
+    (item,) = merge_findings([change(code="trace/timeout")], Settings())
     assert item.finding.hints == ("Make the probe smaller, or raise the setting `timeout`.",)
-    (item,) = merge([change(code="trace/timeout", hints=("Wait.",))], Settings())
+    (item,) = merge_findings([change(code="trace/timeout", hints=("Wait.",))], Settings())
     assert item.finding.hints == ("Wait.",)

@@ -13,11 +13,11 @@ from fullgraph.session.settings import (
     Settings,
     SettingsSource,
     command_line_source,
-    declarations,
     editor_source,
     environment_source,
     find_project,
-    resolve,
+    list_declarations,
+    resolve_settings,
     vscode_configuration,
 )
 
@@ -26,11 +26,11 @@ def from_pyproject(folder: Path, table: str) -> Resolved:
     (folder / "pyproject.toml").write_text(f"[tool.fullgraph]\n{table}\n")
     project = find_project(folder)
     assert project.root == folder
-    return resolve(project.source)
+    return resolve_settings(project.source)
 
 
 def test_nothing_chosen_is_all_defaults() -> None:
-    assert resolve() == Resolved(Settings(), {}, ())
+    assert resolve_settings() == Resolved(Settings(), {}, ())
 
 
 @pytest.mark.parametrize("key", ["memory-limit", "memory_limit", "memoryLimit"])
@@ -95,7 +95,7 @@ def test_pyproject_holds_every_kind_of_value(tmp_path: Path) -> None:
 def test_a_bad_value_is_one_sentence_and_the_default_stays(
     values: dict[str, object], problem: str
 ) -> None:
-    resolved = resolve(SettingsSource("setup", values))
+    resolved = resolve_settings(SettingsSource("setup", values))
     key = next(iter(values))
     assert resolved.problems == (f"Setting '{key}' of setup {problem}",)
     assert resolved.settings == Settings()
@@ -111,28 +111,30 @@ def test_a_bad_value_is_one_sentence_and_the_default_stays(
     ],
 )
 def test_what_of_a_file_is_executed_for_probes(word: str, kinds: tuple[str, ...]) -> None:
-    settings = resolve(command_line_source({"probes-from-file": word})).settings
+    settings = resolve_settings(command_line_source({"probes-from-file": word})).settings
     request = analyze_request(
         name="model.py", text="", generation="v", settings=settings, project=None
     )
     assert request.examples == kinds
     # What was traced otherwise is traced again.
-    assert (settings.tracing() == Settings().tracing()) == (word == "all")
+    assert (settings.tracing_key() == Settings().tracing_key()) == (word == "all")
 
 
 def test_a_misspelt_setting_is_named_with_the_one_that_was_meant() -> None:
-    resolved = resolve(SettingsSource("setup", {"timout": 3}))
+    resolved = resolve_settings(SettingsSource("setup", {"timout": 3}))
     assert resolved.problems == ("Setting 'timout' of setup is unknown; did you mean 'timeout'?",)
 
 
 def test_a_bad_later_value_leaves_the_earlier_one_in_force() -> None:
-    resolved = resolve(SettingsSource("one", {"jobs": 3}), command_line_source({"jobs": "many"}))
+    resolved = resolve_settings(
+        SettingsSource("one", {"jobs": 3}), command_line_source({"jobs": "many"})
+    )
     assert resolved.settings.jobs == 3
     assert resolved.problems == ("--jobs must be a whole number, at least 0; 3 stays in force.",)
 
 
 def test_the_command_line_wins_and_flags_not_given_say_nothing() -> None:
-    resolved = resolve(
+    resolved = resolve_settings(
         SettingsSource("pyproject.toml", {"timeout": 5, "mode": "real"}),
         command_line_source({"timeout": "7", "mode": None, "severity": ["op=error", "GB0059=off"]}),
     )
@@ -159,13 +161,13 @@ def test_the_command_line_wins_and_flags_not_given_say_nothing() -> None:
 )
 def test_how_long_an_engine_stays(variables: dict[str, str], minutes: float) -> None:
     project = SettingsSource("pyproject.toml", {"engine": {"keep": 5}})
-    assert resolve(project, environment_source(variables)).settings.engine_keep == minutes
+    assert resolve_settings(project, environment_source(variables)).settings.engine_keep == minutes
     typed = command_line_source({"engine-keep": "7"})
-    assert resolve(project, environment_source(variables), typed).settings.engine_keep == 7
+    assert resolve_settings(project, environment_source(variables), typed).settings.engine_keep == 7
 
 
 def test_a_bad_variable_is_named() -> None:
-    resolved = resolve(environment_source({"FULLGRAPH_ENGINE_KEEP": "yes"}))
+    resolved = resolve_settings(environment_source({"FULLGRAPH_ENGINE_KEEP": "yes"}))
     assert resolved.problems == (
         "Setting 'engine-keep' of FULLGRAPH_ENGINE_KEEP must be a number of minutes, at least 0; "
         "10 is used.",
@@ -174,7 +176,7 @@ def test_a_bad_variable_is_named() -> None:
 
 def test_what_an_editor_sends_overrides_the_project_even_with_a_default() -> None:
     editor = editor_source({"fullgraph": {"timeout": Settings().timeout, "traceOn": "save"}})
-    resolved = resolve(SettingsSource("pyproject.toml", {"timeout": 5, "jobs": 1}), editor)
+    resolved = resolve_settings(SettingsSource("pyproject.toml", {"timeout": 5, "jobs": 1}), editor)
     assert resolved.settings == Settings(jobs=1, trace_on="save")
     assert resolved.origins["timeout"] == "the editor"
     assert resolved.problems == ()
@@ -182,12 +184,12 @@ def test_what_an_editor_sends_overrides_the_project_even_with_a_default() -> Non
 
 @pytest.mark.parametrize("raw", [None, [], "", 3, {"fullgraph": None}])
 def test_an_editor_that_sends_nonsense_changes_nothing(raw: object) -> None:
-    assert resolve(editor_source(raw)).settings == Settings()
+    assert resolve_settings(editor_source(raw)).settings == Settings()
 
 
 @pytest.mark.parametrize("trace", [{"trace": {"server": "verbose"}}, {"trace.server": "verbose"}])
 def test_settings_of_the_client_alone_are_no_mistakes(trace: dict[str, Any]) -> None:
-    resolved = resolve(editor_source({**trace, "mode": "real"}))
+    resolved = resolve_settings(editor_source({**trace, "mode": "real"}))
     assert resolved.problems == ()
     assert resolved.settings.mode == "real"
 
@@ -225,7 +227,7 @@ def test_a_table_that_is_none_is_said(tmp_path: Path) -> None:
 
 def test_folders_of_the_project_become_absolute(tmp_path: Path) -> None:
     settings = Settings(extra_paths=("lib", "/opt/x", "${workspaceFolder}/gen"))
-    assert settings.roots(tmp_path) == (
+    assert settings.import_roots(tmp_path) == (
         str(tmp_path / "lib"),
         "/opt/x",
         str(tmp_path / "gen"),
@@ -235,7 +237,7 @@ def test_folders_of_the_project_become_absolute(tmp_path: Path) -> None:
 def test_the_manifest_describes_every_setting_of_editors() -> None:
     properties = vscode_configuration()["properties"]
     fields = {field.name for field in dataclasses.fields(Settings)}
-    assert {declaration.field for declaration in declarations()} == fields
+    assert {declaration.field for declaration in list_declarations()} == fields
     assert "fullgraph.exitSeverity" not in properties
     assert properties["fullgraph.traceOn"] == {
         "type": "string",
@@ -268,11 +270,13 @@ def test_a_setting_of_a_feature_may_be_in_a_table_of_its_own(tmp_path: Path, tab
 def test_editors_say_settings_of_a_feature_nested_or_with_a_dot() -> None:
     assert "fullgraph.completion.mode" in vscode_configuration()["properties"]
     for raw in ({"completion": {"mode": "off"}}, {"completion.mode": "off"}):
-        assert resolve(editor_source(raw)).settings == Settings(completion_mode="off")
+        assert resolve_settings(editor_source(raw)).settings == Settings(completion_mode="off")
 
 
 def test_a_misspelt_setting_in_the_table_of_a_feature() -> None:
-    resolved = resolve(SettingsSource("setup", {"completion": {"mod": "full", "mode": "fast"}}))
+    resolved = resolve_settings(
+        SettingsSource("setup", {"completion": {"mod": "full", "mode": "fast"}})
+    )
     assert resolved.problems == (
         "Setting 'completion.mod' of setup is unknown; did you mean 'completion-mode'?",
         "Setting 'completion.mode' of setup must be "

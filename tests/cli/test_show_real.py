@@ -16,7 +16,7 @@ import pytest
 from fullgraph.engines import Engine
 from fullgraph.render.documents import DocumentDraft, document_request
 from fullgraph.session.request import analyze_request
-from fullgraph.session.settings import resolve
+from fullgraph.session.settings import resolve_settings
 from fullgraph_engine.protocol import Analyze, Limits, TargetDone, TargetReport
 from fullgraph_engine.protocol.documents import DocumentKind
 
@@ -80,7 +80,7 @@ async def _drafts(requests: Sequence[Analyze]) -> list[DocumentDraft]:
 
 
 def events_of(text: str) -> Analyze:
-    settings = resolve().settings
+    settings = resolve_settings().settings
     request = analyze_request(
         name="halves.py", text=text, generation="1", settings=settings, project=None
     )
@@ -136,7 +136,7 @@ def written(
 ) -> dict[str, str]:
     """The documents of a target; that they are wanted changes nothing else."""
     plain = analyze_request(
-        name=path, text=text, generation="v", settings=resolve().settings, project=None
+        name=path, text=text, generation="v", settings=resolve_settings().settings, project=None
     )
     # Documents are of the first run: what other paths add to its report is not in theirs.
     parts = tuple(part for part in plain.parts if part != "paths")

@@ -16,9 +16,9 @@ def test_folders_are_added_and_removed(command_line: CommandLine, tmp_path: Path
     other.mkdir()
     assert command_line.run("trust", XDG_CONFIG_HOME=home).status == 0
     assert command_line.run("trust", str(other), XDG_CONFIG_HOME=home).status == 0
-    assert known.holds([command_line.folder]) and known.holds([other])
+    assert known.contains_all([command_line.folder]) and known.contains_all([other])
     assert command_line.run("trust", "--remove", XDG_CONFIG_HOME=home).status == 0
-    assert not known.holds([command_line.folder]) and known.holds([other])
+    assert not known.contains_all([command_line.folder]) and known.contains_all([other])
 
 
 def test_what_is_no_folder(command_line: CommandLine, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from fullgraph import __version__
 from fullgraph.lsp import server_capabilities
-from fullgraph.session.settings import declarations, editor_source, resolve
+from fullgraph.session.settings import editor_source, list_declarations, resolve_settings
 
 CLIENT = Path(__file__).parent.parent.parent / "vscode-client"
 SOURCES = "\n".join(path.read_text(encoding="utf-8") for path in (CLIENT / "src").rglob("*.ts"))
@@ -38,7 +38,7 @@ def test_the_server_takes_the_defaults_without_a_word(manifest: Any) -> None:
         for group in groups:
             table = table.setdefault(group, {})
         table[last] = schema["default"]
-    assert resolve(editor_source(settings)).problems == ()
+    assert resolve_settings(editor_source(settings)).problems == ()
 
 
 def test_versions_are_the_same(manifest: Any) -> None:
@@ -63,7 +63,7 @@ def test_the_names_of_the_server_are_the_same() -> None:
 
 def test_no_workspace_says_what_the_sandbox_allows(manifest: Any) -> None:
     properties = manifest["contributes"]["configuration"]["properties"]
-    users = {declaration.editor_name for declaration in declarations() if declaration.users}
+    users = {declaration.editor_name for declaration in list_declarations() if declaration.users}
     assert users == {"sandbox.allow"}
     assert {properties[f"fullgraph.{name}"]["scope"] for name in users} == {"machine"}
     # Which is what the extension says of its settings.

@@ -24,7 +24,7 @@ from fullgraph_engine.behavior.facts import (
     tensor_digest,
 )
 from fullgraph_engine.behavior.iterables import rebuild_iterators, replace_iterators
-from fullgraph_engine.host.comparison import differing
+from fullgraph_engine.host.comparison import differing_lines
 from fullgraph_engine.targets import Call
 
 PATH = "/nowhere/model.py"
@@ -55,11 +55,11 @@ def missing(text: str, lines: set[int], *calls: Any) -> tuple[int, ...]:
 
 def test_lines_that_two_texts_do_not_have_in_common() -> None:
     before, after = "a\nb\nc\nd\n", "a\nx\ny\nc\nd\ne\n"
-    assert differing(before, after) == ((1,), (1, 2, 5))
-    assert differing(before, before) == ((), ())
-    assert differing("", "a\n") == ((), (0,))
+    assert differing_lines(before, after) == ((1,), (1, 2, 5))
+    assert differing_lines(before, before) == ((), ())
+    assert differing_lines("", "a\n") == ((), (0,))
     many = "".join(f"{number}\n" for number in range(3_000))
-    assert differing(f"a\n{many}", f"b\n{many[::-1]}b\n")[0][0] == 0
+    assert differing_lines(f"a\n{many}", f"b\n{many[::-1]}b\n")[0][0] == 0
 
 
 def test_both_sides_of_a_condition_over_much_code() -> None:

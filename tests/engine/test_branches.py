@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from fullgraph_engine.host.process_backends.branches import Answer, Branches
+from fullgraph_engine.host.process_backends.branches import Branches, BranchResult
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -20,7 +20,7 @@ def test_it_answers_and_leaves_nothing() -> None:
         here.append(1)
         return here
 
-    assert Branches()(work, 10) == Answer([1])
+    assert Branches()(work, 10) == BranchResult([1])
     assert here == []
 
 
@@ -54,13 +54,13 @@ def test_one_that_does_not_end_is_ended() -> None:
 
     for work in (works, lambda: time.sleep(600)):
         answer = Branches()(work, 0.2)
-        assert answer == Answer(lost="it did not end within 0.2 seconds", late=True)
+        assert answer == BranchResult(lost="it did not end within 0.2 seconds", late=True)
 
 
 def test_none_begins_behind_the_end_of_all() -> None:
     begun = Branches(until=time.monotonic())(lambda: 1, 10)
-    assert begun == Answer(lost="it did not end within 10.0 seconds", late=True)
-    assert Branches(until=time.monotonic() + 60)(lambda: 1, 10) == Answer(1)
+    assert begun == BranchResult(lost="it did not end within 10.0 seconds", late=True)
+    assert Branches(until=time.monotonic() + 60)(lambda: 1, 10) == BranchResult(1)
 
 
 def test_a_large_answer_comes_whole() -> None:

@@ -19,15 +19,15 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from fullgraph_engine import targets, tracing  # noqa: E402
-from fullgraph_engine.host.process_backends.trials import Trials  # noqa: E402
+from fullgraph_engine.host.process_backends.trials import TrialPool  # noqa: E402
 from fullgraph_engine.protocol import Position, Range, Reproduced, ReproFound, Wanted  # noqa: E402
 from fullgraph_engine.repro import graphs, settings  # noqa: E402
 from fullgraph_engine.repro.candidate import Backend, Candidates  # noqa: E402
 from fullgraph_engine.repro.extract import candidates  # noqa: E402
 from fullgraph_engine.repro.graphs import capture, comparison, emit, minifier  # noqa: E402
-from fullgraph_engine.repro.graphs.minimize import prepare  # noqa: E402
-from fullgraph_engine.repro.job import Job, Surroundings  # noqa: E402
-from fullgraph_engine.repro.verify.check import Check, assembled  # noqa: E402
+from fullgraph_engine.repro.graphs.minimize import prepare_process  # noqa: E402
+from fullgraph_engine.repro.job import MinimizationJob, Surroundings  # noqa: E402
+from fullgraph_engine.repro.verify.check import ScriptCheck, assemble_check  # noqa: E402
 from fullgraph_engine.repro.verify.finding_signature import FindingSignature  # noqa: E402
 from fullgraph_engine.torch_internals import backends  # noqa: E402
 
@@ -121,14 +121,14 @@ SATURATES = f"""{AOT}
 
 def extracted(
     text: str, folder: Path, backend: str, *, accuracy: bool = False
-) -> candidates.Extracted:
+) -> candidates.ExtractionOutcome:
     """As in the run of the user's code: in a process of its own."""
     path = folder / "net.py"
     path.write_text(text)
     scratch = folder / "scratch"
     scratch.mkdir(exist_ok=True)
 
-    def extract() -> candidates.Extracted:
+    def extract() -> candidates.ExtractionOutcome:
         tempfile.tempdir = str(scratch)
         module = types.ModuleType("net")
         module.__file__ = str(path)
@@ -140,7 +140,7 @@ def extracted(
         wanted = Wanted("", nowhere, "Net", backend=backend, accuracy=accuracy)
         namespace = module.__dict__
         tracee = targets.Tracee(found["Net"], probe, namespace, str(path), text, "real")
-        return candidates.extract(tracee, wanted, float("inf"))
+        return candidates.extract_candidates(tracee, wanted, float("inf"))
 
     come, go = os.pipe()
     pid = os.fork()
@@ -157,7 +157,7 @@ def extracted(
     with os.fdopen(come) as answer:
         packed, reason = json.load(answer)
     os.waitpid(pid, 0)
-    return candidates.Extracted(packed, reason)
+    return candidates.ExtractionOutcome(packed, reason)
 
 
 def reproduced(packed: str, folder: Path) -> tuple[ReproFound | None, Reproduced]:
@@ -165,7 +165,9 @@ def reproduced(packed: str, folder: Path) -> tuple[ReproFound | None, Reproduced
     said: list[Any] = []
     torch.set_num_threads(1)
     around = Surroundings(
-        lambda work, seconds, until: Trials(work, until, capacity=2, seconds=seconds, memory=4096),
+        lambda work, seconds, until: TrialPool(
+            work, until, capacity=2, seconds=seconds, memory=4096
+        ),
         lambda _: None,
         str(scratch),
         lambda _: True,
@@ -177,8 +179,8 @@ def reproduced(packed: str, folder: Path) -> tuple[ReproFound | None, Reproduced
         try:
             tempfile.tempdir = str(scratch)
             os.chdir(scratch)
-            job = Job(1, packed, time.monotonic(), 300.0)
-            graphs.Minimizer(Candidates.unpacked(packed), job, around, said.append).run()
+            job = MinimizationJob(1, packed, time.monotonic(), 300.0)
+            graphs.GraphMinimizer(Candidates.from_json(packed), job, around, said.append).run()
             found = [each for each in said if isinstance(each, ReproFound)]
             last = found[-1] if found else None
             with os.fdopen(go, "wb") as out:
@@ -263,11 +265,12 @@ def test_where_nothing_is_forked_a_backend_says_so(tmp_path: Path) -> None:
         forks=False,
     )
     backend = Backend("inductor", '"inductor"', accuracy=False)
-    check = Check("a failure", "found")
+    check = ScriptCheck("a failure", "found")
     candidates = Candidates(
         (), FindingSignature("code", "kind", (), "", ""), check, (), "", "", "", backend=backend
     )
-    graphs.Minimizer(candidates, Job(1, "", time.monotonic(), 30.0), around, said.append).run()
+    job = MinimizationJob(1, "", time.monotonic(), 30.0)
+    graphs.GraphMinimizer(candidates, job, around, said.append).run()
     assert not said[-1].verified
     assert '`engine.processes` to "fork"' in said[-1].reason
 
@@ -287,16 +290,18 @@ def test_why_inductor_cannot_be_run_is_said(
         monkeypatch.setattr(spelling.find_owner(), spelling.path, spelling.get())
     backend = Backend("inductor", '"inductor"', accuracy=False)
     around = Surroundings(
-        lambda work, seconds, until: Trials(work, until, capacity=1, seconds=seconds, memory=4096),
+        lambda work, seconds, until: TrialPool(
+            work, until, capacity=1, seconds=seconds, memory=4096
+        ),
         lambda _: None,
         str(tmp_path / "scratch"),
         lambda _: False,
     )
     (tmp_path / "scratch").mkdir()
-    assert "use the backend `aot_eager`" in prepare(backend, around)
+    assert "use the backend `aot_eager`" in prepare_process(backend, around)
     monkeypatch.setattr(inductor.cpp, "cxx", ("no-such-compiler",))
     around.let_start = lambda _: True
-    assert "install g++" in prepare(backend, around)
+    assert "install g++" in prepare_process(backend, around)
 
 
 class Recorded:
@@ -307,7 +312,7 @@ class Recorded:
         self.texts: list[str] = []
 
     def told(self, graph: Any, inputs: tuple[Any, ...]) -> None:
-        self.texts.append(emit.candidate_of(graph, inputs, self.backend).text)
+        self.texts.append(emit.write_candidate(graph, inputs, self.backend).text)
 
 
 EAGER = Backend("eager", '"eager"', accuracy=False)
@@ -322,7 +327,7 @@ def test_graphs_are_written_with_what_they_need() -> None:
         return z + torch.tensor([1.0, 2.0]).to(torch.float64), torch._C._nn.gelu(x), constant
 
     recorded = Recorded(EAGER)
-    capture.watch(function, (torch.ones(2), 3.5), {}, recorded.told)
+    capture.capture_graphs(function, (torch.ones(2), 3.5), {}, recorded.told)
     (text,) = recorded.texts
     assert "torch.nn.functional.gelu" in text
     assert " = None" not in text
@@ -333,7 +338,7 @@ def test_dynamic_sizes_stay_dynamic() -> None:
     recorded = Recorded(EAGER)
     x = torch.ones(4, 2)
     torch._dynamo.mark_dynamic(x, 0)
-    capture.watch(lambda x: x.reshape(-1, x.shape[0]) + 1, (x,), {}, recorded.told)
+    capture.capture_graphs(lambda x: x.reshape(-1, x.shape[0]) + 1, (x,), {}, recorded.told)
     (text,) = recorded.texts
     assert "dynamic=True" in text
     exec(text, {"__name__": "written"})
@@ -359,7 +364,7 @@ def test_torchs_minifier_proposes_programs() -> None:
         tried.append(smaller)
         return "torch.relu" in smaller
 
-    minifier.minify(text, EAGER, shows)
+    minifier.propose_smaller_graphs(text, EAGER, shows)
     best = next(each for each in reversed(tried) if shows(each))
     body = best.partition("def f(")[2].partition("\n\n")[0]
     assert body.count("torch.") == 1
@@ -368,11 +373,11 @@ def test_torchs_minifier_proposes_programs() -> None:
 def compared(program: str, backend: str = '"eager"', **options: bool) -> str:
     """What the check of a program prints."""
     given = {"only_floating": False, "is_random": False, **options}
-    check = comparison.check_of(Backend("b", backend, True), (), (), **given)
+    check = comparison.comparison_check(Backend("b", backend, True), (), (), **given)
     printed: list[str] = []
     namespace = {"__name__": "written", "print": lambda *words, sep: printed.extend(words)}
     with tracing.drive.use_real_backends(), pytest.raises(SystemExit) as leaving:
-        exec(assembled(dedent(program), check), namespace)
+        exec(assemble_check(dedent(program), check), namespace)
     return "\n".join(map(str, printed[1:])) if leaving.value.code else ""
 
 

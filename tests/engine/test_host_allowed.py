@@ -160,11 +160,11 @@ said = [os.environ.get(name, "") for name in names]
 
 def test_variables_say_where_caches_are() -> None:
     env = {"TORCH_EXTENSIONS_DIR": "/a", "TRITON_CACHE_DIR": "/b", "HF_HOME": "/c"}
-    assert caches.folder("cpp-extensions", env) == "/a"
-    assert caches.folder("triton-cache", env) == "/b"
-    assert caches.folder("huggingface-cache", env) == "/c"
-    assert caches.folder("triton-cache", {"TRITON_HOME": "/t"}) == "/t/.triton"
-    assert caches.folder("huggingface-cache", {"XDG_CACHE_HOME": "/x"}) == "/x/huggingface"
+    assert caches.cache_folder("cpp-extensions", env) == "/a"
+    assert caches.cache_folder("triton-cache", env) == "/b"
+    assert caches.cache_folder("huggingface-cache", env) == "/c"
+    assert caches.cache_folder("triton-cache", {"TRITON_HOME": "/t"}) == "/t/.triton"
+    assert caches.cache_folder("huggingface-cache", {"XDG_CACHE_HOME": "/x"}) == "/x/huggingface"
 
 
 # -- the network ----------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ def test_a_message_cannot_name_the_process_of_a_run(
     engine: Engine, victim: subprocess.Popen[bytes]
 ) -> None:
     lines = b"".join(
-        b'!{"type": "Forked", "number": %d, "pid": %d}\n' % (number, victim.pid)
+        b'!{"type": "ChildForked", "number": %d, "pid": %d}\n' % (number, victim.pid)
         for number in range(40)
     )
     # It reaches the parent through what the module's process reports through, while there is a run.
@@ -541,7 +541,7 @@ def test_numbers_are_those_of_the_headers(table: dict[str, int], header: str) ->
 
 def test_a_filter_jumps_to_where_it_goes_on() -> None:
     for machine in ("x86_64", "aarch64"):
-        code = seccomp.program(machine, programs=False, metadata=False)
+        code = seccomp.filter_program(machine, programs=False, metadata=False)
         instructions = [code[at : at + 8] for at in range(0, len(code), 8)]
         for at, (kind, _, if_so, if_not) in enumerate(
             (one[0], one[1], one[2], one[3]) for one in instructions
@@ -601,7 +601,7 @@ WITHOUT_NAMESPACES = f"""\
 import os, sys
 sys.path.insert(0, {str(BOOT.parents[1])!r})
 from fullgraph_engine.host.process_backends import seccomp
-assert not seccomp.restrict(programs=True, metadata=True)
+assert not seccomp.restrict_calls(programs=True, metadata=True)
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 

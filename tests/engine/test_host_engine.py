@@ -131,7 +131,7 @@ def test_spares_that_do_not_get_ready_are_told_and_not_started_over_and_over(
     broken.write_text(
         f"import sys\nfrom pathlib import Path\n"
         f"exec(compile(Path({stub!r}).read_text(), {stub!r}, 'exec'))\n"
-        f"class Broken({name}):\n    def warm(self):\n"
+        f"class Broken({name}):\n    def warm_up(self):\n"
         f"        if '--spare' in sys.argv:\n"
         f"            with Path({str(tmp_path / 'starts')!r}).open('a') as starts:\n"
         f"                starts.write('x')\n"
@@ -167,7 +167,7 @@ def test_an_interrupt_from_the_terminal_is_for_the_server(processes: str) -> Non
 def test_no_torch(tmp_path: Path, processes: str) -> None:
     stub = tmp_path / "without.py"
     stub.write_text(
-        "class Base:\n    def operators(self, yaml):\n        return None\n"
+        "class Base:\n    def make_operators(self, yaml):\n        return None\n"
         "class Pipeline(Base):\n    def torch_version(self):\n        import torch_that_is_absent\n"
         "class Missing(Base):\n    def torch_version(self):\n"
         "        raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n"
@@ -395,7 +395,7 @@ def test_files_that_are_gone_with_the_run_have_a_name_and_no_path() -> None:
         stack=(Frame(read, "forward", 3), Frame(written, "propagate", 7)),
         related=(Related(written, place, "reached from here"), Related(read, place, "here too")),
     )
-    told = frames.lasting(finding, "/tmp/scratch")
+    told = frames.drop_scratch_paths(finding, "/tmp/scratch")
     assert [frame.path for frame in told.stack] == [read, "<layer_propagate.py>"]
     assert [one.path for one in told.related] == [read]
-    assert frames.lasting(told, "/tmp/scratch") is told
+    assert frames.drop_scratch_paths(told, "/tmp/scratch") is told

@@ -13,7 +13,13 @@ from tests.engine.hosts import Engine, Result, started_engine
 from fullgraph_engine import protocol
 from fullgraph_engine.host import shortage
 from fullgraph_engine.host.process_backends import processes
-from fullgraph_engine.host.wire import Forked, Planned, Stale, Unparsable, encode
+from fullgraph_engine.host.wire import (
+    ChildForked,
+    PreambleStale,
+    RunsPlanned,
+    TextUnparsable,
+    encode_message,
+)
 from fullgraph_engine.protocol import Analyzed, Cancel, Event, Limits, TargetDone
 
 HANGS = "def f():  # target\n    return 'sleep'\n"
@@ -98,7 +104,7 @@ def test_many_texts_where_few_descriptors_are_to_be_had() -> None:
 def test_what_there_may_be_room_for_later() -> None:
     assert shortage.is_short(OSError(24, "Too many open files"))
     assert not shortage.is_short(OSError(13, "Permission denied"))
-    assert shortage.words(OSError(24, "Too many open files")) == "Too many open files"
+    assert shortage.shortage_words(OSError(24, "Too many open files")) == "Too many open files"
 
 
 # -- processes that something else ends ----------------------------------------------------------
@@ -163,7 +169,7 @@ def test_a_run_that_stops_itself_each_time_is_reported(engine: Engine) -> None:
 
 def forged(*messages: object) -> str:
     """A text that writes messages where its own process reports, and has one target."""
-    lines = [encode(message).decode() for message in messages]  # type: ignore[arg-type]
+    lines = [encode_message(message).decode() for message in messages]  # type: ignore[arg-type]
     return (
         f"import os, stat\nlines = {lines!r}\n"
         "for n in range(3, 4096):\n"
@@ -182,27 +188,28 @@ def statuses(result: Result) -> list[str]:
 
 
 def test_nothing_to_run_is_not_believed_of_a_target(engine: Engine) -> None:
-    result = engine.analyze(forged(Planned(())))
+    result = engine.analyze(forged(RunsPlanned(())))
     assert statuses(result) == ["crashed"]
     (report,) = result.reports.values()
     assert "reported nothing of it" in (report.error or "")
 
 
 def test_a_text_that_was_parsed_is_no_text_that_does_not_parse(engine: Engine) -> None:
-    result = engine.analyze(forged(Unparsable("never")))
+    result = engine.analyze(forged(TextUnparsable("never")))
     assert isinstance(result.end, Analyzed)
     assert statuses(result) == ["traced"]
 
 
 def test_a_module_is_started_again_once(engine: Engine) -> None:
-    result = engine.analyze(forged(Stale()), limits=Limits(seconds=20.0, module_seconds=20.0))
+    limits = Limits(seconds=20.0, module_seconds=20.0)
+    result = engine.analyze(forged(PreambleStale()), limits=limits)
     assert isinstance(result.end, Analyzed)
     assert statuses(result) == ["traced"]
 
 
 def test_a_process_that_reports_without_end_is_ended(engine: Engine) -> None:
     text = (
-        forged(Planned(()))
+        forged(RunsPlanned(()))
         .replace("'\\n'.join(lines)", "'x' * 1000000")
         .replace("        if stat", "        while stat")
     )
@@ -216,7 +223,7 @@ def test_a_process_that_reports_without_end_is_ended(engine: Engine) -> None:
 def test_no_pid_that_is_reported_is_sent_a_signal(engine: Engine) -> None:
     victim = os.spawnvp(os.P_NOWAIT, "sleep", ["sleep", "60"])
     try:
-        text = forged(*(Forked(number, victim) for number in range(4)))
+        text = forged(*(ChildForked(number, victim) for number in range(4)))
         # Runs are numbered once they are launched: said over and over, it is said of a known one.
         begin, body = text.split("for n in range", 1)
         loop, target = ("for n in range" + body).split("def f()", 1)
@@ -239,9 +246,9 @@ def test_only_descendants_are_ended() -> None:
     child, sibling = (os.spawnvp(os.P_NOWAIT, "sleep", ["sleep", "60"]) for _ in range(2))
     assert processes.is_below(child)
     assert not processes.is_below(os.getppid())
-    processes.kill([os.getppid(), child])  # not what is below the former, either
+    processes.kill_trees([os.getppid(), child])  # not what is below the former, either
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -9
     assert not processes.is_below(child)
     assert os.waitpid(sibling, os.WNOHANG) == (0, 0)
-    processes.kill([sibling])
+    processes.kill_trees([sibling])
     assert os.waitstatus_to_exitcode(os.waitpid(sibling, 0)[1]) == -9

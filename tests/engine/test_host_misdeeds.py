@@ -366,7 +366,10 @@ def test_no_message_makes_the_engine_fail(engine: Engine) -> None:
         FORGING
         + """\
 odd = (None, "x", -1, 10**400, 1e308, [], [[]], {}, True, float("nan"))
-for kind in ("Begun", "Planned", "Forked", "Followed", "Kept", "RunDone", "SnapshotTaken"):
+for kind in (
+    "StageBegun", "RunsPlanned", "ChildForked", "LateImports", "PreambleReady", "RunDone",
+    "SnapshotTaken",
+):
     names = "stage seconds runs late number pid names lines files report target probe".split()
     for one in odd:
         forge("!" + json.dumps({"type": kind, **dict.fromkeys(names, one)}))
@@ -412,7 +415,7 @@ def test_nobody_gives_itself_more_time(engine: Engine) -> None:
         + """\
 def f():  # target
     while True:
-        forge('!{"type": "Begun", "stage": "run", "seconds": 1e9}')
+        forge('!{"type": "StageBegun", "stage": "run", "seconds": 1e9}')
 """,
         limits=BRIEF,
     )

@@ -762,17 +762,17 @@ def fork(work):
 
 def branch():
     backward()
-    print("branch", processes.threads(), flush=True)
+    print("branch", processes.count_threads(), flush=True)
 
 
 def run():
     backward()
-    print("run", processes.threads(), flush=True)
+    print("run", processes.count_threads(), flush=True)
     fork(branch)
 
 
-pipeline.chosen("").warm()
-print("engine", processes.threads(), flush=True)
+pipeline.choose_pipeline("").warm_up()
+print("engine", processes.count_threads(), flush=True)
 fork(run)
 """
 

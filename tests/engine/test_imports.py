@@ -33,7 +33,8 @@ def counted(result: Result, what: str) -> int:
 
 def placed(path: Path, *roots: Path, text: str = "", installed: Path | None = None) -> str:
     user_path = (str(installed),) if installed is not None else ()
-    found = import_hook.place(str(path), [str(root) for root in roots], user_path, ast.parse(text))
+    folders = [str(root) for root in roots]
+    found = import_hook.locate_module(str(path), folders, user_path, ast.parse(text))
     return found.name
 
 
@@ -41,7 +42,7 @@ def test_a_file_below_packages_has_their_names(tmp_path: Path) -> None:
     tree(tmp_path, {"src/pack/__init__.py": "", "src/pack/sub/__init__.py": ""})
     assert placed(tmp_path / "src/pack/sub/x.py", tmp_path) == "pack.sub.x"
     assert placed(tmp_path / "src/pack/sub/__init__.py", tmp_path) == "pack.sub"
-    found = import_hook.place(str(tmp_path / "src/pack/sub/x.py"), [str(tmp_path)])
+    found = import_hook.locate_module(str(tmp_path / "src/pack/sub/x.py"), [str(tmp_path)])
     assert found.search == (str(tmp_path), str(tmp_path / "src"))
     assert found.beside == str(tmp_path / "src/pack/sub")
 
@@ -66,7 +67,7 @@ def test_a_folder_that_is_called_like_a_package_is_no_namespace_of_it(tmp_path: 
 
 def test_a_script_finds_its_neighbors_before_the_workspace(tmp_path: Path) -> None:
     tree(tmp_path, {"tools/script.py": "", "tools/near.py": "", "near.py": ""})
-    found = import_hook.place(str(tmp_path / "tools/script.py"), [str(tmp_path)])
+    found = import_hook.locate_module(str(tmp_path / "tools/script.py"), [str(tmp_path)])
     assert found.search == (str(tmp_path / "tools"), str(tmp_path))
 
 
@@ -74,7 +75,7 @@ def test_the_checkout_that_a_file_is_in_goes_before_another_of_the_same_name(
     tmp_path: Path,
 ) -> None:
     tree(tmp_path, {"one/pack/__init__.py": "", "two/pack/__init__.py": ""})
-    found = import_hook.place(str(tmp_path / "two/pack/x.py"), [str(tmp_path / "one")])
+    found = import_hook.locate_module(str(tmp_path / "two/pack/x.py"), [str(tmp_path / "one")])
     assert found.search[0] == str(tmp_path / "two")
 
 
@@ -356,9 +357,9 @@ def test_the_root_of_exceptions_that_cause_one_another() -> None:
     first, second = ValueError("first"), ImportError("second")
     second.__cause__ = first
     first.__cause__ = second
-    assert import_failures.root(second) is second
+    assert import_failures.root_cause(second) is second
     first.__cause__ = None
-    assert import_failures.root(second) is first
+    assert import_failures.root_cause(second) is first
 
 
 # -- once ---------------------------------------------------------------------------------------
@@ -400,7 +401,7 @@ def test_what_a_preamble_depends_on(tmp_path: Path) -> None:
     def files(path: Path) -> set[str]:
         reads = Reads(str(path), [str(site)], str(tmp_path / "scratch"))
         reads.opened.update(opened)
-        return {str(Path(state.path).relative_to(tmp_path)) for state in reads.states()}
+        return {str(Path(state.path).relative_to(tmp_path)) for state in reads.file_states()}
 
     assert files(tmp_path / "model.py") == {"own.py", "site-packages"}
     # Whoever edits an installed package edits more than one file of it.

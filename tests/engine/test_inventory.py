@@ -34,7 +34,7 @@ def stages(tmp_path: Path, read: str, survey: str, torch: str = "") -> tuple[str
                 return path
 
         class Pipeline(base.Pipeline):
-            def operators(self, yaml):
+            def make_operators(self, yaml):
                 return Operators()
             def torch_version(self):
                 {torch or "pass"}

@@ -30,7 +30,7 @@ from fullgraph_engine.host.process_backends import (
 from fullgraph_engine.host.process_backends.branches import Replay
 from fullgraph_engine.host.process_backends.spare import Spare, Starter
 from fullgraph_engine.host.process_backends.spawning import Spares
-from fullgraph_engine.host.wire import BranchAnswer, Branching
+from fullgraph_engine.host.wire import BranchAnswer, BranchBegun
 from fullgraph_engine.protocol import Allowed
 
 ENGINE = Path(__file__).resolve().parents[2] / "engine"
@@ -64,7 +64,7 @@ def test_the_back_end_that_is_chosen(
     monkeypatch: pytest.MonkeyPatch, system: str, wanted: str, chosen: str
 ) -> None:
     monkeypatch.setattr(sys, "platform", system)
-    assert process_backends.chosen(wanted) == chosen
+    assert process_backends.choose_backend(wanted) == chosen
 
 
 # -- descriptors --------------------------------------------------------------------------------
@@ -72,24 +72,24 @@ def test_the_back_end_that_is_chosen(
 
 @pytest.fixture
 def leaves_none_open() -> Iterator[None]:
-    before = descriptors.listed()
+    before = descriptors.list_open()
     yield
-    left = descriptors.listed() - before
+    left = descriptors.list_open() - before
     # The listing has one of its own.
     assert len(left) <= 1, left
 
 
 def test_channels_lead_from_one_end_to_the_other(leaves_none_open: None) -> None:
-    ours, given = channels.opened()
+    ours, given = channels.open_channels()
     for read, write in ((ours.reports, given.report), (ours.stdout, given.stdout)):
-        assert not descriptors.readable(read)
+        assert not descriptors.is_readable(read)
         os.write(write, b"there")
-        assert descriptors.readable(read)
+        assert descriptors.is_readable(read)
         assert os.read(read, 10) == b"there"
     os.write(given.box, b"last words")
     assert os.pread(ours.box, 20, 0) == b"last words"
     given.close()
-    assert descriptors.readable(ours.reports)
+    assert descriptors.is_readable(ours.reports)
     assert os.read(ours.reports, 1) == b""
     ours.close()
 
@@ -102,12 +102,12 @@ def test_channels_that_cannot_all_be_opened_leave_none(
 
     monkeypatch.setattr(descriptors, "in_memory", full)
     with pytest.raises(OSError, match="Too many"):
-        channels.opened()
+        channels.open_channels()
 
 
 def test_a_raised_descriptor_is_the_same_file_at_the_end_of_the_table() -> None:
     read, write = os.pipe()
-    raised = descriptors.raised(write)
+    raised = descriptors.move_to_end(write)
     assert raised > 100
     assert not os.get_inheritable(raised)
     os.write(raised, b"x")
@@ -123,7 +123,7 @@ def test_a_folder_is_found_by_its_descriptor(tmp_path: Path) -> None:
 
 def test_a_program_inherits_what_it_is_given() -> None:
     read, write = os.pipe()
-    given = descriptors.inheritance([write])
+    given = descriptors.prepare_inheritance([write])
     code = (
         f"import os, sys; os.write({given.numbers[0]}, str(os.getsid(0) == os.getpid()).encode())"
     )
@@ -134,21 +134,21 @@ def test_a_program_inherits_what_it_is_given() -> None:
 
 @pytest.mark.skipif(not LINUX, reason="SOCK_SEQPACKET is of Linux")
 def test_packets_stay_apart_and_bring_descriptors() -> None:
-    ours, theirs = packets.pair()
+    ours, theirs = packets.control_pair()
     with ours, socket.socket(fileno=theirs) as other:
         read, write = os.pipe()
-        assert packets.send(ours, b"first", [write])
-        assert packets.send(ours, b"second", [])
+        assert packets.send_packet(ours, b"first", [write])
+        assert packets.send_packet(ours, b"second", [])
         os.close(write)
-        data, (copy,) = packets.receive(other) or (b"", [])
+        data, (copy,) = packets.receive_packet(other) or (b"", [])
         assert data == b"first"
         os.write(copy, b"through")
         assert os.read(read, 10) == b"through"
-        assert packets.receive(other) == (b"second", [])
+        assert packets.receive_packet(other) == (b"second", [])
         descriptors.close_all([read, copy])
         ours.close()
-        assert packets.receive(other) is None
-        assert not packets.send(other, b"nobody", [])
+        assert packets.receive_packet(other) is None
+        assert not packets.send_packet(other, b"nobody", [])
 
 
 # -- processes ----------------------------------------------------------------------------------
@@ -169,24 +169,24 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 def test_a_snapshot_knows_parents_and_memory(kind: str, sleeper: subprocess.Popen[bytes]) -> None:
     if kind == "proc" and not LINUX:
         pytest.skip("there is no /proc")
-    seen = processes.FromPs() if kind == "ps" else processes.snapshot()
+    seen = processes.FromPs() if kind == "ps" else processes.read_processes()
     assert seen.parents[sleeper.pid] == os.getpid()
-    assert sleeper.pid in processes.descendants(os.getpid(), seen.parents)
+    assert sleeper.pid in processes.find_descendants(os.getpid(), seen.parents)
     assert 1 << 20 < seen.resident(sleeper.pid) < 1 << 30
-    used = processes.usage(os.getpid(), seen)
+    used = processes.measure_usage(os.getpid(), seen)
     assert used.memory > seen.resident(os.getpid())
     sleeper.kill()
     os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
-    after = processes.FromPs() if kind == "ps" else processes.snapshot()
+    after = processes.FromPs() if kind == "ps" else processes.read_processes()
     assert sleeper.pid not in after.parents  # it is a zombie
 
 
 def test_whether_a_process_exists(sleeper: subprocess.Popen[bytes]) -> None:
-    assert processes.exists(sleeper.pid)
-    assert processes.exists(1)
+    assert processes.process_exists(sleeper.pid)
+    assert processes.process_exists(1)
     sleeper.kill()
     sleeper.wait()
-    assert not processes.exists(sleeper.pid)
+    assert not processes.process_exists(sleeper.pid)
 
 
 def test_a_killed_process_takes_its_descendants_along() -> None:
@@ -201,7 +201,7 @@ def test_a_killed_process_takes_its_descendants_along() -> None:
     )
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
-    processes.kill([parent.pid])
+    processes.kill_trees([parent.pid])
     assert processes.was_killed(parent.wait())
     parent.stdout.close()
     assert _gone(child)
@@ -211,7 +211,7 @@ def _gone(pid: int) -> bool:
     """Whether it ends within a while; whoever adopts it may take its time to notice."""
     until = time.monotonic() + 30
     while time.monotonic() < until:
-        if pid not in processes.snapshot().parents:
+        if pid not in processes.read_processes().parents:
             return True
         time.sleep(0.01)
     return False
@@ -246,7 +246,7 @@ def test_a_process_ends_with_its_parent(dies: str) -> None:
     )
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
-    assert child in processes.snapshot().parents
+    assert child in processes.read_processes().parents
     parent.kill()
     parent.wait()
     parent.stdout.close()
@@ -298,11 +298,11 @@ def test_a_process_gets_no_more_memory_than_it_may_have() -> None:
         import os, resource
         from fullgraph_engine.host.process_backends import limits, namespaces
         namespaces.drop_capabilities()  # root may raise any limit
-        limits.apply(64)
+        limits.apply_limits(64)
         try:
             bytearray(1 << 28)
         except MemoryError:
-            limits.lift()
+            limits.lift_memory_limit()
             print(len(bytearray(1 << 25)))
         try:
             resource.setrlimit(resource.RLIMIT_DATA, (1 << 40, 1 << 40))
@@ -324,7 +324,7 @@ class _Started:
 
     def start(self) -> Spare:
         self.count += 1
-        ours, given = channels.opened()
+        ours, given = channels.open_channels()
         given.close()
         return Spare(10_000_000 + self.count, ours, -1)
 
@@ -343,7 +343,7 @@ def test_what_was_allocated_is_moved_into_huge_pages() -> None:
         from fullgraph_engine.host.process_backends import huge_pages
 
         content = bytes(range(256)) * (16 << 12)
-        huge_pages.gather()
+        huge_pages.gather_pages()
         rollup = open("/proc/self/smaps_rollup").read()
         print(re.findall(r"AnonHugePages: +(\\d+) kB", rollup)[0])
         print(content == bytes(range(256)) * (16 << 12))
@@ -430,7 +430,7 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[object]]:
 
 def test_an_answer_is_told_and_then_known(replayed: Callable[..., list[object]]) -> None:
     question, answer = replayed(lambda: {"a": 1})
-    assert question == Branching("q", 5.0)
+    assert question == BranchBegun("q", 5.0)
     assert isinstance(answer, BranchAnswer)
     (known,) = replayed(lambda: pytest.fail("it is known"), (answer,))
     assert known.value == {"a": 1}  # type: ignore[attr-defined]
@@ -457,8 +457,8 @@ def test_the_last_attempt_asks_nothing() -> None:
         b"!5",
         b"![]",
         b"!{}",
-        b'!{"type": "Planned", "runs": [3]}',
-        b'!{"type": "Exited", "number": 1}',
+        b'!{"type": "RunsPlanned", "runs": [3]}',
+        b'!{"type": "ChildExited", "number": 1}',
         b'!{"type": "Nothing"}',
         b'{"type": "TargetDone", "report": 7}',
         b"!" + b"[" * 100_000,
@@ -466,4 +466,4 @@ def test_the_last_attempt_asks_nothing() -> None:
 )
 def test_a_line_that_is_no_message_is_none(line: bytes) -> None:
     """User code can write to the descriptor that a run reports through."""
-    assert wire.received(line) is None
+    assert wire.parse_message(line) is None

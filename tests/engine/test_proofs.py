@@ -20,17 +20,17 @@ class Stub:
     def __init__(self, folder: Path, kills: int) -> None:
         self.times, self.kills = folder / "times", kills
 
-    def missing(self) -> tuple[Degraded, ...]:
+    def missing_facts(self) -> tuple[Degraded, ...]:
         return ()
 
-    def prove(self) -> tuple[Degraded, ...]:
+    def prove_facts(self) -> tuple[Degraded, ...]:
         with self.times.open("a") as file:
             file.write("x")
         if self.proven <= self.kills:
             os.kill(os.getpid(), signal.SIGKILL)
         return (NOT_SEEN,)
 
-    def build(self) -> str:
+    def build_key(self) -> str:
         return "a build"
 
     @property
@@ -46,19 +46,19 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_build_is_proven_once(tmp_path: Path) -> None:
     stub = Stub(tmp_path, kills=0)
     for _ in range(2):
-        assert proofs.degraded(stub, forks=True) == (NOT_SEEN,)
+        assert proofs.degraded_facts(stub, forks=True) == (NOT_SEEN,)
     assert stub.proven == 1
 
 
 def test_a_process_that_was_killed_is_made_once_more(tmp_path: Path) -> None:
     stub = Stub(tmp_path, kills=1)
-    assert proofs.degraded(stub, forks=True) == (NOT_SEEN,)
+    assert proofs.degraded_facts(stub, forks=True) == (NOT_SEEN,)
     assert stub.proven == 2
 
 
 def test_what_crashes_again_is_not_kept(tmp_path: Path) -> None:
     stub = Stub(tmp_path, kills=2)
-    (found,) = proofs.degraded(stub, forks=True)
+    (found,) = proofs.degraded_facts(stub, forks=True)
     assert found.fact == "graphs" and "Killed" in found.reason
-    assert proofs.degraded(stub, forks=True) == (NOT_SEEN,)
+    assert proofs.degraded_facts(stub, forks=True) == (NOT_SEEN,)
     assert stub.proven == 3

@@ -25,8 +25,8 @@ from fullgraph_engine.protocol.recorded import (
     parse,
     written,
 )
-from fullgraph_engine.recording.merging import merged, united
-from fullgraph_engine.recording.values import Unwritable, Writer
+from fullgraph_engine.recording.merging import merge_recordings, unite_arguments
+from fullgraph_engine.recording.values import ArgumentWriter, InexpressibleArgument
 from fullgraph_engine.targets import notation
 from fullgraph_engine.targets.notation import Arguments
 
@@ -57,8 +57,8 @@ class Thing:
 
 def shown(value: Any, *, contents: bool = False) -> str:
     given = {Layer: Arguments((notation.LiteralValue(3),))}
-    writer = Writer(globals(), lambda module: given.get(type(module)), contents=contents)
-    return notation.show_value(writer.value(value))
+    writer = ArgumentWriter(globals(), lambda module: given.get(type(module)), contents=contents)
+    return notation.show_value(writer.write_value(value))
 
 
 @pytest.mark.parametrize(
@@ -102,14 +102,14 @@ def test_values_are_written_as_probes(value: Any, text: str) -> None:
     ],
 )
 def test_what_has_no_notation_is_left_out_with_its_name(value: Any, words: str) -> None:
-    with pytest.raises(Unwritable, match=words) as raised:
+    with pytest.raises(InexpressibleArgument, match=words) as raised:
         shown(value)
     assert words in str(raised.value)
 
 
 def test_inputs_hold_no_texts_that_may_be_data() -> None:
     assert shown("mean", contents=True) == "'mean'"
-    with pytest.raises(Unwritable):
+    with pytest.raises(InexpressibleArgument):
         shown("a sentence of somebody", contents=True)
 
 
@@ -138,9 +138,9 @@ def read(text: str) -> Arguments:
 def test_sizes_that_varied_together_are_one_symbol(calls: tuple[str, ...], text: str) -> None:
     result = read(calls[0])
     for call in calls[1:]:
-        result = united(result, read(call))
+        result = unite_arguments(result, read(call))
     assert notation.show_arguments(result) == text
-    again = united(read(text), read(text))
+    again = unite_arguments(read(text), read(text))
     assert notation.show_arguments(again) == text
 
 
@@ -151,13 +151,13 @@ def recording(*calls: RecordedCall, init: str = "(d)", path: str = "a.py") -> Re
 def test_recordings_are_merged_to_the_same_text_in_either_order_and_again() -> None:
     train = recording(RecordedCall("3", "f32[4, 3]"), RecordedCall("3", "f32[4, 3]", False))
     other = recording(RecordedCall("3", "f32[5, 3]"), RecordedCall("3", "bf16[4, 3]"))
-    one = merged([train, other])
+    one = merge_recordings([train, other])
     assert one == recording(
         RecordedCall("3", "bf16[4, 3]"),
         RecordedCall("3", "f32[b=4, 3]"),
         RecordedCall("3", "f32[4, 3]", False),
     )
-    assert written(merged([one, train, other])) == written(one)
+    assert written(merge_recordings([one, train, other])) == written(one)
     assert parse(written(one)) == one
 
 
@@ -167,24 +167,24 @@ def test_calls_in_an_order_are_merged_and_take_in_those_that_they_make() -> None
     alone = recording(
         RecordedCall("3", "f32[5, 3]"), RecordedCall("3", "f32[5, 3]", False, under="no_grad")
     )
-    assert merged([alone, both]) == merged([both, alone]) == both
+    assert merge_recordings([alone, both]) == merge_recordings([both, alone]) == both
     wider = RecordedStep("f32[6, 3]", False, "no_grad")
     more = recording(RecordedCall("3", "f32[5, 3]", then=(wider,)))
-    result = merged([both, more])
+    result = merge_recordings([both, more])
     step = RecordedStep("f32[b=4, 3]", False, "no_grad")
     assert result == recording(RecordedCall("3", "f32[b=4, 3]", then=(step,)))
     assert parse(written(result)) == result
     longer = recording(RecordedCall("3", "f32[4, 3]", then=(evaluated, RecordedStep("i64[4]"))))
-    assert merged([both, longer]) == longer
+    assert merge_recordings([both, longer]) == longer
 
 
 def test_a_class_of_other_parameters_replaces_what_was_known() -> None:
     old = recording(RecordedCall("3", "f32[4, 3]"))
     new = recording(RecordedCall("3, 4", "f32[4, 3]"), init="(d, e)")
-    assert merged([old, new]) == new
+    assert merge_recordings([old, new]) == new
     # Another number for the same constructor is news as well.
     wider = recording(RecordedCall("5", "f32[4, 5]"))
-    assert merged([old, wider]) == wider
+    assert merge_recordings([old, wider]) == wider
 
 
 @pytest.mark.parametrize(
@@ -378,7 +378,7 @@ def test_the_recorder_lets_the_program_raise(tmp_path: Path) -> None:
         class Module:
             training = True
 
-        watch.begin(Module)
+        watch.begin_recording(Module)
         sys.modules["torch"] = sys  # all that the recorder tries of torch fails
         sys.compiler = sys
         sys.is_compiling = lambda: False

@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-from fullgraph_engine.repro.reduce import PASSES, count_lines, format_program, reduce
-from fullgraph_engine.repro.reduce.edits import Conflict, Edit, Incomplete, apply
-from fullgraph_engine.repro.reduce.endless import endless
-from fullgraph_engine.repro.reduce.program import Program, formatted
-from fullgraph_engine.repro.reduce.unbound import unbound
+from fullgraph_engine.repro.reduce import PASSES, count_lines, format_program, reduce_program
+from fullgraph_engine.repro.reduce.edits import Conflict, Incomplete, TreeEdit, apply_edits
+from fullgraph_engine.repro.reduce.endless import has_endless_loop
+from fullgraph_engine.repro.reduce.program import ParsedProgram, format_tree
+from fullgraph_engine.repro.reduce.unbound import find_unbound_names
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def shrunk(text: str, shows: Callable[[str], bool], most: int = 10**9) -> str:
 
 
 def run(text: str, tester: InProcess) -> str:
-    return reduce(textwrap.dedent(text), tester, deadline=10**12, report=lambda *_: None)
+    return reduce_program(textwrap.dedent(text), tester, deadline=10**12, report=lambda *_: None)
 
 
 def prints(word: str) -> Callable[[str], bool]:
@@ -386,7 +386,7 @@ def test_no_program_is_tried_twice_in_turn() -> None:
 def test_the_best_is_told_and_only_gets_smaller() -> None:
     told: list[tuple[str, int]] = []
     shows = prints("hit")
-    found = reduce(
+    found = reduce_program(
         textwrap.dedent(MODULE),
         InProcess(shows),
         deadline=10**12,
@@ -394,7 +394,7 @@ def test_the_best_is_told_and_only_gets_smaller() -> None:
     )
     assert told[-1][0] == found
     assert all(shows(text) for text, _ in told)
-    sizes = [Program.of(text).size for text, _ in told]
+    sizes = [ParsedProgram.parse(text).size for text, _ in told]
     nodes = [(size.lines, size.nodes) for size in sizes]
     assert nodes == sorted(nodes, reverse=True)
     tries = [tried for _, tried in told]
@@ -406,7 +406,7 @@ def test_it_ends_at_the_deadline_with_the_best_so_far(ticks: int) -> None:
     now = iter(range(10**9))
     tester = InProcess(prints("hit"))
     told: list[str] = [textwrap.dedent(MODULE)]
-    found = reduce(
+    found = reduce_program(
         textwrap.dedent(MODULE),
         tester,
         deadline=ticks,
@@ -513,23 +513,23 @@ def test_any_file_ends_under_any_predicate(name: str, seed: int) -> None:
     tester = InProcess(shows)
     found = run(text, tester)
     assert shows(found)
-    assert Program.of(found).size <= Program.of(text).size
+    assert ParsedProgram.parse(found).size <= ParsedProgram.parse(text).size
     assert count_lines(found) < 40
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_each_edit_by_itself_makes_a_program_or_says_that_it_cannot(name: str) -> None:
-    program = Program.of((STANDARD / name).read_text())
+    program = ParsedProgram.parse((STANDARD / name).read_text())
     made = 0
     for step in PASSES:
         for edit in itertools.islice(itertools.chain.from_iterable(step.groups(program)), 40):
             try:
-                text = formatted(apply(program.tree, [edit]))
+                text = format_tree(apply_edits(program.tree, [edit]))
             except (Conflict, Incomplete, AttributeError):  # the last one by ast.unparse
                 continue
             with contextlib.suppress(SyntaxError, ValueError):
-                Program.of(text)
+                ParsedProgram.parse(text)
                 made += 1
     assert made > 50
 
@@ -547,7 +547,7 @@ def test_each_edit_by_itself_makes_a_program_or_says_that_it_cannot(name: str) -
     ],
 )
 def test_loops_without_an_end(text: str, expected: bool) -> None:
-    assert endless(ast.parse(text)) is expected
+    assert has_endless_loop(ast.parse(text)) is expected
 
 
 @pytest.mark.parametrize(
@@ -572,7 +572,7 @@ def test_loops_without_an_end(text: str, expected: bool) -> None:
     ],
 )  # fmt: skip
 def test_names_that_nothing_binds(text: str, expected: set[str]) -> None:
-    assert unbound(ast.parse(text)) == expected
+    assert find_unbound_names(ast.parse(text)) == expected
 
 
 def test_edits_are_made_in_what_other_edits_put_there() -> None:
@@ -581,11 +581,11 @@ def test_edits_are_made_in_what_other_edits_put_there() -> None:
     assert isinstance(first, ast.Assign) and isinstance(second, ast.Assign)
     assert isinstance(shown, ast.Expr) and isinstance(shown.value, ast.Call)
     read_a = second.value.args[0]  # type: ignore[attr-defined]
-    made = apply(
+    made = apply_edits(
         tree,
         [
-            Edit({first: None, read_a: first.value.args[0]}),  # type: ignore[attr-defined]
-            Edit({second: None, shown.value.args[0]: read_a}),
+            TreeEdit({first: None, read_a: first.value.args[0]}),  # type: ignore[attr-defined]
+            TreeEdit({second: None, shown.value.args[0]: read_a}),
         ],
     )
     assert ast.unparse(made) == "print(x)"
@@ -593,6 +593,6 @@ def test_edits_are_made_in_what_other_edits_put_there() -> None:
 
 def test_two_edits_of_one_place_are_refused() -> None:
     tree = ast.parse("x")
-    other = [Edit({tree.body[0]: ast.Pass()}), Edit({tree.body[0]: None})]
+    other = [TreeEdit({tree.body[0]: ast.Pass()}), TreeEdit({tree.body[0]: None})]
     with pytest.raises(Conflict):
-        apply(tree, other)
+        apply_edits(tree, other)

@@ -11,17 +11,17 @@ import pytest
 
 from fullgraph_engine.protocol import Finding, Position, Range, Reproduced, ReproFound
 from fullgraph_engine.protocol.evidence import BreakEvidence
-from fullgraph_engine.repro.candidate import Candidate, Candidates
-from fullgraph_engine.repro.job import GRACE, Job, Surroundings
+from fullgraph_engine.repro.candidate import Candidates, ReproCandidate
+from fullgraph_engine.repro.job import GRACE, MinimizationJob, Surroundings
 from fullgraph_engine.repro.reduce import minimize
-from fullgraph_engine.repro.verify.check import LOOKED_FOR, Check
+from fullgraph_engine.repro.verify.check import LOOKED_FOR, ScriptCheck
 from fullgraph_engine.repro.verify.finding_signature import FindingSignature
-from fullgraph_engine.repro.verify.fresh_python import Ended
-from fullgraph_engine.repro.verify.oracle import Shown, Verdict
+from fullgraph_engine.repro.verify.fresh_python import ScriptOutcome
+from fullgraph_engine.repro.verify.oracle import ShownFinding, Verdict
 
 NOWHERE = Range(Position(0, 0), Position(0, 1))
 BREAK = Finding("graph-break/GB0059", "m", NOWHERE, evidence=BreakEvidence("Failed to trace it"))
-SHOWN = Shown(FindingSignature.of(BREAK), raises=False)
+SHOWN = ShownFinding(FindingSignature.from_finding(BREAK), raises=False)
 PROGRAM = "import torch\n\na = 1\nb = 2\nc = 3\nd = 4\ntorch.compile(f)(a, b, c, d)\n"
 SECONDS = 3.0
 
@@ -45,7 +45,7 @@ class SlowTrials:
         if left < self.cost:
             return len(self.texts), None
         shows = self.shows(self.texts[-1])
-        return len(self.texts), minimize.packed(Verdict(shows), SHOWN if shows else None)
+        return len(self.texts), minimize.encode_verdict(Verdict(shows), SHOWN if shows else None)
 
     def kill(self, number: int) -> None:
         pass
@@ -63,16 +63,16 @@ class Fresh:
     def begin(self, path: str) -> None:
         assert Path(path).is_file()
 
-    def wait(self, seconds: float) -> Ended | None:
+    def wait(self, seconds: float) -> ScriptOutcome | None:
         if self.number == 0:
             self.ended = True
-            return Ended(1, f"{LOOKED_FOR}it")
+            return ScriptOutcome(1, f"{LOOKED_FOR}it")
         time.sleep(seconds)
         return None
 
-    def end(self) -> Ended:
+    def end(self) -> ScriptOutcome:
         self.ended = True
-        return Ended(None, "")
+        return ScriptOutcome(None, "")
 
 
 def minimized(
@@ -96,16 +96,17 @@ def minimized(
         return made
 
     candidates = Candidates(
-        tuple(Candidate(program, "statement") for program in programs),
+        tuple(ReproCandidate(program, "statement") for program in programs),
         SHOWN.signature,
-        Check.of(BREAK),
+        ScriptCheck.for_finding(BREAK),
         (),
         "title",
         "",
         "model.py:3",
     )
     around = Surroundings(trials, lambda _: None, str(folder))
-    minimize.Minimizer(candidates, Job(1, "", began, SECONDS), around, said.append).run()
+    job = MinimizationJob(1, "", began, SECONDS)
+    minimize.ProgramMinimizer(candidates, job, around, said.append).run()
     assert all(one.ended for one in Fresh.started)
     return said, tried, time.monotonic() - began
 

@@ -13,10 +13,16 @@ import pytest
 import torch
 
 from fullgraph_engine.protocol.repro import DATA
-from fullgraph_engine.repro.emit.program import Draft
-from fullgraph_engine.repro.inputs import Store, imports, loader, needed, note
-from fullgraph_engine.repro.inputs.inlining import inlined
-from fullgraph_engine.repro.verify.check import Check, assembled
+from fullgraph_engine.repro.emit.program import ProgramDraft
+from fullgraph_engine.repro.inputs import (
+    TensorStore,
+    data_note,
+    loader_imports,
+    loader_text,
+    needed_files,
+)
+from fullgraph_engine.repro.inputs.inlining import inline_small_tensors
+from fullgraph_engine.repro.verify.check import ScriptCheck, assemble_check
 
 DTYPES = sorted({one for one in vars(torch).values() if isinstance(one, torch.dtype)}, key=str)
 _QUANTISED = (torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4)
@@ -25,14 +31,14 @@ _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def program(folder: Path, *values: Any, most: int = 1 << 20) -> str:
-    draft = Draft(Store(folder / DATA, most))
+    draft = ProgramDraft(TensorStore(folder / DATA, most))
     return draft.text([f"result = [{', '.join(draft.expressions(values))}]"])
 
 
 def executed(text: str, folder: Path) -> list[Any]:
     """The values of a program that lies in a folder."""
     namespace: dict[str, Any] = {"__file__": str(folder / "script.py")}
-    exec("\n".join([*imports(text), "import torch", loader(text), text]), namespace)
+    exec("\n".join([*loader_imports(text), "import torch", loader_text(text), text]), namespace)
     result: list[Any] = namespace["result"]
     return result
 
@@ -125,7 +131,7 @@ def test_equal_contents_are_one_file_and_two_memories(tmp_path: Path) -> None:
 
 
 def test_what_changes_between_two_programs_is_saved_twice(tmp_path: Path) -> None:
-    store, value = Store(tmp_path / DATA), torch.randn(40)
+    store, value = TensorStore(tmp_path / DATA), torch.randn(40)
     first = store.save(value)
     value[0] = 3
     assert first != store.save(value)
@@ -214,7 +220,7 @@ def test_sparse(tmp_path: Path) -> None:
 def test_small_and_regular_contents_are_written_into_the_program(tmp_path: Path) -> None:
     text = program(tmp_path, torch.tensor([0.1, float("nan")]), torch.zeros(99), torch.arange(500))
     assert '[0.1, float("nan")]' in text
-    assert not needed(text) and not loader(text) and not files(tmp_path)
+    assert not needed_files(text) and not loader_text(text) and not files(tmp_path)
 
 
 def test_symbolic_sizes(tmp_path: Path) -> None:
@@ -259,7 +265,7 @@ def test_fewer_elements_than_there_are_can_be_asked_for(tmp_path: Path) -> None:
 
 
 def test_what_is_too_much_is_left_out(tmp_path: Path) -> None:
-    draft = Draft(Store(tmp_path / DATA, 1000))
+    draft = ProgramDraft(TensorStore(tmp_path / DATA, 1000))
     texts = draft.expressions([torch.randn(200), torch.randn(400), torch.randn(40)])
     assert [text.startswith("stored(") for text in texts] == [True, False, True]
     assert any("left out" in note for note in draft.notes)
@@ -270,7 +276,7 @@ def test_half_a_file_never_appears(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    assert not needed(program(tmp_path, torch.randn(30)))
+    assert not needed_files(program(tmp_path, torch.randn(30)))
     assert not files(tmp_path)
 
 
@@ -278,7 +284,7 @@ def test_half_a_file_never_appears(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_what_is_small_is_written_into_the_program(tmp_path: Path) -> None:
-    store = Store(tmp_path / DATA)
+    store = TensorStore(tmp_path / DATA)
     floats, ints = torch.tensor([0.1, 3e5, *range(40)]), torch.randint(90, (40,))
     names = store.save(floats), store.save(ints)
     text = (
@@ -287,7 +293,7 @@ def test_what_is_small_is_written_into_the_program(tmp_path: Path) -> None:
         f'z = stored("{names[1]}", torch.ones(1, 2, dtype=torch.int64))\n'
         f'stored("{names[0]}", x)\n'
     )
-    first, second, third, fourth = inlined(text, tmp_path).splitlines()
+    first, second, third, fourth = inline_small_tensors(text, tmp_path).splitlines()
     assert first == "x = torch.tensor([0.1, 300000.0], requires_grad=True)"
     assert second == text.splitlines()[1] and fourth == text.splitlines()[3]
     assert third == f"z = torch.tensor({[ints[:2].tolist()]})"
@@ -296,7 +302,7 @@ def test_what_is_small_is_written_into_the_program(tmp_path: Path) -> None:
 def test_what_cannot_be_read_stays(tmp_path: Path) -> None:
     for like in ("torch.randn(n)", "torch.randn(-1)", "torch.zeros(4)", "make()"):
         text = f'x = stored("0123456789abcdef", {like})\n'
-        assert inlined(text, tmp_path) == text
+        assert inline_small_tensors(text, tmp_path) == text
 
 
 # -- the script -------------------------------------------------------------------------------
@@ -305,10 +311,10 @@ def test_what_cannot_be_read_stays(tmp_path: Path) -> None:
 def test_a_script_stands_alone(tmp_path: Path) -> None:
     """In a Python that has torch and nothing of this project, from another folder."""
     value = torch.randperm(60).view(20, 3).t()
-    draft = Draft(Store(tmp_path / DATA))
+    draft = ProgramDraft(TensorStore(tmp_path / DATA))
     text = draft.text([f"print({draft.expression(value)}.tolist())"])
     script = tmp_path / "script.py"
-    script.write_text(assembled(text, Check("nothing", "[]")))
+    script.write_text(assemble_check(text, ScriptCheck("nothing", "[]")))
     ended = subprocess.run(
         [sys.executable, "-I", str(script)], capture_output=True, text=True, cwd="/", check=True
     )
@@ -318,15 +324,15 @@ def test_a_script_stands_alone(tmp_path: Path) -> None:
 
 def test_what_is_needed_is_said(tmp_path: Path) -> None:
     text = program(tmp_path, torch.randn(1024))
-    (name,) = needed(text)
-    assert note(text, tmp_path) == (f"It needs data/{name}, beside it (4.0 KiB).",)
+    (name,) = needed_files(text)
+    assert data_note(text, tmp_path) == (f"It needs data/{name}, beside it (4.0 KiB).",)
     more = program(tmp_path, torch.randn(1 << 18), torch.randn(1 << 17), most=1 << 24)
-    assert "and 1 more file there, beside it (1.5 MiB)" in note(more, tmp_path)[0]
-    assert note("import torch", tmp_path) == ()
+    assert "and 1 more file there, beside it (1.5 MiB)" in data_note(more, tmp_path)[0]
+    assert data_note("import torch", tmp_path) == ()
 
 
 def test_a_function_of_the_users_is_not_taken_for_the_loader() -> None:
-    assert needed('stored("weights.pt", x)\nstored(1, x)\nstored("0123456789abcdef")') == ()
+    assert needed_files('stored("weights.pt", x)\nstored(1, x)\nstored("0123456789abcdef")') == ()
 
 
 def test_progress_while_many_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,20 +15,20 @@ from typing import Any
 import pytest
 import torch
 
-from fullgraph_engine.host.process_backends.trials import Trials
+from fullgraph_engine.host.process_backends.trials import TrialPool
 from fullgraph_engine.protocol import Finding, Frame, Position, Range, RunId, Wanted
 from fullgraph_engine.protocol.evidence import BreakEvidence, FailureEvidence, RecompileEvidence
-from fullgraph_engine.repro.candidate import Candidate, Candidates
-from fullgraph_engine.repro.emit.program import Draft
-from fullgraph_engine.repro.emit.script import lines_of_code, script
+from fullgraph_engine.repro.candidate import Candidates, ReproCandidate
+from fullgraph_engine.repro.emit.program import ProgramDraft
+from fullgraph_engine.repro.emit.script import assemble_script, lines_of_code
 from fullgraph_engine.repro.extract import capture, invocation, parts
-from fullgraph_engine.repro.extract.candidates import calls_with
-from fullgraph_engine.repro.extract.repeated_calls import calls_of
-from fullgraph_engine.repro.extract.statements import function_around, layers
-from fullgraph_engine.repro.job import Job, Surroundings
+from fullgraph_engine.repro.extract.candidates import count_calls_with
+from fullgraph_engine.repro.extract.repeated_calls import repeated_calls_of
+from fullgraph_engine.repro.extract.statements import function_around, layers_around
+from fullgraph_engine.repro.job import MinimizationJob, Surroundings
 from fullgraph_engine.repro.reduce import minimize
 from fullgraph_engine.repro.verify import rng
-from fullgraph_engine.repro.verify.check import Check, assembled
+from fullgraph_engine.repro.verify.check import ScriptCheck, assemble_check
 from fullgraph_engine.repro.verify.finding_signature import FindingSignature, own_names
 from fullgraph_engine.repro.verify.oracle import Verdict
 from fullgraph_engine.targets import Call, comments
@@ -56,7 +56,7 @@ def break_at(
     finding = Finding(
         "graph-break/GB0156", "", NOWHERE, context=context, evidence=BreakEvidence(kind)
     )
-    return FindingSignature.of(dataclasses.replace(finding, stack=(frame,)))
+    return FindingSignature.from_finding(dataclasses.replace(finding, stack=(frame,)))
 
 
 # -- signature ---------------------------------------------------------------------------------
@@ -75,9 +75,9 @@ def test_what_is_behind_an_exception_counts() -> None:
         )
         for title in titles
     ]
-    asked, other = map(FindingSignature.of, findings)
-    assert not asked.resembles(other, NONE)
-    check = Check.of(findings[0])
+    asked, other = map(FindingSignature.from_finding, findings)
+    assert not asked.is_similar_to(other, NONE)
+    check = ScriptCheck.for_finding(findings[0])
     for title, expected in zip(titles, (True, False), strict=True):
         error = f"{kind}: This operator doesn't work unless captured. Got: {title}"
         assert eval(check.found, {"error": error}) is expected
@@ -89,23 +89,23 @@ def test_what_differs_in_a_tensor_counts_and_not_what_else_is_compared() -> None
         context = f"check_tensor(L['x'], Tensor, torch.{dtype}, device=None)"
         evidence = RecompileEvidence("f", "f.py", 0, detail=detail)
         finding = Finding("recompile/tensor", "", NOWHERE, context=context, evidence=evidence)
-        return FindingSignature.of(finding)
+        return FindingSignature.from_finding(finding)
 
     asked = compiled_again("stride 0", "int64")
-    assert asked.equals(compiled_again("stride 1", "float32"), NONE)
-    assert not asked.equals(compiled_again("dtype", "int64"), NONE)
+    assert asked.is_equal_to(compiled_again("stride 1", "float32"), NONE)
+    assert not asked.is_equal_to(compiled_again("dtype", "int64"), NONE)
 
 
 def test_how_a_tensor_changed_counts() -> None:
     longer, same, deeper = (
-        FindingSignature.of(Finding("recompile/size", "", NOWHERE, evidence=evidence))
+        FindingSignature.from_finding(Finding("recompile/size", "", NOWHERE, evidence=evidence))
         for evidence in (
             RecompileEvidence("f", "f.py", 0, detail=detail)
             for detail in ("size 1", "size 0", "dim")
         )
     )
-    assert longer.equals(same, NONE)
-    assert not longer.resembles(deeper, NONE)
+    assert longer.is_equal_to(same, NONE)
+    assert not longer.is_similar_to(deeper, NONE)
 
 
 def test_a_call_counts_once_in_however_many_layers_it_is_found() -> None:
@@ -113,7 +113,10 @@ def test_a_call_counts_once_in_however_many_layers_it_is_found() -> None:
     again = dataclasses.replace(found, context="self.layers[1].calibrated")
     other = dataclasses.replace(found, code="recompile/type")
     assert (
-        calls_with(FindingSignature.of(found), NONE, [[found, again], [other], [again, other]]) == 2
+        count_calls_with(
+            FindingSignature.from_finding(found), NONE, [[found, again], [other], [again, other]]
+        )
+        == 2
     )
 
 
@@ -126,8 +129,8 @@ def test_names_sizes_and_arguments_may_differ() -> None:
     small = break_at(
         "c.store()", "c.store()", "call_method UserDefinedObjectVariable(C) store [] {}"
     )
-    assert big.equals(small, frozenset({"Cache", "C"}))
-    assert not big.equals(small, NONE)
+    assert big.is_equal_to(small, frozenset({"Cache", "C"}))
+    assert not big.is_equal_to(small, NONE)
 
 
 @pytest.mark.parametrize(
@@ -143,8 +146,8 @@ def test_another_method_reason_title_or_construct_is_another_finding(
     text: str, context: str, kind: str
 ) -> None:
     same = break_at("x.store()", "x.store()", "call_method TensorVariable() store [] {}")
-    assert same.equals(same, NONE)
-    assert not same.equals(break_at(text, text, context, kind), NONE)
+    assert same.is_equal_to(same, NONE)
+    assert not same.is_equal_to(break_at(text, text, context, kind), NONE)
 
 
 def test_names_of_the_program_are_those_that_it_binds() -> None:
@@ -160,7 +163,7 @@ BREAK = Finding("graph-break/GB0059", "m", NOWHERE, evidence=BreakEvidence("Fail
 def test_the_calls_at_the_end_stand_inside_of_the_check() -> None:
     head = '"""Text."""\nfrom __future__ import annotations\nimport torch\nx = 1\n'
     program = f"{head}f(x)\ng(\n  x)\n"
-    lines = assembled(program, Check.of(BREAK)).split("\n")
+    lines = assemble_check(program, ScriptCheck.for_finding(BREAK)).split("\n")
     assert lines[:5] == [
         '"""Text."""',
         "from __future__ import annotations",
@@ -189,7 +192,7 @@ def test_a_script_exits_1_only_if_it_shows_the_finding(
     invocation = "torch.compile(f, backend='eager')(torch.ones(2))"
     program = f"import torch\n\ndef f(x):\n    {body}\n\n{invocation}"
     path = tmp_path / "repro.py"
-    path.write_text(script(program, candidates(finding)))
+    path.write_text(assemble_script(program, candidates(finding)))
     ended = subprocess.run([sys.executable, str(path)], capture_output=True, text=True)
     assert ended.returncode == status, ended.stderr
     assert ended.stdout.startswith("Looked for graph break: ")
@@ -200,7 +203,7 @@ def test_an_error_is_recognised_by_its_class_and_the_words_that_cannot_vary() ->
     message = "The code raises here: RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x3)"
     evidence = FailureEvidence("RuntimeError")
     finding = Finding("trace/eager-error", message, NOWHERE, evidence=evidence)
-    check = Check.of(finding)
+    check = ScriptCheck.for_finding(finding)
     error = "RuntimeError('mat1 and mat2 shapes cannot be multiplied (7x8 and 9x9)')"
     assert eval(check.found, {"error": error})
     assert not eval(check.found, {"error": "RuntimeError('something else (7x8 and 9x9)')"})
@@ -210,8 +213,8 @@ def test_an_error_is_recognised_by_its_class_and_the_words_that_cannot_vary() ->
 def candidates(finding: Finding, flaky: str = "") -> Candidates:
     return Candidates(
         programs=(),
-        signature=FindingSignature.of(finding),
-        check=Check.of(finding),
+        signature=FindingSignature.from_finding(finding),
+        check=ScriptCheck.for_finding(finding),
         own=(),
         title='a "quoted" \\title',
         explanation='three """ quotes',
@@ -223,9 +226,9 @@ def candidates(finding: Finding, flaky: str = "") -> Candidates:
 def test_random_numbers_are_chosen_below_the_imports() -> None:
     program = "import random\nimport torch\nimport numpy as np\n\nx = torch.rand(1)\nf(x)\n"
     chosen = "\n\ntorch.manual_seed(3)\nrandom.seed(3)\nnp.random.seed(3)\nx = "
-    assert rng.seeded(program, 3) == program.replace("\n\nx = ", chosen)
+    assert rng.seed_program(program, 3) == program.replace("\n\nx = ", chosen)
     without = "from torch import rand\n\nf(rand(1))\n"
-    assert rng.seeded(without, 3) == without
+    assert rng.seed_program(without, 3) == without
 
 
 class Answers:
@@ -242,7 +245,7 @@ class Answers:
 
     def wait(self) -> tuple[int, bytes]:
         shows = any(number in self.text for number in self.shown)
-        return 1, minimize.packed(Verdict(shows), None)
+        return 1, minimize.encode_verdict(Verdict(shows), None)
 
     def kill(self, number: int) -> None:
         raise AssertionError("nothing is left to be killed")
@@ -255,22 +258,24 @@ def test_random_numbers_are_chosen_where_others_do_not_show_it(
     shown: tuple[int, ...], chosen: bool
 ) -> None:
     around = Surroundings(lambda *_: Answers(*shown), lambda _: None, "")
-    job = Job(1, "", 0.0, 30.0)
-    shrink = minimize.Minimizer(candidates(BREAK), job, around, lambda event: None)
+    job = MinimizationJob(1, "", 0.0, 30.0)
+    shrink = minimize.ProgramMinimizer(candidates(BREAK), job, around, lambda event: None)
     program = "import torch\n\nf(torch.rand(1))\n"
     shrink.history.append(program)
-    shrink.steady(Answers(*shown))
-    assert (shrink.history[-1] == rng.seeded(program, 0)) == chosen
+    shrink.fix_seed(Answers(*shown))
+    assert (shrink.history[-1] == rng.seed_program(program, 0)) == chosen
     assert shrink.history[0] == program and len(shrink.history) == 1 + chosen
 
 
 def test_the_header_holds_any_words_and_counts_as_no_code() -> None:
-    text = script("import torch\nf()", candidates(BREAK, flaky="Flaky: 2 of 8."), ("A note.",))
+    flaky = candidates(BREAK, flaky="Flaky: 2 of 8.")
+    text = assemble_script("import torch\nf()", flaky, ("A note.",))
     for words in ("model.py:3", "Flaky: 2 of 8.", "A note.", "exits 1", "torch 2."):
         assert words in text
     compile(text, "script", "exec")
     assert comments.file_off(comments.read_comments(text), ast.parse(text)) is not None
-    assert lines_of_code(text) == lines_of_code(script("import torch\nf()", candidates(BREAK))) == 8
+    plain = assemble_script("import torch\nf()", candidates(BREAK))
+    assert lines_of_code(text) == lines_of_code(plain) == 8
 
 
 def test_header_and_check_are_a_few_lines() -> None:
@@ -280,13 +285,14 @@ def test_header_and_check_are_a_few_lines() -> None:
         title="Graph break: Failed to trace it",
         href="https://pytorch.org/gb0059",
     )
-    text = script("import torch\nf()", finding)
+    text = assemble_script("import torch\nf()", finding)
     lines = [line for line in text.split("\n") if line.strip()]
     program = ("import torch", "    f()")
     assert len([line for line in lines if line not in program]) == 10
     evidence = FailureEvidence("RuntimeError")
     raised = Finding("trace/compile-error", "RuntimeError: bad", NOWHERE, evidence=evidence)
-    text = script("import torch\nf()", dataclasses.replace(finding, check=Check.of(raised)))
+    with_error = dataclasses.replace(finding, check=ScriptCheck.for_finding(raised))
+    text = assemble_script("import torch\nf()", with_error)
     assert len([line for line in text.split("\n") if line.strip()]) == 11
     assert "import sys" not in text
 
@@ -296,12 +302,12 @@ def test_header_and_check_are_a_few_lines() -> None:
     [("raise RuntimeError('bad', 1)", 1), ("raise KeyError('bad')", 0), ("x", 0)],
 )
 def test_the_check_of_an_error_is_about_what_is_raised(body: str, status: int) -> None:
-    check = Check.of_error("RuntimeError", "RuntimeError: bad words")
+    check = ScriptCheck.for_error("RuntimeError", "RuntimeError: bad words")
     check = dataclasses.replace(check, found='"RuntimeError" in error')
     printed: list[str] = []
     namespace = {"print": lambda *words, sep: printed.extend(words)}
     program = f"def f(x):\n    {body}\n\nf(1)\n"
-    code = compile(assembled(program, check), "script", "exec")
+    code = compile(assemble_check(program, check), "script", "exec")
     try:
         exec(code, namespace)
         left = 0
@@ -313,10 +319,10 @@ def test_the_check_of_an_error_is_about_what_is_raised(body: str, status: int) -
 
 def test_seeds_travel_as_text() -> None:
     given = candidates(BREAK)
-    there = Candidates.unpacked(given.packed())
+    there = Candidates.from_json(given.to_json())
     assert there == given
     full = Candidates(
-        (Candidate("f()", "statement", ("n",)),),
+        (ReproCandidate("f()", "statement", ("n",)),),
         given.signature,
         given.check,
         ("a",),
@@ -324,7 +330,7 @@ def test_seeds_travel_as_text() -> None:
         "e",
         "p",
     )
-    assert Candidates.unpacked(full.packed()) == full
+    assert Candidates.from_json(full.to_json()) == full
 
 
 # -- where values come from -------------------------------------------------------------------
@@ -350,7 +356,7 @@ def test_a_line_belongs_to_its_statement_and_those_around_it() -> None:
     shown("/user/f.py", FUNCTION)
     function = function_around("/user/f.py", "outer", 6)
     assert function is not None
-    found = layers(function, 6)
+    found = layers_around(function, 6)
     assert [(type(each.node).__name__, each.first, each.head, each.last) for each in found] == [
         ("Assign", 5, 6, 6),
         ("If", 4, 4, 6),
@@ -366,17 +372,17 @@ def test_variables_are_those_before_each_statement_around_the_line() -> None:
     text = shown("/user/f.py", FUNCTION)
     namespace: dict[str, Any] = {"__file__": "/dev/null"}
     exec(compile(text, "/user/f.py", "exec"), namespace)
-    points = capture.points(frames("/user/f.py"))
+    points = capture.find_points(frames("/user/f.py"))
     ended = []
-    capture.watch(lambda: ended.append(namespace["outer"](10)), points)
+    capture.watch_call(lambda: ended.append(namespace["outer"](10)), points)
     assert not ended, "it goes no further than the line"
     outer, inner = points
     assert outer.entered == {"x": 10}
-    assert outer.at(0) == {"x": 10, "total": 0, "n": 1}
-    assert outer.at(2) == {"x": 10, "total": 0}
+    assert outer.variables_at(0) == {"x": 10, "total": 0, "n": 1}
+    assert outer.variables_at(2) == {"x": 10, "total": 0}
     assert inner.entered == {"x": 10, "n": 1, "k": [1]}
-    assert inner.at(0) == {"x": 10, "n": 1, "k": [1], "y": 11}
-    assert inner.at(1) == inner.at(0)
+    assert inner.variables_at(0) == {"x": 10, "n": 1, "k": [1], "y": 11}
+    assert inner.variables_at(1) == inner.variables_at(0)
     assert sys.gettrace() is None
 
 
@@ -384,8 +390,8 @@ def test_all_entries_of_a_function_are_seen_if_asked_for() -> None:
     text = shown("/user/g.py", "def g(x):\n    return x\n\ndef call():\n    return g(1), g(2)\n")
     namespace: dict[str, Any] = {}
     exec(compile(text, "/user/g.py", "exec"), namespace)
-    points = capture.points([Frame("/user/g.py", "g", 1)])
-    capture.watch(namespace["call"], points, whole=True)
+    points = capture.find_points([Frame("/user/g.py", "g", 1)])
+    capture.watch_call(namespace["call"], points, whole=True)
     assert list(points[0].entries) == [{"x": 1}, {"x": 2}]
 
 
@@ -393,8 +399,8 @@ def test_a_line_that_is_not_reached_leaves_its_point_empty() -> None:
     text = shown("/user/h.py", "def h(x):\n    if x:\n        return 1\n    return 2\n")
     namespace: dict[str, Any] = {}
     exec(compile(text, "/user/h.py", "exec"), namespace)
-    points = capture.points([Frame("/user/h.py", "h", 3)])
-    capture.watch(lambda: namespace["h"](1), points)
+    points = capture.find_points([Frame("/user/h.py", "h", 3)])
+    capture.watch_call(lambda: namespace["h"](1), points)
     assert points[0].reached
     assert 0 not in points[0].visits
 
@@ -421,15 +427,15 @@ def called_on_several_objects() -> capture.Point:
     text = shown("/user/s.py", SCALED)
     namespace: dict[str, Any] = {"__file__": "/user/s.py", "__name__": "s"}
     exec(compile(text, "/user/s.py", "exec"), namespace)
-    (point,) = capture.points([Frame("/user/s.py", "of", 8)])
-    capture.watch(namespace["call"], [point], whole=True)
+    (point,) = capture.find_points([Frame("/user/s.py", "of", 8)])
+    capture.watch_call(namespace["call"], [point], whole=True)
     return point
 
 
 def test_every_visit_of_a_statement_is_a_call_with_what_its_object_has() -> None:
-    point, draft = called_on_several_objects(), Draft()
-    unit = parts.of_statement(point, 0, draft, most=12)
-    lines = draft.text(invocation.Compiled().statements(draft, unit)).split("\n")
+    point, draft = called_on_several_objects(), ProgramDraft()
+    unit = parts.statement_unit(point, 0, draft, most=12)
+    lines = draft.text(invocation.CompiledInvocation().statements(draft, unit)).split("\n")
     assert lines[2:4] == ["def f(by, y):", "    return y * by"]
     assert lines[5:10] == [
         'compiled = torch.compile(f, backend="eager")',
@@ -441,15 +447,16 @@ def test_every_visit_of_a_statement_is_a_call_with_what_its_object_has() -> None
 
 
 def test_many_calls_are_a_loop_over_what_differs() -> None:
-    given = tuple(invocation.CallInputs.of((number, "same"), {}) for number in range(5))
-    draft = Draft()
-    text = "\n".join(invocation.Compiled().statements(draft, invocation.Unit("f", given)))
+    given = tuple(invocation.CallInputs.from_arguments((number, "same"), {}) for number in range(5))
+    draft = ProgramDraft()
+    unit = invocation.CallableUnit("f", given)
+    text = "\n".join(invocation.CompiledInvocation().statements(draft, unit))
     assert text.split("\n")[1:] == ["for x0 in [0, 1, 2, 3, 4]:", "    compiled(x0, 'same')"]
 
 
 def test_one_function_of_several_objects_is_given_them() -> None:
-    point, draft = called_on_several_objects(), Draft()
-    unit = parts.of_calls(point, draft, most=12)
+    point, draft = called_on_several_objects(), ProgramDraft()
+    unit = parts.calls_unit(point, draft, most=12)
     assert unit.entry == "Scaled.of"
     assert [len(given.inputs) for given in unit.calls] == [2] * 4
 
@@ -467,11 +474,11 @@ def work(text: str) -> bytes:
 
 
 @pytest.fixture
-def trials() -> Trials:
-    return Trials(work, capacity=2, seconds=2.0, memory=1024)
+def trials() -> TrialPool:
+    return TrialPool(work, capacity=2, seconds=2.0, memory=1024)
 
 
-def test_trials_give_what_the_work_gives_whatever_the_order(trials: Trials) -> None:
+def test_trials_give_what_the_work_gives_whatever_the_order(trials: TrialPool) -> None:
     first, second = trials.submit("a"), trials.submit("large")
     assert trials.free == 0
     assert dict([trials.wait(), trials.wait()]) == {first: b"a", second: b"x" * 200_000}
@@ -479,7 +486,7 @@ def test_trials_give_what_the_work_gives_whatever_the_order(trials: Trials) -> N
         trials.wait()
 
 
-def test_a_trial_that_raises_hangs_or_is_killed_gives_nothing(trials: Trials) -> None:
+def test_a_trial_that_raises_hangs_or_is_killed_gives_nothing(trials: TrialPool) -> None:
     number = trials.submit("raise")
     assert trials.wait() == (number, None)
     number = trials.submit("sleep")
@@ -502,14 +509,14 @@ def test_the_calls_of_a_forecast_are_made_again() -> None:
         return x * k
 
     call = Call(f, (torch.ones(4, 6), 3), {})
-    sizes = calls_of(wanted("recompile/every-size", "x.shape[1]"), call)
+    sizes = repeated_calls_of(wanted("recompile/every-size", "x.shape[1]"), call)
     assert sizes is not None
     shapes = [tuple(args[0].shape) for args, _ in sizes.arguments]
     assert shapes == [(4, 6), (4, 7), (4, 8), (4, 9)]
-    values = calls_of(wanted("recompile/value", "k"), call)
+    values = repeated_calls_of(wanted("recompile/value", "k"), call)
     assert values is not None
     assert [args[1] for args, _ in values.arguments] == [3, 4, 5, 6]
-    same = calls_of(wanted("recompile/every-call"), call)
+    same = repeated_calls_of(wanted("recompile/every-call"), call)
     assert same is not None
     assert [tuple(args[0].shape) for args, _ in same.arguments] == [(4, 6)] * 4
     assert len({id(args[0]) for args, _ in same.arguments}) == 4
@@ -520,12 +527,12 @@ def test_sizes_that_the_code_refuses_are_not_tried() -> None:
         return x.view(2, -1)
 
     call = Call(halves, (torch.ones(4),), {})
-    found = calls_of(wanted("recompile/every-size", "x.shape[0]"), call)
+    found = repeated_calls_of(wanted("recompile/every-size", "x.shape[0]"), call)
     assert found is not None
     assert [args[0].shape[0] for args, _ in found.arguments] == [4, 8, 12, 16]
 
 
 def test_what_is_no_input_gives_no_calls() -> None:
     call = Call(torch.sin, (torch.ones(4),), {})
-    assert calls_of(wanted("recompile/value", "training"), call) is None
-    assert calls_of(wanted("recompile/value"), call) is None
+    assert repeated_calls_of(wanted("recompile/value", "training"), call) is None
+    assert repeated_calls_of(wanted("recompile/value"), call) is None

@@ -15,7 +15,7 @@ import planted
 import reproducing
 
 from fullgraph.domain import codes
-from fullgraph.session.repro import reproducible
+from fullgraph.session.repro import is_reproducible
 from fullgraph_engine.protocol import Finding, Position, Range, RunId
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(600)]
@@ -114,13 +114,13 @@ def test_a_finding_that_is_not_there_any_more_has_no_script(
 
 
 def test_there_is_a_case_of_every_kind_that_a_repro_is_offered_for() -> None:
-    offered = {code.name for code in codes.CODES if reproducible(code.name)}
+    offered = {code.name for code in codes.CODES if is_reproducible(code.name)}
     kinds = {name for name in offered if not any(other.startswith(f"{name}/") for other in offered)}
     shown = {case.code for case in planted.cases()}
     assert {
         kind for kind in kinds if not any(codes.matches_selector(code, kind) for code in shown)
     } == set()
-    assert {code for code in shown if not reproducible(code)} == {"trace/eager-error"}
+    assert {code for code in shown if not is_reproducible(code)} == {"trace/eager-error"}
 
 
 def test_every_case_can_be_planted() -> None:

@@ -18,8 +18,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from fullgraph_engine.placeholder import Placeholder  # noqa: E402
-from fullgraph_engine.repro.emit.program import Draft  # noqa: E402
-from fullgraph_engine.repro.emit.unwritable import Unwritable  # noqa: E402
+from fullgraph_engine.repro.emit.program import ProgramDraft  # noqa: E402
+from fullgraph_engine.repro.emit.unwritable import UnwritableValue  # noqa: E402
 
 Make = Callable[..., ModuleType]
 _numbers = itertools.count()
@@ -48,10 +48,10 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
             del sys.modules[name]
 
 
-def program(thing: object, call: str = "", draft: Draft | None = None) -> str:
+def program(thing: object, call: str = "", draft: ProgramDraft | None = None) -> str:
     """A program that binds ``result``: ``call`` with the thing's name for the ``_`` in it."""
-    draft = draft or Draft()
-    name = draft.refer(thing)
+    draft = draft or ProgramDraft()
+    name = draft.refer_to(thing)
     return draft.text([f"result = {call.replace('_', name, 1) or name}"])
 
 
@@ -540,7 +540,7 @@ def test_another_package_is_inlined_where_it_is_small(
             return t.tiny(x) + huge(x) * 0 + np.ones(1).sum()
         """
     )
-    draft = Draft()
+    draft = ProgramDraft()
     text = program(main.f, "_(1)", draft)
     assert imports_of(text) == {
         "import torch",
@@ -566,9 +566,9 @@ def test_what_has_no_text_is_imported(package: Make) -> None:
         lost = make()
         """
     )
-    with pytest.raises(Unwritable, match="lost"):
-        Draft().refer(make_lost(main))
-    draft = Draft()
+    with pytest.raises(UnwritableValue, match="lost"):
+        ProgramDraft().refer_to(make_lost(main))
+    draft = ProgramDraft()
     text = program(main.f, "_(3)", draft)
     assert result_of(text) == 3
     assert f"from {main.__name__} import made" in imports_of(text)
@@ -583,7 +583,7 @@ def make_lost(main: ModuleType) -> object:
 def test_names_that_an_import_did_not_give(package: Make) -> None:
     main = package("def f(x):\n    return x if x else absent.call(x)\n")
     main.absent = Placeholder("absent", 0, "No module named 'absent'")  # type: ignore[attr-defined]
-    draft = Draft()
+    draft = ProgramDraft()
     text = program(main.f, "_(3)", draft)
     assert result_of(text) == 3
     assert any("No module named 'absent'" in note for note in draft.notes)
@@ -613,7 +613,7 @@ def test_methods_alone(package: Make) -> None:
         Net.late = assigned
         """
     )
-    draft = Draft()
+    draft = ProgramDraft()
     assert draft.method(main.Net, "forward").splitlines() == [
         "@torch.no_grad()",
         "def forward(self, x, k=3, *, size=2):",
@@ -628,7 +628,7 @@ def test_methods_alone(package: Make) -> None:
 
 
 def test_statements_keep_their_order() -> None:
-    draft = Draft()
+    draft = ProgramDraft()
     draft.add("x = torch.ones(2)")
     draft.add("x.fill_(3)")
     draft.add("y = x.sum()")
@@ -638,9 +638,9 @@ def test_statements_keep_their_order() -> None:
 
 def test_arguments_that_are_one_object_stay_one(package: Make) -> None:
     main = package("def f(x, y, g):\n    return x is y and g(x) is x\ndef g(x):\n    return x\n")
-    draft = Draft()
+    draft = ProgramDraft()
     x = torch.ones(3)
-    name = draft.refer(main.f)
+    name = draft.refer_to(main.f)
     arguments = draft.expressions([x, x, main.g], ["x", "y", "g"])
     assert result_of(draft.text([f"result = {name}({', '.join(arguments)})"])) is True
 
@@ -657,8 +657,8 @@ def test_a_program_is_written_the_same_twice(package: Make) -> None:
         """
     )
     assert program(main.f, "_(1)") == program(main.f, "_(1)")
-    draft = Draft()
-    name = draft.refer(main.f)
+    draft = ProgramDraft()
+    name = draft.refer_to(main.f)
     assert draft.text([f"{name}(1)"]) == draft.text([f"{name}(1)"])
 
 

@@ -22,17 +22,17 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from fullgraph_engine.repro.emit.displays import constant
-from fullgraph_engine.repro.emit.program import Draft
+from fullgraph_engine.repro.emit.displays import literal_text
+from fullgraph_engine.repro.emit.program import ProgramDraft
 from fullgraph_engine.repro.emit.tensors import contents
 from fullgraph_engine.repro.emit.tensors.layouts import Layout, layout_of
-from fullgraph_engine.repro.emit.unwritable import Unwritable
+from fullgraph_engine.repro.emit.unwritable import UnwritableValue
 
 
 def program(*values: Any, first: Any = None) -> str:
-    draft = Draft()
+    draft = ProgramDraft()
     if first is not None:
-        draft.refer(first)
+        draft.refer_to(first)
     return draft.text([f"result = [{', '.join(draft.expressions(values))}]"])
 
 
@@ -78,7 +78,7 @@ CONSTANTS = [
 
 @pytest.mark.parametrize("value", CONSTANTS, ids=range(len(CONSTANTS)))
 def test_constants(value: Any) -> None:
-    text = constant(value)
+    text = literal_text(value)
     assert text is not None
     other = eval(text)
     assert type(other) is type(value) and other == value
@@ -266,7 +266,7 @@ def test_what_cannot_be_written() -> None:
         (torch.fx.symbolic_trace(torch.nn.ReLU()), "GraphModule"),
     ]
     for value, said in values:
-        with pytest.raises(Unwritable, match=said):
+        with pytest.raises(UnwritableValue, match=said):
             program(value)
 
 
@@ -274,7 +274,7 @@ def test_deep_nesting_is_unwritable() -> None:
     deep: list[Any] = []
     for _ in range(5000):
         deep = [deep]
-    with pytest.raises(Unwritable, match="deep"):
+    with pytest.raises(UnwritableValue, match="deep"):
         program(deep)
 
 

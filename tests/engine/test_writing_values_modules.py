@@ -14,11 +14,11 @@ import torch.nn.functional as F
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from fullgraph_engine.repro.emit.program import Draft
+from fullgraph_engine.repro.emit.program import ProgramDraft
 
 
-def program(value: Any, draft: Draft | None = None) -> str:
-    draft = draft or Draft()
+def program(value: Any, draft: ProgramDraft | None = None) -> str:
+    draft = draft or ProgramDraft()
     expression = draft.expression(value)
     return draft.text([f"result = {expression}"])
 
@@ -411,7 +411,7 @@ class Passes(nn.Module):
 
 def test_what_one_object_calls_of_another() -> None:
     assert again(Passes())(torch.ones(1)).item() == 2
-    draft = Draft()
+    draft = ProgramDraft()
     model, words = draft.expressions([Looks(), Vocabulary()])
     namespace: dict[str, Any] = {}
     exec(draft.text([f"result = {model}(torch.ones(1), {words})"]), namespace)
@@ -419,7 +419,7 @@ def test_what_one_object_calls_of_another() -> None:
 
 
 def test_statements_say_what_is_reached() -> None:
-    draft = Draft()
+    draft = ProgramDraft()
     draft.add("def f(encoder, x):\n    return encoder.encode(x)")
     encoder = draft.expression(Encoder())
     namespace: dict[str, Any] = {}
@@ -445,7 +445,7 @@ class Odd(nn.Module):
 
 
 def test_what_cannot_be_written_is_left_out_and_said() -> None:
-    draft = Draft()
+    draft = ProgramDraft()
     assert "self.stream" not in program(Odd(), draft).partition("def forward")[0]
     assert any("Odd.stream" in note for note in draft.notes)
 

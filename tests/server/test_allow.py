@@ -12,9 +12,9 @@ from pygls.exceptions import JsonRpcException
 
 from fullgraph.domain.positions import Encoding
 from fullgraph.domain.sandbox import layer_lines, level_line
-from fullgraph.session.allowances import allowed, parsed
+from fullgraph.session.allowances import parse_allowance, resolve_allowances
 from fullgraph.session.documents import Document
-from fullgraph.session.settings import command_line_source, editor_source, resolve
+from fullgraph.session.settings import command_line_source, editor_source, resolve_settings
 from fullgraph.session.workspace import Workspace
 from fullgraph_engine.protocol import Allowance, Allowed, from_plain
 from fullgraph_engine.protocol.sandbox import SandboxLayer, SandboxLevel, WritableFolder
@@ -38,7 +38,7 @@ REFUSED = "import torch\nconnect()  # file: trace/sandboxed It was refused\n# al
     ],
 )
 def test_an_entry_is_written_as_it_was_read(text: str) -> None:
-    assert str(parsed(text)) == text
+    assert str(parse_allowance(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_an_entry_is_written_as_it_was_read(text: str) -> None:
     ],
 )
 def test_what_is_no_entry_is_said_in_one_sentence(text: str, words: str) -> None:
-    resolved = resolve(command_line_source({"sandbox-allow": ["network", text]}))
+    resolved = resolve_settings(command_line_source({"sandbox-allow": ["network", text]}))
     (problem,) = resolved.problems
     assert problem.startswith(f"--allow has {text!r}, which ")
     assert words in problem
@@ -66,7 +66,7 @@ def test_what_is_no_entry_is_said_in_one_sentence(text: str, words: str) -> None
 def test_what_entries_come_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     texts = ("write:./cache", "write:~/data", "read-env:B", "read-env:A", "cpp-extensions")
-    found = allowed(map(parsed, texts), tmp_path)
+    found = resolve_allowances(map(parse_allowance, texts), tmp_path)
     assert found == Allowed(
         programs=True,
         writable=(
@@ -76,8 +76,10 @@ def test_what_entries_come_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         caches=("cpp-extensions",),
         variables=("A", "B"),
     )
-    assert allowed([parsed("triton-cache")], tmp_path) == Allowed(caches=("triton-cache",))
-    assert allowed([], tmp_path) == Allowed()
+    assert resolve_allowances([parse_allowance("triton-cache")], tmp_path) == Allowed(
+        caches=("triton-cache",)
+    )
+    assert resolve_allowances([], tmp_path) == Allowed()
 
 
 # -- who may set it -------------------------------------------------------------------------------
@@ -85,7 +87,7 @@ def test_what_entries_come_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_only_sources_of_the_user_count() -> None:
     theirs = editor_source({"sandbox": {"allow": ["network"]}})
-    resolved = resolve(theirs)
+    resolved = resolve_settings(theirs)
     assert resolved.settings.sandbox_allow == ()
     (problem,) = resolved.problems
     assert problem == (
@@ -93,9 +95,9 @@ def test_only_sources_of_the_user_count() -> None:
         "command line may say what the sandbox allows."
     )
     ours = editor_source({"sandbox": {"allow": ["network"]}}, users=True)
-    assert resolve(ours).settings.sandbox_allow == (Allowance("network"),)
+    assert resolve_settings(ours).settings.sandbox_allow == (Allowance("network"),)
     # Nor does a workspace take away what the user allows.
-    emptied = resolve(ours, editor_source({"sandbox.allow": []}))
+    emptied = resolve_settings(ours, editor_source({"sandbox.allow": []}))
     assert emptied.settings.sandbox_allow == (Allowance("network"),)
     assert emptied.problems == ()
 
@@ -113,7 +115,7 @@ def test_a_workspace_gives_nothing_though_it_is_trusted(
     document = Document((tmp_path / "model.py").as_uri(), "", 1, "python", Encoding.UTF16)
     folder = WritableFolder(str(tmp_path / "cache"), str(tmp_path))
     expected = Allowed(writable=(folder,)) if user_settings else Allowed(caches=("triton-cache",))
-    assert workspace.allowed(document) == expected
+    assert workspace.resolve_allowed(document) == expected
     assert len(problems) == (1 if user_settings else 2)
     assert f"of {tmp_path / 'pyproject.toml'} is not used" in problems[0]
 

@@ -8,9 +8,9 @@ from typing import cast
 import pytest
 
 from fullgraph.domain.positions import Encoding
-from fullgraph.engines import Analysis, Engine, EngineState, EngineStatus
-from fullgraph.session.analysis_unit import TraceInputs, Unit
-from fullgraph.session.documents import Change, Document
+from fullgraph.engines import AnalysisRequest, Engine, EngineState, EngineStatus
+from fullgraph.session.analysis_unit import AnalysisUnit, TraceInputs
+from fullgraph.session.documents import Document, TextChange
 from fullgraph.session.request import analyze_request
 from fullgraph.session.settings import Settings, TraceOn
 from fullgraph.session.unit_events import RunEnded, TraceDue, UnitEvent
@@ -28,10 +28,12 @@ class HeldEngine:
     status = STATUS
 
     def __init__(self) -> None:
-        self.analyses: list[Analysis] = []
+        self.analyses: list[AnalysisRequest] = []
 
-    def analyze(self, request: Analyze) -> Analysis:
-        analysis = Analysis(request, lambda asked: asked.put(asked.broken_off()))
+    def analyze(self, request: Analyze) -> AnalysisRequest:
+        analysis = AnalysisRequest(
+            request, lambda asked: asked.put_event(asked.cancellation_event())
+        )
         self.analyses.append(analysis)
         return analysis
 
@@ -42,17 +44,17 @@ class HeldEngine:
 
     async def end(self) -> None:
         last = self.analyses[-1]
-        last.put(Analyzed(0, last.request.generation, 0.0))
+        last.put_event(Analyzed(0, last.request.generation, 0.0))
         await passed(0.0)
 
 
 def unit_of(
     engine: HeldEngine, trace_on: TraceOn = "change", ended: list[RunEnded] | None = None
-) -> Unit:
+) -> AnalysisUnit:
     """One that was opened. ``ended`` gets what it reports of runs that ended."""
     settings = Settings(trace_on=trace_on, forecast=False)
 
-    def emit(unit: Unit, event: UnitEvent) -> None:
+    def emit(unit: AnalysisUnit, event: UnitEvent) -> None:
         if isinstance(event, TraceDue):
             document = unit.document
             request = analyze_request(
@@ -63,18 +65,18 @@ def unit_of(
                 project=Path("/project"),
                 only=event.only,
             )
-            unit.trace(event, cast("Engine", engine), request)
+            unit.begin_trace(event, cast("Engine", engine), request)
         elif isinstance(event, RunEnded) and ended is not None:
             ended.append(event)
 
     document = Document("file:///project/a.py", TEXT, 1, "python", Encoding.UTF8)
-    unit = Unit(document, TraceInputs(settings, ()), emit)
+    unit = AnalysisUnit(document, TraceInputs(settings, ()), emit)
     unit.open()
     return unit
 
 
-def edit(unit: Unit) -> None:
-    unit.change([Change(TEXT + "class C: pass\n")], unit.document.version + 1)
+def edit(unit: AnalysisUnit) -> None:
+    unit.change([TextChange(TEXT + "class C: pass\n")], unit.document.version + 1)
 
 
 async def test_a_mistake_of_ours_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,8 +86,8 @@ async def test_a_mistake_of_ours_ends_the_run(monkeypatch: pytest.MonkeyPatch) -
     def mistaken(event: object) -> None:
         raise KeyError("A")
 
-    monkeypatch.setattr(unit, "take", mistaken)
-    engine.analyses[-1].put(TargetsFound(0, ()))
+    monkeypatch.setattr(unit, "apply_event", mistaken)
+    engine.analyses[-1].put_event(TargetsFound(0, ()))
     await passed(0.0)
     (run,) = ended
     assert run.failure is not None and "KeyError" in run.failure.reason
@@ -139,9 +141,9 @@ async def test_a_cancelled_request_ends_the_run_that_only_it_wants() -> None:
     engine = HeldEngine()
     unit = unit_of(engine, "manual")
     first, second = unit.analyze(), unit.analyze()
-    unit.unask(first)
+    unit.withdraw_request(first)
     assert engine.traced == [((), True)]
-    unit.unask(second)
+    unit.withdraw_request(second)
     assert engine.traced == [((), False)]
 
 
@@ -150,7 +152,7 @@ async def test_a_cancelled_request_leaves_the_trace_of_an_edit() -> None:
     unit = unit_of(engine)
     await engine.end()
     edit(unit)
-    unit.unask(unit.analyze())
+    unit.withdraw_request(unit.analyze())
     assert engine.traced[1:] == [((), True)]
 
 
@@ -160,7 +162,7 @@ async def test_a_cancelled_request_leaves_a_run_that_a_change_outside_wants() ->
     await engine.end()
     asked = unit.analyze()
     unit.refresh()
-    unit.unask(asked)
+    unit.withdraw_request(asked)
     assert engine.traced[1:] == [((), True)]
 
 
@@ -169,8 +171,8 @@ async def test_a_cancelled_request_leaves_nothing_due() -> None:
     unit = unit_of(engine, "manual")
     first = unit.analyze(("A",))
     second = unit.analyze(("B",))
-    unit.unask(first)
-    unit.unask(second)
+    unit.withdraw_request(first)
+    unit.withdraw_request(second)
     await passed(60.0)
     assert engine.traced == [(("A",), False)]
 
@@ -180,11 +182,11 @@ async def test_how_a_run_of_a_text_that_is_gone_failed_is_nobodys_business() -> 
     ended: list[RunEnded] = []
     unit = unit_of(engine, ended=ended)
     failed = Failed(0, "The file does not parse.", "")
-    engine.analyses[0].put(failed)
+    engine.analyses[0].put_event(failed)
     edit(unit)
     await passed(0.0)
     assert ended == [RunEnded(None)]
     await passed(60.0)
-    engine.analyses[1].put(failed)
+    engine.analyses[1].put_event(failed)
     await passed(0.0)
     assert ended == [RunEnded(None), RunEnded(failed)]

@@ -27,7 +27,7 @@ from fullgraph.engines import (
 )
 from fullgraph.engines.background import (
     BackgroundEngine,
-    Launch,
+    EngineLaunch,
     client,
     folder,
     keeper,
@@ -36,10 +36,10 @@ from fullgraph.engines.background import (
     connection as connection_module,
 )
 from fullgraph.engines.background import service as service_module
-from fullgraph.engines.background.connection import Connection
-from fullgraph.engines.background.folder import Unavailable, check_private, private_folder
+from fullgraph.engines.background.connection import EngineConnection
+from fullgraph.engines.background.folder import BackgroundUnavailable, check_private, private_folder
 from fullgraph.engines.background.keeper import Keeper
-from fullgraph.engines.background.messages import Welcome, encoded
+from fullgraph.engines.background.messages import Welcome, encode_message
 from fullgraph.session.engine_pool import EnginePool
 from fullgraph_engine.protocol import (
     Allowed,
@@ -79,7 +79,7 @@ class Commands:
             "XDG_RUNTIME_DIR": str(runtime),
             "STUB_ENGINE": f"count={counter.path}",
         }
-        self.launch = Launch(sys.executable)
+        self.launch = EngineLaunch(sys.executable)
         self.folder = runtime / "fullgraph"
         self.notes: list[str] = []
         self.made: list[BackgroundEngine] = []
@@ -88,7 +88,7 @@ class Commands:
 
     @property
     def name(self) -> str:
-        return self.launch.name(self.environment)
+        return self.launch.engine_name(self.environment)
 
     @property
     def path(self) -> Path:
@@ -118,7 +118,7 @@ class Commands:
         options = {"name": self.name, "interpreter": sys.executable, **options}
         kept = Keeper(self.path, options.pop("make", engine_of), **options)
         self.keepers.append((kept, asyncio.create_task(kept.run())))
-        await until(lambda: folder.inode(self.path) is not None)
+        await until(lambda: folder.socket_inode(self.path) is not None)
         return kept
 
     async def ended(self) -> None:
@@ -129,7 +129,7 @@ class Commands:
         return not self.keepers[-1][1].done()
 
     async def pid(self) -> int:
-        connection = await Connection.to(self.path)
+        connection = await EngineConnection.connect_to(self.path)
         connection.drop()
         return connection.welcome.result().pid
 
@@ -178,9 +178,9 @@ async def processes(commands: Commands) -> AsyncIterator[Commands]:
     try:
         yield commands
     finally:
-        for path in folder.sockets(commands.folder):
-            with contextlib.suppress(OSError, Unavailable):
-                connection = await Connection.to(path)
+        for path in folder.list_sockets(commands.folder):
+            with contextlib.suppress(OSError, BackgroundUnavailable):
+                connection = await EngineConnection.connect_to(path)
                 connection.drop()
                 process = psutil.Process(connection.welcome.result().pid)
                 process.terminate()
@@ -402,7 +402,7 @@ class Silent:
     async def at(commands: Commands, *, welcome: bool) -> asyncio.AbstractServer:
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             if welcome:
-                writer.write(encoded(Welcome(commands.name, __version__, 1, "")))
+                writer.write(encode_message(Welcome(commands.name, __version__, 1, "")))
             await reader.read()
             writer.close()
 
@@ -481,7 +481,7 @@ async def test_what_is_no_request_ends_the_connection(commands: Commands) -> Non
 
 async def test_no_request_before_a_greeting(commands: Commands, counter: Counter) -> None:
     await commands.serve()
-    connection = await Connection.to(commands.path)
+    connection = await EngineConnection.connect_to(commands.path)
     lost = asyncio.Event()
     connection.on_lost = lambda reason: lost.set()
     connection.send(asked(NET))
@@ -503,7 +503,7 @@ async def test_an_engine_that_cannot_work_says_so_and_ends(
     assert isinstance(got[-1], Failed) and got[-1].next_step == "Install torch in it."
     await engine.close()
     await commands.ended()
-    assert folder.inode(commands.path) is None
+    assert folder.socket_inode(commands.path) is None
     assert commands.own == []
 
 
@@ -526,7 +526,7 @@ async def test_it_ends_some_time_after_its_last_client(commands: Commands) -> No
     assert commands.is_serving()
     await passed(2.0)
     await commands.ended()
-    assert folder.inode(commands.path) is None
+    assert folder.socket_inode(commands.path) is None
 
 
 async def test_it_ends_if_nobody_comes(commands: Commands) -> None:
@@ -609,19 +609,23 @@ async def test_the_longest_idle_of_many_ends(
 
 def test_what_a_launch_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     environment = {"PATH": "/bin", "PWD": "/a", "SSH_CLIENT": "1", "TERM": "xterm"}
-    launch = Launch(sys.executable)
-    name = launch.name(environment)
-    assert name == launch.name({**environment, "PWD": "/b", "SSH_CLIENT": "2", "TERM": "linux"})
-    assert name == launch.name({"PATH": "/bin"})
+    launch = EngineLaunch(sys.executable)
+    name = launch.engine_name(environment)
+    assert name == launch.engine_name(
+        {**environment, "PWD": "/b", "SSH_CLIENT": "2", "TERM": "linux"}
+    )
+    assert name == launch.engine_name({"PATH": "/bin"})
     others = {
-        launch.name({**environment, "CUDA_VISIBLE_DEVICES": "0"}),
-        launch.name({**environment, "TORCH_LOGS": "dynamo"}),
-        Launch(sys.executable, "spawn").name(environment),
-        Launch(sys.executable, allowed=Allowed(network=True)).name(environment),
-        Launch(sys.executable, allowed=Allowed(writable=(WritableFolder("/w"),))).name(environment),
+        launch.engine_name({**environment, "CUDA_VISIBLE_DEVICES": "0"}),
+        launch.engine_name({**environment, "TORCH_LOGS": "dynamo"}),
+        EngineLaunch(sys.executable, "spawn").engine_name(environment),
+        EngineLaunch(sys.executable, allowed=Allowed(network=True)).engine_name(environment),
+        EngineLaunch(sys.executable, allowed=Allowed(writable=(WritableFolder("/w"),))).engine_name(
+            environment
+        ),
     }
     monkeypatch.setattr("fullgraph.engines.background.launch.__version__", "0.0.0")
-    others.add(launch.name(environment))
+    others.add(launch.engine_name(environment))
     assert len(others - {name}) == 6
 
 
@@ -631,22 +635,22 @@ def test_a_change_of_a_package_is_another_launch(tmp_path: Path) -> None:
     (packages / "torch" / "_dynamo").mkdir(parents=True)
     python.parent.mkdir()
     python.touch()
-    launch = Launch(str(python))
-    with pytest.raises(Unavailable, match="files of the torch"):
-        launch.name({})
+    launch = EngineLaunch(str(python))
+    with pytest.raises(BackgroundUnavailable, match="files of the torch"):
+        launch.engine_name({})
     (packages / "torch" / "version.py").touch()
-    name, state = launch.name({}), launch.torch_state({})
-    assert (launch.name({}), launch.torch_state({})) == (name, state)
+    name, state = launch.engine_name({}), launch.torch_state({})
+    assert (launch.engine_name({}), launch.torch_state({})) == (name, state)
     (packages / "torch" / "_dynamo" / "guards.py").write_text("1\n")
-    assert (launch.name({}), launch.torch_state({}) == state) == (name, False)
+    assert (launch.engine_name({}), launch.torch_state({}) == state) == (name, False)
     os.utime(packages, ns=(1, 1))
-    assert launch.name({}) != name
+    assert launch.engine_name({}) != name
 
 
 def test_a_torch_on_pythonpath(tmp_path: Path) -> None:
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "version.py").touch()
-    launch = Launch("/nowhere/bin/python")
+    launch = EngineLaunch("/nowhere/bin/python")
     environment = {"PYTHONPATH": str(tmp_path)}
     before = launch.torch_state(environment)
     (tmp_path / "torch" / "version.py").write_text("1\n")
@@ -665,7 +669,9 @@ def test_a_torch_on_pythonpath(tmp_path: Path) -> None:
 )
 def test_the_folder_of_an_engine(variables: dict[str, str], cwd: str) -> None:
     python, project = Path("/bin/python"), Path("/project")
-    launch = Launch.of(python, project, variables, processes="auto", allowed=Allowed())
+    launch = EngineLaunch.for_project(
+        python, project, variables, processes="auto", allowed=Allowed()
+    )
     assert launch.cwd == cwd
 
 
@@ -682,7 +688,7 @@ def test_the_folder_is_private(runtime: Path) -> None:
 def test_a_folder_that_others_can_open(runtime: Path) -> None:
     (runtime / "open").mkdir()
     (runtime / "open").chmod(0o750)
-    with pytest.raises(Unavailable, match="Other users may open the folder"):
+    with pytest.raises(BackgroundUnavailable, match="Other users may open the folder"):
         check_private(runtime / "open")
 
 
@@ -690,14 +696,14 @@ def test_a_folder_of_another_user(runtime: Path, monkeypatch: pytest.MonkeyPatch
     (runtime / "theirs").mkdir(0o700)
     own = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: own + 1)
-    with pytest.raises(Unavailable, match="Other users may open the folder"):
+    with pytest.raises(BackgroundUnavailable, match="Other users may open the folder"):
         check_private(runtime / "theirs")
 
 
 def test_a_link_to_a_folder(runtime: Path) -> None:
     (runtime / "real").mkdir(0o700)
     (runtime / "link").symlink_to(runtime / "real")
-    with pytest.raises(Unavailable, match="is no folder"):
+    with pytest.raises(BackgroundUnavailable, match="is no folder"):
         check_private(runtime / "link")
 
 
@@ -705,7 +711,7 @@ def test_a_folder_that_others_can_replace(runtime: Path) -> None:
     above = runtime / "above"
     above.mkdir()
     above.chmod(0o777)
-    with pytest.raises(Unavailable, match="Other users may replace the folder"):
+    with pytest.raises(BackgroundUnavailable, match="Other users may replace the folder"):
         check_private(above / "fullgraph")
     above.chmod(0o1777)
     check_private(above / "fullgraph")
@@ -816,7 +822,7 @@ async def test_a_process_need_not_stay(processes: Commands) -> None:
     process = psutil.Process(await processes.pid())
     await engine.close(stay=False)
     await asyncio.to_thread(process.wait, 20)
-    assert folder.inode(processes.path) is None
+    assert folder.socket_inode(processes.path) is None
 
 
 async def test_editors_share_an_engine(
@@ -832,18 +838,18 @@ async def test_editors_share_an_engine(
             boot=STUB,
         )
         interpreter = Interpreter(Path(sys.executable), "setting")
-        engine = pool.engine(interpreter, "auto", Allowed(), keep=600.0)
+        engine = pool.get_engine(interpreter, "auto", Allowed(), keep=600.0)
         assert messages(await events(engine.analyze(asked(NET)))) == ["Call to print"]
         assert statuses[-1].state is EngineState.READY
-        assert pool.statuses()[0].torch == "2.13.0"
-        await pool.close()
+        assert pool.all_statuses()[0].torch == "2.13.0"
+        await pool.close_all()
     assert counter.words.count("start") == 1
 
 
 async def test_a_process_that_cannot_start(
     processes: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "command", lambda start: [sys.executable, "-c", "oops"])
+    monkeypatch.setattr(client, "keeper_command", lambda start: [sys.executable, "-c", "oops"])
     engine = processes.command()
     await engine.start()
     assert messages(await events(engine.analyze(asked(NET)))) == ["Call to print"]
@@ -862,4 +868,4 @@ async def test_a_terminated_process_removes_its_socket(processes: Commands) -> N
     await engine.close()
     process.terminate()
     await asyncio.to_thread(process.wait, 20)
-    assert folder.sockets(processes.folder) == []
+    assert folder.list_sockets(processes.folder) == []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fullgraph.engines import Comparison, Engine
+from fullgraph.engines import ComparisonRequest, Engine
 from fullgraph_engine.protocol import Analyze, Compare, Compared, Event, Failed
 
 STUB = Path(__file__).with_name("stub_engine.py")
@@ -31,7 +31,7 @@ def asked(behavior: str) -> Compare:
     return Compare(0, analyze, "Net", f"class Net: ...  # behavior: {behavior}\n")
 
 
-async def last(comparison: Comparison) -> Event:
+async def last(comparison: ComparisonRequest) -> Event:
     return [event async for event in comparison][-1]
 
 

@@ -346,7 +346,7 @@ def test_what_was_found_is_kept_until_it_is_forgotten(
     add_torch(packages_of(active))
     assert kept.find("", root, "", trusted=True).path == beside
     assert kept.find(str(active), root, "", trusted=True).path == active
-    kept.forget()
+    kept.forget_all()
     assert kept.find("", root, "", trusted=True).path == active
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from fullgraph.domain.repro import ReductionState, ReproOutcome
-from fullgraph.engines import Engine, Reproduction
-from fullgraph.session.repro import followed
+from fullgraph.engines import Engine, ReproductionRequest
+from fullgraph.session.repro import follow_reproduction
 from fullgraph_engine.protocol import (
     Analyze,
     Analyzed,
@@ -55,9 +55,9 @@ def asked(steps: str) -> Reproduce:
 
 
 async def outcome(
-    reproduction: Reproduction, when: Callable[[ReductionState], None] | None = None
+    reproduction: ReproductionRequest, when: Callable[[ReductionState], None] | None = None
 ) -> Any:
-    return await followed(reproduction, when or (lambda state: None))
+    return await follow_reproduction(reproduction, when or (lambda state: None))
 
 
 async def test_progress_and_the_last_script(start: Callable[..., Any]) -> None:

@@ -8,15 +8,23 @@ from typing import Any
 from lsprotocol import types
 
 SECONDS = 30.0
+# The comment by which the engine finds a break is inside of the call that a fix replaces.
 TEXT = (
+    "import random\n"
     "import torch\n"
     "class Net(nn.Module):\n"
     "    def forward(self, x):\n"
     "        y = x + 1\n"
-    "        torch._dynamo.graph_break()  # break: A break\n"
+    "        y = y * (\n"
+    "            random.random(  # break: A break\n"
+    "            )\n"
+    "        )\n"
     "        return y\n"
 )
-FIXED = TEXT.replace("        torch._dynamo.graph_break()  # break: A break\n", "")
+FIXED = TEXT.replace(
+    "(\n            random.random(  # break: A break\n            )\n        )\n",
+    "random.uniform(0.0, 1.0)\n",
+)
 
 
 async def fixes(editor: Any, uri: str, *, kind: str) -> list[types.CodeAction]:
@@ -24,7 +32,7 @@ async def fixes(editor: Any, uri: str, *, kind: str) -> list[types.CodeAction]:
     for _ in range(int(SECONDS / 0.1)):
         found = [
             action
-            for action in await editor.actions(uri, "torch._dynamo")
+            for action in await editor.actions(uri, "random.random")
             if action.kind == kind and action.edit is not None and "Ignore" not in action.title
         ]
         if found:
@@ -63,5 +71,5 @@ async def test_an_edit_takes_a_fix_away(editor: Any) -> None:
     uri = editor.open("net.py", TEXT)
     assert await fixes(editor, uri, kind="quickfix")
     editor.edit(uri, "x + 1", "x + 2")
-    now = await editor.actions(uri, "torch._dynamo")
+    now = await editor.actions(uri, "random.random")
     assert not [action.title for action in now if "safe fix" in action.title]

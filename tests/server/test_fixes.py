@@ -317,27 +317,6 @@ def test_what_is_known_to_be_lost_may_differ(
     assert all(fix.doubt == "The warning is gone." for fix in search.fixes)
 
 
-@pytest.mark.parametrize(("differing", "grades"), [("", ["unsafe"]), ("pass\n", [])])
-def test_what_compiled_code_does_is_compared_as_well(
-    monkeypatch: pytest.MonkeyPatch, differing: str, grades: list[str]
-) -> None:
-    def rewrite(site: Site) -> Iterator[Candidate]:
-        yield Candidate("guard", "Guard it", "if eager: f()\n", compiled="pass\n")
-
-    compared: list[str] = []
-
-    def compare(request: Compare) -> Compared:
-        compared.append(request.changed)
-        outcome: BehaviorOutcome = "differs" if request.changed == differing else "same"
-        return Compared(0, outcome, True, reason="why")
-
-    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (rewrite,))
-    verifier = Verifier(Engine(compare), request_of("break_ = 2\n"))
-    search = asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f"]))
-    assert [fix.grade for fix in search.fixes] == grades
-    assert set(compared) == {"if eager: f()\n", "pass\n"}
-
-
 def compared_case(inputs: str, *, same: bool, outcome: CaseOutcome = "returned") -> ComparedCase:
     values: Fill = "given" if inputs == "f32[4]" else "random"
     aspects: tuple[Aspect, ...] = () if same else ("result",)

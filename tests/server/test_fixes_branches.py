@@ -641,22 +641,6 @@ WHERE = {
             return total
         """,
     ),
-    "decided-before": (
-        """
-        def f(x, y):
-            ok = bool((x > 0).all())
-            if ok:
-                x = x + 1
-            return x if not ok else y
-        """,
-        "bool((x > 0).all())",
-        """
-        def f(x, y):
-            ok = (x > 0).all()
-            x = torch.where(ok != 0, x + 1, x)
-            return torch.where(~(ok != 0), x, y)
-        """,
-    ),
     "nested-function": (
         """
         def outer(x):

@@ -6,11 +6,10 @@ import pytest
 
 from fullgraph.domain.positions import TextPositions
 from fullgraph.fixes.rewrites.dynamic import dynamic
-from fullgraph.fixes.rewrites.padding import buckets
 from fullgraph.fixes.site import Site, Text
 from fullgraph.fixes.tracing import Traced, judged
 from fullgraph_engine.protocol import Finding, Position, Range, TargetReport
-from fullgraph_engine.protocol.evidence import ForecastEvidence, GuardFailure, RecompileEvidence
+from fullgraph_engine.protocol.evidence import GuardFailure, RecompileEvidence
 
 
 def size_guard(name: str, axis: int, size: int = 4) -> GuardFailure:
@@ -137,47 +136,6 @@ def test_a_first_size_of_one_is_marked_as_unknown() -> None:
         "    torch._dynamo.mark_dynamic(u, 0)\n"
         "    f(t, u)\n"
     )
-
-
-PADDED = """\
-import torch
-
-
-class Net(torch.nn.Module):
-    def forward(self, x, y):
-        \"""Why.\"""
-{lines}        return TABLES[x.shape[1]] * x
-
-
-def f(x, *y):
-    return x
-"""
-
-
-def every_size(*changed: str, target: str = "Net") -> Finding:
-    range_ = Range(Position(6, 15), Position(6, 16))
-    evidence = ForecastEvidence((), changed, "4", ("5", "6"))
-    return Finding("recompile/every-size", "", range_, target, evidence=evidence)
-
-
-def test_what_every_size_recompiles_is_padded() -> None:
-    site = Site(Text(PADDED.format(lines="")), every_size("x.shape[1]", "y.shape[0]"))
-    (made,) = buckets(site)
-    pad = "torch.nn.functional.pad"
-    assert made.suggestion
-    assert made.text == PADDED.format(
-        lines=f"        x = {pad}(x, [0, 0] * (x.dim() - 2) + [0, -x.shape[1] % 32])\n"
-        f"        y = {pad}(y, [0, 0] * (y.dim() - 1) + [0, -y.shape[0] % 32])\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("changed", "target"),
-    [("x.shape[1]", "build()"), ("z.shape[1]", "Net"), ("x.a.shape[1]", "Net"), ("n", "Net")],
-)
-def test_what_is_no_size_of_a_parameter_is_not_padded(changed: str, target: str) -> None:
-    site = Site(Text(PADDED.format(lines="")), every_size(changed, target=target))
-    assert not list(buckets(site))
 
 
 @pytest.mark.parametrize(

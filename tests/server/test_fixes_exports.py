@@ -10,7 +10,7 @@ from tests.server.test_fixes import Engine, break_at, request_of
 
 from fullgraph.domain.positions import TextPositions
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites.exports import checked, equal_sizes, read
+from fullgraph.fixes.rewrites.exports import checked
 from fullgraph.fixes.site import Site, Text
 from fullgraph.fixes.tracing import Traced, judged
 from fullgraph.fixes.verification import Verifier
@@ -126,56 +126,6 @@ def test_torch_has_a_name(imports: str, call: str, added: str) -> None:
 )
 def test_no_check_is_tried(source: str, check: str) -> None:
     assert tried(source, check) == []
-
-
-@pytest.mark.parametrize(
-    ("source", "expression", "expected"),
-    [
-        ("    k = «int(n)»  # c\n", "u0", ["    k = n.item()  # c\n"]),
-        ("    k = «int(n + 1)»\n", "u0", ["    k = (n + 1).item()\n"]),
-        ("    k = «int(n)»\n", "u0 > 2", []),
-        ("    k = «int(n, base=2)»\n", "u0", []),
-        ("    k = «round(n)»\n", "u0", []),
-    ],
-)
-def test_a_number_is_read_as_a_symbol(source: str, expression: str, expected: list[str]) -> None:
-    site = site_of(f"def f(n):\n{source}", ExportEvidence("data-dependent", expression))
-    head = f"{IMPORTS}def f(n):\n"
-    assert [one.text.removeprefix(head) for one in read(site)] == expected
-
-
-@pytest.mark.parametrize(
-    ("shapes", "check", "expected"),
-    [
-        pytest.param(
-            '{"x": {0: Dim("b")}, "y": {0: Dim("c")}}',
-            "x.shape[0] == y.shape[0]",
-            '{"x": {0: Dim("b")}, "y": {0: Dim("b")}}',
-            id="literal",
-        ),
-        pytest.param(
-            "{'x': {1: b, 0: c}, 'y': {0: d}}",
-            "y.shape[0] == x.shape[1]",
-            "{'x': {1: b, 0: c}, 'y': {0: b}}",
-            id="names, the other way round",
-        ),
-        pytest.param('{"x": {0: b}, "y": {0: c}}', "x.shape[0] == 8", "", id="equal to a number"),
-        pytest.param(
-            '{"x": {0: b}, "y": {0: c}}', "x.shape[0] == 2 * y.shape[0]", "", id="a multiple"
-        ),
-        pytest.param('{"x": {0: b}}', "x.shape[0] == y.shape[0]", "", id="one is not dynamic"),
-        pytest.param("shapes", "x.shape[0] == y.shape[0]", "", id="not written there"),
-    ],
-)
-def test_equal_sizes_have_one_name(shapes: str, check: str, expected: str) -> None:
-    exported = "torch.export.export(f, args, dynamic_shapes={})  # sizes\n"
-    source = "def f(x, y):\n    return «x * y»\n\n\n"
-    site = site_of(source + exported.format(shapes), ExportEvidence("constraint", check=check))
-    head = IMPORTS + source.replace("«", "").replace("»", "")
-    assert list(checked(site)) == []
-    assert [one.text.removeprefix(head) for one in equal_sizes(site)] == (
-        [exported.format(expected)] if expected else []
-    )
 
 
 def cases(*several: ComparedCase) -> Compared:

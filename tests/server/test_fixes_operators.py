@@ -11,8 +11,6 @@ from fullgraph.fixes.rewrites.custom_operators import (
     of_block,
     of_function,
     of_rest,
-    raising_fake,
-    without_meta,
     wrapped,
 )
 from fullgraph.fixes.site import Site, Text
@@ -660,75 +658,3 @@ f.register_autograd(f_gradient, setup_context=f_inputs)
 )
 def test_what_has_no_gradient(text: str, call: OperatorCall) -> None:
     assert gradients(text, call) == []
-
-
-RAISING = """\
-@torch.library.custom_op("mine::f", mutates_args=())
-def op(x: torch.Tensor) -> torch.Tensor:
-    return x.sin()
-
-
-@op.register_fake
-def _(x):
-    "Not yet."
-    raise NotImplementedError
-
-
-def f(x):
-    return «op(x)»
-"""
-
-
-def test_a_fake_kernel_that_only_raises_makes_room_for_another() -> None:
-    title = "NotImplementedError/UnsupportedFakeTensorException when running FX node"
-    (made,) = raising_fake(site_of(RAISING, "graph-break/GB0087", title))
-    assert "register_fake" not in made.text
-    assert (made.preserves, made.parts) == (False, ("export",))
-    assert not list(raising_fake(site_of(RAISING, "graph-break/GB0087", "Another")))
-    for was, by in (
-        ("raise NotImplementedError", "return x"),
-        ('"Not yet."', "if x.dim():"),
-        ("@op.register_fake\n", ""),
-    ):
-        other = RAISING.replace(was, by).replace(":\n    raise", ":\n        raise")
-        assert not list(raising_fake(site_of(other, "graph-break/GB0087", title)))
-
-
-@pytest.mark.parametrize(
-    ("source", "result", "returned", "instead"),
-    [
-        pytest.param(
-            "def f(a, b):\n    return «torch.linalg.lstsq(a, b)».solution.sum()\n",
-            "torch.linalg.lstsq(a, b).solution.contiguous()",
-            "torch.Tensor",
-            "_lstsq(a, b).sum()",
-            id="one of its results",
-        ),
-        pytest.param(
-            "def f(a, b):\n    x, r, k, s = «torch.linalg.lstsq(a, b)»\n    return x\n",
-            "tuple(one.contiguous() for one in torch.linalg.lstsq(a, b))",
-            "tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]",
-            "x, r, k, s = _lstsq(a, b)",
-            id="taken apart",
-        ),
-        pytest.param(
-            "def f(a, b):\n    return «torch.linalg.lstsq(a, b + 1)»\n",
-            "[one.contiguous() for one in torch.linalg.lstsq(a, input1)]",
-            "list[torch.Tensor]",
-            "torch.return_types.linalg_lstsq(_lstsq(a, b + 1))",
-            id="by its names",
-        ),
-    ],
-)
-def test_an_operator_of_torch_without_a_meta_kernel(
-    source: str, result: str, returned: str, instead: str
-) -> None:
-    title = "Dynamic shape operator (no meta kernel)"
-    *_, made = without_meta(site_of(source, "graph-break/GB0037", title))
-    assert f"):\n    return {result}\n\n\n@torch.library" in made.text
-    assert f") -> {returned}:\n" in made.text
-    assert instead in made.text
-    assert made.parts == ("export",)
-    assert not list(without_meta(site_of(source, "graph-break/GB0037", "Dynamic shape operator")))
-    foreign = source.replace("torch.linalg.lstsq", "native.solved")
-    assert not list(without_meta(site_of(foreign, "graph-break/GB0037", title)))

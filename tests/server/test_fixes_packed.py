@@ -6,7 +6,6 @@ import pytest
 from tests.server.test_fixes_operators import IMPORTS, site_of
 
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites.dynamic_outputs import one_hot
 from fullgraph.fixes.rewrites.packed import padded
 
 SKIPPED = "Attempted to call function marked as skipped"
@@ -135,16 +134,3 @@ def test_the_elements_of_what_is_packed() -> None:
 )
 def test_what_is_packed_for_others_stays(source: str) -> None:
     assert not rewritten(source)
-
-
-def test_classes_by_comparison() -> None:
-    source = "import torch.nn.functional as F\n\n\ndef f(x):\n    return «{}».float()\n"
-    title = "Attempted to use `torch.nn.functional.one_hot` with data-dependent output shape"
-    site = site_of(source.format("F.one_hot(x)"), "graph-break/GB0246", title)
-    (candidate,) = one_hot(site)
-    classes = "torch.arange(int(x.max()) + 1, device=x.device)"
-    assert f"    return (x.unsqueeze(-1) == {classes}).to(torch.int64).float()\n" in candidate.text
-    assert "torch._dynamo.config.capture_scalar_outputs = True\n" in candidate.text
-    assert candidate.extends
-    site = site_of(source.format("F.one_hot(x, 3)"), "graph-break/GB0246", title)
-    assert not list(one_hot(site))

@@ -78,12 +78,6 @@ def parts(x, n):
     return x.split([a, b])[0]
 
 
-def first(x, n):
-    k = int(n)
-    return x[torch.arange(k)]
-
-
-torch.compile(first)(torch.rand(8, 4), torch.tensor(3))
 torch.compile(few)(torch.rand(8, 4), torch.rand(8) > 0.3)
 torch.compile(some)(torch.rand(8, 4), torch.tensor(3))
 torch.compile(parts)(torch.rand(8, 4), torch.tensor([3, 5]))
@@ -104,39 +98,8 @@ async def test_checks_for_export(engine: Engine) -> None:
     assert "    torch._check(k > 2)\n    if k > 2:" in some.candidate.text
     assert some.grade == "suggestion"
     assert some.doubt.startswith("Inputs that were tried do not satisfy the check. With ")
-    (item,) = found["first"].fixes
-    assert item.candidate.text == EXPORTED.replace("int(n)", "n.item()")
-    assert item.grade == "unsafe"
     # It would allow only the sizes of the probe.
     assert not found["parts"].fixes
-
-
-CONSTRAINED = """\
-import torch
-from torch.export import Dim
-
-
-class Pair(torch.nn.Module):
-    def forward(self, x, y):
-        return x * y
-
-
-torch.export.export(
-    Pair(),
-    (torch.rand(4, 8), torch.rand(4, 8)),
-    dynamic_shapes={"x": {0: Dim("b")}, "y": {0: Dim("c")}},  # batches
-)
-"""
-
-
-async def test_sizes_that_have_to_be_equal(engine: Engine) -> None:
-    found = await searched(engine, CONSTRAINED, "export/constraint", "first", "export")
-    (fix,) = found["Pair"].fixes
-    assert fix.candidate.text == CONSTRAINED.replace('Dim("c")', 'Dim("b")')
-    assert (fix.grade, fix.doubt) == (
-        "unsafe",
-        "The exported program takes only inputs with `x.shape[0] == y.shape[0]`.",
-    )
 
 
 SIZES = """\

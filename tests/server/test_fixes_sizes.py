@@ -349,6 +349,12 @@ def not_kept(body: str, place: str) -> list[str]:
             "n = x.shape[0]\nkept = torch.ones(n)\nreturn x * kept",
         ),
         (
+            "if n not in self.masks:\n    self.masks[n] = torch.ones(n)\n"
+            "return x * torch.sin(self.masks[n])",
+            "n not in self.masks",
+            "n = x.shape[0]\nkept = torch.ones(n)\nreturn x * torch.sin(kept)",
+        ),
+        (
             'key = f"{n}"\n'
             "if key not in self.masks:\n    self.masks[key] = torch.ones(n)\n"
             "return x * self.masks[key]",

@@ -10,7 +10,7 @@ import pytest
 from fullgraph.domain.codes import Severity
 from fullgraph.lsp.hovers.guards import expression_at
 from fullgraph.render.guards import GuardQuery, answer_text, find_guards, guards_text
-from fullgraph.session.edit_tracking import Edit
+from fullgraph.session.edit_tracking import AppliedEdit
 from fullgraph.session.guards import GuardsByTarget, guard_findings
 from fullgraph.session.results import Results
 from fullgraph_engine.protocol import (
@@ -157,8 +157,8 @@ def test_moves_with_the_text(unpacked: bool) -> None:
     if unpacked:
         assert guards.frames == (FRAME,)
     # A line comes before everything, then the condition in line 6 (then 7) is edited.
-    guards = guards.moved(Edit(Position(0, 0), Position(0, 0), Position(1, 0)))
-    guards = guards.moved(Edit(Position(6, 12), Position(6, 13), Position(6, 14)))
+    guards = guards.apply_edit(AppliedEdit(Position(0, 0), Position(0, 0), Position(1, 0)))
+    guards = guards.apply_edit(AppliedEdit(Position(6, 12), Position(6, 13), Position(6, 14)))
     (frame,) = guards.frames
     assert (frame.first_line, frame.last_line) == (4, 8)
     assert frame.causes == (range_(5, 12, 25), None, range_(7, 20, 28))
@@ -171,16 +171,16 @@ def test_moves_with_the_text(unpacked: bool) -> None:
 
 def test_results_keep_guards_of_targets_that_are_there() -> None:
     results = Results()
-    results.begin()
-    results.apply(EVENT)
-    results.apply(dataclasses.replace(EVENT, probe_number=1))
+    results.begin_run()
+    results.apply_event(EVENT)
+    results.apply_event(dataclasses.replace(EVENT, probe_number=1))
     assert len(results.guards["Net"].frames) == 2
-    results.apply(TargetDone(1, TargetReport("Net", "module", range_(2, 6, 9), "traced")))
-    results.complete()
-    results.edited([Edit(Position(0, 0), Position(0, 0), Position(2, 0))], "net.py")
+    results.apply_event(TargetDone(1, TargetReport("Net", "module", range_(2, 6, 9), "traced")))
+    results.complete_run()
+    results.apply_edits([AppliedEdit(Position(0, 0), Position(0, 0), Position(2, 0))], "net.py")
     assert results.snapshot().guards["Net"].frames[0].first_line == 5
-    results.begin()
-    results.apply(TargetsFound(1, ()))
+    results.begin_run()
+    results.apply_event(TargetsFound(1, ()))
     assert not results.guards
 
 

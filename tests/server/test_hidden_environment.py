@@ -37,7 +37,7 @@ sys.stdin.read()
 """
 READER = """\
 if word == "in Landlock":
-    landlock.restrict((), ())
+    landlock.restrict_process((), ())
 try:
     print(open(f"/proc/{sys.argv[2]}/environ").read().count("precious"))
 except PermissionError:
@@ -83,5 +83,5 @@ def test_a_server_hides_it_where_the_kernel_does_not(
     monkeypatch.setattr(process, "hide_environment", lambda: hidden.append(True))
     engine = Engine(Path("/nowhere"))
     layer = SandboxLayer("Landlock", "" if holds else "there is none")
-    engine._received(None, Ready("2.13.0", 0.0, sandbox=SandboxLevel((layer,))))  # type: ignore[arg-type]
+    engine._handle_event(None, Ready("2.13.0", 0.0, sandbox=SandboxLevel((layer,))))  # type: ignore[arg-type]
     assert hidden == ([] if holds else [True])

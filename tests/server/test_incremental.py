@@ -20,9 +20,9 @@ from fullgraph.incremental import (
     Inputs,
     KnownTarget,
     ParsedText,
-    aligned,
+    align_statements,
+    find_unaffected,
     same_code,
-    unaffected,
     unless_called_otherwise,
 )
 from fullgraph.incremental.moves import LineLost
@@ -98,7 +98,7 @@ def left(new: str, *, inputs: Inputs = "written", text: str = TEXT) -> list[str]
     """Targets that a change from one text to another does not affect."""
     before, after = ParsedText(text), ParsedText(new)
     targets = [KnownTarget(name, inputs) for name in NAMES]
-    return sorted(unaffected(before, after, aligned(before, after), targets))
+    return sorted(find_unaffected(before, after, align_statements(before, after), targets))
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_inputs_that_were_found_lead_to_what_they_name() -> None:
         KnownTarget("Inner", "found", definitions=("Config", "x")),
         KnownTarget("Outer", "found"),
     ]
-    assert unaffected(before, after, aligned(before, after), targets) == {"Outer"}
+    assert find_unaffected(before, after, align_statements(before, after), targets) == {"Outer"}
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_inputs_are_looked_for_again_where_a_definition_is_made_with_others(
     text = TEXT.replace("class Config", "class Alone:\n    pass\n\n\nclass Config")
     before, after = ParsedText(text), ParsedText(text.replace(old, new))
     targets = [KnownTarget("Alone", "sought")]
-    found = unaffected(before, after, aligned(before, after), targets)
+    found = find_unaffected(before, after, align_statements(before, after), targets)
     assert found == (set() if searched else {"Alone"})
 
 
@@ -235,7 +235,7 @@ def test_what_others_give_may_lead_to_definitions_that_nothing_names() -> None:
     def holds(new: str, *definitions: str) -> bool:
         target = KnownTarget("Inner", "given", definitions=definitions, calls=calls)
         before, after = ParsedText(TEXT), ParsedText(new)
-        change = aligned(before, after)
+        change = align_statements(before, after)
         return unless_called_otherwise(before, after, change, [target]) == {"Inner"}
 
     caller = TEXT.replace("self.inner(x)", "self.inner(-x)")
@@ -245,7 +245,7 @@ def test_what_others_give_may_lead_to_definitions_that_nothing_names() -> None:
     assert not holds(TEXT.replace("x * WIDTH", "x - WIDTH"))
     before, after = ParsedText(TEXT), ParsedText(caller)
     unasked = KnownTarget("Inner", "given")
-    assert not unless_called_otherwise(before, after, aligned(before, after), [unasked])
+    assert not unless_called_otherwise(before, after, align_statements(before, after), [unasked])
 
 
 def test_inputs_by_convention_follow_from_functions_that_do_not_name_the_target() -> None:
@@ -275,7 +275,7 @@ def test_what_nothing_calls_may_come_to_be_called() -> None:
     assert left(change, inputs="uncalled", text=text) == []
     before, after = ParsedText(text), ParsedText(change)
     targets = [KnownTarget("Inner", "given"), KnownTarget("Other", "uncalled")]
-    assert unaffected(before, after, aligned(before, after), targets) == {"Inner"}
+    assert find_unaffected(before, after, align_statements(before, after), targets) == {"Inner"}
 
 
 def test_what_others_give_may_follow_from_their_inputs_by_convention() -> None:
@@ -286,7 +286,7 @@ def test_what_others_give_may_follow_from_their_inputs_by_convention() -> None:
         ([inner, other, KnownTarget("Outer", "convention")], {"Other"}),
         ([inner, other], {"Inner", "Other"}),
     ):
-        assert unaffected(before, after, aligned(before, after), targets) == expected
+        assert find_unaffected(before, after, align_statements(before, after), targets) == expected
 
 
 @pytest.mark.parametrize("inputs", ["found", "given", "convention"])
@@ -324,7 +324,7 @@ def test_what_another_module_keeps_is_seen_in_the_runs_that_come_by_it() -> None
         KnownTarget("Outer", "written", frozenset({2})),
         KnownTarget("Other", "written"),
     ]
-    left_as_is = unaffected(before, after, aligned(before, after), targets)
+    left_as_is = find_unaffected(before, after, align_statements(before, after), targets)
     assert left_as_is == {"Outer"}
     # One that is new, or kept under another name, may be found by anything.
     assert left(new.replace('"config"', '"other"'), text=text) == []
@@ -369,14 +369,14 @@ def test_lines_of_code_are_found_where_they_went(seed: int) -> None:
     before = ParsedText(TEXT)
     moves = same_code(before, new)
     assert moves is not None
-    change = aligned(before, ParsedText("\n".join(new)))
+    change = align_statements(before, ParsedText("\n".join(new)))
     assert change.is_same
     code = {token.start.line for token in tokens_of(lines) if not token.is_structure}
     code -= {number for number in code if "Words." in lines[number]}
     for move in (Relocation("/a.py", moves, new), Relocation("/a.py", change.moves, new)):
         assert not move.is_formatted
         for number in code:
-            assert new[move.line(number)] == lines[number]
+            assert new[move.move_line(number)] == lines[number]
 
 
 def test_what_is_told_moves_with_its_lines() -> None:
@@ -398,7 +398,7 @@ def test_what_is_told_moves_with_its_lines() -> None:
         )
 
     before = finding(Range(Position(4, 4), Position(5, 8)), 5)
-    moved = Relocation("/p/a.py", moves, new.split("\n")).of(before)
+    moved = Relocation("/p/a.py", moves, new.split("\n")).relocate_value(before)
     assert moved.range == Range(Position(5, 4), Position(7, 8))
     assert moved.identity == "x@5:4-7:8"
     words = "As line 6 says, a.py, line 6, not line 4 of b.py, nor other.py, line 4."
@@ -424,7 +424,7 @@ def test_what_is_told_of_other_files_moves_where_it_comes_to_this_one() -> None:
         evidence=RecompileEvidence("g", "/p/b.py", 1, (failure,), reasons=reasons),
         path=TracePath(training=True),
     )
-    moved = Relocation("/p/a.py", moves, new.split("\n")).of(told)
+    moved = Relocation("/p/a.py", moves, new.split("\n")).relocate_value(told)
     assert (moved.range.start, moved.message) == (Position(2, 4), "It says line 3.")
     evidence = moved.evidence
     assert isinstance(evidence, RecompileEvidence)
@@ -436,10 +436,10 @@ def test_what_is_told_of_other_files_moves_where_it_comes_to_this_one() -> None:
 def test_what_is_told_of_a_line_that_is_gone_is_not_moved() -> None:
     text = "def f(x):\n    return x\n\n\ndef g(x):\n    return x\n"
     before, after = ParsedText(text), ParsedText(text.partition("\n\n\n")[2])
-    move = Relocation("/a.py", aligned(before, after).moves, after.lines)
-    assert move.of(_on_line(5, 4)) == _on_line(1, 4)
+    move = Relocation("/a.py", align_statements(before, after).moves, after.lines)
+    assert move.relocate_value(_on_line(5, 4)) == _on_line(1, 4)
     with pytest.raises(LineLost):
-        move.of(_on_line(1, 4))
+        move.relocate_value(_on_line(1, 4))
 
 
 def test_a_frame_shows_the_line_of_the_text_as_it_is() -> None:
@@ -448,7 +448,7 @@ def test_a_frame_shows_the_line_of_the_text_as_it_is() -> None:
     assert moves is not None
     place = _on_line(0)
     told = Finding("x", "It says.", place, stack=(Frame("/a.py", "f", 0, text="f(x)"),))
-    assert Relocation("/a.py", moves, lines).of(told).stack[0].text == lines[0]
+    assert Relocation("/a.py", moves, lines).relocate_value(told).stack[0].text == lines[0]
 
 
 def _on_line(line: int, byte: int = 3) -> Range:
@@ -497,7 +497,7 @@ def test_places_on_lines_are_found_behind_other_blanks(seed: int) -> None:
         for number, first in enumerate(tokens):
             last = chance.choice(tokens[number:])
             place = Range(first.start, last.end)
-            there = between(now, moved.of(place))
+            there = between(now, moved.relocate_value(place))
             assert there.replace(" ", "") == between(lines, place).replace(" ", "")
             assert there == there.strip()
 
@@ -512,10 +512,10 @@ def test_what_repeats_a_line_is_not_moved_behind_other_blanks() -> None:
     moves = same_code(ParsedText("a = f(x,1)\n"), new)
     assert moves is not None
     place = Range(Position(0, 0), Position(0, 10))
-    moved = Relocation("/a.py", moves, new).of(Finding("x", "It says 1.", place))
+    moved = Relocation("/a.py", moves, new).relocate_value(Finding("x", "It says 1.", place))
     assert moved.range.end.byte == 11
     with pytest.raises(LineLost):
-        Relocation("/a.py", moves, new).of(Finding("x", "Of `f(x,1)`.", place))
+        Relocation("/a.py", moves, new).relocate_value(Finding("x", "Of `f(x,1)`.", place))
 
 
 @pytest.mark.parametrize("before", ["", '# File "/a.py", line 4, in f, code: '])
@@ -525,7 +525,7 @@ def test_what_quotes_one_of_the_lines_of_an_expression_is_not_moved(before: str)
     assert moves is not None
     told = f"Computed as follows:\n    {before}+ g(2)\n    add = add(a, b)"
     with pytest.raises(LineLost):
-        Relocation("/a.py", moves, new).of(
+        Relocation("/a.py", moves, new).relocate_value(
             Finding("x", "x", Range(Position(0, 0), Position(0, 1)), explanation=told)
         )
 
@@ -536,9 +536,10 @@ def test_a_line_between_backticks_is_one_of_the_file() -> None:
     assert moves is not None
     place = Range(Position(0, 0), Position(0, 1))
     move = Relocation("/a.py", moves, new)
-    assert move.of(Finding("x", "Of `f` at line 1.", place)).message == "Of `f` at line 1."
+    moved = move.relocate_value(Finding("x", "Of `f` at line 1.", place))
+    assert moved.message == "Of `f` at line 1."
     with pytest.raises(LineLost):
-        move.of(Finding("x", "It had to hold in `x = f([` (f of 1).", place))
+        move.relocate_value(Finding("x", "It had to hold in `x = f([` (f of 1).", place))
 
 
 LAYOUTS = [
@@ -572,12 +573,12 @@ def test_what_a_formatter_does_is_no_change(old: str, new: str) -> None:
     found = 0
     for one, other in zip(instructions(old), instructions(new), strict=True):
         with contextlib.suppress(LineLost):
-            assert moves.range(one, "instruction") == other
+            assert moves.move_range(one, "instruction") == other
             found += 1
     assert found > len(instructions(old)) / 2
     for node, node_now in zip(ast.walk(before), ast.walk(after), strict=True):
         if isinstance(node, ast.expr) and isinstance(node_now, ast.expr):
-            assert moves.range(extent(node), "expression") == extent(node_now)
+            assert moves.move_range(extent(node), "expression") == extent(node_now)
 
 
 def instructions(text: str) -> list[Range]:
@@ -627,12 +628,12 @@ def test_a_line_that_is_split_has_no_one_counterpart() -> None:
     )
     moves = same_code(ParsedText(old), new.split("\n"))
     assert moves is not None
-    assert moves.line(0) == 0  # a function begins with its `def`
+    assert moves.move_line(0) == 0  # a function begins with its `def`
     with pytest.raises(LineLost):
-        moves.line(1)
+        moves.move_line(1)
     back = same_code(ParsedText(new), old.split("\n"))
     assert back is not None
-    assert [back.line(line) for line in (0, 1, 3, 4)] == [0, 0, 1, 1]
+    assert [back.move_line(line) for line in (0, 1, 3, 4)] == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize(("base", "moves_on"), [("inner()", True), ("super()", False)])
@@ -645,10 +646,10 @@ def test_an_attribute_of_super_begins_at_two_places_on_its_own_line(
     assert moves is not None
     place = Range(Position(2, 15), Position(2, 24))
     if moves_on:
-        assert moves.range(place, "instruction") == Range(Position(4, 1), Position(4, 2))
+        assert moves.move_range(place, "instruction") == Range(Position(4, 1), Position(4, 2))
     else:
         with pytest.raises(LineLost):
-            moves.range(place, "instruction")
+            moves.move_range(place, "instruction")
 
 
 # -- in the editor --------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fullgraph.engines import EngineState, EngineStatus
-from fullgraph.kept import EngineBasis, KeptResults, Recorder, Store, engine_basis
+from fullgraph.kept import EngineBasis, KeptResults, ResultRecorder, ResultStore, engine_basis
 from fullgraph_engine.protocol import (
     Allowed,
     Analyze,
@@ -63,14 +63,14 @@ def told(*files: FileState, status: Status = "traced") -> list[Event]:
 
 
 def results(*events: Event) -> KeptResults | None:
-    recorder = Recorder()
+    recorder = ResultRecorder()
     for event in events:
-        recorder.hear(event)
-    return recorder.results(STATUS)
+        recorder.record_event(event)
+    return recorder.build_results(STATUS)
 
 
-def kept_in(folder: Path, other: Path) -> tuple[Store, KeptResults, Path]:
-    store = Store(folder / "results")
+def kept_in(folder: Path, other: Path) -> tuple[ResultStore, KeptResults, Path]:
+    store = ResultStore(folder / "results")
     made = results(*told(state(other), FileState(str(folder / "absent.py"), -1, -1)))
     assert made is not None
     store.keep(BASIS, request(folder), made)
@@ -138,7 +138,7 @@ def test_a_file_that_is_not_whole_is_made_anew(
 
 def test_the_last_text_replaces_the_one_before(tmp_path: Path, other_file: Path) -> None:
     store, made, file = kept_in(tmp_path, other_file)
-    Store(tmp_path / "results").keep(BASIS, request(tmp_path, "import other, os\n"), made)
+    ResultStore(tmp_path / "results").keep(BASIS, request(tmp_path, "import other, os\n"), made)
     assert list((tmp_path / "results").iterdir()) == [file]
     assert store.find(BASIS, request(tmp_path)) is None
     assert store.find(BASIS, request(tmp_path, "import other, os\n")) == made
@@ -151,7 +151,7 @@ def test_the_least_recently_used_go_first(
     monkeypatch.setattr("fullgraph.kept.store._MOST_BYTES", file.stat().st_size * 3)
     for number in range(4):
         asked = dataclasses.replace(request(tmp_path), path=f"/p/{number}.py")
-        Store(tmp_path / "results").keep(BASIS, asked, made)
+        ResultStore(tmp_path / "results").keep(BASIS, asked, made)
         os.utime(max((tmp_path / "results").iterdir(), key=os.path.getmtime), (number, number))
     assert len(list((tmp_path / "results").iterdir())) == 3
     assert store.find(BASIS, request(tmp_path)) == made
@@ -161,7 +161,7 @@ def test_a_folder_that_cannot_be_written_keeps_nothing(tmp_path: Path, other_fil
     made = results(*told(state(other_file)))
     assert made is not None
     (tmp_path / "file").write_text("")
-    store = Store(tmp_path / "file" / "results")
+    store = ResultStore(tmp_path / "file" / "results")
     store.keep(BASIS, request(tmp_path), made)
     assert store.find(BASIS, request(tmp_path)) is None
 
@@ -184,17 +184,17 @@ def test_only_whole_results_are_kept(other_file: Path) -> None:
 
 
 def test_results_of_a_part_replace_no_others_of_the_text(tmp_path: Path, other_file: Path) -> None:
-    recorder = Recorder()
+    recorder = ResultRecorder()
     events = told(state(other_file))
     parts = []
     for event in (*events[:-1], events[3], events[4]):
-        recorder.hear(event)
-        parts.append(recorder.so_far(STATUS))
+        recorder.record_event(event)
+        parts.append(recorder.partial_results(STATUS))
     # Nothing was found.
     assert parts[:2] == [None, None]
     few, more, whole = parts[2], parts[4], parts[5]
     assert few is not None and more is not None and whole is not None
-    store = Store(tmp_path / "results")
+    store = ResultStore(tmp_path / "results")
     for results, then in ((few, few), (more, more), (few, more), (whole, whole), (more, whole)):
         store.keep(BASIS, request(tmp_path), results)
         assert store.find(BASIS, request(tmp_path)) == then
@@ -204,13 +204,13 @@ def test_results_of_a_part_replace_no_others_of_the_text(tmp_path: Path, other_f
 
 
 def test_what_changes_while_it_is_read_is_not_relied_on(tmp_path: Path) -> None:
-    recorder = Recorder()
+    recorder = ResultRecorder()
     path = tmp_path / "fresh.py"
     path.write_text("")
     os.utime(path, ns=(2 * 10**18, 2 * 10**18))
     for event in told(state(path)):
-        recorder.hear(event)
-    assert recorder.results(STATUS) is None
+        recorder.record_event(event)
+    assert recorder.build_results(STATUS) is None
     one, other = FileState("/p/a.py", 1, 1), FileState("/p/a.py", 2, 1)
     assert results(FilesRead.from_files(7, [one]), *told(other)) is None
 

@@ -8,7 +8,7 @@ import pytest
 
 from fullgraph.domain.positions import TextPositions
 from fullgraph.domain.reports import ShownReport
-from fullgraph.session.probe_runs import on_probes
+from fullgraph.session.probe_runs import place_probe_findings
 from fullgraph_engine.protocol import (
     Finding,
     Position,
@@ -36,7 +36,7 @@ def all_placed(findings: list[Finding], comment: str) -> tuple[Finding, ...]:
     probe = ProbeInfo("comment", "f32[4, 5]", source="line 1", comment=comment)
     report = TargetReport("Net", "module", NAME, "failed", probe=probe)
     runs = [ShownReport(report, current=True)]
-    return on_probes(findings, runs, TextPositions(TEXT), "model.py")
+    return place_probe_findings(findings, runs, TextPositions(TEXT), "model.py")
 
 
 def placed(finding: Finding, comment: str) -> Finding:

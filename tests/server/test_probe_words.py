@@ -8,8 +8,8 @@ import pytest
 from lsprotocol import types
 
 from fullgraph.domain.positions import TextPositions
-from fullgraph.probes import ProbeComment, comment_on, complete_probe, scope_at, tokens
-from fullgraph.probes.meaning import meaning
+from fullgraph.probes import ProbeComment, comment_on, complete_probe, probe_tokens, scope_at
+from fullgraph.probes.meaning import explain_word
 
 TEXT = """\
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ def offered(line: int, written: str) -> list[str]:
 
 def test_the_kinds_of_words() -> None:
     text = "init(16) f32[b=4, 16], mask=b8[b]@cuda, Config(layers='a', k=[f32[3], 2.5], n=None) #"
-    assert [(one.kind, one.text) for one in tokens(text) if one.kind != "operator"] == [
+    assert [(one.kind, one.text) for one in probe_tokens(text) if one.kind != "operator"] == [
         ("method", "init"),
         ("number", "16"),
         ("dtype", "f32"),
@@ -61,7 +61,7 @@ def test_the_kinds_of_words() -> None:
         ("parameter", "n"),
         ("constant", "None"),
     ]
-    assert [one.kind for one in tokens("off")] == ["directive"]
+    assert [one.kind for one in probe_tokens("off")] == ["directive"]
 
 
 def test_at_the_beginning() -> None:
@@ -93,7 +93,7 @@ def test_what_words_mean() -> None:
     comment = comment_on(LINES, 7)
     assert comment is not None
     scope = scope_at(TEXT, LINES, 7)
-    said = {one.text: meaning(comment.text, one, scope) for one in tokens(comment.text)}
+    said = {one.text: explain_word(comment.text, one, scope) for one in probe_tokens(comment.text)}
     assert said["f32"].startswith("`f32[…]`: a tensor of `torch.float32`")
     assert said["b"].endswith("It is 4 in the run.")
     assert said["Config"].startswith("`Config(layers)`: an object of the file")
@@ -176,7 +176,7 @@ async def test_colors(open_editor: Any, encoding: str) -> None:
 def test_words_of_a_context_and_of_tensors() -> None:
     text = "f32[4](requires_grad, mark_dynamic=0) "
     text += "under(no_grad, autocast=bf16, config.x=True) then f()"
-    found = [(one.kind, one.text) for one in tokens(text) if one.kind != "operator"]
+    found = [(one.kind, one.text) for one in probe_tokens(text) if one.kind != "operator"]
     assert found == [
         ("dtype", "f32"),
         ("number", "4"),
@@ -192,9 +192,11 @@ def test_words_of_a_context_and_of_tensors() -> None:
         ("directive", "then"),
         ("method", "f"),
     ]
-    known = {one.text: one for one in tokens(text)}
+    known = {one.text: one for one in probe_tokens(text)}
     scope = scope_at(TEXT, LINES, OF_F)
-    said = {word: meaning(text, known[word], scope) for word in ("under", "no_grad", "config.x")}
+    said = {
+        word: explain_word(text, known[word], scope) for word in ("under", "no_grad", "config.x")
+    }
     assert "`torch.no_grad()`" in said["no_grad"]
     assert "`torch._dynamo.config.x`" in said["config.x"] and "modes" in said["under"]
 

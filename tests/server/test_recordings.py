@@ -11,7 +11,7 @@ import pytest
 from lsprotocol import types
 
 from fullgraph.session import recordings
-from fullgraph.session.recordings import Recording, recording_of
+from fullgraph.session.recordings import FileRecording, recording_of
 from fullgraph_engine.protocol.recorded import FILE, RecordedCall, RecordedClass, written
 
 NET = "class Net(nn.Module):\n    x = call()  # break: A break\n"
@@ -24,16 +24,16 @@ def test_the_nearest_recording_up_to_the_project(tmp_path: Path) -> None:
     project = tmp_path / "project"
     file = project / "package" / "model.py"
     file.parent.mkdir(parents=True)
-    assert recording_of(str(file), project) == Recording()
+    assert recording_of(str(file), project) == FileRecording()
     (tmp_path / FILE).write_text(written({"project/package/model.py": (CLASS,)}))
-    assert recording_of(str(file), project) == Recording()
+    assert recording_of(str(file), project) == FileRecording()
     (project / FILE).write_text(written({"package/model.py": (CLASS,)}))
-    assert recording_of(str(file), project) == Recording((CLASS,))
-    assert recording_of(str(project / "other.py"), project) == Recording()
+    assert recording_of(str(file), project) == FileRecording((CLASS,))
+    assert recording_of(str(project / "other.py"), project) == FileRecording()
     (file.parent / FILE).write_text(written({"model.py": (OTHER,)}))
-    assert recording_of(str(file), project) == Recording((OTHER,))
-    assert recording_of(str(file), None) == Recording((OTHER,))
-    assert recording_of("untitled", project) == Recording()
+    assert recording_of(str(file), project) == FileRecording((OTHER,))
+    assert recording_of(str(file), None) == FileRecording((OTHER,))
+    assert recording_of("untitled", project) == FileRecording()
 
 
 def test_one_that_changes_is_read_again(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_one_that_changes_is_read_again(tmp_path: Path) -> None:
     for number, one in enumerate((CLASS, OTHER)):
         file.write_text(written({"model.py": (one,)}))
         os.utime(file, (number, number))
-        assert recording_of(str(tmp_path / "model.py"), tmp_path) == Recording((one,))
+        assert recording_of(str(tmp_path / "model.py"), tmp_path) == FileRecording((one,))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_one_that_cannot_be_used_is_one_sentence(
 
 
 def test_one_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recordings, "_read", None)
+    monkeypatch.setattr(recordings, "_read_recording", None)
     with (tmp_path / FILE).open("wb") as file:
         file.truncate((50 << 20) + 1)
     found = recording_of(str(tmp_path / "model.py"), tmp_path)

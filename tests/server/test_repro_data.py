@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from fullgraph.session.repro_data import Data, handed_over
-from fullgraph.session.repro_files import keep
+from fullgraph.session.repro_data import ReproData, temporary_data_folder
+from fullgraph.session.repro_files import write_repro
 from fullgraph_engine.protocol.repro import DATA, data_name
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 ONE, TWO = b"one" * 100, b"two" * 100
 
 
-def left(folder: Path, *contents: bytes) -> Data:
+def left(folder: Path, *contents: bytes) -> ReproData:
     """What an engine leaves."""
     folder.mkdir(exist_ok=True)
     for content in contents:
         (folder / data_name(content)).write_bytes(content)
-    return Data(str(folder), tuple(map(data_name, contents)))
+    return ReproData(str(folder), tuple(map(data_name, contents)))
 
 
 def there(folder: Path) -> list[str]:
@@ -31,9 +31,9 @@ def there(folder: Path) -> list[str]:
 
 def test_scripts_share_what_is_equal(tmp_path: Path) -> None:
     data = left(tmp_path / "left", ONE, TWO)
-    assert keep(tmp_path, "net", ".py", "text", data).remark == ""
+    assert write_repro(tmp_path, "net", ".py", "text", data).remark == ""
     before = (tmp_path / DATA / data_name(ONE)).stat()
-    assert keep(tmp_path, "net", ".py", "text", left(tmp_path / "left", ONE)).remark == ""
+    assert write_repro(tmp_path, "net", ".py", "text", left(tmp_path / "left", ONE)).remark == ""
     assert there(tmp_path) == sorted(map(data_name, (ONE, TWO)))
     assert (tmp_path / DATA / data_name(TWO)).read_bytes() == TWO
     after = (tmp_path / DATA / data_name(ONE)).stat()
@@ -41,7 +41,7 @@ def test_scripts_share_what_is_equal(tmp_path: Path) -> None:
 
 
 def test_without_data_there_is_no_folder(tmp_path: Path) -> None:
-    keep(tmp_path, "net", ".py", "text", Data(str(tmp_path)))
+    write_repro(tmp_path, "net", ".py", "text", ReproData(str(tmp_path)))
     assert not (tmp_path / DATA).exists()
 
 
@@ -50,7 +50,7 @@ def test_what_a_crash_has_left_is_put_right(tmp_path: Path, found: bytes) -> Non
     (tmp_path / DATA).mkdir()
     path = tmp_path / DATA / data_name(ONE)
     path.write_bytes(found)
-    assert keep(tmp_path, "net", ".py", "text", left(tmp_path / "left", ONE)).remark == ""
+    assert write_repro(tmp_path, "net", ".py", "text", left(tmp_path / "left", ONE)).remark == ""
     assert path.read_bytes() == ONE and there(tmp_path) == [path.name]
 
 
@@ -63,7 +63,7 @@ def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.Mon
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", no_room)
-    kept = keep(tmp_path, "net", ".py", "text", data)
+    kept = write_repro(tmp_path, "net", ".py", "text", data)
     assert kept.path.read_text() == "text" and there(tmp_path) == []
     assert kept.remark.startswith(f"Its data cannot be written to {tmp_path / DATA} (No space left")
 
@@ -75,25 +75,25 @@ def test_where_no_script_can_be_written_its_data_goes_with_it(
     room.mkdir()
     closed.write_text("a file")
     monkeypatch.setattr(tempfile, "tempdir", str(room))
-    kept = keep(closed, "net", ".py", "text", left(tmp_path / "left", ONE))
+    kept = write_repro(closed, "net", ".py", "text", left(tmp_path / "left", ONE))
     assert kept.path.is_relative_to(room) and there(kept.path.parent) == [data_name(ONE)]
     assert kept.remark.endswith(f"so it is in {kept.path}.")
 
 
 def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / DATA).write_text("precious")
-    kept = keep(tmp_path, "net", ".py", "text", left(tmp_path / "left", ONE))
+    kept = write_repro(tmp_path, "net", ".py", "text", left(tmp_path / "left", ONE))
     assert "Its data cannot be written" in kept.remark and kept.path.read_text() == "text"
     assert (tmp_path / DATA).read_text() == "precious"
 
 
 def test_what_the_engine_has_not_left(tmp_path: Path) -> None:
-    kept = keep(tmp_path, "net", ".py", "text", Data(str(tmp_path), (data_name(ONE),)))
+    kept = write_repro(tmp_path, "net", ".py", "text", ReproData(str(tmp_path), (data_name(ONE),)))
     assert "No such file" in kept.remark and there(tmp_path) == []
 
 
 def test_what_is_handed_over_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    with handed_over() as folder:
+    with temporary_data_folder() as folder:
         left(Path(folder), ONE)
     assert not Path(folder).exists()
 
@@ -101,5 +101,5 @@ def test_what_is_handed_over_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> N
         raise FULL
 
     monkeypatch.setattr(tempfile, "mkdtemp", no_room)
-    with handed_over() as folder:
+    with temporary_data_folder() as folder:
         assert folder == ""

@@ -11,7 +11,7 @@ import pytest
 
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
-from fullgraph.session.repro_files import Unwritable, keep, name_of, write_new
+from fullgraph.session.repro_files import ReproUnwritable, name_of, write_new, write_repro
 from fullgraph_engine.protocol import Finding, Frame, Position, Range, Wanted
 
 PLACE = Range(Position(1, 4), Position(1, 9))
@@ -50,11 +50,11 @@ def test_names_of_targets_and_of_long_ones() -> None:
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
-    paths = [keep(folder, "net", ".py", text).path.name for text in "abc"]
+    paths = [write_repro(folder, "net", ".py", text).path.name for text in "abc"]
     assert paths == ["net.py", "net-2.py", "net-3.py"]
     assert [(folder / path).read_text() for path in paths] == ["a", "b", "c"]
     (folder / "dangling.py").symlink_to(folder / "nowhere")
-    assert keep(folder, "dangling", ".py", "d").path.name == "dangling-2.py"
+    assert write_repro(folder, "dangling", ".py", "d").path.name == "dangling-2.py"
     assert not (folder / "nowhere").exists()
 
 
@@ -81,7 +81,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", no_room)
-    kept = keep(full, "net", ".py", "text")
+    kept = write_repro(full, "net", ".py", "text")
     assert kept.path.is_relative_to(room) and kept.path.read_text() == "text"
     assert kept.remark.startswith(f"Nothing can be written to {full} (No space left on device), ")
     assert names(full) == []
@@ -93,8 +93,8 @@ def test_no_room_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(os, "fsync", no_room)
-    with pytest.raises(Unwritable, match="nor to a temporary folder"):
-        keep(tmp_path / "full", "net", ".py", "text")
+    with pytest.raises(ReproUnwritable, match="nor to a temporary folder"):
+        write_repro(tmp_path / "full", "net", ".py", "text")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 

@@ -23,7 +23,7 @@ def neovim() -> Any:
 
 
 def test_vscode() -> None:
-    client = ClientCapabilities.read(vscode())
+    client = ClientCapabilities.from_capabilities(vscode())
     assert client.encoding is Encoding.UTF16
     assert client.pull_diagnostics and client.related_information and client.code_description
     assert client.unnecessary_tag and client.diagnostic_data and client.work_done_progress
@@ -39,7 +39,7 @@ def test_vscode() -> None:
 
 
 def test_neovim() -> None:
-    client = ClientCapabilities.read(neovim())
+    client = ClientCapabilities.from_capabilities(neovim())
     assert client.encoding is Encoding.UTF8
     # It can pull, but cannot be told to pull again.
     assert not client.pull_diagnostics
@@ -56,4 +56,4 @@ def test_neovim() -> None:
 
 @pytest.mark.parametrize("raw", [None, {}, [], "x", {"textDocument": None, "general": 5}])
 def test_a_client_that_says_nothing_can_nothing(raw: object) -> None:
-    assert ClientCapabilities.read(raw) == ClientCapabilities()
+    assert ClientCapabilities.from_capabilities(raw) == ClientCapabilities()

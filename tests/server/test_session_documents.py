@@ -7,8 +7,8 @@ import random
 import pytest
 
 from fullgraph.domain.positions import Encoding
-from fullgraph.session.documents import Change, Document, path_of
-from fullgraph.session.edit_tracking import Edit, move_finding, move_report
+from fullgraph.session.documents import Document, TextChange, path_of
+from fullgraph.session.edit_tracking import AppliedEdit, move_finding, move_report
 from fullgraph_engine.protocol import (
     Finding,
     Fix,
@@ -48,8 +48,8 @@ def test_random_edits_give_the_text_that_the_editor_has(encoding: Encoding, seed
     for version in range(2, 30):
         first, last = sorted(rng.randint(0, len(text)) for _ in range(2))
         new = "".join(rng.choice(ALPHABET) for _ in range(rng.randint(0, 4)))
-        change = Change(new, place(text, first, encoding), place(text, last, encoding))
-        edits = doc.change([change], version)
+        change = TextChange(new, place(text, first, encoding), place(text, last, encoding))
+        edits = doc.apply_changes([change], version)
         text = text[:first] + new + text[last:]
         assert doc.text == text
         # What the edit says in bytes is where the new text is.
@@ -72,9 +72,9 @@ def test_random_edits_move_a_finding_with_its_code(seed: int) -> None:
         if (first < mark + 4 and last > mark) or (first > mark and first < mark + 4):
             continue
         new = "".join(rng.choice(ALPHABET) for _ in range(rng.randint(0, 3)))
-        change = Change(new, place(text, first, doc.encoding), place(text, last, doc.encoding))
+        change = TextChange(new, place(text, first, doc.encoding), place(text, last, doc.encoding))
         text = text[:first] + new + text[last:]
-        for edit in doc.change([change], version):
+        for edit in doc.apply_changes([change], version):
             assert found is not None
             found = move_finding(found, edit, "/m.py")
         assert found is not None
@@ -86,10 +86,10 @@ def test_random_edits_move_a_finding_with_its_code(seed: int) -> None:
 
 def test_a_whole_text_is_an_edit_of_what_differs() -> None:
     doc = document("a\nb\nc\n")
-    (edit,) = doc.change([Change("a\nbé\nx\nc\n")], 2)
-    assert edit == Edit(Position(1, 1), Position(1, 1), Position(2, 1))
+    (edit,) = doc.apply_changes([TextChange("a\nbé\nx\nc\n")], 2)
+    assert edit == AppliedEdit(Position(1, 1), Position(1, 1), Position(2, 1))
     assert doc.text == "a\nbé\nx\nc\n"
-    assert doc.change([Change("a\nbé\nx\nc\n")], 3) == []
+    assert doc.apply_changes([TextChange("a\nbé\nx\nc\n")], 3) == []
     assert doc.version == 3
 
 
@@ -97,21 +97,21 @@ def test_a_whole_text_is_an_edit_of_what_differs() -> None:
 @pytest.mark.parametrize("other", ["", "a", "aa", "ab", "b\n", "b\nb\nb\n"])
 def test_whole_texts_that_begin_and_end_alike(text: str, other: str) -> None:
     doc = document(text)
-    edits = doc.change([Change(other)], 2)
+    edits = doc.apply_changes([TextChange(other)], 2)
     assert doc.text == other
     assert bool(edits) == (text != other)
 
 
 def test_places_outside_of_the_text_are_its_end() -> None:
     doc = document("ab\ncd")
-    doc.change([Change("!", (0, 99), (0, 99))], 2)
-    doc.change([Change("?", (99, 0), (99, 0))], 3)
+    doc.apply_changes([TextChange("!", (0, 99), (0, 99))], 2)
+    doc.apply_changes([TextChange("?", (99, 0), (99, 0))], 3)
     assert doc.text == "ab!\ncd?"
 
 
 def test_halves_of_a_character_that_come_one_by_one_are_one() -> None:
     doc = document("\ud83d'")
-    doc.change([Change("\ude00", (0, 1), (0, 1))], 2)
+    doc.apply_changes([TextChange("\ude00", (0, 1), (0, 1))], 2)
     assert doc.text == "😀'"
     assert doc.hash == document("😀'").hash
 
@@ -129,16 +129,16 @@ def test_offsets_are_the_places_of_the_client(encoding: Encoding) -> None:
 
 def test_the_focus_is_the_line_of_the_last_edit() -> None:
     doc = document("a\nb\nc\n")
-    doc.change([Change("x", (2, 0), (2, 1))], 2)
+    doc.apply_changes([TextChange("x", (2, 0), (2, 1))], 2)
     assert doc.focus == 2
 
 
 def test_a_generation_tells_versions_and_texts_apart() -> None:
     doc = document("a")
     before = doc.generation
-    doc.change([Change("b")], 2)
+    doc.apply_changes([TextChange("b")], 2)
     assert doc.generation != before
-    doc.change([Change("\ud800")], 3)
+    doc.apply_changes([TextChange("\ud800")], 3)
     assert doc.generation.startswith("3:")
 
 
@@ -159,7 +159,7 @@ def test_names_of_texts_without_a_path() -> None:
     assert Document("untitled:Untitled-1", "", 1, "python", Encoding.UTF8).name == "Untitled-1"
 
 
-INSERT_ABOVE = Edit(Position(0, 0), Position(0, 0), Position(2, 0))
+INSERT_ABOVE = AppliedEdit(Position(0, 0), Position(0, 0), Position(2, 0))
 
 
 def test_all_that_points_into_the_file_moves() -> None:
@@ -190,7 +190,7 @@ def test_a_fix_whose_place_was_edited_is_not_offered() -> None:
         span((3, 4), (3, 8)),
         fixes=(Fix("fix", (TextEdit(span((0, 0), (0, 4)), "x"),)),),
     )
-    edit = Edit(Position(0, 1), Position(0, 2), Position(0, 1))
+    edit = AppliedEdit(Position(0, 1), Position(0, 2), Position(0, 1))
     moved = move_finding(finding, edit, "/m.py")
     assert moved is not None and moved.fixes == ()
 
@@ -207,7 +207,7 @@ def test_a_fix_whose_place_was_edited_is_not_offered() -> None:
     ],
 )
 def test_an_edit_beside_or_inside(start: tuple[int, int], end: tuple[int, int], kept: bool) -> None:
-    edit = Edit(Position(*start), Position(*end), Position(*start))
+    edit = AppliedEdit(Position(*start), Position(*end), Position(*start))
     finding = Finding("a/b", "m", span((3, 4), (3, 8)))
     report = TargetReport("Net", "module", span((3, 4), (3, 8)), "traced")
     assert (move_finding(finding, edit, "/m.py") is not None) is kept

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fullgraph.render.forecasts import forecast_clause, forecast_page
-from fullgraph.session.edit_tracking import Edit
+from fullgraph.session.edit_tracking import AppliedEdit
 from fullgraph.session.results import Results
 from fullgraph.session.scheduling import Turns
 from fullgraph_engine.protocol import (
@@ -54,14 +54,14 @@ BROKEN = FindingFound(1, finding("graph-break/GB1", 2, RunId("f")))
 
 def forecast_once() -> Results:
     results = Results()
-    results.begin()
-    results.apply(BROKEN)
-    results.apply(done())
-    results.complete()
-    assert results.unforetold() == ("f",)
-    results.apply(foretold(3))
-    results.forecasts.settle()
-    assert results.unforetold() == ()
+    results.begin_run()
+    results.apply_event(BROKEN)
+    results.apply_event(done())
+    results.complete_run()
+    assert results.targets_without_forecast() == ("f",)
+    results.apply_event(foretold(3))
+    results.forecasts.drop_outdated()
+    assert results.targets_without_forecast() == ()
     return results
 
 
@@ -79,89 +79,89 @@ EVERY = "recompile/every-size"
 
 def test_a_run_keeps_the_forecast_until_there_is_another() -> None:
     results = forecast_once()
-    results.begin()
-    results.apply(done())
+    results.begin_run()
+    results.apply_event(done())
     assert shown(results) == [(EVERY, 3)]
-    results.complete()
+    results.complete_run()
     assert shown(results) == [(EVERY, 3)]
-    assert results.unforetold() == ("f",)
-    results.apply(foretold(4))
+    assert results.targets_without_forecast() == ("f",)
+    results.apply_event(foretold(4))
     assert shown(results) == [(EVERY, 4)]
 
 
 def test_findings_and_rows_move_with_the_text() -> None:
     results = forecast_once()
-    results.edited([Edit(Position(1, 0), Position(1, 0), Position(2, 0))], "f.py")
+    results.apply_edits([AppliedEdit(Position(1, 0), Position(1, 0), Position(2, 0))], "f.py")
     assert shown(results) == [("graph-break/GB1", 3), (EVERY, 4)]
     assert rows(results) == [("x3", 4)]
     # What is edited itself is not claimed of any place any more.
-    results.edited([Edit(Position(4, 1), Position(4, 2), Position(4, 2))], "f.py")
+    results.apply_edits([AppliedEdit(Position(4, 1), Position(4, 2), Position(4, 2))], "f.py")
     assert shown(results) == [("graph-break/GB1", 3)]
     assert rows(results) == [("x3", None)]
 
 
 def test_a_forecast_that_finds_nothing_replaces_one_that_did() -> None:
     results = forecast_once()
-    results.begin()
-    results.apply(done())
-    results.complete()
-    results.apply(foretold())
+    results.begin_run()
+    results.apply_event(done())
+    results.complete_run()
+    results.apply_event(foretold())
     assert shown(results) == []
 
 
 def test_one_that_was_not_made_again_goes_when_the_others_are() -> None:
     results = forecast_once()
-    results.begin()
-    results.apply(done(status="failed"))
-    results.complete()
-    assert results.unforetold() == ()
+    results.begin_run()
+    results.apply_event(done(status="failed"))
+    results.complete_run()
+    assert results.targets_without_forecast() == ()
     assert shown(results) == [(EVERY, 3)]
-    assert results.forecasts.settle()
+    assert results.forecasts.drop_outdated()
     assert shown(results) == []
-    assert not results.forecasts.settle()
+    assert not results.forecasts.drop_outdated()
 
 
 def test_a_target_that_is_gone_takes_its_forecast_along() -> None:
     results = forecast_once()
-    results.begin()
-    results.apply(TargetsFound(1, (TargetInfo("g", "function", NAME),)))
+    results.begin_run()
+    results.apply_event(TargetsFound(1, (TargetInfo("g", "function", NAME),)))
     assert shown(results) == []
 
 
 def test_the_forecasts_of_all_probes_are_one() -> None:
     results = forecast_once()
-    results.apply(foretold(5, probe=1))
+    results.apply_event(foretold(5, probe=1))
     assert rows(results) == [("x3", 3), ("x5", 5)]
-    results.apply(foretold(6, probe=1))
+    results.apply_event(foretold(6, probe=1))
     assert rows(results) == [("x3", 3), ("x6", 6)]
 
 
 def test_a_run_of_one_target_leaves_the_forecasts_of_others() -> None:
     results = Results()
-    results.begin()
+    results.begin_run()
     for name in ("f", "g"):
-        results.apply(done(name))
-    results.complete()
+        results.apply_event(done(name))
+    results.complete_run()
     for name in ("f", "g"):
-        results.apply(foretold(3, target=name))
-    results.begin(only=["g"])
-    results.apply(done("g"))
-    results.complete()
-    assert results.unforetold() == ("g",)
+        results.apply_event(foretold(3, target=name))
+    results.begin_run(only=["g"])
+    results.apply_event(done("g"))
+    results.complete_run()
+    assert results.targets_without_forecast() == ("g",)
 
 
 def test_an_edit_outdates_all() -> None:
     results = forecast_once()
-    results.edited([Edit(Position(9, 0), Position(9, 0), Position(9, 1))], "f.py")
-    assert results.unforetold() == ("f",)
+    results.apply_edits([AppliedEdit(Position(9, 0), Position(9, 0), Position(9, 1))], "f.py")
+    assert results.targets_without_forecast() == ("f",)
 
 
 def test_a_copy_stays_as_it_is() -> None:
     results = forecast_once()
     copy = results.snapshot()
-    results.edited([Edit(Position(1, 0), Position(1, 0), Position(2, 0))], "f.py")
+    results.apply_edits([AppliedEdit(Position(1, 0), Position(1, 0), Position(2, 0))], "f.py")
     assert rows(copy) == [("x3", 3)]
-    assert copy.unforetold() == ()
+    assert copy.targets_without_forecast() == ()
 
 
 def test_they_are_shown_only_where_they_are_wanted() -> None:
@@ -186,15 +186,15 @@ async def test_one_text_at_a_time_the_first_that_is_due() -> None:
     now = asyncio.get_running_loop().time()
     first, second = Text(), Text()
     busy = Text()
-    turns.want(busy, now)
-    turns.want(second, now - 1)
-    turns.want(first, now - 2)
+    turns.request_turn(busy, now)
+    turns.request_turn(second, now - 1)
+    turns.request_turn(first, now - 2)
     assert (busy.turns, first.turns, second.turns) == (1, 0, 0)
-    turns.ended(busy)
+    turns.turn_ended(busy)
     assert (first.turns, second.turns) == (1, 0)
-    turns.ended(busy)  # it has ended before
+    turns.turn_ended(busy)  # it has ended before
     assert second.turns == 0
-    turns.ended(first)
+    turns.turn_ended(first)
     assert second.turns == 1
 
 
@@ -202,10 +202,10 @@ async def test_nobody_has_a_turn_while_something_is_traced() -> None:
     traced = True
     turns: Turns[Text] = Turns(lambda: traced, Text.take_turn)
     text = Text()
-    turns.want(text, 0.0)
+    turns.request_turn(text, 0.0)
     assert text.turns == 0
     traced = False
-    turns.next()
+    turns.begin_next()
     assert text.turns == 1
 
 
@@ -213,8 +213,8 @@ async def test_a_text_that_does_not_rest_yet_waits() -> None:
     turns: Turns[Text] = Turns(lambda: False, Text.take_turn)
     loop = asyncio.get_running_loop()
     text, withdrawn = Text(), Text()
-    turns.want(text, loop.time() + 0.05)
-    turns.want(withdrawn, loop.time() + 0.01)
+    turns.request_turn(text, loop.time() + 0.05)
+    turns.request_turn(withdrawn, loop.time() + 0.01)
     turns.withdraw(withdrawn)
     assert text.turns == 0
     while not text.turns:
@@ -224,9 +224,9 @@ async def test_a_text_that_does_not_rest_yet_waits() -> None:
 
 async def test_one_that_has_nothing_to_do_gives_way() -> None:
     turns: Turns[Text] = Turns(lambda: False, Text.take_turn)
-    turns.want(Text(willing=False), 0.0)
+    turns.request_turn(Text(willing=False), 0.0)
     text = Text()
-    turns.want(text, 0.0)
+    turns.request_turn(text, 0.0)
     assert text.turns == 1
 
 

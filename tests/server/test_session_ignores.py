@@ -7,7 +7,7 @@ import pytest
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.positions import TextPositions
-from fullgraph.session.ignores import ignoring, kept
+from fullgraph.session.ignores import ignore_fix, remove_ignored
 from fullgraph_engine.protocol import Finding, Position, Range
 
 CODE = "graph-break/GB0025"
@@ -22,7 +22,7 @@ def finding(text: str, code: str = CODE) -> Finding:
 
 def hidden(text: str, code: str = CODE) -> bool:
     item = FileFinding(finding(text, code), Severity.WARNING, (), "")
-    return kept((item,), TextPositions(text)) == ()
+    return remove_ignored((item,), TextPositions(text)) == ()
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_it_does_not_hide(text: str) -> None:
 )
 def test_it_is_written_behind_the_line(text: str, written: str | None) -> None:
     positions = TextPositions(text)
-    fix = ignoring(finding(text), positions)
+    fix = ignore_fix(finding(text), positions)
     if written is None:
         assert fix is None
         return
@@ -88,4 +88,4 @@ def test_it_is_written_behind_the_line(text: str, written: str | None) -> None:
 def test_what_is_wrong_with_a_probe_is_mended_instead() -> None:
     text = "# fullgraph: f(x)"
     place = Range(Position(0, 13), Position(0, 17))
-    assert ignoring(Finding("probe/invalid", "m", place), TextPositions(text)) is None
+    assert ignore_fix(Finding("probe/invalid", "m", place), TextPositions(text)) is None

@@ -14,7 +14,7 @@ import pytest
 
 from fullgraph.operators.index import OperatorIndex
 from fullgraph.session.capabilities import ClientCapabilities
-from fullgraph.session.documents import Change
+from fullgraph.session.documents import TextChange
 from fullgraph.session.indices import Indices
 from fullgraph.session.results import Results
 from fullgraph.session.session import Session
@@ -96,12 +96,12 @@ async def test_an_index_that_is_announced(started: tuple[Started, Ears], tmp_pat
     session = start(f"index={index_file(tmp_path / 'a.index', 'torch.add')}")
     session.open(uri(tmp_path), "import torch\n", 1, "python")
     unit = session.units[uri(tmp_path)]
-    assert session.index(unit) is None
-    await until(lambda: session.index(unit))
-    index = session.index(unit)
+    assert session.find_index(unit) is None
+    await until(lambda: session.find_index(unit))
+    index = session.find_index(unit)
     assert index is not None
     assert index.name("torch.add") is not None
-    assert session.index(unit) is index
+    assert session.find_index(unit) is index
 
 
 async def test_a_later_one_replaces_it(started: tuple[Started, Ears], tmp_path: Path) -> None:
@@ -110,8 +110,8 @@ async def test_a_later_one_replaces_it(started: tuple[Started, Ears], tmp_path: 
     session = start(f"static={first},index={index_file(tmp_path / 'b.index', 'torch.sub')}")
     session.open(uri(tmp_path), "import torch\n", 1, "python")
     unit = session.units[uri(tmp_path)]
-    await until(lambda: (found := session.index(unit)) and found.header.complete)
-    index = session.index(unit)
+    await until(lambda: (found := session.find_index(unit)) and found.header.complete)
+    index = session.find_index(unit)
     assert index is not None
     assert index.name("torch.add") is None
 
@@ -122,13 +122,13 @@ async def test_one_that_is_announced_again_is_read_only_if_its_file_is_another(
     indices, interpreter = Indices(lambda text: None), Path(sys.executable)
     path = index_file(tmp_path / "index", "torch.add")
     announced = IndexWritten(str(path), True)
-    await indices.read(interpreter, announced)
-    first = indices.of(interpreter)
-    await indices.read(interpreter, announced)
-    assert indices.of(interpreter) is first
+    await indices.load_index(interpreter, announced)
+    first = indices.find_index(interpreter)
+    await indices.load_index(interpreter, announced)
+    assert indices.find_index(interpreter) is first
     index_file(path, "torch.add", "torch.mul")
-    await indices.read(interpreter, announced)
-    found = indices.of(interpreter)
+    await indices.load_index(interpreter, announced)
+    found = indices.find_index(interpreter)
     assert found is not None and found is not first
     assert found.name("torch.mul") is not None
 
@@ -155,7 +155,7 @@ async def test_a_broken_one_is_told_once(started: tuple[Started, Ears], tmp_path
     unit = session.units[uri(tmp_path)]
     await until(lambda: any("cannot be read" in line for line in ears.logged))
     assert sum("cannot be read" in line for line in ears.logged) == 1
-    session.index(unit)
+    session.find_index(unit)
     assert sum("cannot be read" in line for line in ears.logged) == 1
 
 
@@ -164,7 +164,7 @@ async def test_an_absent_one(started: tuple[Started, Ears], tmp_path: Path) -> N
     session = start(f"index={tmp_path / 'nothing.index'}")
     session.open(uri(tmp_path), "import torch\n", 1, "python")
     await until(lambda: any("cannot be read" in line for line in ears.logged))
-    assert session.index(session.units[uri(tmp_path)]) is None
+    assert session.find_index(session.units[uri(tmp_path)]) is None
 
 
 async def test_what_starts_an_engine(started: tuple[Started, Ears], tmp_path: Path) -> None:
@@ -172,10 +172,10 @@ async def test_what_starts_an_engine(started: tuple[Started, Ears], tmp_path: Pa
     session = start(traceOn="manual", exclude=["model.py"])
     session.open(uri(tmp_path), "x = 1\n", 1, "python")
     unit = session.units[uri(tmp_path)]
-    assert session.index(unit) is None
+    assert session.find_index(unit) is None
     assert session.engine_statuses() == () and starts(tmp_path) == 0
-    session.change(uri(tmp_path), [Change("import torch\n")], 2)
-    session.index(unit)
+    session.change(uri(tmp_path), [TextChange("import torch\n")], 2)
+    session.find_index(unit)
     await until(lambda: starts(tmp_path) == 1)
 
 
@@ -186,10 +186,10 @@ async def test_nothing_is_started_without_trust(
     session = start(f"index={index_file(tmp_path / 'a.index', 'torch.add')}", trusted=False)
     session.open(uri(tmp_path), "import torch\n", 1, "python")
     unit = session.units[uri(tmp_path)]
-    assert session.index(unit) is None
+    assert session.find_index(unit) is None
     assert session.engine_statuses() == () and starts(tmp_path) == 0
     session.trust(True)
-    await until(lambda: session.index(unit))
+    await until(lambda: session.find_index(unit))
 
 
 async def test_operators_of_the_file_are_part_of_it(
@@ -204,18 +204,18 @@ async def test_operators_of_the_file_are_part_of_it(
     unit = session.units[uri(tmp_path)]
 
     def scale() -> object:
-        found = session.index(unit)
+        found = session.find_index(unit)
         return found and found.operator("mine::scale")
 
     await until(scale)
-    index = session.index(unit)
+    index = session.find_index(unit)
     assert index is not None
     assert index.name("torch.add") is not None
-    assert session.index(unit) is index
-    unrelated = session.index(session.units[other])
+    assert session.find_index(unit) is index
+    unrelated = session.find_index(session.units[other])
     assert unrelated is not None
     assert unrelated.operator("mine::scale") is None
-    session.change(uri(tmp_path), [Change("import torch\nsize = 1\n")], 2)
+    session.change(uri(tmp_path), [TextChange("import torch\nsize = 1\n")], 2)
     assert scale()
     await until(lambda: not scale())
 
@@ -233,19 +233,19 @@ def names(results: Results) -> list[str]:
 
 def test_operators_stay_until_the_next_run_is_through() -> None:
     results = Results()
-    results.begin()
-    assert not results.apply(registered("mine::a"))
-    results.complete()
+    results.begin_run()
+    assert not results.apply_event(registered("mine::a"))
+    results.complete_run()
     assert names(results) == ["mine::a"]
-    results.begin()
+    results.begin_run()
     assert names(results) == ["mine::a"]
-    results.interrupted()
+    results.interrupt_run()
     assert names(results) == ["mine::a"]
-    results.begin()
-    results.apply(registered("mine::b"))
+    results.begin_run()
+    results.apply_event(registered("mine::b"))
     assert names(results) == ["mine::b"]
     kept = results.snapshot()
-    results.begin()
-    results.complete()
+    results.begin_run()
+    results.complete_run()
     assert names(results) == []
     assert names(kept) == ["mine::b"]

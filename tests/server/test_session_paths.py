@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from fullgraph.domain.positions import TextPositions
 from fullgraph.render.summary import lens_title, lens_tooltip, target_line
-from fullgraph.session.edit_tracking import Edit, move_report
-from fullgraph.session.findings import merge
+from fullgraph.session.edit_tracking import AppliedEdit, move_report
+from fullgraph.session.findings import merge_findings
 from fullgraph.session.results import Results
 from fullgraph.session.settings import Settings
 from fullgraph.session.untraced import untraced_findings
@@ -45,7 +45,7 @@ def found(target: str, run: RunId, path: TracePath | None = None) -> Finding:
 
 
 def shown(*findings: Finding) -> str:
-    (merged,) = merge(findings, Settings(), ("A", "B"))
+    (merged,) = merge_findings(findings, Settings(), ("A", "B"))
     assert bool(merged.finding.only) == (merged.finding.message != "Break")
     return merged.finding.message
 
@@ -90,36 +90,36 @@ def covered(traced: Iterable[int], untraced: Iterable[int]) -> Coverage:
 
 def test_a_later_report_of_a_probe_replaces_the_earlier_one() -> None:
     results = Results()
-    results.begin()
-    results.apply(TargetsFound(1, (TargetInfo("A", "module", PLACE),)))
-    results.apply(TargetDone(1, report()))
-    results.apply(TargetDone(1, report(coverage=covered((0, 1, 2, 3), (8,)))))
+    results.begin_run()
+    results.apply_event(TargetsFound(1, (TargetInfo("A", "module", PLACE),)))
+    results.apply_event(TargetDone(1, report()))
+    results.apply_event(TargetDone(1, report(coverage=covered((0, 1, 2, 3), (8,)))))
     assert [one.report.lines_traced for one in results.reports()] == [4]
 
 
 def test_what_other_paths_had_found_stays_until_all_is_traced_again() -> None:
     results = Results()
     for _ in range(2):
-        results.begin()
-        results.apply(TargetsFound(1, (TargetInfo("A", "module", PLACE),)))
-        results.apply(TargetDone(1, report()))
+        results.begin_run()
+        results.apply_event(TargetsFound(1, (TargetInfo("A", "module", PLACE),)))
+        results.apply_event(TargetDone(1, report()))
         if not results.findings():
-            results.apply(FindingFound(1, found("A", A_PATHS, TRAINING)))
-            results.complete()
+            results.apply_event(FindingFound(1, found("A", A_PATHS, TRAINING)))
+            results.complete_run()
     assert [finding.only for finding in results.findings()] == ["in training mode"]
-    results.complete()
+    results.complete_run()
     assert not results.findings()
 
 
 def test_untraced_lines_move_with_the_text() -> None:
-    def lines(edit: Edit) -> tuple[int, ...]:
+    def lines(edit: AppliedEdit) -> tuple[int, ...]:
         moved = move_report(report(), edit, "")
         assert moved is not None
         return moved.untraced
 
-    assert lines(Edit(Position(5, 0), Position(5, 0), Position(7, 0))) == (3, 10)
-    assert lines(Edit(Position(8, 0), Position(8, 4), Position(8, 2))) == (3,)
-    assert lines(Edit(Position(9, 0), Position(9, 0), Position(10, 0))) == (3, 8)
+    assert lines(AppliedEdit(Position(5, 0), Position(5, 0), Position(7, 0))) == (3, 10)
+    assert lines(AppliedEdit(Position(8, 0), Position(8, 4), Position(8, 2))) == (3,)
+    assert lines(AppliedEdit(Position(9, 0), Position(9, 0), Position(10, 0))) == (3, 8)
 
 
 def test_untraced_lines_are_faded_in_blocks() -> None:

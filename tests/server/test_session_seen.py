@@ -6,8 +6,8 @@ import pytest
 
 from fullgraph.domain.positions import Encoding
 from fullgraph.operators import Seen
-from fullgraph.session.analysis_unit import TraceInputs, Unit
-from fullgraph.session.documents import Change, Document
+from fullgraph.session.analysis_unit import AnalysisUnit, TraceInputs
+from fullgraph.session.documents import Document, TextChange
 from fullgraph.session.results import Results
 from fullgraph.session.seen import seen_in
 from fullgraph.session.settings import Settings
@@ -72,26 +72,26 @@ class Edited:
         for target, values in seen.items():
             self.tell(target, *values)
             self.done(target)
-        self.results.complete()
+        self.results.complete_run()
 
     def begin(self, *names: str) -> None:
-        self.results.begin()
+        self.results.begin_run()
         infos = tuple(TargetInfo(name, "function", self.range("def f")) for name in names)
-        self.results.apply(TargetsFound(1, infos))
+        self.results.apply_event(TargetsFound(1, infos))
 
     def tell(self, target: str, *values: SeenValue) -> None:
-        self.results.apply(ValuesSeen.from_values(1, target, values))
+        self.results.apply_event(ValuesSeen.from_values(1, target, values))
 
     def done(self, target: str, status: Status = "traced") -> None:
         report = TargetReport(target, "function", self.range("def f"), status)
-        self.results.apply(TargetDone(1, report))
+        self.results.apply_event(TargetDone(1, report))
 
     def edit(self, old: str, new: str) -> None:
         """Replace words that the text has once, as a client that sends whole texts does."""
         self.range(old)
         text = self.document.text.replace(old, new)
-        edits = self.document.change([Change(text)], self.document.version + 1)
-        self.results.edited(edits, self.document.name)
+        edits = self.document.apply_changes([TextChange(text)], self.document.version + 1)
+        self.results.apply_edits(edits, self.document.name)
 
     def seen(self) -> Seen:
         return seen_in(self.document.positions, self.results.seen.values())
@@ -225,7 +225,7 @@ def test_a_run_that_dies_leaves_what_was_known() -> None:
     edited.begin("f", "g")
     edited.done("f", "crashed")
     edited.done("g", "timeout")
-    edited.results.complete()
+    edited.results.complete_run()
     assert edited.seen().locals == LOCALS
 
 
@@ -237,8 +237,8 @@ def test_a_target_that_is_no_more_takes_along_what_it_saw() -> None:
 
 def test_a_file_without_targets_has_seen_nothing() -> None:
     edited = traced()
-    edited.results.begin()
-    edited.results.complete()
+    edited.results.begin_run()
+    edited.results.complete_run()
     assert edited.seen() == Seen()
 
 
@@ -252,14 +252,14 @@ def test_a_snapshot_stays_as_it_was() -> None:
 
 def test_a_unit_looks_once_for_each_text_and_result() -> None:
     edited = traced()
-    unit = Unit(edited.document, TraceInputs(Settings(), ()), lambda unit, event: None)
-    assert unit.seen() == Seen()
+    unit = AnalysisUnit(edited.document, TraceInputs(Settings(), ()), lambda unit, event: None)
+    assert unit.seen_values() == Seen()
     unit.results = edited.results
-    first = unit.seen()
+    first = unit.seen_values()
     assert first.locals == LOCALS
-    assert unit.seen() is first
+    assert unit.seen_values() is first
     edited.edit("def g(", "\ndef g(")
-    second = unit.seen()
+    second = unit.seen_values()
     assert max(span.start for span in second.values) == edited.document.text.index("x.max")
     edited.run(f=(edited.local("tensor", "z", "f"),))
-    assert unit.seen().locals == {("f", "z"): "tensor"}
+    assert unit.seen_values().locals == {("f", "z"): "tensor"}

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from fullgraph.domain.paths import short_path, shorten_paths
-from fullgraph.session.findings import merge
+from fullgraph.session.findings import merge_findings
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import Finding, Position, Range, Related
 
@@ -62,7 +62,7 @@ def finding(code: str) -> Finding:
 
 def test_findings_are_shown_with_short_paths_and_keep_what_they_are() -> None:
     told = finding("graph-break/GB0008")
-    (item,) = merge([told], Settings(), folder=FOLDER)
+    (item,) = merge_findings([told], Settings(), folder=FOLDER)
     shown, words = item.finding, "in a.py"
     assert (shown.message, shown.explanation, shown.context) == (words,) * 3
     assert (shown.hints, shown.notes) == ((words,), (words,))
@@ -74,5 +74,5 @@ def test_findings_are_shown_with_short_paths_and_keep_what_they_are() -> None:
 
 def test_what_user_code_says_stays() -> None:
     told = dataclasses.replace(finding("trace/eager-error"), hints=())
-    (item,) = merge([told], Settings(), folder=FOLDER)
+    (item,) = merge_findings([told], Settings(), folder=FOLDER)
     assert item.finding.message == told.message

@@ -26,7 +26,7 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def importing(folder: Path, name: str, *patterns: str) -> list[str]:
-    found = WorkspacePrograms().importing(str(folder / name), folder, patterns)
+    found = WorkspacePrograms().find_importers(str(folder / name), folder, patterns)
     return [Path(one).relative_to(folder).as_posix() for one in found]
 
 
@@ -125,7 +125,7 @@ def test_files_that_import_each_other(tmp_path: Path) -> None:
 def test_a_chain_of_imports_has_a_limit(tmp_path: Path) -> None:
     chain = {f"m{number}.py": f"import m{number - 1}\n{MAIN}" for number in range(1, 8)}
     write(tmp_path, {"m0.py": PLAIN, **chain})
-    found = WorkspacePrograms().importing(str(tmp_path / "m0.py"), tmp_path, ("!m[1-3].py",))
+    found = WorkspacePrograms().find_importers(str(tmp_path / "m0.py"), tmp_path, ("!m[1-3].py",))
     assert [Path(one).name for one in found] == ["m4.py"]
 
 
@@ -194,7 +194,7 @@ def test_a_changed_file_is_read_again(tmp_path: Path, monkeypatch: pytest.Monkey
     known = WorkspacePrograms()
 
     def find() -> int:
-        return len(known.importing(str(tmp_path / "model.py"), tmp_path))
+        return len(known.find_importers(str(tmp_path / "model.py"), tmp_path))
 
     assert find() == 0
     (tmp_path / "train.py").write_text(f"import model\n{MAIN}")

@@ -37,8 +37,8 @@ from fullgraph.domain.findings import keep_latest
 from fullgraph.domain.positions import Encoding
 from fullgraph.engines import Engine, EngineListener
 from fullgraph.kept import SETTLED
-from fullgraph.session.analysis_unit import TraceInputs, Unit
-from fullgraph.session.documents import Change, Document, is_on_disk
+from fullgraph.session.analysis_unit import AnalysisUnit, TraceInputs
+from fullgraph.session.documents import Document, TextChange, is_on_disk
 from fullgraph.session.request import analyze_request
 from fullgraph.session.settings import Settings
 from fullgraph.session.unit_events import ResultsChanged, RunBegan, TraceDue, UnitEvent
@@ -249,13 +249,13 @@ class Traced:
         self.targets = 0
         self.began = False
         document = Document(path.as_uri(), text, 1, "python", Encoding.UTF8)
-        self.unit = Unit(document, self.inputs, self._heard)
+        self.unit = AnalysisUnit(document, self.inputs, self._heard)
 
     @property
     def inputs(self) -> TraceInputs:
         return TraceInputs(self.settings, (), self.imported.open_files if self.imported else ())
 
-    def _heard(self, unit: Unit, event: UnitEvent) -> None:
+    def _heard(self, unit: AnalysisUnit, event: UnitEvent) -> None:
         if isinstance(event, TraceDue):
             document = unit.document
             request = analyze_request(
@@ -268,7 +268,7 @@ class Traced:
                 only=event.only,
                 open_files=self.unit.inputs.open_files,
             )
-            unit.trace(event, self.engine, request)
+            unit.begin_trace(event, self.engine, request)
         elif isinstance(event, RunBegan):
             self.began = True
         elif not isinstance(event, ResultsChanged) and isinstance(
@@ -294,7 +294,7 @@ class Traced:
             reports["findings"] = sorted((timeless(untraced(one)) for one in found), key=repr)
             if all(one[0].status in SETTLED for key, one in reports.items() if key != "findings"):
                 for kind in ("shapes", "seen", "guards", "trace_steps"):
-                    known = getattr(results.told(name), kind)
+                    known = getattr(results.target_details(name), kind)
                     known = getattr(known, "by_probe", known)
                     reports[kind] = timeless(tuple(known.items()) if type(known) is dict else known)
         return told
@@ -479,7 +479,7 @@ async def soak(
             else:
                 text, what = edited(chance, text)
                 history.append(text)
-            traced.unit.change([Change(text)], step + 2)
+            traced.unit.change([TextChange(text)], step + 2)
         await traced.settled()
         async with engines.other() as second:
             anew = Traced(second, path, text, settings, module)

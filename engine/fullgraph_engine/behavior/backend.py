@@ -14,7 +14,7 @@ import torch
 from .. import texts, tracing
 from ..protocol import BehaviorOutcome, Observe
 from ..repro.candidate import Backend
-from ..repro.graphs.minimize import prepare
+from ..repro.graphs.minimize import prepare_process
 from ..repro.job import Surroundings
 from ..targets import Call, Tracee, rng
 from ..torch_internals import backends, dynamo
@@ -81,7 +81,7 @@ def prepare_inductor(let_start: Callable[[frozenset[str]], bool]) -> str:
     scratch = os.path.join(tempfile.gettempdir(), "compiled")  # noqa: PTH118
     os.makedirs(scratch, exist_ok=True)  # noqa: PTH103
     surroundings = Surroundings(_refuse_trials, lambda _: None, scratch, let_start)
-    return prepare(Backend("inductor", "inductor", False), surroundings)
+    return prepare_process(Backend("inductor", "inductor", False), surroundings)
 
 
 def _compare_cases(tracee: Tracee, cases: tuple[Case, ...]) -> None:

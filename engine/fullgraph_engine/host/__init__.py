@@ -1,8 +1,9 @@
-"""The engine's processes: a warm parent, a process per module and a process per run.
+"""Processes of the engine: a parent process, one process per module and one process per run.
 
-The parent (``loop``) holds no user code. A *module process* executes the top-level statements of
-one text and forks a *run* for each target and probe, or becomes it. Everything the user's code can
-do to a process (loop, crash, exit, close descriptors, eat memory) happens in one of these two.
+The parent process (``loop``) has torch imported and never executes user code. A *module process*
+executes the top-level statements of a file. It forks a *run* for each probe, or becomes the run
+itself. User code can hang, crash, exit, close descriptors or exhaust memory only in these two kinds
+of processes.
 """
 
 from .loop import serve

@@ -1,4 +1,4 @@
-"""One Analyze from its request to its last event: which processes it has, and what they found."""
+"""Handle an ``Analyze`` request: start its module process and runs, and send their results."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ from ..protocol.paths import PathStatus
 from ..protocol.timings import PhaseTime
 from . import blackbox, frames, shortage, syntax, wire
 from .blackbox import LastWords
-from .module_process import distance
+from .module_process import line_distance
 from .process_backends import (
     EnclosingProcess,
-    Launched,
+    LaunchedProcess,
     ModuleProcess,
     branches,
     limits,
@@ -72,34 +72,34 @@ from .supervision import (
 from .wire import (
     PACKAGES,
     BackendTried,
-    Begun,
     BranchAnswer,
-    Branching,
+    BranchBegun,
     CandidatesMade,
     CasesChosen,
-    Enclose,
-    Exited,
-    Followed,
-    Forked,
-    Job,
-    Launch,
-    NotForked,
+    ChildExited,
+    ChildForked,
+    ForkFailed,
+    LateImports,
+    LaunchEnclosingRun,
+    LaunchRun,
+    ModuleOrder,
     OperatorCalls,
     PhasesTaken,
-    Planned,
     PlannedRun,
+    PreambleStale,
     RunDone,
-    Skip,
+    RunsPlanned,
+    SkippedStatement,
     SnapshotTaken,
     Stage,
-    Stale,
-    Unparsable,
+    StageBegun,
+    TextUnparsable,
     Upward,
 )
 
 _MODULE_ANSWER_SECONDS = 2.0
-"""Seconds between the interruption of a module process at its deadline and its kill; meanwhile it
-executes the remaining statements."""
+"""Number of seconds between the interruption of a module process at its deadline and its kill;
+meanwhile it executes the remaining statements."""
 _MOST_ATTEMPTS = 4
 _MODULE_ENDED = "the process that had executed the module ended"
 
@@ -115,29 +115,31 @@ _TOLD = (
     Timings,
     Log,
 )
-"""What a run says that is for the server alone."""
+"""Messages of a run to forward to the server immediately."""
 
 _SEEN = (ValuesSeen, ShapesFound, GuardsFound, TraceStepsFound)
-"""The same, but once: the last attempt of a run is the one to tell it."""
+"""Messages of a run to forward only from its last attempt."""
 
 _OBSERVING: tuple[Part, ...] = ("cases", "behavior", "behavior-again", "measure")
-"""Parts that execute a target in place of tracing it; each tells how it ended."""
+"""Parts that execute a target instead of tracing it; each reports how it ended."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A run to be launched. ``answers`` are what earlier ones have found out for it."""
+    """A planned launch of a run; ``answers`` are the results that earlier attempts computed for
+    it."""
 
     plan: PlannedRun
     mode: Mode
     part: Part
     answers: tuple[BranchAnswer, ...] = ()
     known: str = ""
-    """From the first run of the same, if this is one of its further paths."""
+    """State of the first run of the same probe, if this run traces its further paths."""
     again: bool = False
-    """A process of the same was ended from outside."""
+    """True if an earlier process of the same run was killed from outside the engine."""
     speculative: bool = False
-    """It answers the first question of a later one, which may not ask it."""
+    """True if the run only answers the first question of a later run, which may not need the
+    answer."""
 
 
 @dataclass
@@ -147,111 +149,113 @@ class LaunchedRun:
     attempt: Attempt
     watched: WatchedProcess
     snapshot_of: EnclosingRun | None = None
-    """The enclosing run that it goes on from."""
+    """Enclosing run whose snapshot the run was forked from."""
     done: RunDone | None = None
-    branching: Branching | None = None
-    """The question that it tries to answer, if it will do nothing else."""
+    branching: BranchBegun | None = None
+    """Question that the run answers, if it ends after the answer."""
     answer: BranchAnswer | None = None
     foretold: bool = False
     seen: list[bytes] = field(default_factory=list)
-    """Lines for the server that wait for its end."""
+    """Lines for the server, held back until the run ends."""
     findings: dict[str, Finding] = field(default_factory=dict)
-    """Those that it has told, by their identities."""
+    """Reported findings by identity."""
 
 
 @dataclass
 class Speculation:
-    """What is known of further paths of a target before its first run has ended."""
+    """A speculative run of a target's further paths, started before the first run has ended."""
 
     attempt: Attempt
     found: FoundProbe | None
-    """What a search had found for the target when it was launched."""
+    """Probe that a search had found for the target when the run was launched."""
     answer: BranchAnswer | None = None
     over: bool = False
     wanted: Attempt | None = None
-    """It waits for the answer."""
+    """Attempt that waits for the answer."""
 
 
 @dataclass
 class EnclosingRun:
-    """One that leaves snapshots, which runs are forked off; ``watched.pid`` is the process that
-    goes on, 0 if there is none."""
+    """An enclosing run, which leaves snapshots that other runs are forked from.
+
+    ``watched.pid`` is the process that continues the run; 0 if it has ended.
+    """
 
     number: int
     of: tuple[int, bool]
-    """Which one it is of those that the text has, and whether its tensors are real."""
+    """Number of the enclosing run in the text, and whether its tensors are real."""
     watched: WatchedProcess
     process: EnclosingProcess
     taken: dict[tuple[int, int], SnapshotTaken] = field(default_factory=dict)
-    """By target and probe: those that there are snapshots of."""
+    """Snapshots by numbers of target and probe."""
     pid: int = 0
-    """Its first process, which all snapshots end with."""
+    """Pid of the first process, whose end ends all snapshots."""
     left: int = 0
-    """So many processes have stayed behind."""
+    """Number of processes that stayed behind as snapshots."""
     settled: int = 0
-    """So many of them have said what they are good for."""
+    """Number of snapshots that reported which probe they serve."""
     ended: bool = False
     over: bool = False
-    """Nothing is taken any more."""
+    """True if the run has stopped taking snapshots."""
     further: set[int] = field(default_factory=set)
-    """Targets of which runs are wanted for whatever is taken."""
+    """Numbers of targets for which every snapshot should give a run."""
 
 
 class _ModuleOwner:
-    """This analysis, for the module process that it has at the moment."""
+    """A receiver of the events of the analysis's current module process."""
 
     def __init__(self, analysis: Analysis) -> None:
         self._analysis = analysis
         self.module: WatchedProcess | None = None
 
-    def became(self, pid: int) -> None:
-        self._analysis.became(self.module, pid)
+    def set_pid(self, pid: int) -> None:
+        self._analysis.set_pid(self.module, pid)
 
-    def ended(self, code: int | None) -> None:
-        self._analysis.ended(self.module, code)
+    def handle_end(self, code: int | None) -> None:
+        self._analysis.handle_end(self.module, code)
 
-    def refused(self, error: int) -> None:
-        self._analysis.refused(self.module, error)
+    def handle_refusal(self, error: int) -> None:
+        self._analysis.handle_refusal(self.module, error)
 
 
 class _RunOwner:
-    """The same for one run."""
+    """A receiver of the events of one run's process."""
 
     def __init__(self, analysis: Analysis, number: int) -> None:
         self._analysis, self._number = analysis, number
 
-    def became(self, pid: int) -> None:
-        self._analysis.run_became(self._number, pid)
+    def set_pid(self, pid: int) -> None:
+        self._analysis.set_run_pid(self._number, pid)
 
-    def ended(self, code: int | None) -> None:
-        self._analysis.run_ended(self._number, code)
+    def handle_end(self, code: int | None) -> None:
+        self._analysis.handle_run_end(self._number, code)
 
-    def refused(self, error: int) -> None:
-        self._analysis.run_refused(self._number, error)
+    def handle_refusal(self, error: int) -> None:
+        self._analysis.handle_run_refusal(self._number, error)
 
 
 class _EnclosingOwner:
-    """The same for the first process of an enclosing run."""
+    """A receiver of the events of an enclosing run's first process."""
 
     def __init__(self, analysis: Analysis) -> None:
         self._analysis = analysis
         self.run: EnclosingRun | None = None
 
-    def became(self, pid: int) -> None:
+    def set_pid(self, pid: int) -> None:
         if self.run is not None:
-            self._analysis.enclosing_became(self.run, pid)
+            self._analysis.set_enclosing_pid(self.run, pid)
 
-    def ended(self, code: int | None) -> None:
+    def handle_end(self, code: int | None) -> None:
         if self.run is not None:
-            self._analysis.enclosing_lost(self.run)
+            self._analysis.handle_enclosing_end(self.run)
 
-    def refused(self, error: int) -> None:
-        """Runs do without it."""
-        self.ended(None)
+    def handle_refusal(self, error: int) -> None:
+        """Continue without an enclosing run."""
+        self.handle_end(None)
 
 
 class _AnalysisFamily(Family):
-    """Which processes of an analysis are forked from which."""
+    """The parent relations between the processes of an analysis."""
 
     def __init__(self, analysis: Analysis) -> None:
         self._analysis = analysis
@@ -268,10 +272,10 @@ class _AnalysisFamily(Family):
 
 
 class Analysis:
-    """Handles one ``Analyze`` request: starts, watches and ends its processes, sends its events.
+    """The state of one ``Analyze`` request: it starts, watches and ends processes and sends events.
 
-    Its processes are a module process and the runs; the request sets their time and memory limits.
-    No run is given more time than there is ``until``, in ``time.monotonic``.
+    The processes are a module process and its runs; the request sets their time and memory limits.
+    Runs end before ``until``, in ``time.monotonic``.
     """
 
     def __init__(
@@ -291,72 +295,74 @@ class Analysis:
         self._module: WatchedProcess | None = None
         self._planned = False
         self._read = False
-        """The module process has told the targets, and so has parsed the text."""
+        """True if the module process has reported the targets, and thus has parsed the text."""
         self._afresh = False
-        """It was started again since its preamble did not fit."""
+        """True if the module process was restarted because its preamble did not fit the text."""
         self._unparsable: str | None = None
         self._finished = False
         self._pending: list[Attempt] = []
         self._settled: dict[int, str] = {}
-        """Targets of which a first run has ended, with their names."""
+        """Names of the targets whose first run has ended, by target number."""
         self._waiting: dict[int, list[PlannedRun]] = {}
-        """By target: runs for which an earlier one may ask."""
+        """Runs that start only if an earlier run of the same target requests them, by target
+        number."""
         self._running: dict[int, LaunchedRun] = {}
         self._enclosing: dict[tuple[int, bool], EnclosingRun | None] = {}
-        """By their number, and whether tensors are real; None where there cannot be one."""
+        """Enclosing runs by their number and whether tensors are real; None where such a run is
+        impossible."""
         self._number = 0
         self._calls: list[OperatorCalls] = []
-        """What runs have worked out, and those of later texts need not."""
+        """Results of operators on fake tensors that runs computed, for reuse by later texts."""
         self._phases: tuple[PhaseTime, ...] = ()
-        """Of module processes, one after the other if there were several."""
-        self._skips: list[Skip] = []
+        """Phases of all module processes of the request, in order."""
+        self._skips: list[SkippedStatement] = []
         self._told: set[bytes] = set()
-        """Findings and reports of an attempt are repeated by the next one."""
+        """Reported lines, since a repeated attempt reports its findings again."""
         self._begun: set[int] = set()
         self._given_up: dict[tuple[int, int], LaunchedRun] = {}
-        """Attempts that are made again, by target and probe."""
+        """Abandoned attempts to repeat, by target and probe."""
         self._until: dict[Part, float] = {}
-        """When all runs of a part have to be through, once the first of them is launched."""
+        """Time at which all runs of a part must have ended; set when the first one is launched."""
         self._expected: list[Attempt] = []
-        """Speculative ones, for processors that have nothing else to do."""
+        """Speculative attempts, started when processors are idle."""
         self._speculations: dict[tuple[int, int], Speculation] = {}
-        """By target and probe: those that were launched."""
+        """Launched speculations by target and probe."""
         self._firsts: dict[tuple[int, int], LaunchedRun] = {}
-        """Runs that were traced, by target and probe, of which there may be further paths."""
+        """Traced runs by target and probe; their further paths may be traced later."""
         self._targets: TargetsFound | None = None
         self._reported: set[tuple[str, Range]] = set()
         self._given = {one.target: one for one in request.given}
-        """Targets that need not be traced if others call them as they did before."""
+        """Targets to skip if their callers still pass the same arguments."""
         self._again = False
-        """The module process was ended from outside, and the module is executed once more."""
+        """True if the module is executed once more because its process was killed from outside."""
         self._retry_at = float("inf")
-        """When something that there was no room for is tried again."""
+        """Time of the next attempt to start a process after a shortage of resources."""
         self._short_since = 0.0
-        """Since when there has been no room for anything; 0 while there is."""
+        """Time since which the system has lacked resources; 0 without a shortage."""
         family = _AnalysisFamily(self)
         self._supervisor = Supervisor(host, request.request, request.limits, family)
 
     # -- the module process -------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Start a module process, now or when there is room for one."""
+        """Start a module process, now or when the system has the resources."""
         try:
             self._execute()
         except OSError as error:
             self._wait_or_fail(error)
 
     def _execute(self) -> None:
-        """Start a module process; again without a statement that ended the last one."""
+        """Start a module process, without the statement that ended the previous one."""
         self._planned, self._read = False, False
         began = time.monotonic()
-        job = Job(self.request, self.scratch, tuple(self._skips), began=began)
+        job = ModuleOrder(self.request, self.scratch, tuple(self._skips), began=began)
         owner = _ModuleOwner(self)
-        # Without the statement that ended it, or with programs that it may start, the process is
-        # for this text alone.
+        # With skipped statements, or with permission to start programs, the process is used for
+        # this text alone.
         alone = bool(self._skips) or wire.starts_programs(self.request)
-        process = self._host.backend.execute(job, owner, keep=not alone)
+        process = self._host.backend.execute_module(job, owner, keep=not alone)
         self._process = process
-        made = Launched(process.channels, process.pid, process.begun)
+        made = LaunchedProcess(process.channels, process.pid, process.begun)
         seconds = self.request.limits.module_seconds
         module = self._supervisor.add(made, "module", seconds)
         module.late_answer_seconds = _MODULE_ANSWER_SECONDS
@@ -372,18 +378,19 @@ class Analysis:
 
     def _wait_or_fail(self, error: OSError) -> None:
         if not self._may_wait(error):
-            reason = f"The engine could not start a process: {shortage.words(error)}."
+            reason = f"The engine could not start a process: {shortage.shortage_words(error)}."
             next_step = "Close other programs or files, then try again."
             self._finish(last=Failed(self.request.request, reason, next_step))
 
     def _may_wait(self, error: OSError) -> bool:
-        """Try again soon what there was no room for; False if that has been tried for long."""
+        """Schedule another attempt after a shortage of resources; False if it has lasted too
+        long."""
         if not shortage.is_short(error):
             return False
         now = time.monotonic()
         if not self._short_since:
             self._short_since = now
-            text = f"{shortage.words(error)}: {self.request.path} waits.\n"
+            text = f"{shortage.shortage_words(error)}: {self.request.path} waits.\n"
             self._host.send(Log(self.request.request, "engine", text))
         made_room = self._host.backend.make_room()
         self._retry_at = now if made_room else now + shortage.WAIT
@@ -395,22 +402,22 @@ class Analysis:
     def _retry(self) -> None:
         self._retry_at = float("inf")
         if self._module is not None or self._planned:
-            self._launch()
+            self._launch_pending()
         else:
             self.begin()
 
-    def became(self, module: WatchedProcess | None, pid: int) -> None:
+    def set_pid(self, module: WatchedProcess | None, pid: int) -> None:
         if module is not None and module is self._module:
             module.pid = pid
-        elif pid:  # it was dismissed before its process was known
-            processes.kill([pid])
+        elif pid:  # it was abandoned before its pid was known
+            processes.kill_trees([pid])
 
-    def ended(self, module: WatchedProcess | None, code: int | None) -> None:
+    def handle_end(self, module: WatchedProcess | None, code: int | None) -> None:
         if module is not None and module is self._module:
             self._module_ended(code)
 
-    def refused(self, module: WatchedProcess | None, error: int) -> None:
-        """There was no room for the module process."""
+    def handle_refusal(self, module: WatchedProcess | None, error: int) -> None:
+        """Handle a shortage of resources for the module process."""
         if module is not None and module is self._module:
             self._forget_module()
             self._wait_or_fail(OSError(error, os.strerror(error)))
@@ -424,29 +431,29 @@ class Analysis:
             if module is not self._module:
                 return
         if module.reports.ended:
-            # The process is ending, or user code has closed its side of the pipe.
+            # The process is ending, or user code closed its end of the pipe.
             if module.cause is None:
                 module.deadline, module.late = time.monotonic() + ANSWER_SECONDS, "lost"
             self._host.unwatch(module.reports.descriptor)
 
     def _from_module(self, line: bytes) -> None:
-        message, module = self._own(line), self._module
+        message, module = self._parse_own(line), self._module
         if module is not None and self._supervisor.reports_too_much(module, line):
             return
-        if isinstance(message, Begun):
+        if isinstance(message, StageBegun):
             if module is not None:
                 self._supervisor.begin_stage(module, message, self._most_seconds(message.stage))
-        elif isinstance(message, Planned):
+        elif isinstance(message, RunsPlanned):
             if self._planned:
                 return
             self._planned = True
             if module is not None:
-                # It was interrupted, perhaps, and has gone on in time.
+                # The process was interrupted but finished in time.
                 module.cause, module.kill_at, module.is_timed = None, float("inf"), False
             if self._process is not None:
-                self._process.heard(message)
+                self._process.handle_message(message)
             focus = self.request.focus
-            runs = sorted(message.runs, key=lambda planned: distance(planned.body, focus))
+            runs = sorted(message.runs, key=lambda planned: line_distance(planned.body, focus))
             self._pending, self._waiting = [], {}
             observe = self.request.observe
             last = observe.last_probe if observe is not None else -1
@@ -454,53 +461,53 @@ class Analysis:
                 if planned.waits and planned.probe > last:
                     self._waiting.setdefault(planned.target, []).append(planned)
             needed = [one for one in runs if not one.waits or one.probe <= last]
-            self._plan(needed)
-            self._expect(needed)
+            self._plan_runs(needed)
+            self._expect_paths(needed)
             if "candidates" in self.request.parts:
-                # The finding may be one of theirs; those that are not needed have nothing to show.
-                self._plan([planned for planned in runs if planned.waits])
-            self._launch()
-        elif isinstance(message, (Followed, Forked, NotForked, Exited)):
+                # Any of these runs may show the requested finding.
+                self._plan_runs([planned for planned in runs if planned.waits])
+            self._launch_pending()
+        elif isinstance(message, (LateImports, ChildForked, ForkFailed, ChildExited)):
             if self._process is not None:
-                self._process.heard(message)
-        elif isinstance(message, Stale):
+                self._process.handle_message(message)
+        elif isinstance(message, PreambleStale):
             if not self._afresh:
                 self._afresh = True
                 self._start_afresh()
-        elif isinstance(message, Unparsable):
-            if not self._read:  # it executes nothing before it says so
+        elif isinstance(message, TextUnparsable):
+            if not self._read:  # a process reports Planned before it executes anything
                 self._unparsable = message.reason
                 self._finish()
         elif isinstance(
             message, (FindingFound, TargetDone, TargetsFound, OperatorsRegistered, FilesRead, Log)
         ):
-            self._tell_once(line, message)
+            self._send_once(line, message)
         elif isinstance(message, Importing):
             self._host.forward(line + b"\n")
         elif isinstance(message, PhasesTaken):
             self._phases += message.phases
 
-    def _own(self, line: bytes) -> Upward | Event | None:
-        """A message that is for this request: user code may write others as well."""
-        message = wire.received(line)
+    def _parse_own(self, line: bytes) -> Upward | Event | None:
+        """Decode a message for this request; user code may have written others."""
+        message = wire.parse_message(line)
         number = self.request.request
         return message if getattr(message, "request", number) == number else None
 
-    def _plan(self, runs: list[PlannedRun]) -> None:
+    def _plan_runs(self, runs: list[PlannedRun]) -> None:
         parts = self.request.parts
         self._pending += [
-            Attempt(planned, self._mode(planned, part), part)
+            Attempt(planned, self._first_mode(planned, part), part)
             for part in parts
-            if part != "paths"  # they go on from the first
+            if part != "paths"  # these follow the first run
             for planned in runs
         ]
         self._pending.sort(key=lambda attempt: parts.index(attempt.part))
 
-    def _mode(self, planned: PlannedRun, part: Part) -> Mode:
-        """What a run is tried with first."""
+    def _first_mode(self, planned: PlannedRun, part: Part) -> Mode:
+        """Return the mode of the first attempt of a run."""
         mode = self.request.mode
         if part == "second":
-            # Values that it needs are chosen: the true ones would pin nothing else.
+            # Fake tensors have chosen values; real values would not add constraints.
             return "real" if mode == "real" else "fake"
         return "real" if mode == "auto" and planned.info.name in self.request.real else mode
 
@@ -510,20 +517,20 @@ class Analysis:
         return most.module_seconds if stage == "module" else most.seconds
 
     def _start_afresh(self) -> None:
-        """The preamble does not fit after all: its imports have become other ones."""
+        """Restart the module process because its preamble does not match the text's imports."""
         if self._process is not None:
-            self._process.outdated()
+            self._process.discard_source()
         self._host.found.forget_unfound(self.request.path)
         self._forget_module()
         self.begin()
 
-    def _tell_once(self, line: bytes, message: Event) -> None:
+    def _send_once(self, line: bytes, message: Event) -> None:
         if isinstance(message, TargetsFound):
             self._targets, self._read = message, True
         if line not in self._told:
             self._told.add(line)
             if isinstance(message, TargetDone):
-                self._report(message.report)
+                self._send_report(message.report)
             else:
                 self._host.forward(line + b"\n")
 
@@ -535,7 +542,7 @@ class Analysis:
             self._from_module(line)
             if module is not self._module:
                 return
-        words = blackbox.read(module.box, self.request.path)
+        words = blackbox.read_last_words(module.box, self.request.path)
         self._forget_module()
         if was_ended_outside(code, module) and not self._again:
             self._again = True
@@ -547,7 +554,7 @@ class Analysis:
             self._lose_runs(code, cause)
             self._finish()
             return
-        self._tell_end(words, cause, module.cause)
+        self._report_statement_end(words, cause, module.cause)
         if words.statement is not None and self._try_without(words.statement, cause):
             return
         status: Status = "timeout" if module.cause == "timeout" else "crashed"
@@ -559,15 +566,16 @@ class Analysis:
         error: str = "The process that executed the module has reported nothing of it",
         status: Status = "crashed",
     ) -> None:
-        """Report the targets that no process has: a target without a report looks clean."""
+        """Report the targets that were never traced, since a target without a report looks
+        clean."""
         for target in self._targets.targets if self._targets is not None else ():
             known = target.name in self.request.without
             if not known and (target.name, target.range) not in self._reported:
                 place = target.name, target.kind, target.range
-                self._report(TargetReport(*place, status, mode="real", error=error))
+                self._send_report(TargetReport(*place, status, mode="real", error=error))
 
     def _begin_again(self) -> None:
-        """Execute the module once more: what is found again is what was found before."""
+        """Execute the module once more; findings that repeat are not reported again."""
         for number in list(self._running):
             self._supervisor.release(self._running.pop(number).watched)
         for one in self._enclosing_runs():
@@ -584,25 +592,25 @@ class Analysis:
         known = any(skip.statement == statement for skip in self._skips)
         if known or len(self._skips) + 1 >= _MOST_ATTEMPTS:
             return False
-        self._skips.append(Skip(statement, cause))
+        self._skips.append(SkippedStatement(statement, cause))
         self.begin()
         return True
 
     def _lose_runs(self, code: int | None, cause: str) -> None:
-        """The module process ended, and its runs with it or before they were launched."""
+        """Handle the end of the module process, which ends its runs or prevents their launch."""
         for number in list(self._running):
             launched = self._running.pop(number)
-            self._conclude(launched, code, f"{_MODULE_ENDED}: {cause}")
+            self._conclude_run(launched, code, f"{_MODULE_ENDED}: {cause}")
         for attempt in self._pending:
-            self._lost(attempt, f"{_MODULE_ENDED.capitalize()}: {cause}")
+            self._handle_unstarted(attempt, f"{_MODULE_ENDED.capitalize()}: {cause}")
             if attempt.part == "first":
-                self._never_began(attempt, f"{_MODULE_ENDED}: {cause}")
+                self._report_unstarted(attempt, f"{_MODULE_ENDED}: {cause}")
         self._pending.clear()
 
-    def _never_began(self, attempt: Attempt, cause: str) -> None:
-        """The finding for a target of which the status alone would be told."""
+    def _report_unstarted(self, attempt: Attempt, cause: str) -> None:
+        """Report a finding for a target whose process ended before the run began."""
         target = attempt.plan.info
-        self._finding(
+        self._send_finding(
             Finding(
                 code="trace/crashed",
                 message=f"The run of `{target.name}` could not begin: {cause}",
@@ -614,14 +622,14 @@ class Analysis:
             )
         )
 
-    def _lost(self, attempt: Attempt, error: str) -> None:
-        """An attempt has not even begun."""
+    def _handle_unstarted(self, attempt: Attempt, error: str) -> None:
+        """Handle an attempt whose run never began."""
         planned = attempt.plan
         if attempt.part == "forecast":
             self._no_forecast(planned, f"{error}.")
         if attempt.part not in ("first", "candidates", *_OBSERVING):
             return
-        self._report(
+        self._send_report(
             TargetReport(
                 planned.info.name,
                 planned.info.kind,
@@ -634,18 +642,18 @@ class Analysis:
             )
         )
 
-    def _tell_end(self, words: LastWords, cause: str, why: Cause | None) -> None:
-        """The finding for a module process that ended while it was executing statements."""
-        here = frames.innermost(words.stack, self.request.path)
-        where = self._range(here) or frames.line_range(words.line or 0, self._text())
+    def _report_statement_end(self, words: LastWords, cause: str, why: Cause | None) -> None:
+        """Report a finding for a module process that ended while executing statements."""
+        here = frames.innermost_frame(words.stack, self.request.path)
+        where = self._frame_range(here) or frames.line_range(words.line or 0, self._text_lines())
         code = "trace/timeout" if why == "timeout" else "trace/crashed"
-        self._finding(
+        self._send_finding(
             Finding(
                 code=code,
                 message=f"Executing the module stopped here: {cause}",
                 range=where,
                 stack=words.stack,
-                notes=_again(words.statement),
+                notes=_restart_notes(words.statement),
                 mode="real",
                 identity=f"{code}@{place_words(where)}",
             )
@@ -653,9 +661,9 @@ class Analysis:
 
     # -- runs ---------------------------------------------------------------------------------
 
-    def _launch(self) -> None:
+    def _launch_pending(self) -> None:
         while self._pending and len(self._running) < max(1, self.request.jobs):
-            number = self._next()
+            number = self._next_attempt()
             if number is None:
                 return
             if not self._launch_one(self._pending[number]):
@@ -667,11 +675,10 @@ class Analysis:
         if self._planned and not self._pending and not self._running and not more:
             self._finish()
 
-    def _next(self) -> int | None:
-        """Which of the pending attempts to launch; None if they wait for one that is running.
+    def _next_attempt(self) -> int | None:
+        """Return the index of the next attempt to launch; None if all wait for a running one.
 
-        What is found by trying, as it may be where what uses a target leads to no call, is found
-        once: other runs wait for the one that looks for it.
+        A search for a probe runs once: other runs of the target wait for its result.
         """
         firsts = "first" in self.request.parts
         for number, attempt in enumerate(self._pending):
@@ -685,14 +692,14 @@ class Analysis:
         return None if goes_on else 0
 
     def _launch_one(self, attempt: Attempt) -> bool:
-        """False if the module process is gone: its end is on the way, and told then."""
+        """Launch a run; False if the module process has ended, which is handled separately."""
         planned, most = attempt.plan, self.request.limits
         seconds, last = min(most.seconds, max(self._no_run_after - time.monotonic(), 0.0)), False
-        found = self._found()
+        found = self._found_probes()
         if attempt.speculative:
             found = tuple(replace(one, settled=True) for one in found)
         elif attempt.part in ("forecast", "paths"):
-            left = self._left(attempt.part)
+            left = self._seconds_left(attempt.part)
             last = left <= 0 and bool(attempt.answers)
             seconds = seconds if last else min(seconds, left)
             if seconds <= 0:
@@ -701,11 +708,13 @@ class Analysis:
                     self._no_forecast(planned, f"Not tried: others had taken {taken:g} seconds.")
                 else:
                     taken = self.request.path_seconds
-                    self._not_gone(planned, "late", f"others had taken {taken:g} seconds")
+                    self._report_missing_paths(
+                        planned, "late", f"others had taken {taken:g} seconds"
+                    )
                 return True
         self._number += 1
         number = self._number
-        command = Launch(
+        command = LaunchRun(
             number,
             planned.target,
             planned.probe,
@@ -730,10 +739,12 @@ class Analysis:
         except OSError as error:
             if self._may_wait(error):
                 return False
-            self._lost(attempt, f"No process could be started for it: {shortage.words(error)}")
+            self._handle_unstarted(
+                attempt, f"No process could be started for it: {shortage.shortage_words(error)}"
+            )
             return True
         if not made and enclosing is not None:
-            # Its end is on the way, and that of what it has forked.
+            # The enclosing run is ending together with the processes that it forked.
             enclosing.taken.clear()
             self._enclosing_over(enclosing)
             return self._launch_one(attempt)
@@ -753,8 +764,8 @@ class Analysis:
             self._host.send(TargetStarted(self.request.request, planned.info.name))
         return True
 
-    def _left(self, part: Part) -> float:
-        """Seconds for the forecast, or the further paths, that are launched now."""
+    def _seconds_left(self, part: Part) -> float:
+        """Return the seconds left for a forecast or for further paths."""
         request = self.request
         most = request.forecast_seconds if part == "forecast" else request.path_seconds
         now = time.monotonic()
@@ -767,24 +778,24 @@ class Analysis:
         for line in launched.watched.reports.read():
             self._from_run(launched, line)
         if launched.done is not None or launched.answer is not None:
-            # Giving its memory back takes time; what it has to tell is told.
-            self.run_ended(number, 0)
+            # All results have arrived; freeing the memory of the process would only take time.
+            self.handle_run_end(number, 0)
         elif launched.watched.reports.ended:
-            # How it ended is told by the module process, with the status.
+            # The module process reports the exit status of this run.
             self._host.unwatch(launched.watched.reports.descriptor)
 
     def _from_run(self, launched: LaunchedRun, line: bytes) -> None:
-        message = self._own(line)
+        message = self._parse_own(line)
         if self._supervisor.reports_too_much(launched.watched, line):
             return
-        if isinstance(message, Begun):
+        if isinstance(message, StageBegun):
             most = self._most_seconds(message.stage)
             self._supervisor.begin_stage(launched.watched, message, most)
         elif isinstance(message, OperatorCalls):
             self._calls.append(message)
         elif isinstance(message, RunDone):
             launched.done = message
-        elif isinstance(message, Branching):
+        elif isinstance(message, BranchBegun):
             launched.branching = message
         elif isinstance(message, BranchAnswer):
             launched.answer = message
@@ -794,58 +805,60 @@ class Analysis:
             launched.foretold |= isinstance(message, ForecastFound)
             if launched.attempt.part == "paths":
                 if line in self._told:
-                    return  # an earlier attempt has told it
+                    return  # an earlier attempt has reported it
                 self._told.add(line)
             if isinstance(message, FindingFound):
                 launched.findings[message.finding.identity] = message.finding
             self._host.forward(line + b"\n")
 
-    def run_became(self, number: int, pid: int) -> None:
+    def set_run_pid(self, number: int, pid: int) -> None:
         launched = self._running.get(number)
         if launched is not None:
             launched.watched.pid = pid
             if self.request.nice:
                 processes.give_way(pid)
             if launched.attempt.speculative and launched.attempt.plan.at not in self._speculations:
-                processes.kill([pid])
+                processes.kill_trees([pid])
 
-    def run_refused(self, number: int, error: int) -> None:
-        """There was no room for it where it was to be forked."""
+    def handle_run_refusal(self, number: int, error: int) -> None:
+        """Handle a shortage of resources during the fork of a run."""
         launched = self._running.pop(number, None)
         if launched is None:
             return
         self._supervisor.release(launched.watched)
         why = os.strerror(error)
         if launched.attempt.speculative:
-            self._speculated(launched)
-            self._launch()
+            self._end_speculation(launched)
+            self._launch_pending()
         elif self._may_wait(OSError(error, why)):
             self._pending.insert(0, launched.attempt)
         else:
-            self._lost(launched.attempt, f"No process could be started for it: {why}")
-            self._launch()
+            self._handle_unstarted(launched.attempt, f"No process could be started for it: {why}")
+            self._launch_pending()
 
-    def run_ended(self, number: int, code: int | None) -> None:
+    def handle_run_end(self, number: int, code: int | None) -> None:
         launched = self._running.pop(number, None)
         if launched is None:
             return
-        self._conclude(launched, code)
-        self._launch()
+        self._conclude_run(launched, code)
+        self._launch_pending()
 
-    def _conclude(self, launched: LaunchedRun, code: int | None, cause: str = "") -> None:
-        """Tell what came of a run. ``cause`` is why it ended, if not by itself."""
+    def _conclude_run(self, launched: LaunchedRun, code: int | None, cause: str = "") -> None:
+        """Report the result of a run. ``cause`` is why the engine ended it, if it did."""
         watched = launched.watched
         for line in watched.reports.drain():
             self._from_run(launched, line)
-        words = blackbox.read(watched.box, self.request.path)
+        words = blackbox.read_last_words(watched.box, self.request.path)
         self._supervisor.release(watched)
         attempt, done = launched.attempt, launched.done
         plan, part = attempt.plan, attempt.part
         if attempt.speculative:
-            self._speculated(launched)
+            self._end_speculation(launched)
             return
         if launched.branching is not None:
-            answer = launched.answer or _unanswered(launched.branching, code, watched, self.request)
+            answer = launched.answer or _missing_answer(
+                launched.branching, code, watched, self.request
+            )
             self._pending.insert(0, replace(attempt, answers=(*attempt.answers, answer)))
             return
         if done is None and was_ended_outside(code, watched) and not attempt.again:
@@ -861,7 +874,7 @@ class Analysis:
             if part == "first":
                 self._given_up[attempt.plan.at] = launched
                 if onward == "real":
-                    self._remember(done)
+                    self._remember_search(done)
             self._pending.insert(0, Attempt(plan, onward, part, known=attempt.known))
             return
         if part in ("first", "candidates"):
@@ -869,30 +882,32 @@ class Analysis:
         if part == "forecast" and not launched.foretold:
             self._no_forecast(plan, f"It was stopped: {why}.")
         if part == "paths" and (done is None or done.report.status != "traced"):
-            self._not_gone(plan, "late" if watched.cause == "timeout" else "failed", why)
+            self._report_missing_paths(
+                plan, "late" if watched.cause == "timeout" else "failed", why
+            )
         elif part == "paths" and done is not None:
-            self._went_on(plan, done)
+            self._report_paths(plan, done)
         if part in _OBSERVING:
             self._settled[plan.target] = plan.info.name
             if done is None:
-                self._lost(attempt, why)
+                self._handle_unstarted(attempt, why)
             else:
-                self._report(replace(done.report, probe_number=plan.probe))
+                self._send_report(replace(done.report, probe_number=plan.probe))
             return
         if part not in ("first", "candidates"):
-            return  # what it found it has told; how it ended is its own affair
+            return  # it has reported its findings; its exit status does not matter
         before = self._given_up.get(attempt.plan.at)
         for seen in launched.seen or (before.seen if before is not None else ()):
             self._host.forward(seen + b"\n")
         if done is None:
-            self._crashed(launched, why, words)
+            self._report_crash(launched, why, words)
         else:
             if before is not None and done.report.status in ("traced", "no-probe"):
-                self._retract(before, launched)
-            self._report(_numbered(launched, done))
-            self._remember(done)
+                self._retract_findings(before, launched)
+            self._send_report(_numbered_report(launched, done))
+            self._remember_search(done)
             if part == "first" and done.further:
-                self._plan(self._waiting.pop(plan.target, [])[: done.further])
+                self._plan_runs(self._waiting.pop(plan.target, [])[: done.further])
             taken_of = launched.snapshot_of
             called = done.needs_real is None and done.report.status != "no-probe"
             if part == "first" and taken_of is not None and called:
@@ -900,7 +915,7 @@ class Analysis:
                 self._plan_further(taken_of)
             if done.known and "paths" in self.request.parts:
                 self._firsts[attempt.plan.at] = launched
-                # With real tensors where fake ones raise; values that they lack are chosen.
+                # Repeat with real tensors what fails with fake ones; missing values are chosen.
                 raised = before is not None and before.done is not None and before.done.raised
                 mode: Mode = "fake" if attempt.mode == "fake" else self.request.mode
                 mode = "real" if raised else mode
@@ -911,13 +926,13 @@ class Analysis:
 
     # -- speculation --------------------------------------------------------------------------
 
-    def _expect(self, runs: list[PlannedRun]) -> None:
-        """Which of them may have further paths, as they had before the text was edited."""
+    def _expect_paths(self, runs: list[PlannedRun]) -> None:
+        """Queue speculative runs for targets that had further paths before the edit."""
         if not {"first", "paths"} <= set(self.request.parts):
             return
         for planned in runs:
             name, probe = planned.info.name, planned.probe
-            expected = self._host.expected_paths.of(self.request.path).get((name, probe))
+            expected = self._host.expected_paths.entries_of(self.request.path).get((name, probe))
             if expected is not None:
                 mode, known = expected.mode, expected.known
                 self._expected.append(
@@ -925,7 +940,7 @@ class Analysis:
                 )
 
     def _speculate(self) -> None:
-        """Launch what may be asked for later, where processors have nothing else to do."""
+        """Launch speculative runs while processors are idle."""
         while self._expected and not self._pending and len(self._running) < self.request.jobs:
             attempt = self._expected.pop(0)
             first = any(
@@ -940,19 +955,19 @@ class Analysis:
                     del self._speculations[attempt.plan.at]
 
     def _found_for(self, attempt: Attempt) -> FoundProbe | None:
-        return self._host.found.of(self.request.path).get(attempt.plan.info.name)
+        return self._host.found.entries_of(self.request.path).get(attempt.plan.info.name)
 
-    def _speculated(self, launched: LaunchedRun) -> None:
-        """A speculative run has ended, somehow."""
+    def _end_speculation(self, launched: LaunchedRun) -> None:
+        """Handle the end of a speculative run."""
         speculation = self._speculations.get(launched.attempt.plan.at)
         if speculation is None:
             return
         speculation.over, speculation.answer = True, launched.answer
         if speculation.wanted is not None:
-            self._pending.insert(0, _answered(speculation.wanted, speculation))
+            self._pending.insert(0, _with_answer(speculation.wanted, speculation))
 
     def _plan_paths(self, attempt: Attempt) -> None:
-        """Plan the further paths of a target, which speculation may have an answer for."""
+        """Plan the further paths of a target, with the answer of a speculation if it has one."""
         name, probe = attempt.plan.info.name, attempt.plan.probe
         expected = Expected(attempt.mode, attempt.known)
         self._host.expected_paths.add(self.request.path, (name, probe), expected)
@@ -966,12 +981,12 @@ class Analysis:
         if speculation is None:
             self._pending.append(attempt)
         elif speculation.over:
-            self._pending.append(_answered(attempt, speculation))
+            self._pending.append(_with_answer(attempt, speculation))
         else:
             speculation.wanted = attempt
 
     def _expect_none(self, attempt: Attempt) -> None:
-        """A target has no further paths."""
+        """Discard the speculation about a target without further paths."""
         name, probe = attempt.plan.info.name, attempt.plan.probe
         self._host.expected_paths.forget(self.request.path, (name, probe))
         self._stop_speculation(attempt)
@@ -981,16 +996,16 @@ class Analysis:
         if speculation is not None and not speculation.over:
             running = (one for one in self._running.values() if one.attempt.speculative)
             pids = [one.watched.pid for one in running if one.attempt.plan.at == attempt.plan.at]
-            processes.kill([pid for pid in pids if pid])
+            processes.kill_trees([pid for pid in pids if pid])
 
     # -- enclosing runs -----------------------------------------------------------------------
 
     def _enclosing_runs(self) -> list[EnclosingRun]:
         return [one for one in self._enclosing.values() if one is not None]
 
-    def _found(self) -> tuple[FoundProbe, ...]:
-        """What searches have found for this text, and for what it was before it was edited."""
-        found = self._host.found.of(self.request.path).values()
+    def _found_probes(self) -> tuple[FoundProbe, ...]:
+        """Return the probes that searches found, for this text or before its last edit."""
+        found = self._host.found.entries_of(self.request.path).values()
         if "first" not in self.request.parts:
             return tuple(replace(one, settled=True) for one in found)
         names = self._settled.values()
@@ -999,7 +1014,7 @@ class Analysis:
     def _waits_for_snapshot(self, attempt: Attempt) -> bool:
         given = self._given.get(attempt.plan.info.name)
         if given is not None:
-            # Of one that is called as before nothing is run; that is known when all calls are.
+            # Wait until all calls are recorded, since unchanged calls are not traced.
             one = self._enclosing_run(attempt.plan, real=given.real)
             if one is not None and not one.over:
                 return True
@@ -1009,9 +1024,10 @@ class Analysis:
         )
 
     def _enclosing_of(self, attempt: Attempt) -> EnclosingRun | None:
-        """The enclosing run that may show what an attempt is called with; it begins when the first
-        one asks for it. It is one process more than there may be runs at once: others need not wait
-        for it."""
+        """Return the enclosing run that shows an attempt's arguments, starting it on first use.
+
+        It may exceed the number of concurrent runs by one, so it does not delay other runs.
+        """
         return self._enclosing_run(attempt.plan, real=attempt.mode == "real")
 
     def _enclosing_run(self, plan: PlannedRun, *, real: bool) -> EnclosingRun | None:
@@ -1022,21 +1038,21 @@ class Analysis:
             return self._enclosing[shared, real]
         self._number += 1
         most = self.request.limits
-        command = Enclose(
+        command = LaunchEnclosingRun(
             self._number,
             shared,
             "real" if real else "fake",
             most.seconds,
             most.memory,
-            self._found(),
+            self._found_probes(),
         )
         owner = _EnclosingOwner(self)
         try:
-            process = self._process.enclose(command, owner)
+            process = self._process.launch_enclosing(command, owner)
         except OSError:
             process = None
         if process is not None:
-            watched = self._supervisor.add(Launched(process.channels), "run", most.seconds)
+            watched = self._supervisor.add(LaunchedProcess(process.channels), "run", most.seconds)
             one = owner.run = EnclosingRun(self._number, (shared, real), watched, process)
             self._host.watch(process.channels.reports, lambda: self._read_enclosing(one))
         self._enclosing[shared, real] = owner.run
@@ -1051,36 +1067,36 @@ class Analysis:
             self._host.unwatch(one.watched.reports.descriptor)
 
     def _from_enclosing(self, one: EnclosingRun, line: bytes) -> None:
-        message = wire.received(line)
+        message = wire.parse_message(line)
         if isinstance(message, SnapshotTaken):
             one.settled += 1
             if message.target >= 0 and not one.over:
                 one.taken[message.target, message.probe] = message
-        elif isinstance(message, NotForked) or (
-            isinstance(message, (Forked, Exited)) and message.number != one.number
+        elif isinstance(message, ForkFailed) or (
+            isinstance(message, (ChildForked, ChildExited)) and message.number != one.number
         ):
-            one.process.heard(message)
+            one.process.handle_message(message)
             return
-        elif isinstance(message, Forked):
+        elif isinstance(message, ChildForked):
             one.left += 1
             one.pid = one.pid or one.watched.pid
-            self._goes_on(one, message.pid)
+            self._set_current_process(one, message.pid)
             return
-        elif isinstance(message, Exited):
+        elif isinstance(message, ChildExited):
             one.ended = True
             one.watched.pid, one.watched.kill_at = 0, float("inf")
         if one.ended and one.settled == one.left:
             self._enclosing_over(one)
         self._plan_further(one)
-        self._launch()
+        self._launch_pending()
 
-    def enclosing_became(self, one: EnclosingRun, pid: int) -> None:
-        """This is its first process, which may have stayed behind already."""
+    def set_enclosing_pid(self, one: EnclosingRun, pid: int) -> None:
+        """Record the first process, which may have become a snapshot already."""
         one.pid = pid
         if not one.left:
-            self._goes_on(one, pid)
+            self._set_current_process(one, pid)
 
-    def _goes_on(self, one: EnclosingRun, pid: int) -> None:
+    def _set_current_process(self, one: EnclosingRun, pid: int) -> None:
         one.watched.pid = pid
         if self.request.nice:
             processes.give_way(pid)
@@ -1094,7 +1110,7 @@ class Analysis:
                 self._compare_calls(one, planned, given)
 
     def _compare_calls(self, one: EnclosingRun, planned: PlannedRun, given: GivenCalls) -> None:
-        """Trace nothing of a target that is called as it was before."""
+        """Skip tracing a target if its arguments are the same as before."""
         target, name = planned.target, planned.info.name
         taken = {probe: made for (of, probe), made in sorted(one.taken.items()) if of == target}
         if {probe: made.call for probe, made in taken.items()} != dict(enumerate(given.calls)):
@@ -1103,13 +1119,13 @@ class Analysis:
         self._waiting.pop(target, None)
         self._settled[target] = name
         self._reported.add((name, planned.info.range))
-        # Where no line of the file makes the call, its source is that of the probe.
+        # Without a call in the file, the source is the probe's.
         usual = planned.probe_info.source
         sources = tuple(made.source or usual for made in taken.values())
         self._host.send(CalledAgain(self.request.request, name, sources))
 
-    def enclosing_lost(self, one: EnclosingRun) -> None:
-        """Its first process has ended, and with it all snapshots."""
+    def handle_enclosing_end(self, one: EnclosingRun) -> None:
+        """Handle the end of the first process, which ends all snapshots."""
         if self._finished:
             return
         one.watched.pid, one.watched.kill_at, one.pid = 0, float("inf"), 0
@@ -1117,23 +1133,23 @@ class Analysis:
         self._enclosing_over(one)
         for number, launched in list(self._running.items()):
             if launched.snapshot_of is one:
-                self.run_ended(number, None)
-        self._launch()
+                self.handle_run_end(number, None)
+        self._launch_pending()
 
     def _plan_further(self, one: EnclosingRun) -> None:
-        """Plan the runs of other calls that snapshots were taken of."""
+        """Plan runs for the remaining snapshots."""
         for target in one.further:
             waiting = self._waiting.get(target, [])
             ready = [planned for planned in waiting if planned.at in one.taken]
             if ready:
                 self._waiting[target] = [planned for planned in waiting if planned not in ready]
-                self._plan(ready)
+                self._plan_runs(ready)
 
     def _may_ask_for_more(self, one: EnclosingRun) -> bool:
         return not one.over and any(self._waiting.get(target) for target in one.further)
 
-    def _remember(self, done: RunDone) -> None:
-        """What a search has found is there for the runs that come, and after an edit."""
+    def _remember_search(self, done: RunDone) -> None:
+        """Store or forget the result of a search, for later runs and for the next edit."""
         report = done.report
         probe = report.probe
         if report.status == "no-probe":
@@ -1147,10 +1163,10 @@ class Analysis:
             found = FoundProbe(report.name, probe.comment)
             self._host.found.add(self.request.path, report.name, found)
         elif report.status == "traced":
-            self._host.found.forget(self.request.path, report.name)  # it is called by something
+            self._host.found.forget(self.request.path, report.name)  # the text calls it
 
-    def _went_on(self, plan: PlannedRun, done: RunDone) -> None:
-        """Tell what the further paths say of the first."""
+    def _report_paths(self, plan: PlannedRun, done: RunDone) -> None:
+        """Report the further paths in the report of the first run."""
         first = self._firsts.get(plan.at)
         if first is None or first.done is None or done.paths is None:
             return
@@ -1158,26 +1174,26 @@ class Analysis:
             finding = first.findings.get(identity)
             if finding is not None:
                 path = TracePath(training=done.paths.mode)
-                self._finding(replace(finding, path=path))
-        self._report(
+                self._send_finding(replace(finding, path=path))
+        self._send_report(
             replace(
-                _numbered(first, first.done),
+                _numbered_report(first, first.done),
                 coverage=done.report.coverage,
                 paths=done.report.paths,
             )
         )
 
-    def _not_gone(self, plan: PlannedRun, status: PathStatus, reason: str) -> None:
-        """Say in the report of the first run that no others were, or not to the end."""
+    def _report_missing_paths(self, plan: PlannedRun, status: PathStatus, reason: str) -> None:
+        """Report why further paths were not traced, or not to the end."""
         first = self._firsts.get(plan.at)
         if first is not None and first.done is not None:
             paths = (PathReport("along other paths", status, reason),)
-            self._report(replace(_numbered(first, first.done), paths=paths))
+            self._send_report(replace(_numbered_report(first, first.done), paths=paths))
 
     def _mode_after(self, attempt: Attempt, done: RunDone) -> Mode | None:
-        """The mode in which a run is made again.
+        """Return the mode for repeating a run, or None.
 
-        Real tensors have the values that fake ones lack; where they need a GPU, values are chosen.
+        Real tensors have the values that fake ones lack; fake tensors replace a missing GPU.
         """
         if done.needs_real and attempt.mode == "auto":
             return "real"
@@ -1185,24 +1201,24 @@ class Analysis:
         missed = devices.is_missing_gpu_error(done.report.error or "")
         return "fake" if attempt.mode == "real" and missed and not asked_for else None
 
-    def _retract(self, before: LaunchedRun, launched: LaunchedRun) -> None:
-        """What an attempt with fake tensors had found, and the one with real tensors has not."""
+    def _retract_findings(self, before: LaunchedRun, launched: LaunchedRun) -> None:
+        """Retract findings from fake tensors that did not recur with real tensors."""
         for identity, finding in before.findings.items():
             if identity and identity not in launched.findings:
-                self._finding(replace(finding, count=0))
+                self._send_finding(replace(finding, count=0))
 
     def _no_forecast(self, planned: PlannedRun, note: str) -> None:
         run_ = RunId(planned.info.name, planned.probe, "forecast")
         number, target = self.request.request, planned.info.name
         self._host.send(ForecastFound(number, target, run_, note=note))
 
-    def _crashed(self, launched: LaunchedRun, cause: str, words: LastWords) -> None:
+    def _report_crash(self, launched: LaunchedRun, cause: str, words: LastWords) -> None:
         planned, watched = launched.attempt.plan, launched.watched
-        here = frames.innermost(words.stack, self.request.path)
-        where = self._range(here) or words.place or planned.info.range
+        here = frames.innermost_frame(words.stack, self.request.path)
+        where = self._frame_range(here) or words.place or planned.info.range
         timeout = watched.cause == "timeout"
         code = "trace/timeout" if timeout else "trace/crashed"
-        self._finding(
+        self._send_finding(
             Finding(
                 code=code,
                 message=f"The run of `{planned.info.name}` stopped here: {cause}",
@@ -1225,28 +1241,28 @@ class Analysis:
             error=cause,
             probe_number=planned.probe,
         )
-        self._report(report)
+        self._send_report(report)
 
     # -- limits -------------------------------------------------------------------------------
 
     @property
     def waiting(self) -> int:
-        """Runs for which there may soon be a process."""
+        """Number of runs that may soon need a process."""
         return len(self._pending)
 
     def next_deadline(self) -> float:
         return min(self._supervisor.next_deadline, self._retry_at)
 
     def tick(self, now: float) -> None:
-        """Interrupt and then kill what is over its limits."""
+        """Interrupt and then kill processes that exceed their limits."""
         if now >= self._retry_at:
             self._retry()
         self._supervisor.tick(now)
         for one in self._enclosing_runs():
             if one.watched.cause is not None and not one.over:
-                # Runs do without it. What was taken before is as good as ever.
+                # Existing snapshots remain usable; other runs continue without them.
                 self._enclosing_over(one)
-                self._launch()
+                self._launch_pending()
 
     @property
     def source(self) -> int:
@@ -1262,7 +1278,7 @@ class Analysis:
         return module or self.source
 
     def count_children(self, process: WatchedProcess) -> int:
-        """Return the number of processes that are forked from the module process."""
+        """Return the number of forks of the module process."""
         if process is not self._module:
             return 0
         return len(self._running) + sum(1 + one.left for one in self._enclosing_runs())
@@ -1279,7 +1295,7 @@ class Analysis:
         pids = self._supervisor.pids
         pids += [one.pid for one in self._enclosing_runs() if one.pid]
         for pid in pids:
-            processes.end(pid)
+            processes.kill_process(pid)
         for launched in self._running.values():
             self._supervisor.release(launched.watched)
         self._running.clear()
@@ -1305,52 +1321,52 @@ class Analysis:
             self._host.send(last)
         else:
             self._host.send(Analyzed(request.request, request.generation, seconds, cancelled))
-        self._host.finished(request.request)
+        self._host.remove_request(request.request)
         self._host.clean_up(pids, self.scratch)
 
     def _close(self) -> None:
         if self._process is not None:
             for calls in self._calls:
-                self._process.remember(calls)
+                self._process.repeat_calls(calls)
             self._calls.clear()
             self._process.close()
             self._process = None
 
     # -- telling ------------------------------------------------------------------------------
 
-    def _finding(self, finding: Finding) -> None:
+    def _send_finding(self, finding: Finding) -> None:
         self._host.send(FindingFound(self.request.request, finding))
 
-    def _report(self, report: TargetReport) -> None:
+    def _send_report(self, report: TargetReport) -> None:
         self._reported.add((report.name, report.range))
         self._host.send(
             TargetDone(self.request.request, hide_unseen_counts(report, self._host.degraded))
         )
 
-    def _range(self, frame: Frame | None) -> Range | None:
-        return None if frame is None else frames.range_of(frame, self._text())
+    def _frame_range(self, frame: Frame | None) -> Range | None:
+        return None if frame is None else frames.range_of(frame, self._text_lines())
 
-    def _text(self) -> list[str]:
+    def _text_lines(self) -> list[str]:
         if not self._lines:
             self._lines = syntax.lines_of(self.request.text)
         return self._lines
 
 
-def _numbered(launched: LaunchedRun, done: RunDone) -> TargetReport:
-    """What a run reports, with the number of its probe, and what others call its target with."""
+def _numbered_report(launched: LaunchedRun, done: RunDone) -> TargetReport:
+    """Return the report of a run with the number of its probe and the arguments of its call."""
     plan, one = launched.attempt.plan, launched.snapshot_of
     taken = one.taken.get(plan.at) if one is not None else None
     call = taken.call if taken is not None else None
     return replace(done.report, probe_number=plan.probe, called=call)
 
 
-def _answered(attempt: Attempt, speculation: Speculation) -> Attempt:
+def _with_answer(attempt: Attempt, speculation: Speculation) -> Attempt:
     answers = (speculation.answer,) if speculation.answer is not None else ()
     return replace(attempt, answers=answers)
 
 
-def _again(statement: int | None) -> tuple[str, ...]:
-    """What follows when this has ended the process."""
+def _restart_notes(statement: int | None) -> tuple[str, ...]:
+    """Return the note about how the engine continues after this statement ended the process."""
     if statement is None:
         return ()
     if statement == PACKAGES:
@@ -1362,16 +1378,16 @@ def _trace_mode(mode: Mode) -> TraceMode:
     return "real" if mode == "real" else "fake"
 
 
-def _unanswered(
-    question: Branching, code: int | None, watched: WatchedProcess, request: Analyze
+def _missing_answer(
+    question: BranchBegun, code: int | None, watched: WatchedProcess, request: Analyze
 ) -> BranchAnswer:
-    """The answer of a process that ended before it gave one."""
+    """Return the answer for a process that ended before it gave one."""
     used = time.monotonic() - watched.started
     if watched.cause == "timeout" or limits.ran_out_of_time(code):
         lost = branches.late_words(question.seconds)
         return BranchAnswer(question.name, lost=lost, late=True, used=used)
     lost = (
-        branches.ending(code)
+        branches.describe_end(code)
         if watched.cause is None
         else explain_end(code, watched, request.limits)
     )

@@ -1,7 +1,7 @@
-"""What a process last said about where it is, readable after its death.
+"""Record where a process is, so that the parent process can read it after a crash.
 
-A file in memory that the host shares with one process: a segmentation fault, a kill, or the end
-of the process lose nothing that was written to it, and writing never blocks as a pipe might.
+The record is an in-memory file shared with one process. A segmentation fault or a kill does not
+lose what was written, and writing never blocks as a pipe might.
 """
 
 from __future__ import annotations
@@ -26,26 +26,30 @@ _FRAME = re.compile(rb'^  File "(.*)", line (\d{1,9}) in (.*)$')
 
 @dataclass(frozen=True)
 class LastWords:
-    """``statement`` and ``line`` are the index and the zero-based line of the top-level statement
-    that was being executed, or ``wire.PACKAGES`` and 0; None before and after that."""
+    """The last recorded position of a process.
+
+    ``statement`` and ``line`` are the index and the zero-based line of the top-level statement in
+    execution, or ``wire.PACKAGES`` and 0. Both are None before and after the statements.
+    """
 
     statement: int | None
     line: int | None
     stack: tuple[Frame, ...]
     place: Range | None
-    """Where the last finding was: eager execution went on from there."""
+    """Range of the last finding; eager execution continued after it."""
     fatal: str
-    """The interpreter's own name for what happened: ``Segmentation fault``; or empty."""
+    """Name that the interpreter gives to the fatal error, as ``Segmentation fault``; or empty."""
 
 
-def attend(descriptor: int) -> None:
-    """Let the interpreter write the stack here when the process gets a fatal signal."""
-    faulthandler.disable()  # else the handlers would not be installed anew after a reset
+def enable_fault_dump(descriptor: int) -> None:
+    """Let the interpreter write the stack to this descriptor when the process gets a fatal
+    signal."""
+    faulthandler.disable()  # otherwise the handlers would not be installed again after a reset
     faulthandler.enable(descriptor, all_threads=True)
 
 
 def dump_at(descriptor: int, seconds: float) -> None:
-    """Write the stacks of all threads after so long, even if C code never returns."""
+    """Write the stacks of all threads after this many seconds, even if C code never returns."""
     faulthandler.dump_traceback_later(max(seconds, 0.05), repeat=False, file=descriptor)
 
 
@@ -59,26 +63,26 @@ def at_statement(descriptor: int, index: int, line: int) -> None:
 
     The index is ``wire.PACKAGES`` while the packages above the module are imported.
     """
-    _note(descriptor, b"%b%d %d\n" % (_STATEMENT, index, line))
+    _append_line(descriptor, b"%b%d %d\n" % (_STATEMENT, index, line))
 
 
 def after_statements(descriptor: int) -> None:
-    """Record that no top-level statement is being executed any more."""
-    _note(descriptor, _STATEMENT + b"\n")
+    """Record that the top-level statements are finished."""
+    _append_line(descriptor, _STATEMENT + b"\n")
 
 
 def at_stack(descriptor: int, stack: tuple[Frame, ...]) -> None:
-    """A stack with columns, from the process itself; preferred over the interpreter's."""
-    _note(descriptor, _STACK + _dumps(to_plain(stack)).encode() + b"\n")
+    """Record a stack with columns; the reader prefers it to the interpreter's own dump."""
+    _append_line(descriptor, _STACK + _dumps(to_plain(stack)).encode() + b"\n")
 
 
 def at_place(descriptor: int, place: Range) -> None:
     """Record the range of the last finding."""
-    _note(descriptor, _PLACE + _dumps(to_plain(place)).encode() + b"\n")
+    _append_line(descriptor, _PLACE + _dumps(to_plain(place)).encode() + b"\n")
 
 
-def read(descriptor: int, path: str) -> LastWords:
-    """What was written; of several threads the one that was in ``path`` is chosen."""
+def read_last_words(descriptor: int, path: str) -> LastWords:
+    """Read the record of a process; of several threads, return the stack that contains ``path``."""
     try:
         size = os.fstat(descriptor).st_size
         data = os.pread(descriptor, _MOST, max(0, size - _MOST))
@@ -96,19 +100,20 @@ def read(descriptor: int, path: str) -> LastWords:
             where = int(found[2]) if found[2] else None
             stack = ()
         elif line.startswith(_STACK):
-            stack = tuple(_loaded(tuple[Frame, ...], line[1:]) or stack)
+            stack = tuple(_decode_line(tuple[Frame, ...], line[1:]) or stack)
         elif line.startswith(_PLACE):
-            place = _loaded(Range, line[1:]) or place
+            place = _decode_line(Range, line[1:]) or place
         elif line.startswith(b"Fatal Python error: "):
             fatal = line[20:].decode("utf-8", "replace")
         elif _THREAD.match(line):
             threads.append((line.startswith(b"Current"), []))
         elif threads and (found := _FRAME.match(line)):
-            name = _unescape(found[1])
-            function = _unescape(found[3])
+            name = _unescape_name(found[1])
+            function = _unescape_name(found[3])
             threads[-1][1].insert(0, Frame(name, function, int(found[2]) - 1))
     if not stack:
-        # The interpreter lists the newest thread first: of the others, the last is the main one.
+        # The interpreter lists the newest thread first, so the main thread is the last of the
+        # others.
         ordered = [frames for current, frames in threads if current]
         ordered += [frames for current, frames in reversed(threads) if not current]
         in_file = [frames for frames in ordered if any(frame.path == path for frame in frames)]
@@ -116,22 +121,22 @@ def read(descriptor: int, path: str) -> LastWords:
     return LastWords(statement, where, stack, place, fatal)
 
 
-def _note(descriptor: int, line: bytes) -> None:
+def _append_line(descriptor: int, line: bytes) -> None:
     try:
         _write(descriptor, line)
-    except OSError as error:  # user code has closed it
-        raise wire.Lost from error
+    except OSError as error:  # user code closed the descriptor
+        raise wire.ParentUnreachable from error
 
 
-def _loaded(kind: Any, line: bytes) -> Any:
+def _decode_line(kind: Any, line: bytes) -> Any:
     try:
         return from_plain(kind, json.loads(line))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None  # user code may write there as well
+        return None  # user code may write to this descriptor too
 
 
-def _unescape(name: bytes) -> str:
-    """faulthandler writes what is not ASCII as backslash escapes."""
+def _unescape_name(name: bytes) -> str:
+    """Decode a name that faulthandler wrote with backslash escapes for non-ASCII characters."""
     if b"\\" not in name:
         return name.decode("ascii", "replace")
     return name.decode("unicode_escape", "replace")

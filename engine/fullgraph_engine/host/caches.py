@@ -1,4 +1,4 @@
-"""Where libraries keep what they have compiled or downloaded, and which folders may be written."""
+"""Locate the cache folders of libraries and the folders that user code may write to."""
 
 from __future__ import annotations
 
@@ -12,43 +12,46 @@ from ..protocol.sandbox import Allowed, Cache, WritableFolder
 _realpath = os.path.realpath
 
 
-def folder(cache: Cache, env: Mapping[str, str] | None = None) -> str:
-    """The folder that a library takes by default, or that its variable names."""
+def cache_folder(cache: Cache, env: Mapping[str, str] | None = None) -> str:
+    """Return the cache folder of a library: from its environment variable, or the default."""
     env = os.environ if env is None else env
 
-    def joined(*parts: str) -> str:
+    def join_path(*parts: str) -> str:
         return os.path.join(*parts)  # noqa: PTH118
 
     home = os.path.expanduser("~")  # noqa: PTH111
-    general = env.get("XDG_CACHE_HOME") or joined(home, ".cache")
+    general = env.get("XDG_CACHE_HOME") or join_path(home, ".cache")
     if cache == "cpp-extensions":
         if sys.platform == "darwin":
-            general = joined(home, "Library", "Caches")
-        return env.get("TORCH_EXTENSIONS_DIR") or joined(general, "torch_extensions")
+            general = join_path(home, "Library", "Caches")
+        return env.get("TORCH_EXTENSIONS_DIR") or join_path(general, "torch_extensions")
     if cache == "triton-cache":
-        return env.get("TRITON_CACHE_DIR") or joined(env.get("TRITON_HOME") or home, ".triton")
-    return env.get("HF_HOME") or joined(general, "huggingface")
+        return env.get("TRITON_CACHE_DIR") or join_path(env.get("TRITON_HOME") or home, ".triton")
+    return env.get("HF_HOME") or join_path(general, "huggingface")
 
 
-def folders(allowed: Allowed) -> tuple[WritableFolder, ...]:
-    """All that may be written to, whether it is there or not."""
-    return (*allowed.writable, *(WritableFolder(folder(cache)) for cache in allowed.caches))
+def allowed_folders(allowed: Allowed) -> tuple[WritableFolder, ...]:
+    """Return all folders that the user allows writing to, existing or not."""
+    return (*allowed.writable, *(WritableFolder(cache_folder(cache)) for cache in allowed.caches))
 
 
-def make(allowed: Allowed) -> None:
-    """Make the folders of caches, as the libraries would; a folder that is named has to be there:
-    one that is relative to the workspace would be made in each."""
+def make_caches(allowed: Allowed) -> None:
+    """Create the allowed cache folders, as the libraries would.
+
+    Folders that the user names are not created: a path relative to the workspace would appear in
+    every workspace.
+    """
     for cache in allowed.caches:
         with contextlib.suppress(OSError):
-            os.makedirs(folder(cache), exist_ok=True)  # noqa: PTH103
+            os.makedirs(cache_folder(cache), exist_ok=True)  # noqa: PTH103
 
 
-def writable(allowed: Allowed) -> tuple[str, ...]:
-    """Of these folders those that are there, without links in their paths."""
-    return tuple(_there(folders(allowed)))
+def writable_folders(allowed: Allowed) -> tuple[str, ...]:
+    """Return the allowed folders that exist, with symbolic links resolved."""
+    return tuple(_existing_folders(allowed_folders(allowed)))
 
 
-def _there(named: tuple[WritableFolder, ...]) -> Iterator[str]:
+def _existing_folders(named: tuple[WritableFolder, ...]) -> Iterator[str]:
     for one in named:
         path, inside = _realpath(one.path), _realpath(one.inside) if one.inside else ""
         if os.path.isdir(path) and (not inside or is_below(path, inside)):  # noqa: PTH112
@@ -56,5 +59,6 @@ def _there(named: tuple[WritableFolder, ...]) -> Iterator[str]:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Whether a path is a folder, or below it; both are absolute and without links."""
+    """Whether a path equals a folder or lies below it; both are absolute and without symbolic
+    links."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)

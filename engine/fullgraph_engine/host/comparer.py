@@ -1,4 +1,4 @@
-"""A process without user code that compares what runs of two texts have observed."""
+"""A process without user code that compares what the runs of two texts recorded."""
 
 from __future__ import annotations
 
@@ -11,38 +11,39 @@ from . import wire
 from .permissions import Permissions
 from .pipeline import Pipeline
 from .process_backends import descriptors
-from .reducer import entered
-from .wire import Judgment
+from .reducer import enter_sandbox
+from .wire import ComparisonOrder
 
 _exit = os._exit
 
 
 def main(
-    order: Judgment,
+    order: ComparisonOrder,
     report: int,
     pipeline: Pipeline,
     user_path: list[str],
     permissions: Permissions,
 ) -> NoReturn:
-    """Never returns. What it reads may have been written by user code."""
-    report = descriptors.raised(report)
+    """Compare the recorded behavior, report the result and exit. User code may have forged the
+    records."""
+    report = descriptors.move_to_end(report)
     request, analyze = order.request, order.request.analyze
     try:
         memory = analyze.limits.memory
-        entered(order.scratch, "", (), user_path, pipeline, permissions, memory)
-        judged = pipeline.compare(
+        enter_sandbox(order.scratch, "", (), user_path, pipeline, permissions, memory)
+        judged = pipeline.judge_behavior(
             (analyze.text, request.changed),
             (order.lines, order.changed_lines),
             (order.original, order.changed),
             order.cases,
             order.ended,
         )
-        wire.report(report, judged)
-    except wire.Lost:
+        wire.write_message(report, judged)
+    except wire.ParentUnreachable:
         _exit(1)
     except BaseException:
         try:
-            wire.report(report, Log(request.request, "engine", traceback.format_exc()))
+            wire.write_message(report, Log(request.request, "engine", traceback.format_exc()))
         finally:
             _exit(1)
     _exit(0)

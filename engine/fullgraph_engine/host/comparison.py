@@ -1,8 +1,8 @@
-"""One Compare from its request to its last event: runs of two texts, then a process that compares.
+"""Handle a ``Compare`` request: run two texts on the same inputs, then compare their behavior.
 
-First the original chooses cases. Then both texts are executed on them. Where they differ, the
-original is executed a second time, to see whether it is deterministic, and where they differ in the
-last bits, in double precision; then all is compared once more.
+The original text chooses the test cases, then both texts execute them. If they differ, the original
+runs again to check that it is deterministic. If they differ only in the last bits, it also runs in
+double precision. Then the comparison is repeated.
 """
 
 from __future__ import annotations
@@ -29,43 +29,44 @@ from ..protocol import (
 from ..protocol.behavior import FOLDER, Judged
 from . import wire
 from .analysis import Analysis
-from .listener import Listener
+from .listener import EventInterceptor
 from .performer import Performer
 from .services import Services
-from .wire import BackendTried, CasesChosen, Judgment
+from .wire import BackendTried, CasesChosen, ComparisonOrder
 
 _GRACE = 5.0
-"""Seconds that a run may take beyond its part of the time: it keeps its own."""
+"""Number of seconds that a run may exceed its time budget before it is ended; runs limit their own
+time."""
 _JUDGING = 60.0
-"""Seconds after which the process that compares is taken for stuck."""
+"""Seconds after which the comparing process is assumed to hang."""
 _COMPILING = 60.0
-"""Seconds that a backend may take: a C++ compiler is slow."""
+"""Maximum seconds for compiling with a backend; C++ compilers are slow."""
 _MANY_LINES = 2_000
-"""More lines than that are compared as one."""
+"""Number of lines above which the text between the first and last change counts as changed."""
 
 
 @dataclass
-class _Text:
-    """One of the two texts. ``folder`` gets what its runs leave behind."""
+class _ComparedText:
+    """One of the two texts and its state; ``folder`` receives the records of its runs."""
 
     text: str
     lines: tuple[int, ...]
     folder: Path
     ended: str = ""
-    """How its run ended, if not by itself."""
+    """Reason why its run ended early; empty if it completed."""
 
 
-class Comparison:
-    """It is for the loop what an analysis is."""
+class ComparisonSession:
+    """The state of one ``Compare`` request; the event loop treats it like an ``Analysis``."""
 
     def __init__(self, request: Compare, host: Services, scratch: str) -> None:
         self.request, self.scratch = request, scratch
         self._host = host
         self._began = time.monotonic()
         text, changed = request.analyze.text, request.changed
-        before, after = differing(text, changed if request.covering else text)
-        self._original = _Text(text, before, Path(scratch, "original"))
-        self._changed = _Text(changed, after, Path(scratch, "changed"))
+        before, after = differing_lines(text, changed if request.covering else text)
+        self._original = _ComparedText(text, before, Path(scratch, "original"))
+        self._changed = _ComparedText(changed, after, Path(scratch, "changed"))
         self._chosen: dict[int, CasesChosen] = {}
         self._running: list[Analysis] = []
         self._next: Callable[[], None] = self._observe
@@ -74,18 +75,18 @@ class Comparison:
         self._judged: Judged | None = None
         self._tried: BackendTried | None = None
         self._again = self._in_double = False
-        """Whether the original was executed so."""
+        """True if the original has run a second time, and in double precision."""
         self._finished = False
 
     def begin(self) -> None:
-        """Have the original choose cases."""
+        """Start the run of the original that chooses the test cases."""
         request, lines = self.request, self._original.lines
         order = Observe(request.seconds, lines, at_random=request.at_random)
         self._run(self._original, ("cases",), order)
 
     # -- the runs -----------------------------------------------------------------------------
 
-    def _run(self, text: _Text, parts: tuple[Part, ...], order: Observe) -> None:
+    def _run(self, text: _ComparedText, parts: tuple[Part, ...], order: Observe) -> None:
         request = self.request
         order = replace(order, last_probe=request.last_probe)
         limits = request.analyze.limits
@@ -103,19 +104,21 @@ class Comparison:
             observe=order,
         )
         text.ended = ""
-        # Its own folder: a preamble may stay and use it.
+        # Each run gets its own folder, because a preamble may continue to use it.
         left = mkdtemp(dir=self._host.scratch)
         analysis: list[Analysis] = []
 
-        def heard(message: Any) -> None:
-            self._heard(message, text, analysis, left)
+        def handle_event(message: Any) -> None:
+            self._handle_event(message, text, analysis, left)
 
-        analysis.append(Analysis(analyze, Listener(self._host, heard), left))
+        analysis.append(Analysis(analyze, EventInterceptor(self._host, handle_event), left))
         self._running.append(analysis[0])
         analysis[0].begin()
 
-    def _heard(self, message: Any, text: _Text, analysis: list[Analysis], left: str) -> None:
-        """What an analysis would have told the server."""
+    def _handle_event(
+        self, message: Any, text: _ComparedText, analysis: list[Analysis], left: str
+    ) -> None:
+        """Handle an event that the analysis would have sent to the server."""
         if self._finished:
             return
         if isinstance(message, Log) and message.stream == "engine":
@@ -134,52 +137,53 @@ class Comparison:
         elif isinstance(message, (Analyzed, Failed)):
             if isinstance(message, Failed):
                 text.ended = message.reason.rstrip(".")
-            self._take(left, text)
+            self._keep_records(left, text)
             self._running = [one for one in self._running if one not in analysis]
             if not self._running:
                 self._next()
 
-    def _take(self, left: str, text: _Text) -> None:
-        """Move what its runs have written down to where it outlives them."""
+    def _keep_records(self, left: str, text: _ComparedText) -> None:
+        """Move the records of a run to a folder that outlives the run."""
         text.folder.mkdir(exist_ok=True)
-        with contextlib.suppress(OSError):  # there may be none
+        with contextlib.suppress(OSError):  # the run may have recorded nothing
             for file in list(Path(left, FOLDER).iterdir()):
                 file.rename(text.folder / file.name)
 
     def _observe(self) -> None:
-        """Execute both texts on the cases."""
-        cases = self._cases()
+        """Execute both texts on the test cases."""
+        cases = self._packed_cases()
         if not any(cases):
             reason = next((one.reason for one in self._chosen.values() if one.reason), "")
-            self._unverified(reason or self._why(self._original, "The original"))
+            self._end_unverified(reason or self._end_reason(self._original, "The original"))
             return
         seconds = self.request.seconds
-        self._next = self._judge
+        self._next = self._start_judgment
         self._run(self._original, ("behavior",), Observe(seconds, self._original.lines, cases))
-        # Slower code is not another behavior.
+        # Allow more time, as slower code is not a change of behavior.
         self._run(self._changed, ("behavior",), Observe(2 * seconds, self._changed.lines, cases))
 
-    def _cases(self) -> tuple[str, ...]:
-        """Packed, by probe; empty for one without."""
+    def _packed_cases(self) -> tuple[str, ...]:
+        """Return the packed test cases by probe number; an empty string for a probe without
+        cases."""
         chosen = [self._chosen.get(number) for number in range(max(self._chosen, default=-1) + 1)]
         return tuple(one.packed if one is not None else "" for one in chosen)
 
-    def _why(self, text: _Text, which: str) -> str:
+    def _end_reason(self, text: _ComparedText, which: str) -> str:
         ended = text.ended or "the target was not called; look at the error of its analysis"
         return f"{which} could not be observed: {ended.rstrip('.')}."
 
     # -- the process that compares ------------------------------------------------------------
 
-    def _judge(self) -> None:
+    def _start_judgment(self) -> None:
         if self._original.ended and not self._again and not self._in_double:
-            self._unverified(self._why(self._original, "The original"))
+            self._end_unverified(self._end_reason(self._original, "The original"))
             return
         left = self._changed
         if not left.ended and not any(left.folder.iterdir()):
             left.ended = f"there is no target {self.request.target} in it that could be called"
-        order = Judgment(
+        order = ComparisonOrder(
             self.request,
-            self._cases(),
+            self._packed_cases(),
             self._original.lines,
             self._changed.lines,
             str(self._original.folder),
@@ -190,12 +194,14 @@ class Comparison:
         try:
             self._comparer.begin(order)
         except OSError as error:
-            self._unverified(f"The engine could not start a process: {error.strerror or error}.")
+            self._end_unverified(
+                f"The engine could not start a process: {error.strerror or error}."
+            )
             return
         self._deadline = time.monotonic() + _JUDGING
 
     def _from_comparer(self, line: bytes) -> None:
-        message = wire.received(line)
+        message = wire.parse_message(line)
         if isinstance(message, Judged):
             self._judged = message
         elif isinstance(message, Log):
@@ -205,15 +211,15 @@ class Comparison:
         self._deadline = float("inf")
         judged, self._judged = self._judged, None
         if judged is None:
-            self._unverified("The process that compares ended before it had an answer.")
+            self._end_unverified("The process that compares ended before it had an answer.")
             return
         compared, seconds = judged.compared, 2 * self.request.seconds
         again = any(judged.needs_again) and not self._again
         double = any(judged.needs_double) and not self._in_double
         self._again, self._in_double = self._again or again, self._in_double or double
         if again or double:
-            self._next = self._judge
-            order = Observe(seconds, self._original.lines, self._cases())
+            self._next = self._start_judgment
+            order = Observe(seconds, self._original.lines, self._packed_cases())
             if again:
                 once_more = replace(order, only=judged.needs_again)
                 self._run(self._original, ("behavior-again",), once_more)
@@ -221,16 +227,16 @@ class Comparison:
                 in_double = replace(order, double=True, only=judged.needs_double)
                 self._run(self._original, ("behavior",), in_double)
         elif any(judged.needs_again):
-            self._unverified(self._why(self._original, "The original"))
+            self._end_unverified(self._end_reason(self._original, "The original"))
         elif compared.outcome == "same" and self.request.backend:
             self._next = lambda: self._after_backend(compared)
-            order = Observe(_COMPILING, self._changed.lines, self._cases(), backend=True)
+            order = Observe(_COMPILING, self._changed.lines, self._packed_cases(), backend=True)
             self._run(self._changed, ("behavior",), order)
         else:
             self._finish(compared)
 
     def _after_backend(self, compared: Compared) -> None:
-        """The last word is the backend's."""
+        """Report the verdict of the backend as the final result."""
         tried = self._tried
         if tried is None:
             why = self._changed.ended or "it told nothing"
@@ -245,14 +251,15 @@ class Comparison:
 
     @property
     def waiting(self) -> int:
-        """What this will need of processes: both texts', and the one that compares."""
+        """Number of processes that this request still needs: one per text and one for the
+        comparison."""
         return 2 if self._running else 0
 
     def next_deadline(self) -> float:
         return min([self._deadline, *(one.next_deadline() for one in self._running)])
 
     def tick(self, now: float) -> None:
-        """End what is over its limits."""
+        """End processes that exceed their time."""
         for one in list(self._running):
             one.tick(now)
         if now >= self._deadline and self._comparer.pid:
@@ -260,12 +267,12 @@ class Comparison:
             self._comparer.kill()
 
     def cancel(self) -> None:
-        """End it."""
+        """Cancel the request."""
         self._end("It was cancelled.", cancelled=True)
 
     # -- the end ------------------------------------------------------------------------------
 
-    def _unverified(self, reason: str) -> None:
+    def _end_unverified(self, reason: str) -> None:
         self._end(reason)
 
     def _end(self, reason: str, *, cancelled: bool = False) -> None:
@@ -282,12 +289,12 @@ class Comparison:
         seconds = round(time.monotonic() - self._began, 3)
         self._host.send(replace(last, request=self.request.request, seconds=seconds))
         self._comparer.kill()
-        self._host.finished(self.request.request)
+        self._host.remove_request(self.request.request)
         self._host.clean_up([self._comparer.pid], self.scratch)
 
 
-def differing(before: str, after: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The zero-based lines of each of two texts that the other one does not have."""
+def differing_lines(before: str, after: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the zero-based lines of each text that do not occur in the other one."""
     old, new = before.splitlines(), after.splitlines()
     first = 0
     while first < min(len(old), len(new)) and old[first] == new[first]:

@@ -1,4 +1,4 @@
-"""Environment variables that look like secrets: user code does not get to see them."""
+"""Remove environment variables that look like secrets, so that user code cannot read them."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _WORDS = frozenset(
         "TOKENS",
     }
 )
-"""What a name consists of, between its underscores."""
+"""Words that mark a variable as secret when its name, split at underscores, contains one."""
 _ENDINGS = ("APIKEY", "PASSWORD", "PASSWD", "TOKEN", "SECRET")
 _NAMES = frozenset({"MYSQL_PWD", "SSHPASS", "KRB5CCNAME", "NETRC"})
 _LOGIN = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
-"""A user and a password, in a URL."""
+"""Pattern of a URL that contains a user name and a password."""
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether a variable looks as if it held a secret."""
+    """Whether the name or the value of a variable looks like a secret."""
     upper = name.upper()
     return (
         upper in _NAMES
@@ -47,25 +47,25 @@ def is_secret(name: str, value: str) -> bool:
     )
 
 
-def remove(kept: Iterable[str] = ()) -> frozenset[str]:
-    """Take secrets out of the environment of this process, and out of what the kernel shows of it.
+def remove_secrets(kept: Iterable[str] = ()) -> frozenset[str]:
+    """Remove secrets from the environment of this process, also as ``/proc`` shows it.
 
-    To be called before there is another thread. ``kept`` are variables to be left alone; returns
-    those that were removed.
+    Call it before a second thread starts. Variables named in ``kept`` stay; the names of the
+    removed ones are returned.
     """
     kept = frozenset(kept)
     found = {
         name for name, value in os.environ.items() if name not in kept and is_secret(name, value)
     }
     if sys.platform.startswith("linux"):
-        _overwrite({os.fsencode(name) for name in found})
+        _overwrite_values({os.fsencode(name) for name in found})
     for name in found:
         del os.environ[name]
     return frozenset(found)
 
 
-def _overwrite(names: set[bytes]) -> None:
-    """Unsetting a variable leaves its text where it was, which is what ``/proc`` shows."""
+def _overwrite_values(names: set[bytes]) -> None:
+    """Overwrite the values of removed variables in memory, which ``/proc`` would still show."""
     pointers = ctypes.POINTER(ctypes.c_void_p).in_dll(ctypes.CDLL(None), "environ")
     index = 0
     while pointers and (address := pointers[index]):

@@ -1,9 +1,9 @@
-"""Importing ahead of a text what its packages import after it.
+"""Import in a preamble the modules that packages import only after the edited file.
 
-A package may import the file that is edited (``from .model import Net``) and then much else. A
-preamble ends in the middle of that, where the text begins, so every edit would import the rest
-again. What does not need the text, or anything else that the packages have not bound by then, can
-be imported in the preamble itself. Which modules these are is found out by trying, in a fork.
+A package may import the edited file (``from .model import Net``) and then many other modules. A
+preamble stops in the middle of the package, where the edited file begins, so every edit would
+repeat the remaining imports. The preamble can import those modules early that need neither the
+edited file nor names that its packages bind later. A fork tries which modules these are.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .process_backends import descriptors, processes
 _fork, _exit, _kill, _waitpid = os.fork, os._exit, os.kill, os.waitpid
 _read, _close, _pipe, _select = os.read, os.close, os.pipe, select.select
 
-# Looked for by importlib and inspect on any module.
+# importlib and inspect look up these names on any module.
 _IGNORED = frozenset(("__path__", "__wrapped__", "__warningregistry__"))
 
 
-def unfinished() -> list[types.ModuleType]:
-    """The modules whose code is being executed right now."""
+def modules_in_progress() -> list[types.ModuleType]:
+    """Return the modules whose code is currently being executed."""
     found = []
     for module in list(sys.modules.values()):
         spec = getattr(module, "__spec__", None) if type(module) is types.ModuleType else None
@@ -39,11 +39,11 @@ def unfinished() -> list[types.ModuleType]:
 
 
 class _Unfinished(types.ModuleType):
-    """Notes that it was asked for something that its code has not bound yet."""
+    """A module class that records access to names that the module has not bound yet."""
 
     def __getattr__(self, name: str) -> NoReturn:
         if name not in _IGNORED and not self._is_module(name):
-            _asked.update(module.__name__ for module in unfinished())
+            _asked.update(module.__name__ for module in modules_in_progress())
             _asked.add(self.__name__)
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
@@ -57,15 +57,15 @@ class _Unfinished(types.ModuleType):
 
 
 _asked: set[str] = set()
-"""Modules that were being executed when one of them asked."""
+"""Names of modules in execution from which an unbound name was requested."""
 
 
 def import_all(names: Iterable[str]) -> list[str]:
-    """Import modules in the middle of the import of others; returns those that went well.
+    """Import modules while other imports are in progress; return the names that succeeded.
 
-    One that did not is as if nobody had imported it, but for what its code did elsewhere.
+    Failed modules are removed from ``sys.modules``; other side effects of their code remain.
     """
-    waiting = unfinished()
+    waiting = modules_in_progress()
     good = []
     for module in waiting:
         module.__class__ = _Unfinished
@@ -74,13 +74,13 @@ def import_all(names: Iterable[str]) -> list[str]:
             if name in sys.modules:
                 continue
             _asked.clear()
-            threads = processes.threads()
+            threads = processes.count_threads()
             try:
                 importlib.import_module(name)
                 failed = False
             except BaseException:
                 failed = True
-            if failed or _asked or processes.threads() > threads:
+            if failed or _asked or processes.count_threads() > threads:
                 for one in (_asked | {name}) - {module.__name__ for module in waiting}:
                     sys.modules.pop(one, None)
             else:
@@ -91,10 +91,10 @@ def import_all(names: Iterable[str]) -> list[str]:
     return good
 
 
-def tried(names: Iterable[str], seconds: float, forking: Callable[[bool], None]) -> list[str]:
-    """Which modules ``import_all`` can import here, tried in a fork that ends within ``seconds``.
+def try_imports(names: Iterable[str], seconds: float, forking: Callable[[bool], None]) -> list[str]:
+    """Return the modules that ``import_all`` can import here, tried in a fork within ``seconds``.
 
-    ``forking`` is called with True before a process is started or ended and with False after it.
+    ``forking`` is called with True before a process is started or ended, and with False after it.
     """
     come, go = _pipe()
     forking(True)
@@ -129,5 +129,5 @@ def tried(names: Iterable[str], seconds: float, forking: Callable[[bool], None])
         forking(False)
     try:
         return [str(name) for name in json.loads(answer)]
-    except ValueError:  # it was late, or died
+    except ValueError:  # the fork timed out or crashed
         return []

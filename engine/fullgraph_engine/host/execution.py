@@ -1,4 +1,4 @@
-"""Executing a module's top-level statements one at a time, and going on after those that fail."""
+"""Execute the top-level statements of a module one at a time and continue after failures."""
 
 from __future__ import annotations
 import __future__
@@ -17,22 +17,23 @@ from .. import devices, texts
 from ..placeholder import Placeholder, Unavailable, error_of_use, find_unavailable
 from ..protocol import Finding, Frame, Position, Range, place_words
 from . import blackbox, frames, import_failures, import_hook, sandbox, syntax
-from .import_failures import TIME_USED_UP, TimeIsUp, elsewhere, reason
+from .import_failures import TIME_USED_UP, ModuleTimeIsUp, failure_reason, related_frames
 
 
 @dataclass
 class Clock:
-    """Whether a statement may be interrupted right now, and whether the time is used up."""
+    """The time limit of statements, and whether they may be interrupted now."""
 
     executing: bool = False
     over: bool = False
     interrupted: bool = False
-    """The statement was interrupted as its time was up."""
+    """True if the current statement was interrupted at the time limit."""
 
 
 @dataclass
 class Execution:
-    """The statements of one text. ``unavailable`` says why a name could not be bound."""
+    """The executor of the statements of one text; ``unavailable`` has the reasons for unbound
+    names."""
 
     tree: ast.Module
     path: str
@@ -44,92 +45,94 @@ class Execution:
     clock: Clock = field(default_factory=Clock)
     unavailable: dict[str, Unavailable] = field(default_factory=dict)
     refused: tuple[Range, ...] = ()
-    """Calls that torch will refuse, as was found already; their errors are not told again."""
+    """Calls that torch will refuse, according to an earlier check; their errors are not reported
+    again."""
     guard: sandbox.Sandbox | None = None
-    """What refuses acts of the statements."""
+    """Sandbox that refuses forbidden operations of the statements."""
     beside: str = ""
-    """A folder whose modules are imported if they are found nowhere else."""
+    """Folder searched last for imported modules."""
     failures: int = 0
     late: int | None = None
-    """The statement that used up the time, if one did; it may be one that is skipped."""
+    """Index of the statement that exceeded the time limit, if any; it may be a skipped one."""
     _roots: set[object] = field(default_factory=set)
-    """Of the failed imports that were reported."""
+    """Root causes of the failed imports that were already reported."""
     _open_import: Unavailable | None = None
-    """A failed ``from x import *``: any name might have come from it."""
+    """Failed ``from x import *``; any unknown name may have come from it."""
 
     def __post_init__(self) -> None:
         self._flags = syntax.future_flags(self.tree)
 
-    def take(
+    def switch_text(
         self, tree: ast.Module, lines: list[str], box: int, refused: tuple[Range, ...]
     ) -> None:
-        """Go on with another text, of which so much is equal as was executed."""
+        """Switch to another text that begins with the statements executed so far."""
         self.tree, self.lines, self.box, self.refused = tree, lines, box, refused
         self._flags = syntax.future_flags(tree)
 
-    def run(self, module: types.ModuleType, start: int, stop: int) -> None:
-        """Execute the statements from ``start`` to before ``stop`` in the module's namespace."""
+    def run_statements(self, module: types.ModuleType, start: int, stop: int) -> None:
+        """Execute the statements ``start`` to ``stop`` (exclusive) in the namespace of a module."""
         namespace = module.__dict__
-        # Else exec() would insert the engine's own builtins.
+        # Otherwise exec() would insert the engine's own builtins.
         namespace["__builtins__"] = builtins
         if start == 0:
             namespace["__doc__"] = ast.get_docstring(self.tree, clean=False)
         for index in range(start, stop):
             node = self.tree.body[index]
             if index in self.skip:
-                # What happened there was found in the process that it ended.
-                self._bind(node, namespace, node.lineno - 1, self.skip[index])
+                # The process that the statement ended has reported the failure already.
+                self._bind_placeholders(node, namespace, node.lineno - 1, self.skip[index])
                 self.clock.over |= index == self.late
                 continue
             if self.clock.over and not syntax.is_definition(node):
-                self._bind(node, namespace, node.lineno - 1, TIME_USED_UP)
+                self._bind_placeholders(node, namespace, node.lineno - 1, TIME_USED_UP)
                 continue
             blackbox.at_statement(self.box, index, node.lineno - 1)
             if self.guard is not None:
                 self.guard.refusal = None
-            self._statement(node, namespace)
+            self._run_statement(node, namespace)
             if self.clock.over and self.late is None:
                 self.late = index
 
     # -- one statement ------------------------------------------------------------------------
 
-    def _statement(self, node: ast.stmt, namespace: dict[str, Any]) -> None:
+    def _run_statement(self, node: ast.stmt, namespace: dict[str, Any]) -> None:
         self.clock.interrupted = False
-        error = self._attempt(node, namespace)
-        if self.clock.interrupted and not isinstance(error, TimeIsUp):
-            error = TimeIsUp()  # the code has caught it, or was in a finalizer
+        error = self._try_statement(node, namespace)
+        if self.clock.interrupted and not isinstance(error, ModuleTimeIsUp):
+            error = ModuleTimeIsUp()  # the code caught the exception, or a finalizer swallowed it
         if error is None:
-            self._bound(node)
+            self._mark_bound(node)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            self._import(node, error, namespace)
+            self._bind_imports(node, error, namespace)
         else:
-            self._failed(node, error, namespace)
+            self._report_failure(node, error, namespace)
 
-    def _attempt(self, node: ast.stmt, namespace: dict[str, Any]) -> BaseException | None:
-        """Execute it, in the ways that may work; the first error if none does."""
-        error = self._execute(node, namespace, self._flags)
+    def _try_statement(self, node: ast.stmt, namespace: dict[str, Any]) -> BaseException | None:
+        """Execute a statement, with fallbacks; return the first error if all attempts fail."""
+        error = self._execute_statement(node, namespace, self._flags)
         if error is None:
             return None
         if self._is_beside(node, error):
             sys.path.append(self.beside)
-            error = self._execute(node, namespace, self._flags)
+            error = self._execute_statement(node, namespace, self._flags)
             if error is None:
                 return None
         if find_unavailable(error) and isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            # Only an annotation may need the missing name: then the definition can do without.
-            if self._execute(node, namespace, self._flags | _LAZY_ANNOTATIONS) is None:
+            # If only an annotation needs the missing name, the definition works with lazy
+            # annotations.
+            if self._execute_statement(node, namespace, self._flags | _LAZY_ANNOTATIONS) is None:
                 return None
         elif _wants_fake(error):
-            # No such device, or no room for the tensors: shapes are all that tracing needs.
+            # Without the device or enough memory, fake tensors suffice: tracing only needs shapes.
             try:
                 with self.fake_mode():
-                    if self._execute(node, namespace, self._flags) is None:
+                    if self._execute_statement(node, namespace, self._flags) is None:
                         return None
-            except Exception:  # entering the mode itself may fail in a broken torch
+            except Exception:  # a broken torch may fail to enter the mode
                 return error
         return error
 
-    def _execute(
+    def _execute_statement(
         self, node: ast.stmt, namespace: dict[str, Any], flags: int
     ) -> BaseException | None:
         before = self.clock.executing
@@ -147,23 +150,28 @@ class Execution:
 
     # -- failures -----------------------------------------------------------------------------
 
-    def _import(
+    def _bind_imports(
         self, node: ast.Import | ast.ImportFrom, error: BaseException, namespace: dict[str, Any]
     ) -> None:
-        """Bind the names that can be imported; one finding for each reason why others cannot."""
+        """Bind the names that can be imported, and report one finding per reason why others
+        cannot."""
         for alias in node.names:
             single = syntax.one_alias(node, alias)
-            own = self._execute(single, namespace, self._flags) if len(node.names) > 1 else error
+            own = (
+                self._execute_statement(single, namespace, self._flags)
+                if len(node.names) > 1
+                else error
+            )
             if own is None:
-                self._bound(single)
+                self._mark_bound(single)
                 continue
-            cause = self._spread(own)
-            line, why = node.lineno - 1, reason(import_failures.root(own))
+            cause = self._spreading_failure(own)
+            line, why = node.lineno - 1, failure_reason(import_failures.root_cause(own))
             if cause is not None:
                 line, why = cause.line, cause.reason
-            self._bind(single, namespace, line, why)
-            if isinstance(own, TimeIsUp):
-                self._failed(node, own, namespace)
+            self._bind_placeholders(single, namespace, line, why)
+            if isinstance(own, ModuleTimeIsUp):
+                self._report_failure(node, own, namespace)
                 return
             if cause is None:
                 self._report_import(node, alias, own)
@@ -188,11 +196,11 @@ class Execution:
                 name = f"{name}.{alias.name}" if node.module else name + alias.name
             else:
                 where = syntax.module_range(node, self.lines)
-        finding = import_failures.statement(name, error, where, self.path)
-        self._tell(finding, import_failures.root(error))
+        finding = import_failures.statement_finding(name, error, where, self.path)
+        self._emit_failure(finding, import_failures.root_cause(error))
 
     def _is_beside(self, node: ast.stmt, error: BaseException) -> bool:
-        """Whether a file inside a package imports its neighbor as a script would."""
+        """Whether a file inside a package imports a sibling module as a script would."""
         if not self.beside or self.beside in sys.path:
             return False
         if isinstance(node, ast.Import):
@@ -208,30 +216,33 @@ class Execution:
         near = os.path.join(self.beside, error.name)  # noqa: PTH118
         return os.path.isdir(near) or os.path.isfile(f"{near}.py")  # noqa: PTH112, PTH113
 
-    def _failed(self, node: ast.stmt, error: BaseException, namespace: dict[str, Any]) -> None:
+    def _report_failure(
+        self, node: ast.stmt, error: BaseException, namespace: dict[str, Any]
+    ) -> None:
         self.failures += 1
-        cause = self._consequence(node, error)
+        cause = self._earlier_failure(node, error)
         if cause is not None:
-            # Found where it began; here it only spreads to the names of this statement.
-            self._bind(node, namespace, cause.line, cause.reason)
+            # The root cause was reported at its statement; only the names of this statement are
+            # affected.
+            self._bind_placeholders(node, namespace, cause.line, cause.reason)
             return
-        why = reason(error)
+        why = failure_reason(error)
         stack = frames.of_traceback(error.__traceback__)
-        here = frames.innermost(stack, self.path)
+        here = frames.innermost_frame(stack, self.path)
         line = here.line if here is not None else node.lineno - 1
         where = syntax.head_of(node, self.lines)
         if here is not None:
             where = frames.range_of(here, self.lines)
         elif isinstance(error, SyntaxError) and error.filename == self.path:
-            # It parses, and does not compile.
+            # The text parses but does not compile.
             where, why = _place_of(error, self.lines), f"SyntaxError: {error.msg}"
             line = where.start.line
-        self._bind(node, namespace, line, why)
+        self._bind_placeholders(node, namespace, line, why)
         if here is not None and here is not stack[-1] and self._is_refused(here, node):
             return
         code = "trace/eager-error"
         notes: tuple[str, ...] = ()
-        if isinstance(error, TimeIsUp):
+        if isinstance(error, ModuleTimeIsUp):
             self.clock.over = True
             code = "trace/timeout"
             message = "This statement used up the time that executing the module may take"
@@ -254,61 +265,61 @@ class Execution:
             message=message,
             range=where,
             stack=stack,
-            related=elsewhere(stack, self.path),
+            related=related_frames(stack, self.path),
             notes=notes,
             mode="real",
             identity=f"{code}@{place_words(where)}",
         )
-        self._tell(finding, error)
+        self._emit_failure(finding, error)
 
-    def _tell(self, finding: Finding, error: BaseException) -> None:
-        """Tell of a failure, with what was refused before it."""
-        if self.guard is not None and not isinstance(error, (TimeIsUp, SystemExit)):
-            finding = self.guard.explained(finding, reason(error))
+    def _emit_failure(self, finding: Finding, error: BaseException) -> None:
+        """Report a failure together with an operation that the sandbox refused before it."""
+        if self.guard is not None and not isinstance(error, (ModuleTimeIsUp, SystemExit)):
+            finding = self.guard.explain_refusal(finding, failure_reason(error))
         self.emit(finding)
 
     def _is_refusal(self, error: BaseException) -> bool:
-        explains = self.guard is not None and self.guard.explains(reason(error))
+        explains = self.guard is not None and self.guard.is_explained(failure_reason(error))
         return explains or _is_denied_natively(error)
 
     def _is_refused(self, here: Frame, node: ast.stmt) -> bool:
-        """Whether a frame stands in a call of which it was found before why it would raise."""
+        """Whether a frame lies in a call for which a refusal by torch was already reported."""
         place = frames.range_of(here, self.lines)
         for call in self.refused:
             within = call.start.line <= here.line <= call.end.line
             if here.end_byte >= 0:
-                if within and _contains(call, place):
+                if within and _contains_range(call, place):
                     return True
                 continue
-            # Without columns the line and the statement have to do. What a decorator raises is in
-            # the line of its function.
+            # Without columns, compare lines and the statement. Errors of a decorator have the line
+            # of the function.
             decorates = call.end.line < node.lineno - 1 == here.line
             if here.function != "<module>":
                 if within:
                     return True
-            elif (within or decorates) and _contains(_whole(node), call):
+            elif (within or decorates) and _contains_range(_decorated_range(node), call):
                 return True
         return False
 
-    def _consequence(self, node: ast.stmt, error: BaseException) -> Unavailable | None:
-        """The earlier failure that this one comes from, if it does."""
-        found = self._spread(error)
+    def _earlier_failure(self, node: ast.stmt, error: BaseException) -> Unavailable | None:
+        """Return the earlier failure that caused this error, if any."""
+        found = self._spreading_failure(error)
         if found is not None:
             return found
         if isinstance(error, NameError) and self._open_import is not None:
             return self._open_import
         if isinstance(error, (TypeError, AttributeError, NameError)):
-            for name in syntax.used(node) & self.unavailable.keys():
+            for name in syntax.used_names(node) & self.unavailable.keys():
                 return self.unavailable[name]
         return None
 
     @staticmethod
-    def _spread(error: BaseException) -> Unavailable | None:
-        """The missing name, or the failed package, that an exception comes from."""
+    def _spreading_failure(error: BaseException) -> Unavailable | None:
+        """Return the missing name or the failed package that an exception results from."""
         found = find_unavailable(error)
         if found is not None:
             return found
-        package = import_hook.failed_package(import_failures.root(error))
+        package = import_hook.failed_package(import_failures.root_cause(error))
         if package is None:
             return None
         why = f"the package `{package.__name__}` failed: {package.reason}"
@@ -316,18 +327,18 @@ class Execution:
 
     # -- names --------------------------------------------------------------------------------
 
-    def _bound(self, node: ast.stmt) -> None:
+    def _mark_bound(self, node: ast.stmt) -> None:
         for name in syntax.bound_names(node) if self.unavailable else ():
             self.unavailable.pop(name, None)
 
-    def _bind(
+    def _bind_placeholders(
         self,
         node: ast.stmt,
         namespace: dict[str, Any],
         line: int,
         reason: str,
     ) -> None:
-        """Put placeholders where the statement would have put values."""
+        """Bind placeholders to the names that the failed statement would have bound."""
         star = isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
         if star:
             self._open_import = Unavailable("*", line, reason)
@@ -340,7 +351,7 @@ class Execution:
 
 
 def _place_of(error: SyntaxError, lines: list[str]) -> Range:
-    """Where the compiler refuses a tree; in bytes, unlike what the parser says."""
+    """Return the range at which the compiler rejects a tree, with columns in bytes."""
     line = (error.lineno or 1) - 1
     whole = frames.line_range(line, lines)
     if not error.offset:
@@ -354,21 +365,22 @@ def _place_of(error: SyntaxError, lines: list[str]) -> Range:
 _LAZY_ANNOTATIONS = __future__.annotations.compiler_flag
 
 
-def _whole(node: ast.stmt) -> Range:
-    """A statement with its decorators."""
+def _decorated_range(node: ast.stmt) -> Range:
+    """Return the range of a statement including its decorators."""
     first: ast.AST = next(iter(getattr(node, "decorator_list", ())), node)
     end_line, end_byte = node.end_lineno or node.lineno, node.end_col_offset or 0
     start_line, start_byte = getattr(first, "lineno", 1), getattr(first, "col_offset", 0)
     return Range(Position(start_line - 1, start_byte), Position(end_line - 1, end_byte))
 
 
-def _contains(outer: Range, inner: Range) -> bool:
+def _contains_range(outer: Range, inner: Range) -> bool:
     start, end = (outer.start.line, outer.start.byte), (outer.end.line, outer.end.byte)
     return start <= (inner.start.line, inner.start.byte) and (inner.end.line, inner.end.byte) <= end
 
 
 def _is_deeper(node: ast.stmt) -> bool:
-    """``import a.b`` without ``as``: a failure leaves an ``a`` that was there as it is."""
+    """Whether a statement is ``import a.b`` without ``as``, whose failure keeps an existing ``a``
+    bound."""
     return isinstance(node, ast.Import) and any(
         "." in alias.name and alias.asname is None for alias in node.names
     )
@@ -379,20 +391,21 @@ def _wants_fake(error: BaseException) -> bool:
 
 
 def _wants_gpu(error: BaseException) -> bool:
-    """Whether torch raised it as it saw no GPU, or was built for none."""
+    """Whether torch raised the error because it found no GPU or was built without GPU support."""
     kinds = (RuntimeError, AssertionError, NotImplementedError)
     return isinstance(error, kinds) and devices.is_missing_gpu_error(texts.error_message(error))
 
 
 def _asks_for_gpu(node: ast.stmt) -> bool:
-    """``assert torch.cuda.is_available()``, or ``if``: what such a statement raises follows."""
+    """Whether a statement tests for a GPU, as ``assert torch.cuda.is_available()``, and fails
+    without one."""
     test = node.test if isinstance(node, (ast.Assert, ast.If)) else None
     asked = ("cuda.is_available(", "cuda.device_count(")
     return test is not None and any(name in ast.unparse(test) for name in asked)
 
 
 def _is_denied_natively(error: BaseException) -> bool:
-    """C++ code (``torch.save``) that the kernel did not let open a file."""
+    """Whether C++ code (``torch.save``) failed because the kernel refused to open a file."""
     return isinstance(error, RuntimeError) and any(
         words in texts.error_message(error)
         for words in ("Permission denied", "Read-only file system")

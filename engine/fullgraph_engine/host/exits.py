@@ -1,4 +1,4 @@
-"""Where user code ends its process: ``os._exit`` leaves no exception and no signal behind."""
+"""Record where user code calls ``os._exit``, which leaves neither an exception nor a signal."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from . import blackbox, frames
 _exit, _getframe = os._exit, sys._getframe
 
 
-def watch(box: int) -> None:
-    """From now on ``os._exit`` writes the stack to the black box first."""
+def record_exits(box: int) -> None:
+    """Replace ``os._exit`` by a function that first writes the stack to the black box."""
 
     def leave(status: int = 0) -> NoReturn:
         try:
@@ -23,6 +23,7 @@ def watch(box: int) -> None:
     os._exit = leave
 
 
-def ignore() -> None:
-    """Give user code the interpreter's own function: the tracer would look into another one."""
+def restore_exit() -> None:
+    """Restore the original ``os._exit`` for user code, since the tracer would trace into a
+    replacement."""
     os._exit = _exit

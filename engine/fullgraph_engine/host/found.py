@@ -1,4 +1,4 @@
-"""What is known of files that were analyzed last, for when they are analyzed again."""
+"""Results of earlier analyses that speed up the next analysis of the same file."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
 
 
-class ByFile(Generic[_K, _V]):
-    """Some things of each file, by its path; of the files that something was added to last."""
+class CacheByFile(Generic[_K, _V]):
+    """A cache of values by file path, limited to the files that were added to most recently."""
 
     def __init__(self) -> None:
         self._by_path: dict[str, dict[_K, _V]] = {}
 
-    def of(self, path: str) -> Mapping[_K, _V]:
+    def entries_of(self, path: str) -> Mapping[_K, _V]:
         return self._by_path.get(path, {})
 
     def add(self, path: str, key: _K, value: _V) -> None:
@@ -33,11 +33,11 @@ class ByFile(Generic[_K, _V]):
         self._by_path.get(path, {}).pop(key, None)
 
 
-class FoundProbes(ByFile[str, FoundProbe]):
-    """What searches have found, by target: it is tried first."""
+class FoundProbes(CacheByFile[str, FoundProbe]):
+    """Probes that searches found, by target name; the next search tries them first."""
 
     def forget_unfound(self, path: str) -> None:
-        """What the file imports is no more what it was."""
-        for one in list(self.of(path).values()):
+        """Forget failed searches of a file, because the modules that it imports have changed."""
+        for one in list(self.entries_of(path).values()):
             if not one.comment:
                 self.forget(path, one.target)

@@ -1,4 +1,4 @@
-"""Where code is: frames of the interpreter as frames of the protocol."""
+"""Convert frames of the interpreter to frames of the protocol."""
 
 from __future__ import annotations
 
@@ -19,31 +19,35 @@ _getframe, _getline = sys._getframe, linecache.getline
 
 
 def of_traceback(trace: types.TracebackType | None) -> tuple[Frame, ...]:
-    """The frames of an exception outermost first, without the engine's and importlib's."""
+    """Return the frames of a traceback, outermost first, without frames of the engine and
+    importlib."""
     frames = []
     while trace is not None:
         if not _is_machinery(trace.tb_frame.f_code.co_filename):
-            frames.append(_frame(trace.tb_frame.f_code, trace.tb_lineno, trace.tb_lasti))
+            frames.append(_convert_frame(trace.tb_frame.f_code, trace.tb_lineno, trace.tb_lasti))
         trace = trace.tb_next
     return texts.shorten_stack(tuple(frames))
 
 
 def of_stack(frame: types.FrameType | None) -> tuple[Frame, ...]:
-    """The live stack outermost first, likewise."""
+    """Return the live stack, outermost first, without frames of the engine and importlib."""
     frames = []
     while frame is not None:
         if not _is_machinery(frame.f_code.co_filename):
-            frames.append(_frame(frame.f_code, frame.f_lineno, frame.f_lasti))
+            frames.append(_convert_frame(frame.f_code, frame.f_lineno, frame.f_lasti))
         frame = frame.f_back
     return texts.shorten_stack(tuple(reversed(frames)))
 
 
-def lasting(finding: Finding, scratch: str) -> Finding:
-    """Without paths that lead below a folder which is gone with the run: libraries write code there
-    and import it. Of such frames the name of the file is left, of other places nothing."""
+def drop_scratch_paths(finding: Finding, scratch: str) -> Finding:
+    """Return a finding without paths below the scratch folder, which is removed with the run.
+
+    Libraries generate code there and import it. Frames keep the file name only; related places are
+    dropped.
+    """
     below = f"{scratch}{os.sep}"
 
-    def named(path: str) -> str:
+    def shorten_path(path: str) -> str:
         return f"<{Path(path).name}>" if path.startswith(below) else path
 
     paths = (*(frame.path for frame in finding.stack), *(one.path for one in finding.related))
@@ -51,19 +55,19 @@ def lasting(finding: Finding, scratch: str) -> Finding:
         return finding
     return replace(
         finding,
-        stack=tuple(replace(frame, path=named(frame.path)) for frame in finding.stack),
+        stack=tuple(replace(frame, path=shorten_path(frame.path)) for frame in finding.stack),
         related=tuple(one for one in finding.related if not one.path.startswith(below)),
-        causes=tuple(replace(cause, path=named(cause.path)) for cause in finding.causes),
+        causes=tuple(replace(cause, path=shorten_path(cause.path)) for cause in finding.causes),
     )
 
 
-def innermost(stack: tuple[Frame, ...], path: str) -> Frame | None:
-    """The frame of the analyzed file that a finding stands on."""
+def innermost_frame(stack: tuple[Frame, ...], path: str) -> Frame | None:
+    """Return the innermost frame in the analyzed file, where a finding is reported."""
     return next((frame for frame in reversed(stack) if frame.path == path), None)
 
 
 def range_of(frame: Frame, lines: list[str]) -> Range:
-    """The frame's own columns, else its line without the indentation."""
+    """Return the columns of a frame, or its whole line without indentation."""
     if frame.end_byte >= 0:
         end_line = max(frame.end_line, frame.line)
         return Range(Position(frame.line, frame.byte), Position(end_line, frame.end_byte))
@@ -71,7 +75,7 @@ def range_of(frame: Frame, lines: list[str]) -> Range:
 
 
 def line_range(line: int, lines: list[str]) -> Range:
-    """The range of a zero-based line without blanks around it; empty outside of ``lines``."""
+    """Return the range of a zero-based line without surrounding blanks; empty outside ``lines``."""
     text = lines[line].rstrip("\r\n") if 0 <= line < len(lines) else ""
     start = len(text[: len(text) - len(text.lstrip())].encode())
     end = len(text.rstrip().encode("utf-8", "surrogatepass"))
@@ -82,7 +86,7 @@ def _is_machinery(path: str) -> bool:
     return path.startswith((_ENGINE, "<frozen")) or path == importlib.__file__
 
 
-def _frame(code: types.CodeType, line: int | None, lasti: int) -> Frame:
+def _convert_frame(code: types.CodeType, line: int | None, lasti: int) -> Frame:
     place = position_at(code, lasti)
     number = (line if place is None else place.lineno) or code.co_firstlineno
     found = Frame(

@@ -1,4 +1,4 @@
-"""Why an import failed: one finding at its root, however many names it takes along."""
+"""Explain failed imports with one finding at the root cause, however many names are affected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..protocol import Finding, Frame, Range, Related
 from ..protocol.evidence import ImportEvidence
 from . import frames
 
-# Distributions that are not called like the module that they bring.
+# Distributions whose names differ from the modules that they install.
 _DISTRIBUTIONS = {
     "attr": "attrs",
     "bs4": "beautifulsoup4",
@@ -31,16 +31,16 @@ _DISTRIBUTIONS = {
 TIME_USED_UP = "the module's time was used up"
 
 
-class TimeIsUp(BaseException):
-    """Raised into a top-level statement that has used up the module's time."""
+class ModuleTimeIsUp(BaseException):
+    """Raised inside a top-level statement that exceeds the time limit of the module."""
 
 
-def reason(error: BaseException) -> str:
-    """One line, in Python's words."""
+def failure_reason(error: BaseException) -> str:
+    """Return the reason for a failed import in one line, in Python's words."""
     if isinstance(error, SystemExit):
         code = "" if error.code is None else texts.safe_repr(error.code)
         return f"sys.exit({code})"
-    if isinstance(error, TimeIsUp):
+    if isinstance(error, ModuleTimeIsUp):
         return TIME_USED_UP
     text = " ".join(texts.error_message(error).split())
     if isinstance(error, ImportError) and text:
@@ -48,8 +48,9 @@ def reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def root(error: BaseException) -> BaseException:
-    """The exception that others only pass on (``raise ImportError(...) from error``)."""
+def root_cause(error: BaseException) -> BaseException:
+    """Return the root cause of an exception, through chains of ``raise ImportError(...) from
+    error``."""
     seen: set[int] = set()
     while error.__cause__ is not None and id(error) not in seen:
         seen.add(id(error))
@@ -58,9 +59,9 @@ def root(error: BaseException) -> BaseException:
 
 
 def stack_of(error: BaseException) -> tuple[Frame, ...]:
-    """The frames down to the root, outermost first."""
+    """Return the frames down to the root cause, outermost first."""
     stack: list[Frame] = []
-    last, current = root(error), error
+    last, current = root_cause(error), error
     while True:
         stack += [f for f in frames.of_traceback(current.__traceback__) if f not in stack]
         if current is last or current.__cause__ is None:
@@ -68,8 +69,9 @@ def stack_of(error: BaseException) -> tuple[Frame, ...]:
         current = current.__cause__
 
 
-def elsewhere(stack: Iterable[Frame], path: str, why: str = "") -> tuple[Related, ...]:
-    """The frames below the analyzed file, the deepest first, where it failed because of ``why``."""
+def related_frames(stack: Iterable[Frame], path: str, why: str = "") -> tuple[Related, ...]:
+    """Return the frames below the analyzed file, innermost first, with the reason at the first
+    one."""
     found: list[Related] = []
     for frame in stack:
         if frame.path == path:
@@ -85,20 +87,20 @@ def elsewhere(stack: Iterable[Frame], path: str, why: str = "") -> tuple[Related
 
 
 def same_root(error: BaseException, path: str) -> object:
-    """Equal for failures that have one cause."""
-    last = root(error)
-    deepest = elsewhere(stack_of(error), path)[:1]
-    return reason(last), [(place.path, place.range) for place in deepest].__repr__()
+    """Return a key for the root cause; failures with the same cause have equal keys."""
+    last = root_cause(error)
+    deepest = related_frames(stack_of(error), path)[:1]
+    return failure_reason(last), [(place.path, place.range) for place in deepest].__repr__()
 
 
-def statement(name: str, error: BaseException, where: Range, path: str) -> Finding:
-    """Of an import statement of the file."""
-    return _finding(f"Cannot import `{name}`", name, error, where, path, "import-error")
+def statement_finding(name: str, error: BaseException, where: Range, path: str) -> Finding:
+    """Create the finding for a failed import statement of the file."""
+    return _import_finding(f"Cannot import `{name}`", name, error, where, path, "import-error")
 
 
-def package(name: str, error: BaseException, where: Range, path: str) -> Finding:
-    """Of the packages above the file, whose own code failed."""
-    if isinstance(error, TimeIsUp):
+def package_finding(name: str, error: BaseException, where: Range, path: str) -> Finding:
+    """Create the finding for a failure in the file's parent packages."""
+    if isinstance(error, ModuleTimeIsUp):
         stack = stack_of(error)
         return Finding(
             code="trace/timeout",
@@ -106,39 +108,39 @@ def package(name: str, error: BaseException, where: Range, path: str) -> Finding
             "executing the module may take",
             range=where,
             stack=stack,
-            related=elsewhere(stack, path),
+            related=related_frames(stack, path),
             notes=("Statements were executed only if they define or import something.",),
             mode="real",
             identity=f"trace/timeout:{name}",
         )
     begin = f"Cannot import `{name}`, the package of this file"
-    return _finding(begin, name, error, where, path, "import-error:package")
+    return _import_finding(begin, name, error, where, path, "import-error:package")
 
 
-def _finding(
+def _import_finding(
     begin: str, name: str, error: BaseException, where: Range, path: str, identity: str
 ) -> Finding:
-    last, stack = root(error), stack_of(error)
-    why = reason(last)
+    last, stack = root_cause(error), stack_of(error)
+    why = failure_reason(last)
     return Finding(
         code="trace/import-error",
         message=f"{begin}: {why}",
         range=where,
-        hints=_hints(last),
+        hints=_import_hints(last),
         stack=stack,
-        related=elsewhere(stack, path, why),
+        related=related_frames(stack, path, why),
         mode="real",
         identity=f"{identity}:{name}",
         evidence=ImportEvidence(str(getattr(last, "name", None) or name)),
     )
 
 
-def _hints(error: BaseException) -> tuple[str, ...]:
+def _import_hints(error: BaseException) -> tuple[str, ...]:
     missing = getattr(error, "name", None)
     if not isinstance(error, ModuleNotFoundError) or not isinstance(missing, str) or not missing:
         return ()
     top = missing.partition(".")[0]
-    if top != missing and _exists(top):
+    if top != missing and _module_exists(top):
         return (f"`{top}` is there, but has no `{missing}`: check its version.",)
     distribution = _DISTRIBUTIONS.get(top, top)
     return (
@@ -148,7 +150,7 @@ def _hints(error: BaseException) -> tuple[str, ...]:
     )
 
 
-def _exists(name: str) -> bool:
+def _module_exists(name: str) -> bool:
     try:
         return name in sys.modules or importlib.util.find_spec(name) is not None
     except (ImportError, ValueError):

@@ -1,4 +1,4 @@
-"""The analyzed text as a module of Python's own import system, and what is found around it."""
+"""Import hooks that make the analyzed text and other open files importable as modules."""
 
 from __future__ import annotations
 
@@ -21,36 +21,37 @@ from ..protocol import OpenFile
 from . import syntax
 
 INSTALLED = ("site-packages", "dist-packages")
-"""How folders end that packages are installed in."""
+"""Names of folders that packages are installed in."""
 
 Executor = Callable[[types.ModuleType], None]
 
 
 @dataclass(frozen=True)
 class ModulePlace:
-    """Where a text belongs: its module name, and the folders that its imports are looked up in."""
+    """The import position of a text: its module name, and the folders that its imports are searched
+    in."""
 
     name: str
     package: bool
-    """The file is an ``__init__.py``."""
+    """True if the file is an ``__init__.py``."""
     search: tuple[str, ...]
     beside: str = ""
-    """Its folder, where that is inside a package: searched only for what is found nowhere else."""
+    """Folder of a file inside a package, searched last for imported modules."""
 
 
-def place(
+def locate_module(
     path: str, roots: Sequence[str], user_path: Sequence[str] = (), tree: ast.Module | None = None
 ) -> ModulePlace:
-    """As Python would import the file: with its packages, from the folder above them.
+    """Determine the module name and search path with which Python would import a file.
 
-    ``user_path`` is the interpreter's own ``sys.path``. Folders without ``__init__.py`` are
-    namespace packages where the imports of ``tree`` need them to be packages.
+    ``user_path`` is the interpreter's own ``sys.path``. Folders without ``__init__.py`` count as
+    namespace packages if the imports of ``tree`` need that.
     """
     file = Path(path)
     if not file.is_absolute():
-        return ModulePlace(_free(_stem(path)), False, tuple(roots))
+        return ModulePlace(_unused_name(_module_stem(path)), False, tuple(roots))
     package = file.name == "__init__.py"
-    installed = _editable(file)
+    installed = _editable_name(file)
     if installed and installed not in sys.modules:
         return ModulePlace(installed, package, tuple(roots), str(file.parent))
     folder = file.parent
@@ -58,31 +59,31 @@ def place(
     while (folder / "__init__.py").is_file() and folder.name.isidentifier():
         parents.insert(0, folder.name)
         folder = folder.parent
-    spaces = _namespaces(folder, len(parents), roots, user_path, tree)
+    spaces = _namespace_folders(folder, len(parents), roots, user_path, tree)
     parents = [*spaces, *parents]
     for _ in spaces:
         folder = folder.parent
     search = tuple(dict.fromkeys((*roots, str(folder))))
     if not parents or not all(name.isidentifier() for name in parents):
-        # A script: its own folder goes first, as when it is started.
+        # For a script, its own folder is searched first, as when Python starts it.
         search = tuple(dict.fromkeys((str(file.parent), *roots)))
-        return ModulePlace(_free(_stem(path)), False, search)
-    parts = parents if package else [*parents, _stem(path)]
+        return ModulePlace(_unused_name(_module_stem(path)), False, search)
+    parts = parents if package else [*parents, _module_stem(path)]
     beside = str(file.parent)
     loaded = sys.modules.get(parents[0])
     if loaded is not None and not _is_at(loaded, folder / parents[0]):
-        return ModulePlace(_free(_stem(path)), False, search, beside)
-    if ".".join(parts) in sys.modules:  # a module of torch itself
-        parts, package = [*parents, f"{_stem(path)}__file"], False
+        return ModulePlace(_unused_name(_module_stem(path)), False, search, beside)
+    if ".".join(parts) in sys.modules:  # the name of a module that torch itself uses
+        parts, package = [*parents, f"{_module_stem(path)}__file"], False
     if loaded is None and not _is_first(folder / parents[0], (*search, *user_path)):
         search = tuple(dict.fromkeys((str(folder), *search)))
     return ModulePlace(".".join(parts), package, search, beside)
 
 
-def _editable(file: Path) -> str:
-    """The module's name in an editable install whose finder maps packages to folders; or empty.
+def _editable_name(file: Path) -> str:
+    """Return the module's name in an editable install that maps packages to folders; or empty.
 
-    setuptools writes such a finder where a folder is not called like its package.
+    setuptools creates such a mapping if the name of a folder differs from its package.
     """
     for finder in sys.meta_path:
         owner = sys.modules.get(getattr(finder, "__module__", ""))
@@ -97,14 +98,14 @@ def _editable(file: Path) -> str:
     return ""
 
 
-def _namespaces(
+def _namespace_folders(
     folder: Path,
     packages: int,
     roots: Sequence[str],
     user_path: Sequence[str],
     tree: ast.Module | None,
 ) -> list[str]:
-    """The folders from ``folder`` upwards that are packages without ``__init__.py``."""
+    """Return the namespace packages among ``folder`` and its parents."""
     search = (*roots, *user_path)
     if str(folder) in search:
         return []
@@ -114,7 +115,7 @@ def _namespaces(
     if top is None or not all(name.isidentifier() for name in names):
         names = []
     level = syntax.relative_level(tree) if tree is not None else 0
-    named = bool(names) and tree is not None and names[0] in syntax.imported(tree)
+    named = bool(names) and tree is not None and names[0] in syntax.imported_names(tree)
     installed = str(top).endswith(INSTALLED)
     count = 0
     if installed or level > packages or (top and named and _is_first(top / names[0], search)):
@@ -125,12 +126,12 @@ def _namespaces(
 def _is_at(module: types.ModuleType, folder: Path) -> bool:
     if _file_of(module) == str(folder / "__init__.py"):
         return True
-    # A namespace package has no file.
+    # A namespace package has a path but not a file.
     return str(folder) in list(getattr(module, "__path__", ()))
 
 
 def _is_first(folder: Path, search: Sequence[str]) -> bool:
-    """Whether the package of this name that Python finds is the one in this folder."""
+    """Whether Python finds the package of this name in this folder first."""
     spec = PathFinder.find_spec(folder.name, list(search))
     return spec is None or str(folder) in list(spec.submodule_search_locations or ())
 
@@ -139,22 +140,22 @@ def _file_of(module: types.ModuleType) -> str:
     return str(getattr(module, "__file__", None))
 
 
-def _stem(path: str) -> str:
+def _module_stem(path: str) -> str:
     name = Path(path).stem if "/" in path or path.endswith(".py") else path
     return "".join(char if char.isalnum() or char == "_" else "_" for char in name) or "module"
 
 
-def _free(name: str) -> str:
-    """A file called ``torch.py`` or ``typing.py`` must not become that module."""
+def _unused_name(name: str) -> str:
+    """Return an unused module name: a file ``torch.py`` must not replace the module ``torch``."""
     taken = name in sys.modules or name in sys.stdlib_module_names
     return f"{name}__file" if taken else name
 
 
 class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Finds and loads one module: the analyzed text, whatever is on disk.
+    """An import hook for one module: the analyzed text instead of the file on disk.
 
-    It stands in ``sys.meta_path``, so that a package whose ``__init__`` imports the file gets the
-    text that is being edited, too, and circular imports end as they would for Python.
+    It is in ``sys.meta_path``, so a package whose ``__init__`` imports the file gets the edited
+    text too. Circular imports behave as they do in Python.
     """
 
     def __init__(
@@ -169,7 +170,7 @@ class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         self._name, self._path, self._text = name, path, text
         self._package, self._execute = package, execute
         self._looked_for = looked_for
-        """Called with the name of every module that Python does not have yet."""
+        """Callback for the name of each module that Python has not loaded yet."""
 
     def find_spec(
         self,
@@ -195,8 +196,8 @@ class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         self._execute(module)
 
     def _as_of_python(self) -> SourceFileLoader:
-        """What the module would have been loaded by: its globals are looked at by user code, and by
-        Dynamo, which says what it finds there."""
+        """Return the loader that Python would use, since user code and Dynamo inspect module
+        globals."""
         loader = SourceFileLoader(self._name, self._path)
         vars(loader)["get_source"] = self.get_source
         return loader
@@ -211,22 +212,22 @@ class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return self._path
 
     def replace(self, text: str) -> None:
-        """Go on with another text: a snapshot's next generation."""
+        """Replace the text, for the next generation of a preamble."""
         self._text = text
-        show(self._path, text)
+        cache_source(self._path, text)
 
 
 class OpenTexts(importlib.abc.MetaPathFinder):
-    """Finds modules whose files are open in an editor: they are what they are there."""
+    """An import hook for other modules open in an editor; it loads their unsaved texts."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
         self.loaded: set[str] = set()
-        """Paths of those that were imported, whether that failed or not."""
+        """Paths of the files that were imported, successfully or not."""
         self._names: frozenset[str] = frozenset()
 
     def replace(self, files: Iterable[OpenFile]) -> None:
-        """Know these files, and no others; what is imported already stays as it is."""
+        """Replace the set of open files; modules imported before stay unchanged."""
         self.texts = {file.path: file.text for file in files}
         self._names = frozenset(map(_module_name, self.texts))
 
@@ -256,7 +257,7 @@ class _OpenTextLoader(SourceFileLoader):
         return self._text
 
     def get_code(self, fullname: str) -> types.CodeType:
-        show(self.path, self._text)
+        cache_source(self.path, self._text)
         code: types.CodeType = self.source_to_code(self._text, self.path)
         return code
 
@@ -266,21 +267,22 @@ def _module_name(path: str) -> str:
     return file.parent.name if file.stem == "__init__" else file.stem
 
 
-def show(path: str, text: str) -> None:
-    """Let tracebacks and ``inspect`` see the text in place of the file."""
-    # No modification time: linecache then never compares with the disk.
+def cache_source(path: str, text: str) -> None:
+    """Let tracebacks and ``inspect`` use the text instead of the file on disk."""
+    # Without a modification time, linecache never compares the entry with the disk.
     linecache.cache[path] = (len(text), None, syntax.lines_of(text), path)
 
 
 class FailedPackage(types.ModuleType):
-    """A package above the file whose own code failed: what that had bound by then, and its modules.
+    """A substitute for a parent package whose code failed; it has the names bound before the
+    failure.
 
-    Whatever else is asked of it is missing for ``reason``, which was reported once.
+    Access to any other name raises an error with ``reason``, which was reported once.
     """
 
     reason = ""
     line = 0
-    """Where it was reported, from 0."""
+    """Zero-based line where the failure was reported."""
 
     def __getattr__(self, name: str) -> Any:
         child = f"{self.__name__}.{name}"
@@ -292,7 +294,7 @@ class FailedPackage(types.ModuleType):
 
 
 def failed_package(error: BaseException) -> FailedPackage | None:
-    """The package whose failure an exception comes from, if it does."""
+    """Return the failed package that an exception results from, if any."""
     owner: object = None
     if isinstance(error, AttributeError):
         owner = error.obj
@@ -301,14 +303,15 @@ def failed_package(error: BaseException) -> FailedPackage | None:
     return owner if isinstance(owner, FailedPackage) else None
 
 
-def load(name: str) -> types.ModuleType:
-    """The module of a name from ``sys.modules``, else imported; raises what its import raises."""
+def load_module(name: str) -> types.ModuleType:
+    """Return a module from ``sys.modules``, or import it; errors of the import propagate."""
     module = sys.modules.get(name)
     return module if module is not None else importlib.import_module(name)
 
 
 def stand_in(name: str, path: str, error: BaseException | None, reason: str, line: int = 0) -> None:
-    """Put packages in place of those above a module that could not be imported."""
+    """Put substitutes into ``sys.modules`` for the parent packages of a module that failed to
+    import."""
     left = _left_by(error)
     parts = name.split(".")
     folder = Path(path).parent
@@ -330,7 +333,7 @@ def stand_in(name: str, path: str, error: BaseException | None, reason: str, lin
 
 
 def _left_by(error: BaseException | None) -> dict[str, dict[str, Any]]:
-    """The namespaces of modules whose code an exception came out of, by their names."""
+    """Return the namespaces of the modules in which an exception was raised, by module name."""
     found: dict[str, dict[str, Any]] = {}
     trace = error.__traceback__ if error is not None else None
     while trace is not None:

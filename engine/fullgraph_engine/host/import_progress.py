@@ -1,4 +1,4 @@
-"""Which import is going on, for whoever waits for it."""
+"""Report which module is being imported, so that the server can show progress."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ import time
 from collections.abc import Callable
 
 _PAUSE = 0.2
-"""Seconds in which no other module is named, unless it is the first of its package."""
+"""Minimum seconds between two reports, except for the first module of a package."""
 
 _monotonic = time.monotonic
 
 
 class ImportProgress:
-    """``say`` is called with the names of modules whose import begins, but only of some: those that
-    may take long, and now and then another."""
+    """A reporter of imports in progress.
+
+    ``say`` is called with names of modules whose import begins: slow modules, and a few others.
+    """
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self.silent = False
-        """Nobody waits for what is imported now."""
+        """True if reports are suppressed because the server does not wait for these imports."""
         self._packages: set[str] = set(sys.stdlib_module_names)
         self._until = _monotonic() + _PAUSE
         self.names: list[str] | None = None
-        """What was looked for, while somebody wants to know."""
+        """Names of the modules looked up, if recording is on."""
 
     def begins(self, name: str) -> None:
-        """Python looks for a module that it does not have yet."""
+        """Handle the start of a module lookup."""
         if self.names is not None:
             self.names.append(name)
         if self.silent:

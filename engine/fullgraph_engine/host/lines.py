@@ -1,4 +1,4 @@
-"""Reading whole lines from descriptors that must never block the parent."""
+"""Read whole lines from descriptors without blocking the parent process."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ _LONGEST = 32 << 20
 
 
 class Line(bytes):
-    """A line without its newline. ``sender`` is the pid of the process that wrote it, from the
-    kernel; 0 where that is not known."""
+    """A line without its newline.
+
+    ``sender`` is the pid of the process that wrote it, from the kernel; 0 if unknown.
+    """
 
     sender = 0
 
 
 class LineReader:
-    """Reads whole lines from a descriptor, which it makes non-blocking. Those of one process are
-    not mixed up with those of another.
+    """A reader of whole lines from a descriptor, which it makes non-blocking.
 
-    ``ended`` is true after the end of the file or an error. Of a line longer than 32 MiB, half of
-    what the server takes, a part is discarded.
+    Lines of several processes on one descriptor are kept apart. ``ended`` is true after the end of
+    the file or an error. Lines over 32 MiB, half of the server's limit, are truncated.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -30,11 +31,11 @@ class LineReader:
         self.descriptor = descriptor
         self.ended = False
         self._begun: dict[int, list[bytes]] = {}
-        """By process: the parts of the line that it has not ended."""
+        """Parts of the unfinished line of each process."""
         self._held = 0
 
     def read(self) -> list[Line]:
-        """The lines completed by what is there now, at most one buffer of it."""
+        """Read at most one buffer and return the lines that it completes."""
         try:
             data, sender = packets.read_report(self.descriptor, _READ)
         except BlockingIOError:
@@ -58,11 +59,11 @@ class LineReader:
         return lines
 
     def drain(self) -> list[Line]:
-        """All lines that are there, once nobody writes any more."""
+        """Return all remaining lines after the last writer has ended."""
         found: list[Line] = []
         while not self.ended:
             try:
-                waiting = descriptors.readable(self.descriptor)
+                waiting = descriptors.is_readable(self.descriptor)
             except OSError:
                 break
             if not waiting:

@@ -1,4 +1,4 @@
-"""The host, as an analysis sees it that is made for something else than for the server."""
+"""A substitute for the event loop that intercepts the events of an analysis."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from . import wire
 from .services import Services
 
 
-class Listener:
-    """What the analysis says goes to ``heard``; all else is the host's."""
+class EventInterceptor:
+    """A proxy for the event loop: it passes events to a callback and forwards all other calls."""
 
     def __init__(self, host: Services, heard: Callable[[Any], None]) -> None:
         self._host, self._heard = host, heard
@@ -23,9 +23,9 @@ class Listener:
         self._heard(event)
 
     def forward(self, line: bytes) -> None:
-        message = wire.received(line.rstrip(b"\n"))
+        message = wire.parse_message(line.rstrip(b"\n"))
         if message is not None:
             self._heard(message)
 
-    def finished(self, request: int) -> None:
-        """Whoever made the analysis ends by itself."""
+    def remove_request(self, request: int) -> None:
+        """Ignore the end of the analysis; the creator of the analysis handles it."""

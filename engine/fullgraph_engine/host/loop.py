@@ -1,4 +1,5 @@
-"""The warm parent: imports torch once, forks module processes, passes on what they say."""
+"""Parent process of the engine: it imports torch once, starts processes and forwards their
+events."""
 
 from __future__ import annotations
 
@@ -43,14 +44,14 @@ from ..protocol.facts import Degraded
 from ..torch_internals import releases
 from . import caches, credentials, orders, process_backends, proofs
 from .analysis import Analysis
-from .comparison import Comparison
+from .comparison import ComparisonSession
 from .found import FoundProbes
 from .index_builder import Inventory
 from .lines import LineReader
 from .permissions import Permissions
-from .pipeline import Pipeline, chosen
+from .pipeline import Pipeline, choose_pipeline
 from .process_backends import (
-    Launched,
+    LaunchedProcess,
     ProcessBackend,
     confinement,
     descriptors,
@@ -65,18 +66,18 @@ from .process_backends.spare import Starter
 from .process_backends.spawning import Spares, Spawning
 from .program_run import ProgramRun, may_have_program
 from .programs import ProgramProcesses
-from .reproduction import Reproduction
+from .reproduction import ReproSession
 from .speculation import ExpectedPaths
 from .wire import Order
 
 _TICK = 0.25
 _REST = 0.03
-"""Seconds after the end of an analysis, in which the kernel takes back the memory of its processes:
-to look then for what these left behind would make that slower."""
+"""Seconds after an analysis until its leftovers are cleaned up; meanwhile the kernel frees the
+memory of its processes."""
 _LEAST_AT_ONCE = 2
-"""Analyses: one text that hangs keeps no other waiting."""
+"""Minimum number of concurrent analyses, so that one hanging file does not delay the others."""
 _MOST_WAITING = 8 << 20
-"""Bytes the server has not read: beyond it, output of user code is dropped."""
+"""Bytes that the server has not read yet; above this, output of user code is dropped."""
 
 
 def serve(
@@ -91,35 +92,36 @@ def serve(
     allowed: str = "{}",
     without: Sequence[str] = (),
 ) -> int:
-    """Serve requests until the pipe closes; the exit status of the engine.
+    """Serve requests until the pipe closes; return the exit status of the engine.
 
-    ``indexed``: the server knows of a complete operator index already, or wants none.
-    ``processes``: how others are started, "fork", "spawn" or "auto". ``allowed`` is as JSON.
-    ``without``: what is left out of the sandbox, as far as processes are forked.
+    ``indexed``: whether a complete operator index exists already or is not wanted. ``processes``:
+    how processes are started: "fork", "spawn" or "auto". ``allowed`` is JSON. ``without`` lists
+    parts of the sandbox to leave out, where processes are forked.
     """
     may = from_plain(Allowed, json.loads(allowed))
     confinement.leave_out(without)
     descriptors.fill_standard()
     limits.ignore_interrupts()
-    read, write = descriptors.raised(read), descriptors.raised(write)
-    # Pools of threads do not survive a fork; numpy's is started when torch imports it.
+    read, write = descriptors.move_to_end(read), descriptors.move_to_end(write)
+    # Thread pools do not survive a fork; numpy starts one when torch imports it.
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"
     left = confinement.is_left_out("credentials")
-    hidden = frozenset[str]() if left else credentials.remove(may.variables)
-    caches.make(may)
+    hidden = frozenset[str]() if left else credentials.remove_secrets(may.variables)
+    caches.make_caches(may)
     _remove_abandoned()
     scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
     try:
-        confined = confinement.begin(scratch, may)
+        confined = confinement.begin_confinement(scratch, may)
         permissions = Permissions(may, tuple(sorted(hidden)))
-        start = Starting(
+        start = EngineOptions(
             pipeline, user_path, None if indexed else yaml, processes, confined, permissions
         )
-        return _serve(read, write, start, scratch)
+        return _serve_requests(read, write, start, scratch)
     except CollectorEnded:
         shutil.rmtree(scratch, ignore_errors=True)
-        # What was done to it was done to the engine: the server starts another one.
+        # Whatever killed the collector may have targeted the engine; the server starts another
+        # engine.
         os.kill(os.getpid(), signal.SIGKILL)
         raise
     finally:
@@ -127,13 +129,16 @@ def serve(
 
 
 class CollectorEnded(Exception):
-    """Something has killed the first process of the namespaces: no other can be started in them."""
+    """The first process of the pid namespace was killed; the namespace cannot start other
+    processes."""
 
 
 @dataclass(frozen=True)
-class Starting:
-    """What an engine was started with, as ``serve`` has it; ``yaml`` is None if there is to be no
-    operator index."""
+class EngineOptions:
+    """The options of an engine, as ``serve`` receives them.
+
+    ``yaml`` is None if the operator index is not wanted.
+    """
 
     pipeline: str
     user_path: list[str]
@@ -143,30 +148,30 @@ class Starting:
     permissions: Permissions
 
 
-def _serve(read: int, write: int, start: Starting, scratch: str) -> int:
+def _serve_requests(read: int, write: int, start: EngineOptions, scratch: str) -> int:
     started = time.monotonic()
     processes.die_with_server()
     spares = Spares(Starter(start.pipeline, start.permissions))
-    # What is imported stays. To look for garbage in it over and over takes a tenth of the time
-    # until the engine is ready; and what little there is in the end is not worth another look.
+    # Imported modules stay in memory. Repeated garbage collection of them would take a tenth of the
+    # startup time and find little.
     gc.disable()
     inventory = Inventory(write, scratch)
     forks = process_backends.can_fork() and start.processes != "spawn"
     try:
-        stages = chosen(start.pipeline)
-        if process_backends.chosen(start.processes) == "spawn":
-            spares.add()  # it imports torch while this process does
+        stages = choose_pipeline(start.pipeline)
+        if process_backends.choose_backend(start.processes) == "spawn":
+            spares.add()  # this process imports torch at the same time
         if start.yaml is not None:
-            inventory.begin(stages.operators(start.yaml), start.yaml, fork=forks)
-        unusable, version = _torch(stages)
+            inventory.begin(stages.make_operators(start.yaml), start.yaml, fork=forks)
+        unusable, version = _check_torch(stages)
         if unusable is None:
-            stages.warm()
-            degraded = proofs.degraded(stages, forks=forks)
+            stages.warm_up()
+            degraded = proofs.degraded_facts(stages, forks=forks)
     except BrokenPipeError:
         return 0
     except Exception as error:
         unusable = Unusable(
-            f"The engine cannot start with {sys.executable}: {_words(error)}.",
+            f"The engine cannot start with {sys.executable}: {_describe_error(error)}.",
             "Reinstall torch there, or report this with the output of `fullgraph doctor`.",
         )
     if start.confinement.collector_has_ended():
@@ -176,32 +181,32 @@ def _serve(read: int, write: int, start: Starting, scratch: str) -> int:
         inventory.abandon()
         spares.end()
         return 1
-    inventory.settle()
-    host = Host(read, write, stages, start, version, inventory, spares, scratch, degraded)
+    inventory.take_over_writing()
+    host = EngineLoop(read, write, stages, start, version, inventory, spares, scratch, degraded)
     seconds = round(time.monotonic() - started, 3)
     untested = releases.is_untested(version)
     host.send(Ready(version, seconds, degraded, untested, start.confinement.level))
     gc.freeze()
     gc.enable()
     if forks:
-        huge_pages.gather()
+        huge_pages.gather_pages()
     return host.run()
 
 
-def _torch(stages: Pipeline) -> tuple[Unusable | None, str]:
+def _check_torch(stages: Pipeline) -> tuple[Unusable | None, str]:
     command = shlex.quote(sys.executable)
     try:
         version = stages.torch_version()
     except ModuleNotFoundError as error:
         if error.name != "torch":
-            return _broken(error), ""
+            return _broken_torch(error), ""
         return Unusable(
             f"No torch in {sys.executable}.",
             f"Install it with `{command} -m pip install torch`, or choose an interpreter "
             "that has it.",
         ), ""
     except (Exception, SystemExit) as error:
-        return _broken(error), ""
+        return _broken_torch(error), ""
     oldest = releases.release_text(releases.OLDEST)
     if releases.is_too_old(version):
         return Unusable(
@@ -211,16 +216,16 @@ def _torch(stages: Pipeline) -> tuple[Unusable | None, str]:
     return None, version
 
 
-def _broken(error: BaseException) -> Unusable:
+def _broken_torch(error: BaseException) -> Unusable:
     command = shlex.quote(sys.executable)
     return Unusable(
-        f"torch in {sys.executable} cannot be imported: {_words(error)}.",
+        f"torch in {sys.executable} cannot be imported: {_describe_error(error)}.",
         f"Find out why with `{command} -c 'import torch'`, and reinstall torch.",
     )
 
 
-def _words(error: BaseException) -> str:
-    """Without a full stop, wherever it stands in a sentence."""
+def _describe_error(error: BaseException) -> str:
+    """Describe an error for use in the middle of a sentence, without a full stop."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": .")
 
 
@@ -228,31 +233,32 @@ _SCRATCH = "fullgraph-engine-"
 
 
 def _remove_abandoned() -> None:
-    """Scratch folders of engines that were killed before they could remove them."""
+    """Remove scratch folders of engines that were killed before they could do so."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*-*"):
         owner = folder.name.removeprefix(_SCRATCH).partition("-")[0]
-        if owner.isdigit() and not processes.exists(int(owner)):
+        if owner.isdigit() and not processes.process_exists(int(owner)):
             shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True)
-class _Left:
-    """What an analysis leaves behind."""
+class _Leftovers:
+    """The leftovers of one finished analysis."""
 
     pids: frozenset[int]
-    """Its processes, which were killed."""
+    """Pids of its killed processes."""
     scratch: str
 
 
-class Host:
-    """The selector loop. Never executes user code, never blocks on a child."""
+class EngineLoop:
+    """The event loop of the parent process; it never executes user code and never blocks on a
+    child."""
 
     def __init__(
         self,
         read: int,
         write: int,
         pipeline: Pipeline,
-        start: Starting,
+        start: EngineOptions,
         torch: str,
         inventory: Inventory,
         spares: Spares,
@@ -268,10 +274,10 @@ class Host:
         self._requests, self._write = LineReader(read), write
         os.set_blocking(write, False)
         self._waiting = bytearray()
-        self._analyses: dict[int, Analysis | ProgramRun | Reproduction | Comparison] = {}
+        self._analyses: dict[int, Analysis | ProgramRun | ReproSession | ComparisonSession] = {}
         self._queue: list[tuple[Analyze, float]] = []
-        """Requests that wait for others to end, and when they came."""
-        self._left: list[_Left] = []
+        """Waiting requests and the times at which they arrived."""
+        self._left: list[_Leftovers] = []
         self._clean_at = math.inf
         self.found = FoundProbes()
         self.expected_paths = ExpectedPaths()
@@ -279,17 +285,17 @@ class Host:
         self._children: dict[int, Callable[[int | None], None]] = {}
         self._collector = start.confinement.collector
         if self._collector:
-            self.adopt(self._collector, self._collector_ended)
-        self._own = {read, write} | inventory.opened()
+            self.watch_child(self._collector, self._collector_ended)
+        self._own = {read, write} | inventory.open_descriptors()
         self._spares = spares
-        self.backend = self._backend(start)
+        self.backend = self._make_backend(start)
         self._selector = selectors.DefaultSelector()
         self._wake = processes.wake_on_end()
         self.watch(self._wake, self._child_ended)
         self.watch(read, self._read_requests)
 
-    def _backend(self, start: Starting) -> ProcessBackend:
-        if process_backends.chosen(start.processes) == "fork":
+    def _make_backend(self, start: EngineOptions) -> ProcessBackend:
+        if process_backends.choose_backend(start.processes) == "fork":
             return Forking(self)
         return Spawning(self, self._spares)
 
@@ -302,7 +308,7 @@ class Host:
         self.forward(protocol.encode(event))
 
     def forward(self, line: bytes) -> None:
-        """Queue a line that is an event already."""
+        """Queue an encoded event for the server."""
         self._waiting += line
         self._flush()
 
@@ -318,41 +324,41 @@ class Host:
         self.unwatch(descriptor)
         os.close(descriptor)
 
-    def reports_of(self, launched: Launched, ready: Callable[[], None]) -> LineReader:
-        """Watch what a process reports that prints nothing and needs no black box."""
+    def watch_reports(self, launched: LaunchedProcess, ready: Callable[[], None]) -> LineReader:
+        """Watch the reports of a process, and close its output and black box."""
         ours = launched.channels
         descriptors.close_all((ours.stdout, ours.stderr, ours.box))
         self.watch(ours.reports, ready)
         return LineReader(ours.reports)
 
     def own_descriptors(self) -> set[int]:
-        """Those that no other process inherits."""
+        """Return the descriptors that other processes must not inherit."""
         return self._own
 
-    def perform(self, order: Order, given: ProcessEnds) -> NoReturn:
-        """In a process that was forked for an order."""
+    def perform_order(self, order: Order, given: ProcessEnds) -> NoReturn:
+        """Execute an order, in a process that was forked for it."""
         rights = self._permissions
-        orders.perform(order, given, self.pipeline, self._user_path, rights, forks=True)
+        orders.perform_order(order, given, self.pipeline, self._user_path, rights, forks=True)
 
-    def adopt(self, pid: int, ended: Callable[[int | None], None]) -> None:
-        """A child of this process; ``ended`` gets its exit code."""
+    def watch_child(self, pid: int, ended: Callable[[int | None], None]) -> None:
+        """Register a child of this process; ``ended`` is called with its exit code."""
         self._children[pid] = ended
 
-    def finished(self, request: int) -> None:
+    def remove_request(self, request: int) -> None:
         self._analyses.pop(request, None)
 
     def clean_up(self, ended: Sequence[int], scratch: str) -> None:
-        self._left.append(_Left(frozenset(ended), scratch))
+        self._left.append(_Leftovers(frozenset(ended), scratch))
         self._clean_at = min(self._clean_at, time.monotonic() + _REST)
 
-    def _clean(self) -> None:
+    def _clean_leftovers(self) -> None:
         if time.monotonic() < self._clean_at:
             return
-        parents = processes.snapshot().parents
+        parents = processes.read_processes().parents
         self.kill_strangers(parents)
         waits = [one for one in self._left if not one.pids.isdisjoint(parents)]
         for one in self._left:
-            if one not in waits and not self.backend.keeps(one.scratch):
+            if one not in waits and not self.backend.uses_folder(one.scratch):
                 self.remove(one.scratch)
         self._left = waits
         self._clean_at = time.monotonic() + _REST if waits else math.inf
@@ -364,24 +370,24 @@ class Host:
 
     def run(self) -> int:
         try:
-            self._inventory.attend(self)
-            self._reap()  # what has ended before anybody listened
+            self._inventory.join_loop(self)
+            self._reap_children()  # children that ended before the loop began
             while not self._requests.ended:
-                for key, mask in self._selector.select(self._pause()):
+                for key, mask in self._selector.select(self._select_timeout()):
                     if key.fd == self._write:
                         self._flush()
                     elif mask:
-                        # An earlier callback of this turn may have closed this one.
+                        # An earlier callback of this iteration may have closed the descriptor.
                         with contextlib.suppress(KeyError):
                             self._selector.get_key(key.fd).data()
                 self._tick()
         except (BrokenPipeError, SystemExit):
-            pass  # nobody is there to be told
+            pass  # the server is gone
         finally:
             self._end()
         return 0
 
-    def _pause(self) -> float | None:
+    def _select_timeout(self) -> float | None:
         survey = self._inventory.due(bool(self._analyses))
         due = [self._clean_at, *(one.next_deadline() for one in self._analyses.values())]
         pauses = [max(min(due) - time.monotonic(), 0.0)]
@@ -397,11 +403,11 @@ class Host:
         self.backend.prepare(sum(waiting) if waiting else None)
         for analysis in list(self._analyses.values()):
             analysis.tick(time.monotonic())
-        self._clean()
+        self._clean_leftovers()
 
     def _end(self) -> None:
-        parents = processes.snapshot().parents
-        processes.kill([*self._children, *self._strangers(parents)])
+        parents = processes.read_processes().parents
+        processes.kill_trees([*self._children, *self._find_strangers(parents)])
         processes.wait_for_all()
 
     def _flush(self) -> None:
@@ -421,22 +427,22 @@ class Host:
         with contextlib.suppress(BlockingIOError):
             while os.read(self._wake, 4096):
                 pass
-        self._reap()
+        self._reap_children()
 
-    def _reap(self) -> None:
-        for pid, code in processes.ended():
+    def _reap_children(self) -> None:
+        for pid, code in processes.collect_ended():
             ended = self._children.pop(pid, None)
             if ended is not None:
                 ended(code)
 
     def kill_strangers(self, parents: dict[int, int]) -> None:
-        """End what user code has left behind: only module processes are children of this one."""
-        strangers = self._strangers(parents)
+        """Kill processes that user code left behind, which become children of this process."""
+        strangers = self._find_strangers(parents)
         if strangers:
-            processes.kill(strangers)
+            processes.kill_trees(strangers)
 
-    def _strangers(self, parents: dict[int, int]) -> list[int]:
-        # Those that have lost their parents have become children of one of these.
+    def _find_strangers(self, parents: dict[int, int]) -> list[int]:
+        # One of these processes adopts orphans.
         above = [os.getpid()] if self.adopting else []
         above += [self._collector] if self._collector else []
         return [pid for pid, up in parents.items() if up in above and pid not in self._children]
@@ -453,22 +459,23 @@ class Host:
             except ProtocolError as error:
                 self.send(Log(0, "engine", f"A request was not understood: {error}\n"))
                 continue
-            self._handle(request)
+            self._handle_request(request)
 
-    def _handle(self, request: protocol.Message) -> None:
+    def _handle_request(self, request: protocol.Message) -> None:
         if isinstance(request, (Analyze, Reproduce, Compare)):
-            self._admit(request)
+            self._admit_request(request)
         elif isinstance(request, Cancel):
-            self._cancel(request.request)
+            self._cancel_request(request.request)
         elif isinstance(request, SelfCheck):
-            self._check(request)
+            self._run_self_check(request)
         elif isinstance(request, Shutdown):
             raise SystemExit
 
-    def _admit(self, request: Analyze | Reproduce | Compare) -> None:
-        """Begin a request, or have it wait: so many texts are traced at once as there may be runs.
+    def _admit_request(self, request: Analyze | Reproduce | Compare) -> None:
+        """Start a request or queue it: at most as many analyses as runs proceed at once.
 
-        What gives way to others (``nice``) keeps none waiting. A repro is what somebody waits for.
+        Low-priority analyses (``nice``) and repros start immediately, as the former delay nothing
+        and a user waits for the latter.
         """
         number = request.request
         if number in self._analyses or any(one.request == number for one, _ in self._queue):
@@ -477,10 +484,11 @@ class Host:
             self._queue.append((request, time.monotonic()))
             self._begin_next()
         else:
-            self._begin(request)
+            self._begin_request(request)
 
     def _begin_next(self) -> None:
-        """Begin what came last: a user is more likely to look at it than at what came before."""
+        """Start the newest waiting requests first, since the user most likely looks at the last
+        one."""
         for request, came in self._queue[::-1]:
             begun = [one.request for one in self._analyses.values()]
             counted = sum(
@@ -489,16 +497,16 @@ class Host:
             )
             if counted < max(_LEAST_AT_ONCE, request.jobs):
                 self._queue.remove((request, came))
-                self._begin(request, time.monotonic() - came)
+                self._begin_request(request, time.monotonic() - came)
 
-    def _begin(self, request: Analyze | Reproduce | Compare, waited: float = 0.0) -> None:
+    def _begin_request(self, request: Analyze | Reproduce | Compare, waited: float = 0.0) -> None:
         try:
             scratch = tempfile.mkdtemp(dir=self.scratch)
-            analysis: Analysis | ProgramRun | Reproduction | Comparison
+            analysis: Analysis | ProgramRun | ReproSession | ComparisonSession
             if isinstance(request, Reproduce):
-                analysis = Reproduction(request, self, scratch)
+                analysis = ReproSession(request, self, scratch)
             elif isinstance(request, Compare):
-                analysis = Comparison(request, self, scratch)
+                analysis = ComparisonSession(request, self, scratch)
             elif may_have_program(request):
                 analysis = ProgramRun(request, self, scratch, waited)
             else:
@@ -510,7 +518,7 @@ class Host:
         self._analyses[request.request] = analysis
         analysis.begin()
 
-    def _cancel(self, number: int) -> None:
+    def _cancel_request(self, number: int) -> None:
         for queued in self._queue:
             request, _ = queued
             if request.request == number:
@@ -520,11 +528,11 @@ class Host:
         if (analysis := self._analyses.get(number)) is not None:
             analysis.cancel()
 
-    def _check(self, request: SelfCheck) -> None:
+    def _run_self_check(self, request: SelfCheck) -> None:
         try:
             hooks = self.pipeline.self_check()
         except Exception as error:
-            self.send(Failed(request.request, f"The self-check failed: {_words(error)}."))
+            self.send(Failed(request.request, f"The self-check failed: {_describe_error(error)}."))
             return
         version = platform.python_version()
         self.send(SelfChecked(request.request, self._torch, version, hooks))

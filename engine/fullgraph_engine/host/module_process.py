@@ -1,4 +1,5 @@
-"""A module process: executes the text's top-level statements, then forks a run for each probe."""
+"""A module process: executes the top-level statements of a text, then forks a run for each
+probe."""
 
 from __future__ import annotations
 
@@ -51,39 +52,39 @@ from . import (
     wire,
 )
 from .execution import Clock, Execution
-from .import_failures import TIME_USED_UP, TimeIsUp
+from .import_failures import TIME_USED_UP, ModuleTimeIsUp
 from .import_progress import ImportProgress
 from .permissions import Permissions
-from .pipeline import Pipeline, Probe, Target
+from .pipeline import Pipeline, PipelineProbe, PipelineTarget
 from .process_backends import confinement, descriptors, limits, processes, spare
 from .process_backends.channels import ProcessEnds
 from .process_backends.fork_server import ForkServer
 from .reads import Reads
 from .wire import (
     PACKAGES,
-    Ahead,
-    Begun,
-    Continue,
-    Enclose,
-    Followed,
-    Job,
-    Kept,
-    Launch,
+    ForkGeneration,
+    ImportAhead,
+    LateImports,
+    LaunchEnclosingRun,
+    LaunchRun,
+    ModuleOrder,
     PhasesTaken,
-    Planned,
     PlannedRun,
-    Stale,
-    Unparsable,
+    PreambleReady,
+    PreambleStale,
+    RunsPlanned,
+    StageBegun,
+    TextUnparsable,
     Upward,
 )
 
 _DESCRIPTORS = (errno.EBADF, errno.EMFILE, errno.ENOTSOCK)
-"""What goes wrong where user code closes, uses up or redirects descriptors."""
+"""Error numbers that occur when user code closes, exhausts or redirects descriptors."""
 _exit, _monotonic, _dup = os._exit, time.monotonic, os.dup
 
 
 def main(
-    job: Job,
+    job: ModuleOrder,
     given: ProcessEnds,
     pipeline: Pipeline,
     user_path: list[str],
@@ -91,19 +92,20 @@ def main(
     *,
     forks: bool,
 ) -> NoReturn:
-    """Never returns. ``forks``: a run is forked; else this process becomes one itself."""
+    """Execute the module, serve runs and exit. With ``forks``, runs are forked; otherwise this
+    process becomes the only run."""
     run.exit_after(
-        lambda: _Module(job, given, pipeline, user_path, permissions, forks).live(),
+        lambda: _ModuleExecutor(job, given, pipeline, user_path, permissions, forks).run(),
         given.report,
         job.analyze.request,
         lost=_DESCRIPTORS,
     )
 
 
-class _Module:
+class _ModuleExecutor:
     def __init__(
         self,
-        job: Job,
+        job: ModuleOrder,
         given: ProcessEnds,
         pipeline: Pipeline,
         user_path: list[str],
@@ -115,12 +117,14 @@ class _Module:
         root = os.path.dirname(job.scratch)  # noqa: PTH120
         self.clock = Clock()
         self.allowed = permissions.allowed
-        self.sandbox = sandbox.Sandbox(root, pipeline.pass_over, pipeline.untouched, permissions)
+        self.sandbox = sandbox.Sandbox(
+            root, pipeline.pass_over, pipeline.disable_tracing, permissions
+        )
         self.tree = ast.Module([], [])
         self.lines: list[str] = []
         self.module: types.ModuleType | None = None
         self.execution: Execution | None = None
-        self.targets: Sequence[Target] = ()
+        self.targets: Sequence[PipelineTarget] = ()
         self.refused: tuple[Range, ...] = ()
         self.wanted: list[int] = []
         self.note = ""
@@ -129,42 +133,42 @@ class _Module:
         self.place = import_hook.ModulePlace("", False, ())
         self.progress: ImportProgress | None = None
         self.text_ended = 0.0
-        """When the text was executed, if packages that import it were not through then."""
+        """Time when the text was executed, if packages that import it were still being imported."""
         self.fault: BaseException | None = None
-        """What went wrong in the engine while Python was importing."""
+        """Exception in the engine's own code during the import."""
         self.said: list[Finding] = []
-        """What executing the imports has found: it holds for every generation."""
+        """Findings from executing the imports, repeated for every generation."""
         self.reads: Reads | None = None
-        """While somebody wants to know."""
+        """Recorder of the files read; None if the server does not need it."""
         self.may_stay_since: float | None = None
-        """When it began to execute what it may stay behind as a preamble."""
+        """Start time of the statements that a preamble would save; None if it cannot stay."""
         self.watch = Stopwatch("process", job.began)
         self.generation = False
-        """This process was forked off a preamble, or is one."""
+        """True if this process is a preamble or was forked from one."""
         self.inside_packages = False
-        """It is one, and packages that import the text are not through yet."""
+        """True if it is a preamble whose packages are still being imported around the text."""
 
     @property
     def analyze(self) -> Analyze:
         return self.job.analyze
 
-    def tell(self, message: Upward | Event) -> None:
+    def send(self, message: Upward | Event) -> None:
         if self.job.again is None:
-            wire.report(self.given.report, message)
+            wire.write_message(self.given.report, message)
 
-    def say(self, finding: Finding) -> None:
-        self.tell(FindingFound(self.analyze.request, finding))
+    def report_finding(self, finding: Finding) -> None:
+        self.send(FindingFound(self.analyze.request, finding))
 
-    def say_import(self, module: str) -> None:
-        self.tell(Importing(self.analyze.request, module))
+    def report_import(self, module: str) -> None:
+        self.send(Importing(self.analyze.request, module))
 
-    def found(self, finding: Finding) -> None:
-        """A finding of execution, as opposed to one of the text alone."""
+    def report_execution_finding(self, finding: Finding) -> None:
+        """Report a finding from execution, and keep it for later generations."""
         if self.may_stay_since is not None:
             self.said.append(finding)
-        self.say(finding)
+        self.report_finding(finding)
 
-    def live(self) -> None:
+    def run(self) -> None:
         self.enter()
         if not self.read():
             return
@@ -176,28 +180,30 @@ class _Module:
         runs, probes = self.plan()
         self.before_runs()
         if self.analyze.timings:
-            self.tell(PhasesTaken(self.watch.phase_times()))
+            self.send(PhasesTaken(self.watch.phase_times()))
         late = self.execution.late if self.execution is not None else None
         if not runs or not self.forks:
-            # After it nobody waits for this process. A run that is forked off it tells these reads
-            # with its own: to look at all modules takes a while.
-            self.tell_registered()
-            self.tell_reads()
-        self.tell(Planned(tuple(runs), late))
-        command, given = self.command()
-        # From here on this is a run.
+            # Nothing waits for this process afterwards. A forked run reports these files with its
+            # own, because examining all modules is slow.
+            self.report_registered()
+            self.report_reads()
+        self.send(RunsPlanned(tuple(runs), late))
+        command, given = self.next_command()
+        # From here on this process is a run.
         blackbox.undo_dump()
         namespace = self.module.__dict__ if self.module is not None else {}
         path, text = self.analyze.path, self.analyze.text
-        if isinstance(command, Enclose):
+        if isinstance(command, LaunchEnclosingRun):
             enclosed = [
                 (one, self.targets[one.target], probes[one.target][one.probe])
                 for one in runs
                 if one.shared == command.shared
             ]
             taken = snapshots.Snapshots(command, given, self.pipeline, self.forking)
-            command, given = taken.run(enclosed, namespace, text, tells=self.analyze.calls)
-        assert isinstance(command, Launch)
+            command, given = taken.run_enclosing(
+                enclosed, namespace, text, tells=self.analyze.calls
+            )
+        assert isinstance(command, LaunchRun)
         target: Any = self.targets[command.target]
         probe: Any = probes[command.target][command.probe]
         tracee = Tracee(
@@ -219,12 +225,12 @@ class _Module:
             traced.differs = True
         run.main(traced, given)
 
-    def command(self) -> tuple[wire.Downward, ProcessEnds]:
-        """What this process is to be a run for."""
+    def next_command(self) -> tuple[wire.Downward, ProcessEnds]:
+        """Wait for the command that tells which run this process becomes."""
         given = self.given
         if self.forks:
             server = ForkServer(given.control, given.report, self.forking)
-            return server.wait(self.tell_registered)
+            return server.wait(self.report_registered)
         if self.job.again is not None:
             return self.job.again.launch, given
         return spare.next_command(given.control), given
@@ -237,17 +243,17 @@ class _Module:
     def enter(self) -> None:
         self.given.raise_all()
         if not self.forks:
-            self.given.raise_streams()  # its run has them anew
+            self.given.raise_streams()  # the run opens them again
             seconds = self.analyze.limits.module_seconds
-            wire.report(self.given.report, Begun("module", seconds))
-        self.settle()
+            wire.write_message(self.given.report, StageBegun("module", seconds))
+        self.settle_generation()
         folder = self.analyze.cwd or os.path.dirname(self.analyze.path)  # noqa: PTH120
         try:
             os.chdir(folder)
         except OSError:
             os.chdir(self.job.scratch)
         if "PWD" in os.environ:
-            # The engine has it of whoever started it, perhaps for another project.
+            # The engine inherited it from the process that started it, perhaps for another project.
             os.environ["PWD"] = os.getcwd()  # noqa: PTH109
         sys.dont_write_bytecode = True
         sys.argv = [self.analyze.path]
@@ -256,101 +262,102 @@ class _Module:
         self.pipeline.audit_native_writes()
         self.pipeline.note_registrations()
 
-    def settle(self) -> None:
-        """Take up the descriptors, the limits and the scratch folder of a generation."""
+    def settle_generation(self) -> None:
+        """Set up the descriptors, limits and scratch folder of a generation."""
         given = self.given
         if self.job.again is not None:
-            descriptors.detach()  # all that it prints was printed before
+            descriptors.detach_streams()  # an earlier process has printed the same output
         elif self.forks:
-            descriptors.attach(given.stdout, given.stderr)
+            descriptors.attach_streams(given.stdout, given.stderr)
         else:
-            descriptors.attach(_dup(given.stdout), _dup(given.stderr))
-        limits.reset_signals(self.interrupted)
-        blackbox.attend(given.box)
+            descriptors.attach_streams(_dup(given.stdout), _dup(given.stderr))
+        limits.reset_signals(self.handle_interrupt)
+        blackbox.enable_fault_dump(given.box)
         self.start_clock()
-        exits.watch(given.box)
-        os.environ.update(sandbox.environment(self.job.scratch, self.allowed))
-        tempfile.tempdir = self.job.scratch  # also where user code clears the environment
-        limits.apply(self.analyze.limits.memory, forks=True)
+        exits.record_exits(given.box)
+        os.environ.update(sandbox.sandbox_environment(self.job.scratch, self.allowed))
+        tempfile.tempdir = self.job.scratch  # also for user code that clears the environment
+        limits.apply_limits(self.analyze.limits.memory, forks=True)
 
     def start_clock(self) -> None:
         seconds = self.analyze.limits.module_seconds
         blackbox.dump_at(self.given.box, seconds + run.GRACE)
 
-    def interrupted(self, number: int, frame: FrameType | None) -> None:
-        """The parent says that time is up, or asks for the last words; it ends the process if this
-        does not help."""
+    def handle_interrupt(self, number: int, frame: FrameType | None) -> None:
+        """Record the stack when the parent process interrupts; at the time limit, also stop the
+        statement."""
         blackbox.at_stack(self.given.box, frames.of_stack(frame))
         if self.clock.executing and number == limits.INTERRUPT:
             self.clock.interrupted = True
-            raise TimeIsUp
+            raise ModuleTimeIsUp
 
     def read(self, imports: int = 0) -> bool:
-        """Find and tell the targets; False if there is nothing to execute.
+        """Find and report the targets; False if there is nothing to execute.
 
-        ``imports``: so many statements are executed already, and have to be the same.
+        ``imports`` is the number of statements that were executed already and must be unchanged.
         """
         text, path = self.analyze.text, self.analyze.path
         self.watch.enter_phase("reading")
         self.lines = syntax.lines_of(text)
         try:
             tree = parse_module(text)
-            # What was found in the imports, and what stands in for those that failed, has a place.
+            # Findings and placeholders of the imports refer to positions in the text.
             places = bool(self.said)
             if imports and not syntax.same_beginning(tree, self.tree, imports, places=places):
-                self.tell(Stale())
+                self.send(PreambleStale())
                 return False
             discovery = self.pipeline.discover(text, path, self.analyze.methods)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            self.say(_syntax_error(error, self.lines))
-            self.tell(Unparsable(str(error)))
+            self.report_finding(_syntax_error(error, self.lines))
+            self.send(TextUnparsable(str(error)))
             return False
         self.tree = tree
         for finding in discovery.findings:
-            self.say(finding)
+            self.report_finding(finding)
         self.check_text()
         self.targets = discovery.targets
-        wanted = [] if discovery.off else self.chosen()
-        self.tell_targets(wanted)
-        alone = not self.targets and not discovery.off and self.pipeline.registers(text)
+        wanted = [] if discovery.off else self.choose_targets()
+        self.report_targets(wanted)
+        alone = not self.targets and not discovery.off and self.pipeline.may_register(text)
         if not wanted and not alone:
-            self.tell(Planned(()))
+            self.send(RunsPlanned(()))
         return bool(wanted) or alone
 
     def check_text(self) -> None:
-        """Find operator definitions that torch will refuse."""
+        """Report operator definitions that torch will refuse."""
         self.refused = ()
         try:
             wrong = self.pipeline.check_text(self.analyze.text)
         except Exception:
-            self.tell_mistake()
+            self.log_own_error()
             return
         self.refused = tuple(each.call for each in wrong)
         for each in wrong:
-            self.say(each.finding)
+            self.report_finding(each.finding)
 
     def check_registered(self) -> None:
-        """Find what the operators lack that the text has defined."""
+        """Report defects of the operators that the text defined."""
         try:
             found = self.pipeline.check_registered(self.analyze.text)
         except Exception:
-            self.tell_mistake()
+            self.log_own_error()
             return
         for finding in found:
-            self.say(finding)
+            self.report_finding(finding)
 
-    def tell_mistake(self) -> None:
-        """What is no reason to stop: the exception that is being handled is fullgraph's own."""
+    def log_own_error(self) -> None:
+        """Log the exception being handled as an error of fullgraph, and continue."""
         words = traceback.format_exc()
-        self.tell(Log(self.analyze.request, "engine", words))
+        self.send(Log(self.analyze.request, "engine", words))
 
-    def chosen(self) -> list[int]:
-        """Indices of the targets to trace: those asked for, and of too many the nearest."""
+    def choose_targets(self) -> list[int]:
+        """Return the indices of the targets to trace: the requested ones, or those nearest to the
+        cursor."""
         only, most = self.analyze.only, self.analyze.limits.targets
         wanted = [i for i, target in enumerate(self.targets) if not only or target.name in only]
         if len(wanted) > most:
             focus = self.analyze.focus
-            near = sorted(wanted, key=lambda index: distance(self.targets[index].body, focus))
+            near = sorted(wanted, key=lambda index: line_distance(self.targets[index].body, focus))
             self.note = (
                 f"Of the {len(wanted)} targets in this file only the {most} nearest to the last "
                 "edit are traced."
@@ -358,24 +365,24 @@ class _Module:
             wanted = sorted(near[:most])
         return wanted
 
-    def tell_targets(self, wanted: list[int]) -> None:
+    def report_targets(self, wanted: list[int]) -> None:
         self.wanted = wanted
-        infos = tuple(info(self.targets[index]) for index in wanted)
-        self.tell(TargetsFound(self.analyze.request, infos, self.note))
+        infos = tuple(target_info(self.targets[index]) for index in wanted)
+        self.send(TargetsFound(self.analyze.request, infos, self.note))
 
     # -- user code ----------------------------------------------------------------------------
 
     def execute(self) -> None:
         text, path = self.analyze.text, self.analyze.path
         self.watch.enter_phase("imports")
-        place = import_hook.place(path, self.analyze.roots, self.user_path, self.tree)
+        place = import_hook.locate_module(path, self.analyze.roots, self.user_path, self.tree)
         self.place = place
         own = [entry for entry in place.search if entry not in self.user_path]
         sys.path[:] = [*own, *self.user_path]
-        import_hook.show(path, text)
-        self.progress = ImportProgress(self.say_import)
+        import_hook.cache_source(path, text)
+        self.progress = ImportProgress(self.report_import)
         self.source = import_hook.TextImporter(
-            place.name, path, text, place.package, self.statements, self.progress.begins
+            place.name, path, text, place.package, self.run_module, self.progress.begins
         )
         self.open_texts.replace(self.analyze.open_files)
         sys.meta_path[:0] = [self.source, self.open_texts]
@@ -387,67 +394,69 @@ class _Module:
             self.reads.open_files = self.open_texts.texts.keys()
             sys.meta_path.append(self.reads.unfound)
             self.sandbox.noted = self.open_texts.loaded = self.reads.opened
-        with self.pipeline.untraced():
+        with self.pipeline.without_tracing():
             self.load(place)
-        self.progress.silent = True  # what is imported from here on belongs to a run
+        self.progress.silent = True  # later imports belong to a run
         self.report_followed()
         blackbox.undo_dump()
-        descriptors.flush()
+        descriptors.flush_streams()
 
     def load(self, place: import_hook.ModulePlace) -> None:
-        """Import the module, and with it the packages above it, as Python would."""
+        """Import the module and its parent packages as Python would."""
         skipped = next((skip for skip in self.job.skip if skip.statement == PACKAGES), None)
         failed, reason = None, skipped.reason if skipped is not None else ""
         if skipped is None:
-            failed = self.imported(place.name)
+            failed = self.import_module(place.name)
             if failed is None:
                 return
-            reason = import_failures.reason(import_failures.root(failed))
+            reason = import_failures.failure_reason(import_failures.root_cause(failed))
             self.package_failed(failed)
         line = self.package_line()
         import_hook.stand_in(place.name, self.analyze.path, failed, reason, line)
         if self.execution is None:
-            failed = self.imported(place.name)
+            failed = self.import_module(place.name)
             if failed is not None:
                 raise failed
 
-    def imported(self, name: str) -> BaseException | None:
-        """The exception that the packages above the module failed with, if they did."""
+    def import_module(self, name: str) -> BaseException | None:
+        """Import the module; return the exception of its parent packages, if they failed."""
         error: BaseException | None = None
         if "." in name:
             blackbox.at_statement(self.given.box, PACKAGES, 0)
         try:
             self.clock.executing = True
-            import_hook.load(name)
+            import_hook.load_module(name)
         except BaseException as raised:
             error = raised
         finally:
             self.clock.executing = False
-        if self.fault is not None:  # packages may have caught it
+        if self.fault is not None:  # packages may have swallowed it
             raise self.fault
-        if isinstance(error, wire.Lost):
+        if isinstance(error, wire.ParentUnreachable):
             raise error
-        # Code may take itself out of sys.modules; it was executed all the same.
+        # Code may remove itself from sys.modules, although it was executed.
         gone = isinstance(error, KeyError) and error.args == (name,) and self.execution is not None
         blackbox.after_statements(self.given.box)
         return None if gone else error
 
     def package_failed(self, error: BaseException) -> None:
-        """Report why the packages above the module failed, unless the text itself is why."""
-        if isinstance(error, TimeIsUp):
+        """Report why the parent packages failed, unless the text itself is the reason."""
+        if isinstance(error, ModuleTimeIsUp):
             self.clock.over = True
         if placeholder.find_unavailable(error) is None:
             where = frames.line_range(self.package_line(), self.lines)
             package = self.place.name.rpartition(".")[0]
-            self.found(import_failures.package(package, error, where, self.analyze.path))
+            self.report_execution_finding(
+                import_failures.package_finding(package, error, where, self.analyze.path)
+            )
 
     def package_line(self) -> int:
-        """Where the packages above the module are needed first, from 0."""
+        """Return the zero-based line that first needs the parent packages."""
         node = syntax.first_import_of(self.tree, self.place.name)
         return node.lineno - 1 if node is not None else 0
 
-    def statements(self, module: types.ModuleType) -> None:
-        """The module's own code, in the middle of Python's import of it."""
+    def run_module(self, module: types.ModuleType) -> None:
+        """Execute the module's statements while Python imports it."""
         try:
             self.execute_text(module)
         except BaseException as error:
@@ -461,9 +470,9 @@ class _Module:
             self.analyze.path,
             self.lines,
             self.given.box,
-            self.found,
+            self.report_execution_finding,
             self.pipeline.fake_mode,
-            self.skipped(),
+            self.skipped_statements(),
             self.clock,
             refused=self.refused,
             beside=self.place.beside,
@@ -472,28 +481,28 @@ class _Module:
         execution.late = self.job.again.late if self.job.again is not None else None
         self.execution = execution
         imports = syntax.imports_end(self.tree)
-        execution.run(module, 0, imports)
+        execution.run_statements(module, 0, imports)
         if self.may_stay_since is not None and self.reads is not None:
             if self.worth_keeping(self.may_stay_since, imports):
                 self.watch.enter_phase("staying")
-                self.keep(self.reads, imports)
+                self.stay_as_preamble(self.reads, imports)
             else:
                 self.start_clock()
                 descriptors.close_all([self.given.keep_control, self.given.keep_report])
             self.may_stay_since = None
         self.watch.enter_phase("module")
-        if self.analyze.nice:  # a preamble would keep it for all that it forks
+        if self.analyze.nice:  # later generations of a preamble must not inherit it
             limits.give_way(self.analyze.nice)
-        execution.run(module, imports, len(self.tree.body))
-        if replaced := replaced_builtins.restore():
-            self.say(replaced_builtins.finding(replaced, self.lines))
-        # The packages above it may not be through yet.
+        execution.run_statements(module, imports, len(self.tree.body))
+        if replaced := replaced_builtins.restore_builtins():
+            self.report_finding(replaced_builtins.replacement_finding(replaced, self.lines))
+        # The parent packages may still be importing.
         blackbox.at_statement(self.given.box, PACKAGES, 0)
         if self.inside_packages and self.progress is not None:
             self.text_ended, self.progress.names = _monotonic(), []
 
     def report_followed(self) -> None:
-        """Say what was imported after the text, if it took long enough to do that only once."""
+        """Report the modules imported after the text, if importing them early would save time."""
         names: tuple[str, ...] = ()
         progress = self.progress
         seconds = _monotonic() - self.text_ended
@@ -501,10 +510,10 @@ class _Module:
             names = tuple(name for name in progress.names if name in sys.modules)
             progress.names = None
         if names and seconds >= preamble.WORTH_KEEPING:
-            self.tell(Followed(names, seconds))
+            self.send(LateImports(names, seconds))
 
-    def skipped(self) -> dict[int, str]:
-        """Statements that are not executed, and why."""
+    def skipped_statements(self) -> dict[int, str]:
+        """Return the statements to skip, with reasons, by index."""
         skipped = {skip.statement: skip.reason for skip in self.job.skip}
         again = self.job.again
         if again is not None and again.late is not None:
@@ -515,73 +524,73 @@ class _Module:
 
     def worth_keeping(self, since: float, imports: int) -> bool:
         took = _monotonic() - since
-        blackbox.undo_dump()  # it has a thread
-        good = imports > 0 and not self.clock.over and processes.threads() == 1
-        # What runs work out is worth it as well, where more of them are to come.
+        blackbox.undo_dump()  # the timer of the dump has a thread
+        good = imports > 0 and not self.clock.over and processes.count_threads() == 1
+        # For edited texts it also saves the operator results of earlier runs.
         return good and (self.job.edited or took >= preamble.WORTH_KEEPING)
 
-    def keep(self, reads: Reads, imports: int) -> None:
-        """Stay as a preamble. Returns in a generation, which goes on after the imports."""
+    def stay_as_preamble(self, reads: Reads, imports: int) -> None:
+        """Stay as a preamble. Returns in each generation, which continues after the imports."""
         given = self.given
-        files = reads.states()
+        files = reads.file_states()
         self.sandbox.note_shared_memory()
         self.before_runs()
         self.generation = True
-        # Before a fork: to look at all modules copies the pages of memory that they are in.
-        self.inside_packages = len(early_imports.unfinished()) > 1
+        # Examine modules before a fork, since that copies the memory pages that contain them.
+        self.inside_packages = len(early_imports.modules_in_progress()) > 1
         server = ForkServer(given.keep_control, given.keep_report, self.forking)
         lines = self.tree.body[imports - 1].end_lineno or 0
-        wire.report(given.keep_report, Kept(lines, files))
-        if server.fork(Continue(0)):
+        wire.write_message(given.keep_report, PreambleReady(lines, files))
+        if server.fork(ForkGeneration(0)):
             self.watch.restart_cpu_time()
             self.start_clock()
             return
         descriptors.close_all([given.control, given.report])
-        descriptors.detach()
+        descriptors.detach_streams()
 
-        def import_ahead(command: Ahead) -> None:
+        def import_ahead(command: ImportAhead) -> None:
             self.import_ahead(command)
-            wire.report(given.keep_report, Kept(lines, reads.states()))
+            wire.write_message(given.keep_report, PreambleReady(lines, reads.file_states()))
 
         _, fresh = server.wait(ahead=import_ahead, repeat=self.repeat)
         self.go_on(fresh, imports)
 
-    def import_ahead(self, command: Ahead) -> None:
-        """Import in the preamble what its packages import after the text, as far as it does not
-        need the text."""
+    def import_ahead(self, command: ImportAhead) -> None:
+        """Import in the preamble what packages import after the text, if it works without the
+        text."""
         assert self.progress is not None
         self.progress.silent = True
-        names = early_imports.tried(command.names, 5 * command.seconds + 5, self.forking)
-        with self.pipeline.untraced():
+        names = early_imports.try_imports(command.names, 5 * command.seconds + 5, self.forking)
+        with self.pipeline.without_tracing():
             good = early_imports.import_all(names)
         self.progress.silent = False
-        if good != names or processes.threads() > 1:
-            wire.report(self.given.keep_report, Stale())
+        if good != names or processes.count_threads() > 1:
+            wire.write_message(self.given.keep_report, PreambleStale())
         self.before_runs()
 
     def repeat(self, packed: bytes) -> Iterator[None]:
-        """Make the calls of a run again, in the preamble, one each step."""
+        """Repeat the operator calls of a run in the preamble, one per step."""
         yield from self.pipeline.repeat_operator_calls(packed.decode())
-        if processes.threads() > 1:
-            wire.report(self.given.keep_report, Stale())
+        if processes.count_threads() > 1:
+            wire.write_message(self.given.keep_report, PreambleStale())
         self.before_runs()
 
     def go_on(self, fresh: ProcessEnds, imports: int) -> None:
         """Become the process of another text that begins with the same imports."""
         with open(fresh.paper, "rb") as file:  # noqa: PTH123
-            self.job = wire.decode(file.read())
+            self.job = wire.decode_message(file.read())
         self.watch = Stopwatch("process", self.job.began)
         fresh.paper = -1
         descriptors.close_all([self.given.box])
         self.given = fresh
         fresh.raise_all()
-        confinement.isolate()
+        confinement.isolate_process()
         self.sandbox.clear_shared_memory()
-        self.settle()
+        self.settle_generation()
         if not self.read(imports):
             _exit(0)
         for finding in self.said:
-            self.say(finding)
+            self.report_finding(finding)
         if self.source is not None:
             self.source.replace(self.analyze.text)
         self.open_texts.replace(self.analyze.open_files)
@@ -589,15 +598,15 @@ class _Module:
             self.reads.open_files = self.open_texts.texts.keys()
         execution = self.execution
         assert execution is not None
-        execution.take(self.tree, self.lines, self.given.box, self.refused)
+        execution.switch_text(self.tree, self.lines, self.given.box, self.refused)
 
     # -- after it -----------------------------------------------------------------------------
 
-    def plan(self) -> tuple[list[PlannedRun], dict[int, list[Probe]]]:
+    def plan(self) -> tuple[list[PlannedRun], dict[int, list[PipelineProbe]]]:
         namespace = self.module.__dict__ if self.module is not None else {}
         missing = self.execution.unavailable if self.execution is not None else {}
         runs: list[PlannedRun] = []
-        probes: dict[int, list[Probe]] = {}
+        probes: dict[int, list[PipelineProbe]] = {}
         left: list[int] = []
         numbers = {self.targets[index].name: index for index in self.wanted}
         shared: dict[tuple[str, ...], int] = {}
@@ -613,53 +622,55 @@ class _Module:
             error: BaseException | None = gone
             try:
                 found = [] if gone else self.probes_of(target, namespace)
-            except wire.Lost:
+            except wire.ParentUnreachable:
                 raise
             except BaseException as raised:
                 error, found = raised, []
             probes[index] = found
             for number, probe in enumerate(found):
-                planned = PlannedRun(index, number, info(target), target.body, probe.info)
+                planned = PlannedRun(index, number, target_info(target), target.body, probe.info)
                 after = tuple(numbers[name] for name in probe.after if name in numbers)
                 planned = replace(planned, waits=probe.waits, after=after)
                 if self.forks and probe.users:
                     planned = replace(planned, shared=shared.setdefault(probe.users, len(shared)))
                 runs.append(planned)
             if error is not None:
-                self.tell_done(target, "failed", texts.error_message(error) or type(error).__name__)
+                self.report_target(
+                    target, "failed", texts.error_message(error) or type(error).__name__
+                )
             elif not found:
-                self.say(self.pipeline.missing_probe(target, self.analyze.text))
-                self.tell_done(target, "no-probe", None)
+                self.report_finding(self.pipeline.missing_probe(target, self.analyze.text))
+                self.report_target(target, "no-probe", None)
         if left != self.wanted:
-            self.tell_targets(left)
+            self.report_targets(left)
         return runs, probes
 
-    def probes_of(self, target: Target, namespace: dict[str, Any]) -> list[Probe]:
+    def probes_of(self, target: PipelineTarget, namespace: dict[str, Any]) -> list[PipelineProbe]:
         known = self.analyze.recorded, self.analyze.examples
-        return list(self.pipeline.plan(target, namespace, self.targets, *known))
+        return list(self.pipeline.plan_probes(target, namespace, self.targets, *known))
 
-    def tell_registered(self) -> None:
-        """Tell the operators that exist since the text and what it imports were executed."""
+    def report_registered(self) -> None:
+        """Report the operators that exist after executing the text and its imports."""
         request = self.analyze.request
         try:
-            operators = self.pipeline.registered()
+            operators = self.pipeline.registered_operators()
         except Exception as error:
             words = f"Registered operators are not known: {texts.type_and_message(error)}\n"
-            self.tell(Log(request, "engine", words))
+            self.send(Log(request, "engine", words))
             return
         if operators:
-            self.tell(OperatorsRegistered(request, operators))
+            self.send(OperatorsRegistered(request, operators))
 
-    def tell_done(self, target: Target, status: Any, error: str | None) -> None:
+    def report_target(self, target: PipelineTarget, status: Any, error: str | None) -> None:
         report = TargetReport(target.name, target.kind, target.range, status, error=error)
-        self.tell(TargetDone(self.analyze.request, report))
+        self.send(TargetDone(self.analyze.request, report))
 
-    def tell_reads(self) -> None:
+    def report_reads(self) -> None:
         if self.reads is not None and self.analyze.files:
-            self.tell(FilesRead.from_files(self.analyze.request, self.reads.untold()))
+            self.send(FilesRead.from_files(self.analyze.request, self.reads.new_states()))
 
     def before_runs(self) -> None:
-        limits.reset_signals(self.interrupted)
+        limits.reset_signals(self.handle_interrupt)
         if self.forks:
             self.before_forks()
 
@@ -669,21 +680,21 @@ class _Module:
         self.pipeline.before_forks()
         gc.collect()
         gc.freeze()
-        if processes.threads() > 1:
+        if processes.count_threads() > 1:
             text = (
                 "The module started threads; the runs are forked without them and may wait "
                 "for locks that they held.\n"
             )
-            self.tell(Log(self.analyze.request, "engine", text))
+            self.send(Log(self.analyze.request, "engine", text))
 
 
-def info(target: Target) -> TargetInfo:
-    """The name, the kind and the range of a target, as events of the protocol carry them."""
+def target_info(target: PipelineTarget) -> TargetInfo:
+    """Return the name, kind and range of a target for events of the protocol."""
     return TargetInfo(target.name, target.kind, target.range)
 
 
-def distance(body: Range, line: int) -> int:
-    """How many lines a statement is away from one line; 0 inside it."""
+def line_distance(body: Range, line: int) -> int:
+    """Return the number of lines between a statement and a line; 0 inside the statement."""
     return max(body.start.line - line, line - body.end.line, 0)
 
 
@@ -693,7 +704,7 @@ def _syntax_error(error: BaseException, lines: list[str]) -> Finding:
     text = lines[line] if 0 <= line < len(lines) else ""
     offset = getattr(error, "offset", None)
     if offset:
-        # In characters, counted from one; the end may be missing or on another line.
+        # Columns count characters from one; the end may be missing or on another line.
         end = getattr(error, "end_offset", None)
         same = getattr(error, "end_lineno", None) == line + 1
         stop = end if same and end and end > offset else offset + 1

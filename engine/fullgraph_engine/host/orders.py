@@ -1,5 +1,5 @@
-"""Work of a process with a single order: execute a text, run a program, minimize a program, compare
-the behavior of two texts, or complete the operator index."""
+"""Execute the single order of a process: a text, a program, a minimization, a comparison or an
+index."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import NoReturn
 
 from . import comparer, index_builder, module_process, program_process, reducer
 from .permissions import Permissions
-from .pipeline import Pipeline, chosen
+from .pipeline import Pipeline, choose_pipeline
 from .process_backends import descriptors, limits, processes, spare
 from .process_backends.channels import ProcessEnds
 from .process_backends.spare import Starter
 from .process_backends.spawning import Spares
-from .wire import Job, Judgment, Order, ProgramOrder, Reduction, Trial
+from .wire import ComparisonOrder, ModuleOrder, Order, ProgramOrder, ReductionOrder, TrialOrder
 
 
-def perform(
+def perform_order(
     order: Order,
     given: ProcessEnds,
     pipeline: Pipeline,
@@ -27,39 +27,45 @@ def perform(
     forks: bool,
     option: str = "",
 ) -> NoReturn:
-    """Never returns. ``forks``: a module process forks its runs; else ``option`` is what others
-    are started with for ``pipeline``."""
+    """Execute an order and exit.
+
+    ``forks``: a module process forks its runs; otherwise ``option`` selects the pipeline for the
+    processes that it starts.
+    """
     try:
-        if isinstance(order, Job):
+        if isinstance(order, ModuleOrder):
             module_process.main(order, given, pipeline, user_path, permissions, forks=forks)
         elif isinstance(order, ProgramOrder):
             program_process.main(order, given, pipeline, user_path, permissions)
-        elif isinstance(order, Reduction):
+        elif isinstance(order, ReductionOrder):
             spares = None if forks else Spares(Starter(option, permissions))
             reducer.main(order, given.report, pipeline, user_path, permissions, spares)
-        elif isinstance(order, Judgment):
+        elif isinstance(order, ComparisonOrder):
             comparer.main(order, given.report, pipeline, user_path, permissions)
-        elif isinstance(order, Trial):
-            reducer.attempt(order, given.report, pipeline, user_path, permissions)
+        elif isinstance(order, TrialOrder):
+            reducer.try_candidate(order, given.report, pipeline, user_path, permissions)
         else:
-            index_builder.survey(order, given.report, pipeline)
+            index_builder.complete_index(order, given.report, pipeline)
     finally:
         os._exit(1)
 
 
 def await_order(beginning: str, user_path: list[str], pipeline: str) -> NoReturn:
-    """In a spare: get ready, then do one thing. ``beginning`` is from the one that started it."""
-    given, parent, permissions = spare.begun(beginning)
+    """Prepare a spare process, wait for one order and execute it.
+
+    ``beginning`` is the text that ``spare.Starter`` passed to it.
+    """
+    given, parent, permissions = spare.decode_beginning(beginning)
     descriptors.fill_standard()
     limits.ignore_interrupts()
     given.raise_all()
     given.raise_streams()
     processes.die_with(parent)
     gc.disable()
-    stages = chosen(pipeline)
+    stages = choose_pipeline(pipeline)
     stages.torch_version()
-    stages.warm()
+    stages.warm_up()
     gc.freeze()
     gc.enable()
     order = spare.next_order(given.control)
-    perform(order, given, stages, user_path, permissions, forks=False, option=pipeline)
+    perform_order(order, given, stages, user_path, permissions, forks=False, option=pipeline)

@@ -1,4 +1,4 @@
-"""What user code printed, as log events: bounded, and in pieces worth sending."""
+"""Convert the output of user code to log events of bounded total size."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ _PIECE = 4096
 _READ = 1 << 16
 
 
-class Budget:
-    """How much one process may still say, on both streams together."""
+class OutputBudget:
+    """Number of bytes that one process may still print on both streams together."""
 
     def __init__(self, most: int = MOST) -> None:
         self.left = most
         self.told = False
 
 
-class Capture:
-    """The read end of one stream of one process. What exceeds the budget is read and dropped."""
+class OutputCapture:
+    """A reader for one output stream of one process; output beyond the budget is dropped."""
 
     def __init__(
         self,
         descriptor: int,
         request: int,
         stream: Stream,
-        budget: Budget,
+        budget: OutputBudget,
         log: Callable[[Log], None],
     ) -> None:
         self.descriptor = descriptor
@@ -38,7 +38,7 @@ class Capture:
         self._text = ""
 
     def read(self) -> bool:
-        """Take what is there, at most one buffer; False at the end of the stream."""
+        """Read at most one buffer; False at the end of the stream."""
         try:
             data = os.read(self.descriptor, _READ)
         except BlockingIOError:
@@ -55,7 +55,7 @@ class Capture:
         return True
 
     def drain(self) -> None:
-        """Take what is left once nobody is expected to write any more."""
+        """Read the remaining output after all writers have ended."""
         left = -1
         while left != self._budget.left and self._budget.left >= 0:
             left = self._budget.left
@@ -64,7 +64,7 @@ class Capture:
         self.flush()
 
     def flush(self) -> None:
-        """Send what has been held back."""
+        """Send the buffered output."""
         if self._text:
             self._log(Log(self._request, self._stream, self._text))
             self._text = ""

@@ -1,4 +1,4 @@
-"""A process that performs an order beside an analysis: a reducer, or one that compares."""
+"""Manage a process that executes one order for a request: a reducer or a comparison."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from .wire import Order
 
 
 class Performer:
-    """``hear`` gets each line that the process reports; ``over`` is called once it has ended by
-    itself and all is heard, unless it was closed before."""
+    """The process of one order.
+
+    ``hear`` is called with each line that the process reports. ``over`` is called after its last
+    line when it ends, unless it was closed before.
+    """
 
     def __init__(
         self, host: Services, hear: Callable[[bytes], None], over: Callable[[], None]
@@ -20,17 +23,17 @@ class Performer:
         self._host, self._hear, self._over = host, hear, over
         self._reports: LineReader | None = None
         self.pid = 0
-        """0 where it does not run."""
+        """Pid of the process; 0 if it is not running."""
 
     def begin(self, order: Order) -> None:
-        """Start it.
+        """Start the process.
 
         Raises:
-            OSError: there is no room for a process.
+            OSError: the system lacks resources for a process.
         """
-        launched = self._host.backend.perform(order, self)
+        launched = self._host.backend.perform_order(order, self)
         self.pid = launched.pid
-        self._reports = self._host.reports_of(launched, self._read)
+        self._reports = self._host.watch_reports(launched, self._read)
 
     def _read(self) -> None:
         if self._reports is None:
@@ -40,11 +43,11 @@ class Performer:
         if self._reports is not None and self._reports.ended:
             self._host.unwatch(self._reports.descriptor)
 
-    def became(self, pid: int) -> None:
-        """It was known from the beginning."""
+    def set_pid(self, pid: int) -> None:
+        """Ignore the pid, which is known from the beginning."""
 
-    def ended(self, code: int | None) -> None:
-        """The process has."""
+    def handle_end(self, code: int | None) -> None:
+        """Handle the end of the process."""
         self.pid = 0
         if self._reports is None:
             return
@@ -55,14 +58,14 @@ class Performer:
             self._over()
 
     def close(self) -> None:
-        """Hear no more of it, and have it end; ``kill`` follows when all is said."""
+        """Stop listening and end the process; call ``kill`` after the last event was sent."""
         if self.pid:
-            processes.end(self.pid)
+            processes.kill_process(self.pid)
         self._close()
 
     def kill(self) -> None:
         if self.pid:
-            processes.kill([self.pid])
+            processes.kill_trees([self.pid])
 
     def _close(self) -> None:
         if self._reports is not None:

@@ -1,4 +1,4 @@
-"""What the user lets user code of an engine do; each process that holds user code has it."""
+"""Permissions of user code in one engine; each process that executes user code gets them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from ..protocol.sandbox import Allowed
 
 @dataclass(frozen=True)
 class Permissions:
-    """``hidden`` are variables of the environment that were removed because they look like
-    secrets."""
+    """Operations that the user allows, and removed variables.
+
+    ``hidden`` names environment variables that were removed because they look like secrets.
+    """
 
     allowed: Allowed
     hidden: tuple[str, ...]

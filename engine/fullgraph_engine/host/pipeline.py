@@ -1,7 +1,7 @@
-"""The only place where the host meets what it is there for: targets, findings and the tracer.
+"""Interface between the process host and the engine's analysis packages.
 
-Tests replace all of it (``boot.py --pipeline FILE:NAME``) to see the processes alone, without
-torch.
+The host calls only this module for targets, findings and tracing. Tests replace the implementation
+(``boot.py --pipeline FILE:NAME``) to test processes without torch.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from ..protocol.regions import Lack
 from ..protocol.shapes import PlaceShapes
 from ..protocol.timings import DynamoTime, FrameTime
 from ..protocol.trace_steps import TraceStep
-from ..repro.job import Job, Say, Surroundings
+from ..repro.job import MinimizationJob, Say, Surroundings
 from ..targets import Tracee
 from . import frames
 
 
-class Target(Protocol):
-    """What the host uses of a target; ``range`` covers its name, ``body`` its whole statement."""
+class PipelineTarget(Protocol):
+    """A target as the host sees it; ``range`` covers its name, ``body`` its whole statement."""
 
     @property
     def name(self) -> str: ...
@@ -65,36 +65,37 @@ class Target(Protocol):
     def body(self) -> Range: ...
 
 
-class Probe(Protocol):
-    """What the host uses of a probe."""
+class PipelineProbe(Protocol):
+    """A probe as the host sees it."""
 
     @property
     def info(self) -> ProbeInfo: ...
     @property
     def waits(self) -> bool:
-        """The run of another probe of the target says whether it is needed."""
+        """Whether the run of another probe of the target decides if this one is needed."""
 
     @property
     def after(self) -> tuple[str, ...]:
-        """Targets whose runs should have ended before."""
+        """Names of targets whose runs should end before."""
 
     @property
     def users(self) -> tuple[str, ...]:
-        """Targets that call its target; one run of these shows what all call that have the same."""
+        """Names of targets that call this one; one run of them shows the arguments of all their
+        callees."""
 
 
-class Discovery(Protocol):
-    """What the host uses of the targets of a text; ``off``: a comment excludes the file."""
+class DiscoveredTargets(Protocol):
+    """The targets found in a text; ``off`` is true if a comment excludes the file."""
 
     @property
-    def targets(self) -> Sequence[Target]: ...
+    def targets(self) -> Sequence[PipelineTarget]: ...
     @property
     def off(self) -> bool: ...
     @property
     def findings(self) -> Sequence[Finding]: ...
 
 
-class Wrong(Protocol):
+class RefusedOperator(Protocol):
     """An operator definition that torch will refuse, and the call that will raise."""
 
     @property
@@ -104,7 +105,7 @@ class Wrong(Protocol):
 
 
 class Outcome(Protocol):
-    """What the host uses of the result of a run: see ``findings.runs.Outcome``."""
+    """The result of a run; see ``findings.runs.Outcome``."""
 
     @property
     def report(self) -> TargetReport: ...
@@ -126,7 +127,7 @@ class Outcome(Protocol):
     def steps(self) -> Sequence[TraceStep]: ...
     @property
     def further(self) -> int:
-        """How many of the probes that wait for this one are needed."""
+        """Number of waiting probes to run after this one."""
 
     @property
     def raised(self) -> bool: ...
@@ -144,9 +145,11 @@ class Outcome(Protocol):
     def cache_misses(self) -> int: ...
 
 
-class Extracted(Protocol):
-    """Programs that may show a finding, packed; or why there are none; or why the run should be
-    repeated with real tensors."""
+class ExtractedCandidates(Protocol):
+    """Packed programs that may reproduce a finding, or the reason why there are none.
+
+    ``needs_real`` is the reason to repeat the run with real tensors.
+    """
 
     @property
     def packed(self) -> str: ...
@@ -156,8 +159,8 @@ class Extracted(Protocol):
     def needs_real(self) -> str | None: ...
 
 
-class Chosen(Protocol):
-    """Cases to compare two texts on, packed; or why there are none."""
+class ChosenCases(Protocol):
+    """Packed test cases for comparing two texts, or the reason why there are none."""
 
     @property
     def packed(self) -> str: ...
@@ -165,8 +168,8 @@ class Chosen(Protocol):
     def reason(self) -> str: ...
 
 
-class Tried(Protocol):
-    """What came of compiling a target with a backend."""
+class BackendAttempt(Protocol):
+    """The result of compiling a target with a backend."""
 
     @property
     def outcome(self) -> BehaviorOutcome: ...
@@ -175,84 +178,96 @@ class Tried(Protocol):
 
 
 class Operators(Protocol):
-    """The operator index of this interpreter's torch, and how it is made."""
+    """A builder of the operator index for the installed torch."""
 
     def write_static_index(self, out: Path) -> None:
-        """Write to ``out`` what the binding YAML says. Imports no torch."""
+        """Write the index from the binding YAML to ``out``, without importing torch."""
 
     def write_complete_index(
         self, static: Path | None, scratch: Path, say: Callable[[str], None]
     ) -> Path:
-        """Write the complete index, with what the running torch knows, and return where it is.
+        """Write the complete index, including what only the running torch knows; return its path.
 
-        ``static`` is the file that ``write_static_index`` wrote. ``say`` receives a sentence for
-        the user.
+        ``static`` is the file that ``write_static_index`` wrote. ``say`` receives progress messages
+        for the user.
         """
 
 
 class Pipeline(Protocol):
-    """Everything the host calls. ``run_target`` streams findings to ``emit``."""
+    """The operations that the host calls; ``run_target`` passes findings to ``emit`` as they
+    occur."""
 
-    def operators(self, yaml: str) -> Operators | None:
-        """None where no torch is to be found. ``yaml`` is a folder that holds PyYAML."""
+    def make_operators(self, yaml: str) -> Operators | None:
+        """Return the index builder, or None without torch. ``yaml`` is a folder that contains
+        PyYAML."""
 
     def torch_version(self) -> str:
-        """Imports torch. Raises what the import raises."""
+        """Import torch and return its version; errors of the import propagate."""
 
-    def warm(self) -> None: ...
+    def warm_up(self) -> None: ...
 
     def self_check(self) -> tuple[Hook, ...]:
-        """Which private names of torch there are."""
+        """Return the private names of torch that fullgraph uses, and whether they exist."""
 
-    def missing(self) -> tuple[Degraded, ...]:
-        """What the names that are not there are needed for."""
+    def missing_facts(self) -> tuple[Degraded, ...]:
+        """Return the facts that cannot be shown because private names of torch are missing."""
 
-    def prove(self) -> tuple[Degraded, ...]:
-        """What is not seen of a program that has everything; call it in a process that ends."""
+    def prove_facts(self) -> tuple[Degraded, ...]:
+        """Trace a test program and return the unobservable facts; call it in a temporary
+        process."""
 
-    def build(self) -> str:
-        """Differs wherever the outcome of ``prove`` might; empty: it is not to be kept."""
+    def build_key(self) -> str:
+        """Return a cache key for the result of ``prove``; empty if it must not be cached."""
 
-    def discover(self, text: str, path: str, methods: tuple[str, ...] = ()) -> Discovery: ...
+    def discover(
+        self, text: str, path: str, methods: tuple[str, ...] = ()
+    ) -> DiscoveredTargets: ...
 
-    def check_text(self, text: str) -> Sequence[Wrong]:
-        """The operator definitions of a text that are wrong, before it is executed."""
+    def check_text(self, text: str) -> Sequence[RefusedOperator]:
+        """Return the wrong operator definitions of a text before it is executed."""
 
     def check_registered(self, text: str) -> Sequence[Finding]:
-        """What the operators that a text has defined lack, after it was executed."""
+        """Return findings about the operators that a text defined, after it was executed."""
 
-    def confirm(self, target: Target, namespace: dict[str, Any]) -> bool:
-        """False for what looked like a target in the text and is none."""
+    def confirm(self, target: PipelineTarget, namespace: dict[str, Any]) -> bool:
+        """Whether a target found in the text really is one, according to the executed module."""
 
-    def plan(
+    def plan_probes(
         self,
-        target: Target,
+        target: PipelineTarget,
         namespace: dict[str, Any],
-        others: Sequence[Target],
+        others: Sequence[PipelineTarget],
         recorded: Sequence[RecordedClass],
         examples: Sequence[ExampleKind],
-    ) -> Sequence[Probe]:
-        """``others`` are all targets of the text; ``recorded`` is from a run of a program;
-        ``examples`` may be executed."""
+    ) -> Sequence[PipelineProbe]:
+        """Return the probes of a target.
+
+        ``others`` are all targets of the text, ``recorded`` comes from a run of the program, and
+        ``examples`` may be executed.
+        """
 
     def leave_snapshots(
         self,
-        wanted: Sequence[tuple[Target, Probe]],
+        wanted: Sequence[tuple[PipelineTarget, PipelineProbe]],
         namespace: dict[str, Any],
         text: str,
         stay: Callable[[], bool],
         *,
         fake: bool,
         found: Sequence[FoundProbe],
-    ) -> tuple[Target, int] | None:
-        """Run the users of targets, once. At each call that is a probe of theirs ``stay`` is asked:
-        it forks, and says True in a process that is to stay there. In such a process, gives the
-        target and the number of its probe, whose call is there to be traced."""
+    ) -> tuple[PipelineTarget, int] | None:
+        """Execute the callers of targets once, and leave a process at each call of a wanted target.
+
+        At each such call ``stay`` forks and returns True in the process that stays. In that
+        process, this method returns the target and the number of the probe whose call is about to
+        happen.
+        """
 
     def given_call(self, namespace: dict[str, Any]) -> tuple[GivenCall | None, str]:
-        """What the call is made with at which this process has stayed, and where, in words."""
+        """Return the arguments of the call at which this process has stayed, and a description of
+        it."""
 
-    def missing_probe(self, target: Target, text: str) -> Finding: ...
+    def missing_probe(self, target: PipelineTarget, text: str) -> Finding: ...
 
     def run_target(
         self,
@@ -262,20 +277,23 @@ class Pipeline(Protocol):
         run: RunId,
         **asked: Any,
     ) -> Outcome:
-        """``asked`` is what few requests ask for: ``documents``, a commission; and a ``watch``."""
+        """Trace one part of a run.
 
-    def extract(self, tracee: Tracee, wanted: Wanted, until: float) -> Extracted:
-        """Look for a finding again and write programs that may show it, as long as there is time:
-        ``until`` is in ``time.monotonic``."""
+        ``asked`` has optional arguments: ``documents`` to write, and a stop ``watch``.
+        """
 
-    def minimize(self, job: Job, around: Surroundings, say: Say) -> None:
-        """Make the smallest script of what ``extract`` packed, in a process without user code."""
+    def write_candidates(self, tracee: Tracee, wanted: Wanted, until: float) -> ExtractedCandidates:
+        """Trace a target again and write programs that may reproduce the finding, ``until`` a time
+        of ``time.monotonic``."""
 
-    def choose_cases(self, tracee: Tracee, order: Observe) -> Chosen:
-        """Look for inputs on which to compare the behavior of a text with that of a changed one."""
+    def minimize(self, job: MinimizationJob, around: Surroundings, say: Say) -> None:
+        """Minimize a program that ``extract`` packed, in a process without user code."""
 
-    def observe(self, tracee: Tracee, order: Observe, part: Part, probe: int) -> None:
-        """Execute cases and write down in the scratch folder what they did."""
+    def choose_cases(self, tracee: Tracee, order: Observe) -> ChosenCases:
+        """Choose inputs for comparing the behavior of a text and its changed version."""
+
+    def record_behavior(self, tracee: Tracee, order: Observe, part: Part, probe: int) -> None:
+        """Execute the test cases and write the results to the scratch folder."""
 
     def try_backend(
         self,
@@ -283,13 +301,13 @@ class Pipeline(Protocol):
         order: Observe,
         probe: int,
         let_start: Callable[[frozenset[str]], bool],
-    ) -> Tried:
-        """Compile a target with Inductor and call it on the first cases."""
+    ) -> BackendAttempt:
+        """Compile a target with Inductor and call it on the first test cases."""
 
     def measure(self, tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Measurement:
-        """Take the time of calls of a target, plain ones and compiled ones."""
+        """Measure the time of eager and compiled calls of a target."""
 
-    def compare(
+    def judge_behavior(
         self,
         texts: tuple[str, str],
         lines: tuple[tuple[int, ...], tuple[int, ...]],
@@ -297,13 +315,13 @@ class Pipeline(Protocol):
         cases: tuple[str, ...],
         ended: str,
     ) -> Judged:
-        """What follows from what runs have written down. The first of each pair is of the
+        """Judge the recorded behavior of two texts; the first of each pair belongs to the
         original."""
 
     def is_program(self, text: str, path: str, roots: tuple[str, ...]) -> bool:
         """Whether a text is a program; false for a text with a syntax error."""
 
-    def program(
+    def make_program(
         self,
         path: str,
         text: str,
@@ -316,55 +334,54 @@ class Pipeline(Protocol):
     def program_results(self, program: Any, ending: Any, text_of: Callable[[str], str]) -> Any:
         """Return the ``programs.results.ProgramResults`` of a run, or of its part so far."""
 
-    def untraced(self) -> AbstractContextManager[Any]:
-        """Inside, ``torch.compile`` gives functions that run as they are."""
+    def without_tracing(self) -> AbstractContextManager[Any]:
+        """Return a context in which ``torch.compile`` returns functions that run eagerly."""
 
     def fake_mode(self) -> AbstractContextManager[Any]:
-        """Inside, tensors have no data; the mode that runs of this process enter as well."""
+        """Return a context with fake tensors; runs of this process enter the same mode."""
 
     def pass_over(self, code: CodeType) -> None:
-        """Have the tracer run this code as it is whenever it comes across it."""
+        """Make the tracer skip a code object wherever it occurs."""
 
-    def untouched(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, with the tracer switched off in it and in all it calls."""
+    def disable_tracing(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function with tracing disabled in it and its callees."""
 
     def audit_native_writes(self) -> None:
-        """Have writes that go through C++ raise the audit event that Python's own would."""
+        """Make writes through C++ raise the same audit events as Python's own."""
 
     def note_registrations(self) -> None:
-        """From here on remember where operators are registered."""
+        """Start recording where operators are registered."""
 
-    def registers(self, text: str) -> bool:
-        """Whether a text may register operators, so that it is executed also without targets."""
+    def may_register(self, text: str) -> bool:
+        """Whether a text may register operators, so that it is executed even without targets."""
 
-    def registered(self) -> tuple[Operator, ...]:
-        """The operators that this process has and the warm one had not."""
+    def registered_operators(self) -> tuple[Operator, ...]:
+        """Return the operators that this process has and the parent process does not have."""
 
     def note_operator_calls(self) -> None:
-        """From here on take note of what is worked out for fake tensors. Called in a run."""
+        """Start recording the results of operators on fake tensors; call it in a run."""
 
     def operator_calls(self) -> str:
-        """What was noted, packed; empty if it was nothing."""
+        """Return the recorded operator calls, packed; empty without any."""
 
     def repeat_operator_calls(self, packed: str) -> Iterator[None]:
-        """Make the calls of a run again, one each step: what is forked off this process has them
-        worked out."""
+        """Repeat the operator calls of a run, one per step, so that processes forked from this one
+        reuse the results."""
 
     def check_operator_calls(self) -> None:
-        """Forget what was worked out, if operators may give something else by now. Called when user
-        code was executed since then."""
+        """Discard cached operator results that user code may have invalidated since."""
 
     def before_forks(self) -> None:
-        """Called in every process that is about to fork others."""
+        """Prepare a process for forking others."""
 
-    def where(self, frame: FrameType | None) -> tuple[Frame, ...]:
-        """The user's stack, also when the tracer only pretends to be in it."""
+    def user_stack(self, frame: FrameType | None) -> tuple[Frame, ...]:
+        """Return the user's stack, also while the tracer evaluates a frame symbolically."""
 
 
 class RealPipeline:
-    """The engine's own packages. They import torch, so they are imported when first needed."""
+    """The engine's own packages, imported on first use because they import torch."""
 
-    def operators(self, yaml: str) -> Operators | None:
+    def make_operators(self, yaml: str) -> Operators | None:
         from ..operators.stages import InstalledOperators
 
         return InstalledOperators.find_installed(yaml)
@@ -374,7 +391,7 @@ class RealPipeline:
 
         return str(torch.__version__)
 
-    def warm(self) -> None:
+    def warm_up(self) -> None:
         import torch
 
         from .. import targets, tracing  # noqa: F401
@@ -395,27 +412,27 @@ class RealPipeline:
 
         return census.list_hooks()
 
-    def missing(self) -> tuple[Degraded, ...]:
+    def missing_facts(self) -> tuple[Degraded, ...]:
         from ..torch_internals import census
 
         return census.find_degraded_facts()
 
-    def prove(self) -> tuple[Degraded, ...]:
+    def prove_facts(self) -> tuple[Degraded, ...]:
         from ..tracing import proof
 
         return proof.prove()
 
-    def build(self) -> str:
+    def build_key(self) -> str:
         from ..tracing import proof
 
         return proof.installation_digest()
 
-    def discover(self, text: str, path: str, methods: tuple[str, ...] = ()) -> Discovery:
+    def discover(self, text: str, path: str, methods: tuple[str, ...] = ()) -> DiscoveredTargets:
         from .. import targets
 
         return targets.discover(text, path, methods)
 
-    def check_text(self, text: str) -> Sequence[Wrong]:
+    def check_text(self, text: str) -> Sequence[RefusedOperator]:
         from ..operators import definitions
 
         return definitions.find_invalid_definitions(text)
@@ -430,14 +447,14 @@ class RealPipeline:
 
         return targets.is_confirmed(target, namespace)
 
-    def plan(
+    def plan_probes(
         self,
         target: Any,
         namespace: dict[str, Any],
         others: Sequence[Any],
         recorded: Sequence[RecordedClass],
         examples: Sequence[ExampleKind],
-    ) -> Sequence[Probe]:
+    ) -> Sequence[PipelineProbe]:
         from .. import targets
 
         return targets.plan_probes(target, namespace, others, recorded, examples)
@@ -451,7 +468,7 @@ class RealPipeline:
         *,
         fake: bool,
         found: Sequence[FoundProbe],
-    ) -> tuple[Target, int] | None:
+    ) -> tuple[PipelineTarget, int] | None:
         from .. import tracing
         from ..targets import enclosing, searched
 
@@ -486,29 +503,29 @@ class RealPipeline:
 
         return run_target(tracee, part, emit, run, **asked)
 
-    def extract(self, tracee: Tracee, wanted: Wanted, until: float) -> Extracted:
+    def write_candidates(self, tracee: Tracee, wanted: Wanted, until: float) -> ExtractedCandidates:
         from ..repro.extract import candidates
 
-        return candidates.extract(tracee, wanted, until)
+        return candidates.extract_candidates(tracee, wanted, until)
 
-    def minimize(self, job: Job, around: Surroundings, say: Say) -> None:
+    def minimize(self, job: MinimizationJob, around: Surroundings, say: Say) -> None:
         from ..repro.candidate import Candidates
         from ..repro.reduce import minimize
 
-        candidates = Candidates.unpacked(job.packed)
-        kind = minimize.Minimizer
+        candidates = Candidates.from_json(job.packed)
+        kind = minimize.ProgramMinimizer
         if candidates.backend is not None:
             from ..repro import graphs
 
-            kind = graphs.Minimizer
+            kind = graphs.GraphMinimizer
         kind(candidates, job, around, say).run()
 
-    def choose_cases(self, tracee: Tracee, order: Observe) -> Chosen:
+    def choose_cases(self, tracee: Tracee, order: Observe) -> ChosenCases:
         from ..behavior import search
 
         return search.choose_cases(tracee, order)
 
-    def observe(self, tracee: Tracee, order: Observe, part: Part, probe: int) -> None:
+    def record_behavior(self, tracee: Tracee, order: Observe, part: Part, probe: int) -> None:
         from ..behavior import observing
 
         observing.observe_cases(tracee, order, part, probe)
@@ -519,7 +536,7 @@ class RealPipeline:
         order: Observe,
         probe: int,
         let_start: Callable[[frozenset[str]], bool],
-    ) -> Tried:
+    ) -> BackendAttempt:
         from ..behavior import backend
 
         return backend.check_compiled(tracee, order, probe, let_start)
@@ -529,7 +546,7 @@ class RealPipeline:
 
         return speed.measure_calls(tracee, let_start)
 
-    def compare(
+    def judge_behavior(
         self,
         texts: tuple[str, str],
         lines: tuple[tuple[int, ...], tuple[int, ...]],
@@ -549,7 +566,7 @@ class RealPipeline:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return False
 
-    def program(
+    def make_program(
         self,
         path: str,
         text: str,
@@ -566,7 +583,7 @@ class RealPipeline:
 
         return ProgramResults(program, ending, text_of)
 
-    def untraced(self) -> AbstractContextManager[Any]:
+    def without_tracing(self) -> AbstractContextManager[Any]:
         import torch
 
         eager: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
@@ -582,7 +599,7 @@ class RealPipeline:
 
         upstream.skip_code(code)
 
-    def untouched(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def disable_tracing(self, function: Callable[..., Any]) -> Callable[..., Any]:
         import torch
 
         return torch.compiler.disable(function)  # type: ignore[no-any-return]
@@ -590,29 +607,29 @@ class RealPipeline:
     def audit_native_writes(self) -> None:
         import torch
 
-        # What torch.save opens a file with. Replacing torch.save itself would show in traces.
+        # torch.save opens files with this class. Replacing torch.save itself would show in traces.
         writer = getattr(torch.serialization, "_open_zipfile_writer_file", None)
         if writer is None:
             return
         original = writer.__init__
 
-        def audited(self: Any, name: Any) -> None:
+        def init_with_audit(self: Any, name: Any) -> None:
             sys.audit("open", name, "wb", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             original(self, name)
 
-        writer.__init__ = audited
+        writer.__init__ = init_with_audit
 
     def note_registrations(self) -> None:
         from ..operators import registered
 
         registered.record_definition_places()
 
-    def registers(self, text: str) -> bool:
+    def may_register(self, text: str) -> bool:
         from ..operators import registered
 
         return registered.may_register(text)
 
-    def registered(self) -> tuple[Operator, ...]:
+    def registered_operators(self) -> tuple[Operator, ...]:
         from ..operators import registered
 
         return registered.operators_since_baseline()
@@ -640,10 +657,10 @@ class RealPipeline:
     def before_forks(self) -> None:
         import torch
 
-        # A pool of threads does not survive a fork; one thread needs no pool.
+        # A thread pool does not survive a fork; a single thread needs none.
         torch.set_num_threads(1)
 
-    def where(self, frame: FrameType | None) -> tuple[Frame, ...]:
+    def user_stack(self, frame: FrameType | None) -> tuple[Frame, ...]:
         from ..torch_internals.frames import find_translator
         from ..tracing import stacks
 
@@ -655,8 +672,8 @@ class RealPipeline:
 
 
 def _read_own_lines() -> None:
-    """A fake tensor mode notes the stack that it is made in with the text of its lines: read now,
-    they need not be read in each run."""
+    """Read source lines early, since a fake tensor mode formats the stack of its creation in each
+    run."""
     own = (__package__, "fullgraph_engine.findings.runs", contextlib.__name__, "__main__")
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None) if name.startswith(own) else None
@@ -664,8 +681,8 @@ def _read_own_lines() -> None:
             linecache.getlines(file)
 
 
-def chosen(option: str) -> Pipeline:
-    """The real pipeline, or the object ``NAME`` of the file in ``FILE:NAME``."""
+def choose_pipeline(option: str) -> Pipeline:
+    """Return the real pipeline, or the object ``NAME`` of the file in ``FILE:NAME``."""
     if not option:
         return RealPipeline()
     file, _, name = option.rpartition(":")

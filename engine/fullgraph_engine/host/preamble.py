@@ -1,10 +1,10 @@
-"""Preambles: processes that have executed a file's imports and wait to be forked.
+"""Preambles: waiting processes with the imports of a file already executed.
 
-An edit below the imports then costs only what is below them. A preamble is used for a text that
-begins with the same code, as long as no file has changed that its imports have read, and nothing
-was installed. What cannot be kept (imports that start threads) is not, nor what takes no time,
-unless the text is edited. Between edits it makes the calls of operators again that runs have made,
-so that later runs find in torch's cache what they give for fake tensors.
+With a preamble, an edit below the imports costs only the statements below them. A text uses a
+preamble if it begins with the same code, the files that the imports read are unchanged, and no
+package was installed. Processes whose imports start threads cannot become preambles. Fast imports
+become one only if the file is being edited. Between edits a preamble repeats the operator calls of
+earlier runs, so that later runs find the results for fake tensors in torch's cache.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from typing import Protocol
 from ..protocol import Analyze
 from . import syntax, wire
 from .lines import Line, LineReader
-from .process_backends import ForkedOwner, descriptors, packets, processes
+from .process_backends import ForkedProcessOwner, descriptors, packets, processes
 from .process_backends.channels import ProcessEnds
 from .process_backends.limits import MIB
 from .wire import (
-    Ahead,
-    Continue,
-    Exited,
-    Followed,
-    Forked,
-    Job,
-    Kept,
-    NotForked,
+    ChildExited,
+    ChildForked,
+    ForkFailed,
+    ForkGeneration,
+    ImportAhead,
+    LateImports,
+    ModuleOrder,
     OperatorCalls,
-    Repeat,
-    Stale,
+    PreambleReady,
+    PreambleStale,
+    RepeatOperatorCalls,
 )
 
 WORTH_KEEPING = 0.05
-"""Seconds that the imports must have taken."""
+"""Minimum seconds that the imports must take."""
 _MOST = 10
 _MOST_MEMORY = 2048 * MIB
 _MOST_AHEAD = 50_000
-"""Characters of names that are told in one packet."""
+"""Maximum number of characters of module names in one packet."""
 
 
-class Host(Protocol):
-    """What a preamble needs of the parent."""
+class PreambleHost(Protocol):
+    """The part of the event loop that preambles use."""
 
     def watch(self, descriptor: int, ready: Callable[[], None]) -> None: ...
     def unwatch(self, descriptor: int) -> None: ...
@@ -54,22 +54,22 @@ class Host(Protocol):
 
 
 class Preamble:
-    """A process that executes a text, and perhaps stays when it has executed the imports.
+    """A process that executes a text and may stay as a preamble after the imports.
 
-    Until then it is the process of its first generation; if it does not stay, to the end.
+    Until it stays, it is the module process of its first generation.
     """
 
     def __init__(
         self,
         request: Analyze,
-        host: Host,
+        host: PreambleHost,
         shelf: Shelf,
         control: socket.socket,
         reports: int,
         scratch: str,
     ) -> None:
         self.request, self.scratch = request, scratch
-        self.kept: Kept | None = None
+        self.kept: PreambleReady | None = None
         self.pid = 0
         self.used = time.monotonic()
         self._host, self._shelf, self._control = host, shelf, control
@@ -77,54 +77,56 @@ class Preamble:
         self._doomed = False
         self._asked_ahead = False
         self._number = 0
-        self._generations: dict[int, ForkedOwner] = {}
+        self._generations: dict[int, ForkedProcessOwner] = {}
         shelf.alive.append(self)
         host.watch(reports, self._read)
 
-    def begin(self, pid: int, first: ForkedOwner) -> None:
+    def begin(self, pid: int, first: ForkedProcessOwner) -> None:
         self.pid = pid
         self._generations[0] = first
 
     def fits(self, request: Analyze) -> bool:
-        """Whether a text can go on from here, as far as can be told without parsing it."""
+        """Whether a text may continue from this preamble, without parsing the text."""
         own = self.request
         if self.kept is None or self._doomed:
             return False
         if (own.path, own.roots, own.cwd) != (request.path, request.roots, request.cwd):
             return False
-        # How long a run may take is the parent's affair.
+        # The parent process enforces the time limit of a run.
         if replace(own.limits, seconds=request.limits.seconds) != request.limits:
             return False
         imports = syntax.code_of(syntax.lines_of(own.text)[: self.kept.lines])
         if imports != syntax.code_of(syntax.lines_of(request.text))[: len(imports)]:
             return False
         read = {file.path for file in self.kept.files}
-        if _texts(own, read) != _texts(request, read):
+        if _open_texts(own, read) != _open_texts(request, read):
             return False
         return all(file.is_unchanged() for file in self.kept.files)
 
-    def proceed(self, job: Job, given: ProcessEnds, generation: ForkedOwner) -> bool:
-        """Fork a generation; False if the process is gone."""
+    def fork_generation(
+        self, job: ModuleOrder, given: ProcessEnds, generation: ForkedProcessOwner
+    ) -> bool:
+        """Fork a generation; False if the process has ended."""
         self._number += 1
-        command = wire.encode(Continue(self._number, gives_way=job.analyze.nice > 0))
-        sent = self._send(command, given.opened(), wire.encode(job))
+        command = wire.encode_message(ForkGeneration(self._number, gives_way=job.analyze.nice > 0))
+        sent = self._send(command, given.open_descriptors(), wire.encode_message(job))
         if sent:
             self._generations[self._number] = generation
             self.used = time.monotonic()
         return sent
 
     def _send(self, command: bytes, rights: list[int], content: bytes) -> bool:
-        """A command with a file behind its descriptors; False if the process is gone."""
+        """Send a command with descriptors and a file; False if the process has ended."""
         paper = descriptors.in_memory("fullgraph-job")
         try:
             descriptors.write_all(paper, content)
             os.lseek(paper, 0, os.SEEK_SET)
-            return packets.send(self._control, command, [*rights, paper])
+            return packets.send_packet(self._control, command, [*rights, paper])
         finally:
             os.close(paper)
 
-    def followed(self, message: Followed) -> None:
-        """Have the process import, once, what a generation had to import after the text."""
+    def import_early(self, message: LateImports) -> None:
+        """Make the process import, once, the modules that a generation imported after the text."""
         if self.kept is None or self._doomed or self._asked_ahead:
             return
         self._asked_ahead = True
@@ -134,26 +136,28 @@ class Preamble:
             if size > _MOST_AHEAD:
                 break
             names.append(name)
-        packets.send(self._control, wire.encode(Ahead(tuple(names), message.seconds)), [])
+        packets.send_packet(
+            self._control, wire.encode_message(ImportAhead(tuple(names), message.seconds)), []
+        )
 
-    def remember(self, calls: OperatorCalls) -> None:
-        """Have the process make the calls of a run again while it has nothing else to do."""
+    def repeat_calls(self, calls: OperatorCalls) -> None:
+        """Make the process repeat the operator calls of a run while it is idle."""
         if self.kept is not None and not self._doomed:
-            self._send(wire.encode(Repeat()), [], calls.packed.encode())
+            self._send(wire.encode_message(RepeatOperatorCalls()), [], calls.packed.encode())
 
     def discard(self) -> None:
-        """End the process, once its generations have."""
+        """End the process after its generations have ended."""
         self._doomed = True
         if not self._generations and self.pid:
-            processes.kill([self.pid])
+            processes.kill_trees([self.pid])
 
-    def became(self, pid: int) -> None:
-        """It is the process that was forked for it, to its end."""
+    def set_pid(self, pid: int) -> None:
+        """Ignore the pid, which is known from the fork."""
 
-    def ended(self, code: int | None) -> None:
-        """The process itself is gone, with all its generations."""
+    def handle_end(self, code: int | None) -> None:
+        """Handle the end of the process, which ends all generations."""
         self._doomed = True
-        self._take(self._reports.drain())
+        self._handle_lines(self._reports.drain())
         self._control.close()
         self._host.close(self._reports.descriptor)
         self._shelf.forget(self)
@@ -161,55 +165,55 @@ class Preamble:
         if self.kept is not None:
             self._host.remove(self.scratch)
         for generation in list(self._generations.values()):
-            generation.ended(code)
+            generation.handle_end(code)
         self._generations.clear()
 
     def _read(self) -> None:
-        self._take(self._reports.read())
+        self._handle_lines(self._reports.read())
         if self._reports.ended:
             self._host.unwatch(self._reports.descriptor)
 
-    def _take(self, lines: list[Line]) -> None:
+    def _handle_lines(self, lines: list[Line]) -> None:
         for line in lines:
-            message = wire.received(line)
-            if isinstance(message, Kept) and self.kept is not None:
-                self.kept = message  # it depends on more files
-            elif isinstance(message, Stale):
+            message = wire.parse_message(line)
+            if isinstance(message, PreambleReady) and self.kept is not None:
+                self.kept = message  # a later report may list more files
+            elif isinstance(message, PreambleStale):
                 self._shelf.drop(self)
-            elif isinstance(message, Kept):
+            elif isinstance(message, PreambleReady):
                 self.kept = message
                 for generation in self._generations.values():
-                    generation.became(0)
+                    generation.set_pid(0)
                 self._shelf.add(self)
-            elif isinstance(message, Forked):
+            elif isinstance(message, ChildForked):
                 if message.number in self._generations:
-                    self._generations[message.number].became(message.pid)
-            elif isinstance(message, NotForked):
+                    self._generations[message.number].set_pid(message.pid)
+            elif isinstance(message, ForkFailed):
                 refused = self._generations.pop(message.number, None)
                 if refused is not None:
-                    refused.refused(message.error)
-            elif isinstance(message, Exited):
+                    refused.handle_refusal(message.error)
+            elif isinstance(message, ChildExited):
                 ended = self._generations.pop(message.number, None)
                 if ended is not None:
-                    ended.ended(message.code)
+                    ended.handle_end(message.code)
                 if self._doomed:
                     self.discard()
 
 
-def _texts(request: Analyze, paths: set[str]) -> dict[str, str]:
-    """Of the files that are open in an editor those that an import has read."""
+def _open_texts(request: Analyze, paths: set[str]) -> dict[str, str]:
+    """Return the unsaved texts of the files that the imports read."""
     return {file.path: file.text for file in request.open_files if file.path in paths}
 
 
 class Shelf:
-    """The preambles that are kept: a few, the least recently used go first."""
+    """A cache of a few preambles; the least recently used one is dropped first."""
 
     def __init__(self) -> None:
         self._kept: list[Preamble] = []
         self.alive: list[Preamble] = []
-        """Also those that did not stay, or are on their way out."""
+        """All preamble processes, including module processes that did not stay, and ending ones."""
 
-    def keeps(self, scratch: str) -> bool:
+    def uses_folder(self, scratch: str) -> bool:
         return any(one.kept is not None and one.scratch == scratch for one in self.alive)
 
     def find(self, request: Analyze) -> Preamble | None:
@@ -232,7 +236,7 @@ class Shelf:
         preamble.discard()
 
     def drop_oldest(self) -> bool:
-        """Drop the least recently used one; False if none is kept."""
+        """Drop the least recently used preamble; False if the cache is empty."""
         if self._kept:
             self.drop(self._kept[0])
             return True
@@ -243,6 +247,6 @@ class Shelf:
             self._kept.remove(preamble)
 
     def _memory(self) -> int:
-        now = processes.snapshot()
+        now = processes.read_processes()
         shared = now.resident(os.getpid())
         return sum(max(now.resident(kept.pid) - shared, 0) for kept in self._kept)

@@ -32,18 +32,18 @@ from .pipeline import Pipeline
 from .process_backends import confinement, descriptors, limits
 from .process_backends.channels import ProcessEnds
 from .reads import Reads
-from .wire import Begun, ProgramDone, ProgramOrder, ProgramShows, Upward
+from .wire import ProgramDone, ProgramOrder, ProgramShows, StageBegun, Upward
 
 _exit, _monotonic = os._exit, time.monotonic
 _SHARE = 4.0
-"""Time between two partial reports, as a multiple of the time that a report takes."""
+"""Ratio of the time between two partial reports to the time that a report takes."""
 _RAISES = ("trace/eager-error", "trace/compile-error")
 _OUT_OF_LIMIT = ("MemoryError", "can't allocate memory", "[Errno 27] File too large")
 _NO_NETWORK = ("EPERM: operation not permitted", "to a (local) address", "DistNetworkError")
 _DATA = ("FileNotFoundError", "URLError", "ConnectionError", "LocalEntryNotFoundError")
-"""Exceptions that say that data is missing on this machine."""
+"""Names of exceptions that indicate missing data on this machine."""
 _ASKS_FOR_FILE = re.compile(r"\b(is_?file|is_?dir|exists)\(")
-"""Calls that ask whether a file exists, as in ``assert path.is_file()``."""
+"""Pattern of calls that check whether a file exists, as in ``assert path.is_file()``."""
 
 
 def main(
@@ -53,9 +53,9 @@ def main(
     user_path: list[str],
     permissions: Permissions,
 ) -> NoReturn:
-    """Never returns."""
+    """Execute the program, report and exit."""
     run.exit_after(
-        lambda: _ProgramProcess(order, given, pipeline, user_path, permissions).live(),
+        lambda: _ProgramProcess(order, given, pipeline, user_path, permissions).run_program(),
         given.report,
         order.analyze.request,
     )
@@ -73,7 +73,9 @@ class _ProgramProcess:
         self.order, self.given, self.pipeline = order, given, pipeline
         self.user_path, self.allowed = user_path, permissions.allowed
         root = os.path.dirname(order.scratch)  # noqa: PTH120
-        self.sandbox = sandbox.Sandbox(root, pipeline.pass_over, pipeline.untouched, permissions)
+        self.sandbox = sandbox.Sandbox(
+            root, pipeline.pass_over, pipeline.disable_tracing, permissions
+        )
         self.open_texts = import_hook.OpenTexts()
         self.reads: Reads | None = None
         self.program: Any = None
@@ -85,19 +87,19 @@ class _ProgramProcess:
     def path(self) -> str:
         return self.order.path
 
-    def tell(self, message: Event | Upward) -> None:
-        wire.report(self.given.report, message)
+    def send_message(self, message: Event | Upward) -> None:
+        wire.write_message(self.given.report, message)
 
-    def live(self) -> None:
+    def run_program(self) -> None:
         analyze = self.order.analyze
         self.given.raise_all()
-        self.tell(Begun("run", analyze.program.seconds))
+        self.send_message(StageBegun("run", analyze.program.seconds))
         roots = tuple(analyze.roots)
         if not self.pipeline.is_program(self.order.text, self.path, roots):
-            self.tell(ProgramDone(ran=False))
+            self.send_message(ProgramDone(ran=False))
             return
-        self.enter()
-        self.program = self.pipeline.program(
+        self.enter_sandbox()
+        self.program = self.pipeline.make_program(
             self.path,
             self.order.text,
             analyze.program,
@@ -106,7 +108,7 @@ class _ProgramProcess:
         )
         refused = self.program.find_backend()
         if refused:
-            self.tell(ProgramDone(ran=False, refused=refused))
+            self.send_message(ProgramDone(ran=False, refused=refused))
             return
         self.program.on_new_work = self.flush
         blackbox.dump_at(self.given.box, analyze.program.seconds + 1.0)
@@ -115,13 +117,13 @@ class _ProgramProcess:
 
     # -- before the program ---------------------------------------------------------------------
 
-    def enter(self) -> None:
-        """Confine this process and give it what a program finds that was started by itself."""
+    def enter_sandbox(self) -> None:
+        """Confine this process and set up the environment of a program started directly."""
         analyze, given = self.order.analyze, self.given
-        descriptors.attach(given.stdout, given.stderr)
+        descriptors.attach_streams(given.stdout, given.stderr)
         limits.reset_signals(self.handle_interrupt)
-        blackbox.attend(given.box)
-        os.environ.update(sandbox.environment(self.order.scratch, self.allowed))
+        blackbox.enable_fault_dump(given.box)
+        os.environ.update(sandbox.sandbox_environment(self.order.scratch, self.allowed))
         tempfile.tempdir = self.order.scratch
         folder = analyze.cwd or os.path.dirname(self.path)  # noqa: PTH120
         try:
@@ -133,7 +135,7 @@ class _ProgramProcess:
         sys.dont_write_bytecode = True
         own = [os.path.dirname(self.path), *analyze.roots]  # noqa: PTH120
         sys.path[:] = [*dict.fromkeys(own), *(one for one in self.user_path if one not in own)]
-        import_hook.show(self.path, self.order.text)
+        import_hook.cache_source(self.path, self.order.text)
         others = [one for one in analyze.open_files if one.path != analyze.path]
         if analyze.path != self.path:
             others.append(OpenFile(analyze.path, analyze.text))
@@ -143,21 +145,21 @@ class _ProgramProcess:
         self.reads = Reads(self.path, self.user_path, root)
         self.reads.open_files = self.open_texts.texts.keys()
         sys.meta_path.append(self.reads.unfound)
-        limits.apply(analyze.limits.memory)
-        confinement.isolate()
+        limits.apply_limits(analyze.limits.memory)
+        confinement.isolate_process()
         here = Path.cwd()
         folders = (here, here.parent, Path(self.path).parent, Path.home(), Path("/tmp"))
         private = tuple(str(folder) for folder in folders if folder != folder.parent)
         self.sandbox.install(analyze.limits.memory, private=private)
         self.reads.discarded = self.sandbox.discarded
-        # Not before: the sandbox itself opens folders.
+        # Set this last, because the sandbox itself lists folders.
         self.sandbox.noted = self.open_texts.loaded = self.reads.opened
         self.pipeline.audit_native_writes()
         self.pipeline.note_registrations()
         os._exit = self.exit
 
     def text_of(self, path: str) -> str:
-        """The text of a file as the program had it."""
+        """Return the text of a file as the program read it."""
         if path == self.path:
             return self.order.text
         known = self.open_texts.texts.get(path)
@@ -171,7 +173,7 @@ class _ProgramProcess:
     # -- its end --------------------------------------------------------------------------------
 
     def handle_interrupt(self, number: int, frame: FrameType | None) -> None:
-        """The parent process has decided that the program is to end."""
+        """End the program at the request of the parent process."""
         blackbox.at_stack(self.given.box, frames.of_stack(frame))
         if self.program is None:
             return
@@ -189,19 +191,19 @@ class _ProgramProcess:
             _exit(status)
 
     def finish_and_exit(self, ending: Any) -> None:
-        """Report what was recorded, and end this process."""
+        """Report the recorded results and end this process."""
         if self.finishing:
             return
         work = functools.partial(self.finish, ending)
         run.exit_after(work, self.given.report, self.order.analyze.request)
 
     def finish(self, ending: Any) -> None:
-        """Report everything, and how the program ended."""
+        """Report all results and how the program ended."""
         self.finishing = True
-        descriptors.flush()
+        descriptors.flush_streams()
         lacks = self.program.lacks_after(ending)
         if lacks:
-            self.tell(ProgramDone(ran=True, how=ending.how, lacks=lacks))
+            self.send_message(ProgramDone(ran=True, how=ending.how, lacks=lacks))
             return
         results = self.pipeline.program_results(self.program, ending, self.text_of)
         first = self.order.analyze.path
@@ -211,12 +213,14 @@ class _ProgramProcess:
             if not shown.is_off:
                 self.check_operators(path)
         if self.reads is not None:
-            self.tell(FilesRead.from_files(self.order.analyze.request, self.reads.untold()))
+            self.send_message(
+                FilesRead.from_files(self.order.analyze.request, self.reads.new_states())
+            )
         called = len(results.called)
-        self.tell(ProgramDone(ran=True, how=ending.how, called=called, note=results.note))
+        self.send_message(ProgramDone(ran=True, how=ending.how, called=called, note=results.note))
 
     def flush(self) -> None:
-        """Report what was found so far, if that takes a small part of the program's time."""
+        """Report the results so far, if reporting takes a small share of the program's time."""
         began = _monotonic()
         if self.finishing or began < self.next_flush:
             return
@@ -228,7 +232,7 @@ class _ProgramProcess:
         self.next_flush = now + _SHARE * (now - began)
 
     def report(self, shown: Any, path: str) -> None:
-        """Send the results of one file, each once."""
+        """Send the results of one file, each result once."""
         number = self.order.analyze.request
         for finding in shown.findings:
             deeper = shown.deeper.get(finding.identity, ())
@@ -254,21 +258,21 @@ class _ProgramProcess:
         message = ProgramShows(path, protocol.encode(event).decode(), deeper)
         if message not in self.sent:
             self.sent.add(message)
-            self.tell(message)
+            self.send_message(message)
 
     def check_operators(self, path: str) -> None:
-        """Report faulty operator definitions of a file."""
+        """Report wrong operator definitions of a file."""
         text = self.text_of(path)
-        if not self.pipeline.registers(text):
+        if not self.pipeline.may_register(text):
             return
         wrong = self.pipeline.check_text(text)
         for finding in (*(one.finding for one in wrong), *self.pipeline.check_registered(text)):
             self.send(path, FindingFound(self.order.analyze.request, finding))
 
     def explain_failure(self, finding: Finding, path: str) -> Finding:
-        """A failure in the file ``path`` with the limit of fullgraph or of this machine that caused
-        it, if one did."""
-        finding = frames.lasting(finding, self.sandbox.root)
+        """Add to a failure in the file ``path`` the limit of fullgraph or of this machine that
+        caused it, if any."""
+        finding = frames.drop_scratch_paths(finding, self.sandbox.root)
         if finding.code not in _RAISES:
             return finding
         said = finding.message.partition(": ")[2]
@@ -288,12 +292,12 @@ class _ProgramProcess:
                 code="program/refused",
                 message=words,
                 allowance=refused,
-                hints=(sandbox.hint(refused),),
+                hints=(sandbox.allowance_hint(refused),),
             )
-        if self.sandbox.explains(said):
+        if self.sandbox.is_explained(said):
             words = f"Refused while the program ran: {said.partition(': ')[2] or said}"
             finding = replace(finding, code="program/refused", message=words)
-            return self.sandbox.explained(finding, said)
+            return self.sandbox.explain_refusal(finding, said)
         line = self.text_of(path).split("\n")[max(finding.range.start.line, 0) :][:1]
         asserted = said.startswith("AssertionError") and _ASKS_FOR_FILE.search("".join(line))
         if said.startswith(_DATA) or asserted:

@@ -1,4 +1,5 @@
-"""One Analyze of a text that programs compile: run these, then trace what they do not reach."""
+"""Handle an ``Analyze`` request of a text with programs: run them, then trace the remaining
+targets."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from ..protocol import (
 from ..protocol.files import FilesRead, file_state
 from ..protocol.regions import Lack
 from .analysis import Analysis
-from .listener import Listener
+from .listener import EventInterceptor
 from .programs import ProgramKey, ProgramProcess
 from .services import Services
 from .wire import ProgramShows
@@ -33,11 +34,11 @@ from .wire import ProgramShows
 _MAY_COMPILE = re.compile(r"compile|export|import")
 _MAY_ACT = re.compile(r"^\S.*\(|__main__", re.MULTILINE)
 _LONGEST = 1_000_000
-"""Bytes up to which the file of another program is read."""
+"""Maximum bytes of the file of another program."""
 
 
 def may_have_program(request: Analyze) -> bool:
-    """Whether a request may involve a program; in doubt, true."""
+    """Whether a request may involve a program; true in case of doubt."""
     known = request.program.candidates
     return request.may_run_programs and (bool(known) or _may_be_program(request.text))
 
@@ -47,8 +48,11 @@ def _may_be_program(text: str) -> bool:
 
 
 class ProgramRun:
-    """For the loop what an analysis is: the text's own program, then its ``candidates`` until one
-    reaches a target of the text, then an analysis of the rest."""
+    """The state of a request with programs; the event loop treats it like an ``Analysis``.
+
+    It runs the text's own program, then the ``candidates`` until one reaches a target of the text,
+    then an analysis of the rest.
+    """
 
     def __init__(self, request: Analyze, host: Services, scratch: str, waited: float) -> None:
         self.request, self.scratch = request, scratch
@@ -60,9 +64,10 @@ class ProgramRun:
         self._notes: list[str] = []
         self._targets: dict[str, TargetInfo] = {}
         self._compiled = False
-        """The program compiles something, in this file or in another one."""
+        """True if a program compiled anything, in this file or another."""
         self._failures: list[FindingFound] = []
-        """Why this text, run as a program, stopped. Another program may run the text otherwise."""
+        """Reasons why this text failed as a program; another program may run the text
+        successfully."""
         self._analysis: Analysis | None = None
         self._finished = False
 
@@ -73,7 +78,8 @@ class ProgramRun:
     # -- programs -------------------------------------------------------------------------------
 
     def _next_program(self, *, again: str = "", lacks: Lack = "") -> None:
-        """Run the program ``again`` on fake tensors for what it ``lacks``, or the next program."""
+        """Run the program ``again`` on fake tensors for the resource it ``lacks``, or run the next
+        program."""
         while self._paths or again:
             path, again = again or self._paths.pop(0), ""
             text = self.request.text if path == self.request.path else _text_of(path, self.request)
@@ -82,18 +88,18 @@ class ProgramRun:
             key = ProgramKey.for_request(self.request, path, text, lacks)
             self._process = self._host.programs.find(key, self.request, self._host)
             for shown in list(self._process.shown):
-                self._take(shown)
+                self._handle_report(shown)
             if self._process.is_over:
                 self._program_ended()
                 return
             fresh = not self._process.listeners
-            self._process.listeners.append(self._take)
+            self._process.listeners.append(self._handle_report)
             if fresh:
                 self._process.begin()
             return
         self._trace_rest()
 
-    def _take(self, shown: ProgramShows | None) -> None:
+    def _handle_report(self, shown: ProgramShows | None) -> None:
         if shown is None:
             self._program_ended()
             return
@@ -115,8 +121,8 @@ class ProgramRun:
         self._host.send(event)
 
     def _may_be_otherwise(self, finding: Finding) -> bool:
-        """Whether a finding says only how this text fails as a program of its own, while there are
-        others to run."""
+        """Whether a finding only says that this text fails as a program while other programs
+        remain."""
         alone = self._process is not None and self._process.key.path == self.request.path
         stopped = finding.code == "trace/eager-error" or finding.code.startswith("program/")
         return stopped and alone and bool(self._paths)
@@ -131,7 +137,7 @@ class ProgramRun:
             self._host.send(FilesRead.from_files(self.request.request, files))
         done = process.done
         if done is None and process.was_started:
-            # It died, and would do so again.
+            # The process died, and would die again.
             self._end_now()
             return
         if done is not None and done.refused:
@@ -155,8 +161,10 @@ class ProgramRun:
     # -- what programs do not reach -------------------------------------------------------------
 
     def _trace_rest(self) -> None:
-        """Trace the targets that no program reached, unless a program of this file compiles
-        something: then what it does not compile is left out."""
+        """Trace the targets that no program reached.
+
+        If a program of this file compiles something, targets that it does not compile are left out.
+        """
         request = self.request
         self._report_failures()
         if self._compiled and self._targets and not request.program.uncompiled:
@@ -164,19 +172,19 @@ class ProgramRun:
             return
         known = tuple(dict.fromkeys((*request.without, *self._targets)))
         rest = replace(request, without=known)
-        listener = Listener(self._host, self._forward_event)
+        listener = EventInterceptor(self._host, self._forward_event)
         self._analysis = Analysis(rest, listener, self.scratch, self._waited)
         self._analysis.begin()
 
     def _end_now(self) -> None:
-        """End the request with what the programs showed."""
+        """End the request with the results of the programs."""
         self._report_failures()
         self._report_targets()
         seconds = round(time.monotonic() - self._began, 4)
         self._end_with(Analyzed(self.request.request, self.request.generation, seconds))
 
     def _forward_event(self, message: Any) -> None:
-        """An event of the analysis of the rest."""
+        """Forward an event of the analysis of the remaining targets."""
         if isinstance(message, TargetsFound):
             mine = self._targets
             others = tuple(one for one in message.targets if one.name not in mine)
@@ -191,7 +199,7 @@ class ProgramRun:
         self._host.send(message)
 
     def _report_failures(self) -> None:
-        """Report why the text stopped as a program, unless another program ran it."""
+        """Report why the text failed as a program, unless another program ran it."""
         failures, self._failures = self._failures, []
         for event in failures:
             self._host.send(event)
@@ -205,7 +213,7 @@ class ProgramRun:
 
     @property
     def waiting(self) -> int:
-        """Runs for which there may soon be a process."""
+        """Number of runs that may soon need a process."""
         return self._analysis.waiting if self._analysis is not None else 0
 
     def next_deadline(self) -> float:
@@ -222,7 +230,7 @@ class ProgramRun:
     # -- the end --------------------------------------------------------------------------------
 
     def cancel(self) -> None:
-        """End it; what was reported so far stays."""
+        """Cancel the request; events that were sent remain valid."""
         if self._analysis is not None:
             self._analysis.cancel()
             return
@@ -230,8 +238,8 @@ class ProgramRun:
         seconds = round(time.monotonic() - self._began, 4)
         request = self.request
         self._end_with(Analyzed(request.request, request.generation, seconds, cancelled=True))
-        if process is not None and self._take in process.listeners:
-            process.listeners.remove(self._take)
+        if process is not None and self._handle_report in process.listeners:
+            process.listeners.remove(self._handle_report)
             if not process.listeners:
                 process.kill()
 
@@ -240,17 +248,18 @@ class ProgramRun:
             return
         self._finished = True
         self._host.send(last)
-        self._host.finished(self.request.request)
+        self._host.remove_request(self.request.request)
         self._host.clean_up([], self.scratch)
 
 
 def _sort_targets(targets: Iterable[TargetInfo]) -> tuple[TargetInfo, ...]:
-    """Targets in the order of the text."""
+    """Sort targets in the order of the text."""
     return tuple(sorted(targets, key=lambda one: (one.range.start.line, one.range.start.byte)))
 
 
 def _text_of(path: str, request: Analyze) -> str:
-    """The text of another program, as an editor or the disk has it; empty if it cannot be read."""
+    """Return the text of another program from the editor or the disk; empty if it cannot be
+    read."""
     for file in request.open_files:
         if file.path == path:
             return file.text

@@ -1,4 +1,4 @@
-"""Processes that run programs: started once for all requests that want the same run, and kept."""
+"""Cache of processes that run programs, shared by all requests for the same run."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from ..protocol.regions import Lack
 from . import blackbox, frames, shortage, wire
 from .process_backends import ProcessBackend, processes
 from .supervision import Supervisor, WatchedProcess, explain_end
-from .wire import Begun, ProgramDone, ProgramOrder, ProgramShows
+from .wire import ProgramDone, ProgramOrder, ProgramShows, StageBegun
 
 _REPORTING = 6.0
-"""Maximum seconds for the last report of a program after it was interrupted."""
+"""Maximum seconds for the last report of a program after its interruption."""
 _MOST_KEPT = 8
 
 
@@ -72,7 +72,8 @@ class ProgramKey:
 
     @classmethod
     def for_request(cls, request: Analyze, path: str, text: str, lacks: Lack) -> ProgramKey:
-        """The key of a program's run for a request about it or about a file that it imports."""
+        """Return the key of a program's run, for a request about the program or a file that it
+        imports."""
         files = {one.path: one for one in request.open_files}
         files[request.path] = OpenFile(request.path, request.text)
         files.pop(path, None)
@@ -94,7 +95,7 @@ class ProgramKey:
 
 
 class ProgramProcess:
-    """One run of a program. ``shown`` has everything that it reported, in order."""
+    """One run of a program; ``shown`` has its reports in order."""
 
     def __init__(self, key: ProgramKey, request: Analyze, host: ProgramHost) -> None:
         self.key, self.request = key, request
@@ -103,7 +104,7 @@ class ProgramProcess:
         self.done: ProgramDone | None = None
         self.files: list[FileState] = []
         self.was_started = False
-        """True once a process was started for it."""
+        """True if a process was started."""
         self.is_over = False
         self.listeners: list[Callable[[ProgramShows | None], None]] = []
         """Functions called with each new report, and with None at the end."""
@@ -113,14 +114,14 @@ class ProgramProcess:
         self._watched: WatchedProcess | None = None
 
     def begin(self) -> None:
-        """Start it; without room for a process it has ended at once."""
+        """Start the process; if the system lacks resources, the run ends at once."""
         try:
             self._scratch = tempfile.mkdtemp(dir=self._host.scratch)
             key = self.key
             order = ProgramOrder(self.request, key.path, key.text, self._scratch, key.lacks)
-            made = self._host.backend.perform(order, self)
+            made = self._host.backend.perform_order(order, self)
         except OSError as error:
-            words = f"The program was not run: {shortage.words(error)}.\n"
+            words = f"The program was not run: {shortage.shortage_words(error)}.\n"
             self._host.send(Log(self.request.request, "engine", words))
             self._finish()
             return
@@ -131,33 +132,33 @@ class ProgramProcess:
 
     @property
     def holds(self) -> bool:
-        """Whether a run would read the same files again."""
+        """Whether the files that the run read are unchanged."""
         return all(file.is_unchanged() for file in self.files)
 
     @property
     def is_whole(self) -> bool:
-        """Whether the run reported everything, and would do so again."""
+        """Whether the run reported everything and its files are unchanged."""
         return self.done is not None and self.done.how not in ("time", "killed")
 
     # -- the process ----------------------------------------------------------------------------
 
-    def became(self, pid: int) -> None:
-        """The process is known from the beginning."""
+    def set_pid(self, pid: int) -> None:
+        """Ignore the pid, which is known from the beginning."""
 
     def _read(self) -> None:
         watched = self._watched
         if watched is None:
             return
         for line in watched.reports.read():
-            self._take(watched, line)
+            self._handle_line(watched, line)
         if self._watched is not None and watched.reports.ended:
             self._host.unwatch(watched.reports.descriptor)
 
-    def _take(self, watched: WatchedProcess, line: bytes) -> None:
+    def _handle_line(self, watched: WatchedProcess, line: bytes) -> None:
         if self._supervisor.reports_too_much(watched, line):
             return
-        message = wire.received(line)
-        if isinstance(message, Begun):
+        message = wire.parse_message(line)
+        if isinstance(message, StageBegun):
             self._supervisor.begin_stage(watched, message, self.key.seconds)
         elif isinstance(message, ProgramDone):
             self.done = message
@@ -169,9 +170,11 @@ class ProgramProcess:
             self._show(message)
 
     def _as_seen_here(self, file: FileState) -> FileState:
-        """The state of a file that the program read, outside of the program's private view, where
-        folders that it wrote to look changed. A file that was changed during the run is recorded in
-        a state that it does not have, so that the run does not count as current."""
+        """Return the state of a file outside the program's private view.
+
+        Folders that the program wrote to look changed in that view. A file that changed during the
+        run gets an impossible state, so that the run does not count as current.
+        """
         if file.modified == OPEN:
             return file
         now = file_state(file.path)
@@ -182,21 +185,21 @@ class ProgramProcess:
         for listener in list(self.listeners):
             listener(message)
 
-    def ended(self, code: int | None) -> None:
-        """The process has ended."""
+    def handle_end(self, code: int | None) -> None:
+        """Handle the end of the process."""
         watched = self._watched
         if watched is not None:
             for line in watched.reports.drain():
-                self._take(watched, line)
+                self._handle_line(watched, line)
             if self.done is None:
                 self._report_end(watched, code)
         self._finish()
 
     def _report_end(self, watched: WatchedProcess, code: int | None) -> None:
         """Report a finding for a program whose process died before it could report its end."""
-        words = blackbox.read(watched.box, self.key.path)
+        words = blackbox.read_last_words(watched.box, self.key.path)
         lines = self.key.text.split("\n")
-        here = frames.innermost(words.stack, self.key.path)
+        here = frames.innermost_frame(words.stack, self.key.path)
         where = Range(Position(0, 0), Position(0, len(lines[0].encode())))
         if here is not None:
             where = frames.range_of(here, lines)
@@ -233,7 +236,7 @@ class ProgramProcess:
     # -- limits ---------------------------------------------------------------------------------
 
     def next_deadline(self) -> float:
-        """When it may next be over a limit, in ``time.monotonic``."""
+        """Return the time of the next possible limit, in ``time.monotonic``."""
         return self._supervisor.next_deadline
 
     def tick(self, now: float) -> None:
@@ -243,7 +246,7 @@ class ProgramProcess:
     def kill(self) -> None:
         """End the process and discard its later reports."""
         if self._watched is not None and self._watched.pid:
-            processes.end(self._watched.pid)
+            processes.kill_process(self._watched.pid)
         self._finish()
 
 

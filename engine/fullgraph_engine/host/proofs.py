@@ -1,4 +1,5 @@
-"""What this torch cannot show: found out once for each build, by a program that is traced."""
+"""Determine which facts the installed torch cannot show, by tracing a test program once per
+build."""
 
 from __future__ import annotations
 
@@ -9,62 +10,65 @@ from typing import Protocol
 from ..operators.cache import user_cache_folder, write_atomically
 from ..protocol import from_plain, to_plain
 from ..protocol.facts import Degraded, Fact
-from .process_backends.branches import Branches, answer_of
+from .process_backends.branches import Branches, evaluate_here
 
 _SECONDS = 60.0
-"""Of processor time for the program, which takes a third of a second."""
+"""Seconds of processor time for the test program, which usually takes a third of a second."""
 _MOST_KEPT = 16
 
 
-class Proving(Protocol):
-    """What the pipeline knows of it."""
+class ProofPipeline(Protocol):
+    """The part of the pipeline that checks torch."""
 
-    def missing(self) -> tuple[Degraded, ...]:
-        """What the names that are not there are needed for."""
+    def missing_facts(self) -> tuple[Degraded, ...]:
+        """Return the facts that cannot be shown because private names of torch are missing."""
 
-    def prove(self) -> tuple[Degraded, ...]:
-        """What is not seen of a program that has everything; call it in a process that ends."""
+    def prove_facts(self) -> tuple[Degraded, ...]:
+        """Trace a test program and return the unobservable facts; call it in a temporary
+        process."""
 
-    def build(self) -> str:
-        """Differs wherever the outcome of ``prove`` might; empty: it is not to be kept."""
+    def build_key(self) -> str:
+        """Return a cache key for the result of ``prove``; empty if it must not be cached."""
 
 
-def degraded(pipeline: Proving, *, forks: bool) -> tuple[Degraded, ...]:
-    """Every fact that is not to be relied on, once, with all reasons.
+def degraded_facts(pipeline: ProofPipeline, *, forks: bool) -> tuple[Degraded, ...]:
+    """Return the unreliable facts, each once with all reasons.
 
-    Without ``forks`` no process inherits what the program leaves behind in this one.
+    Without ``forks``, the test program runs in this process, from which no others are forked.
     """
     reasons: dict[Fact, list[str]] = {}
-    for one in (*pipeline.missing(), *_proven(pipeline, forks)):
+    for one in (*pipeline.missing_facts(), *_proven_facts(pipeline, forks)):
         reasons.setdefault(one.fact, []).append(one.reason)
     return tuple(Degraded(fact, "; ".join(words)) for fact, words in reasons.items())
 
 
-def _proven(pipeline: Proving, forks: bool) -> tuple[Degraded, ...]:
-    build = pipeline.build()
-    path = _path(build) if build else None
-    kept = _read(path) if path is not None else None
+def _proven_facts(pipeline: ProofPipeline, forks: bool) -> tuple[Degraded, ...]:
+    build = pipeline.build_key()
+    path = _cache_path(build) if build else None
+    kept = _read_cache(path) if path is not None else None
     if kept is not None:
         return kept
-    answer = Branches()(pipeline.prove, _SECONDS) if forks else answer_of(pipeline.prove)
+    answer = (
+        Branches()(pipeline.prove_facts, _SECONDS) if forks else evaluate_here(pipeline.prove_facts)
+    )
     if forks and answer.value is None and not answer.late:
-        # Something else may have ended the process, and nothing would prove it later.
-        answer = Branches()(pipeline.prove, _SECONDS)
+        # Something else may have killed the process; without a retry the proof would be missing.
+        answer = Branches()(pipeline.prove_facts, _SECONDS)
     if answer.value is None:
         return (Degraded("graphs", f"a test program could not be traced: {answer.lost}"),)
     if path is not None:
-        _write(path, answer.value)
+        _write_cache(path, answer.value)
     return answer.value
 
 
-def _path(build: str) -> Path | None:
+def _cache_path(build: str) -> Path | None:
     try:
         return user_cache_folder() / "fullgraph" / "proofs" / f"{build}.json"
-    except RuntimeError:  # the user has no home
+    except RuntimeError:  # the user does not have a home folder
         return None
 
 
-def _read(path: Path) -> tuple[Degraded, ...] | None:
+def _read_cache(path: Path) -> tuple[Degraded, ...] | None:
     try:
         raw = json.loads(path.read_text("utf-8"))
         return tuple(from_plain(Degraded, item) for item in raw)
@@ -72,12 +76,12 @@ def _read(path: Path) -> tuple[Degraded, ...] | None:
         return None
 
 
-def _write(path: Path, found: tuple[Degraded, ...]) -> None:
+def _write_cache(path: Path, found: tuple[Degraded, ...]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, json.dumps([to_plain(one) for one in found]).encode())
         kept = sorted(path.parent.glob("*.json"), key=lambda one: one.stat().st_mtime)
         for old in kept[:-_MOST_KEPT]:
             old.unlink()
-    except OSError:  # it is proven again the next time
+    except OSError:  # the proof is repeated next time
         return

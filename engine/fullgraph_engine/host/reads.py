@@ -1,4 +1,4 @@
-"""Which files a process that executes a text has read: what it did follows from them as well."""
+"""Record the files that a process read while executing a text, since its results depend on them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _UNREAL = ("/proc/", "/dev/", "/sys/")
 _abspath, _exists = os.path.abspath, os.path.exists
 
 
-class Unfound(importlib.abc.MetaPathFinder):
-    """Last in ``sys.meta_path``: notes where a module was looked for that nobody has found."""
+class UnfoundModules(importlib.abc.MetaPathFinder):
+    """The last finder in ``sys.meta_path``: records where a missing module was searched for."""
 
     def __init__(self) -> None:
         self.places: set[str] = set()
@@ -37,50 +37,57 @@ class Unfound(importlib.abc.MetaPathFinder):
 
 
 class Reads:
-    """Those of one process since this was made, and of each that is forked off it.
+    """The files read by this process since the object was created, and by processes forked from it.
 
-    ``path`` is the file whose text is executed in place of what is on disk: saving it changes
-    nothing. ``scratch`` is the folder of the engine, where nothing lasts.
+    ``path`` is the analyzed file, which is left out because its text comes from the editor.
+    ``scratch`` is the engine's own folder and is left out too.
     """
 
     def __init__(self, path: str, user_path: list[str], scratch: str) -> None:
         self._path, self._user_path, self._scratch = path, user_path, scratch
         self.open_files: Collection[str] = ()
-        """Those of which the same holds: that they were read is told, and not what they are."""
+        """Files open in an editor: reading them is reported, but not their state on disk."""
         self._before = frozenset(sys.modules)
         self._last = next(reversed(sys.modules.items()))
-        self.unfound = Unfound()
+        self.unfound = UnfoundModules()
         self.opened: set[str] = set()
-        """Also folders whose entries were listed, and what has an editor's text."""
+        """Files that were opened, including listed folders and files with an editor's text."""
         self.discarded: Collection[str] = ()
-        """Files that the process itself has changed: what it read there was its own."""
+        """Files that the process itself changed, so their state says nothing about later runs."""
         self._told: set[str] = set()
 
-    def states(self) -> tuple[FileState, ...]:
-        """The files as they are now; of installed packages, other than the one that the text is in,
-        only their folders."""
-        return tuple(map(self._state, sorted(self._names())))
+    def file_states(self) -> tuple[FileState, ...]:
+        """Return the current states of the files read.
 
-    def untold(self) -> tuple[FileState, ...]:
-        """Those that were not given before."""
-        new = self._names() - self._told
+        For installed packages, except the package of the text, only the folders are included.
+        """
+        return tuple(map(self._state, sorted(self._read_names())))
+
+    def new_states(self) -> tuple[FileState, ...]:
+        """Return the states of files that were not returned before."""
+        new = self._read_names() - self._told
         self._told |= new
         return tuple(map(self._state, sorted(new)))
 
     def _state(self, name: str) -> FileState:
         return FileState(name, OPEN, OPEN) if name in self.open_files else file_state(name)
 
-    def _names(self) -> set[str]:
-        loaded = self._loaded()
+    def _read_names(self) -> set[str]:
+        loaded = self._new_modules()
         installed = [entry for entry in self._user_path if entry.endswith(INSTALLED)]
         beneath = (*installed, _STANDARD)
-        # Others that user code opens may be gone by then, and threads may open some meanwhile.
-        files = {_abspath(_source(name)) for name in list(self.opened)}
-        files.update(_files(loaded))
+        # Files opened by user code may be deleted, and threads may open more during the iteration.
+        files = {_abspath(_source_path(name)) for name in list(self.opened)}
+        files.update(_module_files(loaded))
         files.discard(self._path)
         files.difference_update(self.discarded)
         around = next(
-            (_package(self._path, entry) for entry in installed if self._path.startswith(entry)), ""
+            (
+                _outermost_package(self._path, entry)
+                for entry in installed
+                if self._path.startswith(entry)
+            ),
+            "",
         )
         own = {
             name
@@ -91,10 +98,10 @@ class Reads:
         }
         return {*own, *installed, *self.unfound.places}
 
-    def _loaded(self) -> list[object]:
-        """Modules that are new, which stand behind those that were there.
+    def _new_modules(self) -> list[object]:
+        """Return newly imported modules, which come last in ``sys.modules``.
 
-        The others are not looked at: in a forked process that would copy the memory they are in.
+        Older modules are not accessed: in a forked process that would copy their memory pages.
         """
         last, found = self._last, list[object]()
         try:
@@ -103,29 +110,29 @@ class Reads:
                     break
                 if name not in self._before:
                     found.append(module)
-        except RuntimeError:  # a thread imports something meanwhile
-            return self._loaded()
+        except RuntimeError:  # a thread imported a module during the iteration
+            return self._new_modules()
         return found
 
 
-def _package(path: str, folder: str) -> str:
-    """The folder of the outermost package of a path below ``folder``."""
+def _outermost_package(path: str, folder: str) -> str:
+    """Return the folder of the outermost package of a path below ``folder``."""
     return f"{folder}/{path[len(folder) :].strip('/').partition('/')[0]}/"
 
 
 @functools.cache
-def _source(name: str) -> str:
-    """What bytecode was compiled from; a module that failed is known by that alone."""
+def _source_path(name: str) -> str:
+    """Return the source file of a bytecode file, or the name itself."""
     try:
         return source_from_cache(name) if name.endswith(".pyc") else name
-    except ValueError:  # it stands in place of the source
+    except ValueError:  # bytecode without a source file
         return name
 
 
-def _files(modules: Iterable[object]) -> Iterator[str]:
+def _module_files(modules: Iterable[object]) -> Iterator[str]:
     for module in modules:
         try:
-            # Not getattr: lazy modules import more when they are asked.
+            # Avoid getattr, because lazy modules import more on attribute access.
             file = object.__getattribute__(module, "__dict__").get("__file__")
         except AttributeError:
             continue

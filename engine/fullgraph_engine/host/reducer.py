@@ -1,4 +1,5 @@
-"""A process without user code that makes a program smaller, by executing candidates in forks."""
+"""A process without user code that minimizes a program by executing candidates in other
+processes."""
 
 from __future__ import annotations
 
@@ -11,60 +12,61 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from ..protocol import Log
-from ..repro.job import Job, Surroundings
+from ..repro.job import MinimizationJob, Surroundings
 from . import sandbox, wire
 from .permissions import Permissions
 from .pipeline import Pipeline
 from .process_backends import descriptors, limits
-from .process_backends.branches import silence
+from .process_backends.branches import silence_output
 from .process_backends.spawning import Spares
-from .process_backends.trials import SpawnedTrials, Trials, answered
-from .wire import Reduction, Trial
+from .process_backends.trials import SpawnedTrialPool, TrialPool, perform_trial
+from .wire import ReductionOrder, TrialOrder
 
 _exit, _dirname = os._exit, os.path.dirname
 
 
 def main(
-    order: Reduction,
+    order: ReductionOrder,
     report: int,
     pipeline: Pipeline,
     user_path: list[str],
     permissions: Permissions,
     spares: Spares | None,
 ) -> NoReturn:
-    """Never returns. ``spares`` are for candidates where these are not forked."""
-    report = descriptors.raised(report)
+    """Minimize the program, report the result and exit. ``spares`` execute candidates where forks
+    are unavailable."""
+    report = descriptors.move_to_end(report)
     number = order.request.request
     try:
-        _shrink(order, report, pipeline, user_path, permissions, spares)
-    except wire.Lost:
+        _minimize_program(order, report, pipeline, user_path, permissions, spares)
+    except wire.ParentUnreachable:
         _exit(1)
     except BaseException:
         try:
-            wire.report(report, Log(number, "engine", traceback.format_exc()))
+            wire.write_message(report, Log(number, "engine", traceback.format_exc()))
         finally:
             _exit(1)
     _exit(0)
 
 
-def attempt(
-    order: Trial,
+def try_candidate(
+    order: TrialOrder,
     report: int,
     pipeline: Pipeline,
     user_path: list[str],
     permissions: Permissions,
 ) -> NoReturn:
-    """Never returns: try out one candidate in a process that was not forked."""
+    """Execute one candidate in this process, which was not forked, and exit."""
     try:
         scratch, path, roots = order.scratch, order.path, order.roots
-        box = entered(scratch, path, roots, user_path, pipeline, permissions, order.memory)
+        box = enter_sandbox(scratch, path, roots, user_path, pipeline, permissions, order.memory)
         box.let_start(frozenset(order.start))
-        answered(order, descriptors.raised(report))
+        perform_trial(order, descriptors.move_to_end(report))
     finally:
         _exit(1)
 
 
-def entered(
+def enter_sandbox(
     scratch: str,
     path: str,
     roots: tuple[str, ...],
@@ -73,26 +75,26 @@ def entered(
     permissions: Permissions,
     memory: int,
 ) -> sandbox.Sandbox:
-    """Make this process one in which programs may be executed that look for a finding; ``memory``
-    is in MiB."""
-    silence()
+    """Confine this process so that it may execute candidates; return its sandbox. ``memory`` is in
+    MiB."""
+    silence_output()
     limits.reset_signals(lambda number, frame: None)
     sys.dont_write_bytecode = True
     own = [*roots, *([_dirname(path)] if path else [])]
     sys.path[:] = [*own, *(entry for entry in user_path if entry not in own)]
-    os.environ.update(sandbox.environment(scratch, permissions.allowed))
-    tempfile.tempdir = scratch  # found out once, maybe by the process that this one is of
+    os.environ.update(sandbox.sandbox_environment(scratch, permissions.allowed))
+    tempfile.tempdir = scratch  # the process that forked this one may have cached another
     os.chdir(scratch)
     root = _dirname(scratch)
-    box = sandbox.Sandbox(root, pipeline.pass_over, pipeline.untouched, permissions)
+    box = sandbox.Sandbox(root, pipeline.pass_over, pipeline.disable_tracing, permissions)
     box.install(memory, programs=True)
     pipeline.audit_native_writes()
     pipeline.before_forks()
     return box
 
 
-def _shrink(
-    order: Reduction,
+def _minimize_program(
+    order: ReductionOrder,
     report: int,
     pipeline: Pipeline,
     user_path: list[str],
@@ -102,7 +104,7 @@ def _shrink(
     request, analyze, scratch = order.request, order.request.analyze, order.scratch
     memory = analyze.limits.memory * max(analyze.jobs, 1)
     path, roots = analyze.path, analyze.roots
-    box = entered(scratch, path, roots, user_path, pipeline, permissions, memory)
+    box = enter_sandbox(scratch, path, roots, user_path, pipeline, permissions, memory)
     gc.freeze()
     started: frozenset[str] = frozenset()
 
@@ -114,17 +116,17 @@ def _shrink(
         started = names
         return box.let_start(names)
 
-    def trial(work: str, text: str, seconds: float, memory: int) -> Trial:
+    def trial(work: str, text: str, seconds: float, memory: int) -> TrialOrder:
         start = tuple(started)
-        return Trial(work, text, seconds, memory, scratch, analyze.path, analyze.roots, start)
+        return TrialOrder(work, text, seconds, memory, scratch, analyze.path, analyze.roots, start)
 
-    def trials(work: Callable[[str], bytes], seconds: float, until: float) -> Trials:
+    def trials(work: Callable[[str], bytes], seconds: float, until: float) -> TrialPool:
         jobs, memory = max(analyze.jobs, 1), analyze.limits.memory
         if spares is None:
-            return Trials(
+            return TrialPool(
                 work, until, capacity=jobs, seconds=seconds, memory=memory, forking=forking
             )
-        return SpawnedTrials(
+        return SpawnedTrialPool(
             work,
             until,
             spares,
@@ -138,9 +140,9 @@ def _shrink(
 
     if spares is not None:
         spares.forking(forking)
-    job = Job(request.request, order.packed, order.began, request.seconds)
+    job = MinimizationJob(request.request, order.packed, order.began, request.seconds)
     around = Surroundings(trials, forking, scratch, let_start, forks=spares is None)
-    pipeline.minimize(job, around, lambda event: wire.report(report, event))
+    pipeline.minimize(job, around, lambda event: wire.write_message(report, event))
     if spares is not None:
         forking(True)
         spares.end()

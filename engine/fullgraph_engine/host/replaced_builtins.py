@@ -1,4 +1,4 @@
-"""Builtin functions that a module replaced: nothing that comes after it would work."""
+"""Restore builtin functions that a module replaced, because later code depends on them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import builtins
 from ..protocol import Finding, Position, Range
 
 _USUAL = ("print", "open", "input", "help", "exit", "quit", "breakpoint", "__import__", "_")
-"""Names that libraries give a meaning of their own, and that nothing here depends on."""
+"""Names that libraries commonly redefine and that the engine does not use."""
 
-# Bound now: these may be the ones that are replaced.
+# Saved before user code runs, which may replace them.
 _known = {name: value for name, value in vars(builtins).items() if name not in _USUAL}
 _pairs, _get, _set = tuple(_known.items()), vars(builtins).get, vars(builtins).__setitem__
 
 
-def restore() -> tuple[str, ...]:
-    """Put back what was replaced; the names of it."""
+def restore_builtins() -> tuple[str, ...]:
+    """Restore the replaced builtins; return their names."""
     names: tuple[str, ...] = ()
     for name, value in _pairs:
         if _get(name) is not value:
@@ -24,8 +24,8 @@ def restore() -> tuple[str, ...]:
     return names
 
 
-def finding(names: tuple[str, ...], lines: list[str]) -> Finding:
-    """That this was done, at the first line of the text that speaks of builtins."""
+def replacement_finding(names: tuple[str, ...], lines: list[str]) -> Finding:
+    """Create a finding at the first line that mentions builtins."""
     number = next((n for n, line in enumerate(lines) if "builtins" in line), 0)
     text = lines[number].rstrip("\r\n") if lines else ""
     shown = ", ".join(f"`{name}`" for name in names[:5]) + (", …" if len(names) > 5 else "")

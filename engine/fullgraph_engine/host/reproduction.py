@@ -1,4 +1,4 @@
-"""One Reproduce from its request to its last event: a run writes candidates, a reducer follows."""
+"""Handle a ``Reproduce`` request: a run writes candidates, then a reducer minimizes one of them."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from ..protocol import (
 from ..protocol.repro import DATA
 from . import wire
 from .analysis import Analysis
-from .listener import Listener
+from .listener import EventInterceptor
 from .performer import Performer
 from .process_backends import descriptors, processes
 from .process_backends.limits import MIB
 from .services import Services
-from .wire import CandidatesMade, Reduction
+from .wire import CandidatesMade, ReductionOrder
 
 _GRACE, _COMPILING = 5.0, 120.0
-"""Seconds beyond its budget after which a reducer is taken for stuck: it keeps its own time, and
-does not count what a backend needs to get ready."""
+"""Seconds beyond its time budget after which a reducer is assumed to hang, without and with a
+backend; it limits its own time and excludes the backend's startup."""
 _TOO_LATE = (
     "The time was up before the target had been run again; give it a longer time budget, or a "
     "probe that takes less."
@@ -42,15 +42,15 @@ _TOO_LATE = (
 _WATCH = 0.5
 
 
-class Reproduction:
-    """It is for the loop what an analysis is."""
+class ReproSession:
+    """The state of one ``Reproduce`` request; the event loop treats it like an ``Analysis``."""
 
     def __init__(self, request: Reproduce, host: Services, scratch: str) -> None:
         self.request, self.scratch = request, scratch
         self._host = host
         self._began = time.monotonic()
         self._trouble = ""
-        """Why there may be no candidates: how the run or the module ended."""
+        """Reason why candidates may be missing: how the run or the module ended."""
         self._made: CandidatesMade | None = None
         self._reducer = Performer(host, self._from_reducer, self._reducer_ended)
         self._deadline = self._began + request.seconds
@@ -69,11 +69,11 @@ class Reproduction:
             nice=0,
             wanted=wanted,
         )
-        # Its own folder: a preamble may stay and use it.
+        # The run gets its own folder, because a preamble may continue to use it.
         self._left = tempfile.mkdtemp(dir=host.scratch)
         self._analysis: Analysis | None = Analysis(
             analyze,
-            Listener(host, self.heard),
+            EventInterceptor(host, self.handle_event),
             self._left,
             until=self._deadline,
         )
@@ -85,10 +85,10 @@ class Reproduction:
 
     # -- the run ------------------------------------------------------------------------------
 
-    def heard(self, message: Any) -> None:
-        """What the analysis would have told the server."""
+    def handle_event(self, message: Any) -> None:
+        """Handle an event that the analysis would have sent to the server."""
         if isinstance(message, CandidatesMade):
-            # Of several probes the first that shows the finding decides.
+            # The first probe that shows the finding counts.
             if self._made is None or (message.packed and not self._made.packed):
                 self._made = message
         elif isinstance(message, Log):
@@ -111,9 +111,9 @@ class Reproduction:
             self._finish(message)
         elif isinstance(message, Analyzed) and not self._finished:
             self._analysis = None
-            self._proceed()
+            self._start_reducer()
 
-    def _proceed(self) -> None:
+    def _start_reducer(self) -> None:
         made = self._made
         if made is None or not made.packed:
             reason = made.reason if made is not None else self._trouble
@@ -123,9 +123,9 @@ class Reproduction:
                 reason or "The target was not traced again; run its analysis and look at its error."
             )
             return
-        with contextlib.suppress(OSError):  # most runs leave no data
+        with contextlib.suppress(OSError):  # most runs write no data
             Path(self._left, DATA).rename(Path(self.scratch, DATA))
-        order = Reduction(self.request, made.packed, self._began, self.scratch)
+        order = ReductionOrder(self.request, made.packed, self._began, self.scratch)
         try:
             self._reducer.begin(order)
         except OSError as error:
@@ -137,7 +137,7 @@ class Reproduction:
     # -- the reducer --------------------------------------------------------------------------
 
     def _from_reducer(self, line: bytes) -> None:
-        message = wire.received(line)
+        message = wire.parse_message(line)
         if isinstance(message, Reproduced):
             self._finish(message)
         elif isinstance(message, (ReproFound, ReproProgress, Log)):
@@ -149,12 +149,12 @@ class Reproduction:
             self._host.forward(line + b"\n")
 
     def _hand_over(self, names: tuple[str, ...]) -> None:
-        """Leave what a script loads where it outlives this request."""
+        """Move the data files of a script to a folder that outlives this request."""
         if not self.request.folder:
             return
         for name in names:
             path, given = Path(self.scratch, DATA, name), Path(self.request.folder, name)
-            with contextlib.suppress(OSError):  # it has it, or says that it has not
+            with contextlib.suppress(OSError):  # the script reports a missing file
                 try:
                     given.hardlink_to(path)
                 except FileExistsError:
@@ -171,7 +171,7 @@ class Reproduction:
 
     @property
     def waiting(self) -> int:
-        """What this will need of processes: the reducer, once there are programs."""
+        """Number of processes that this request still needs: the reducer, after the run."""
         return 1 if self._analysis is not None else 0
 
     def next_deadline(self) -> float:
@@ -180,7 +180,7 @@ class Reproduction:
         return min(self._deadline, self._next_watch)
 
     def tick(self, now: float) -> None:
-        """End what is over its limits."""
+        """End processes that exceed their limits."""
         if self._analysis is not None:
             self._analysis.tick(now)
             if self._analysis is not None and now >= self._deadline:
@@ -197,10 +197,10 @@ class Reproduction:
     def _measure(self) -> None:
         if not self._reducer.pid:
             return
-        seen = processes.snapshot()
+        seen = processes.read_processes()
         self._host.kill_strangers(seen.parents)
         limits, shared = self.request.analyze.limits, seen.resident(os.getpid())
-        used = processes.usage(self._reducer.pid, seen)
+        used = processes.measure_usage(self._reducer.pid, seen)
         jobs = max(self.request.analyze.jobs, 1)
         most = (limits.memory * jobs + 2048) * MIB
         many = used.processes > limits.processes + jobs
@@ -209,7 +209,7 @@ class Reproduction:
             self._reducer.kill()
 
     def cancel(self) -> None:
-        """End it; what was told so far stays."""
+        """Cancel the request; events that were sent remain valid."""
         self._end("It was cancelled.", cancelled=True)
 
     # -- the end ------------------------------------------------------------------------------
@@ -230,5 +230,5 @@ class Reproduction:
         self._reducer.close()
         self._host.send(last)
         self._reducer.kill()
-        self._host.finished(self.request.request)
+        self._host.remove_request(self.request.request)
         self._host.clean_up([self._reducer.pid], self.scratch)

@@ -1,4 +1,4 @@
-"""A run: one probe of one target, in a process of its own that ends with it."""
+"""A run: traces one probe of one target in its own process."""
 
 from __future__ import annotations
 
@@ -41,51 +41,50 @@ from ..targets import Tracee
 from . import blackbox, exits, frames, sandbox, syntax, wire
 from .pipeline import Outcome, Pipeline
 from .process_backends import confinement, descriptors, limits
-from .process_backends.branches import Branches, Replay, silence
+from .process_backends.branches import Branches, Replay, silence_output
 from .process_backends.channels import ProcessEnds
 from .reads import Reads
 from .wire import (
     BackendTried,
-    Begun,
     BranchAnswer,
-    Branching,
+    BranchBegun,
     CandidatesMade,
     CasesChosen,
-    Launch,
+    LaunchRun,
     OperatorCalls,
     RunDone,
+    StageBegun,
     Upward,
 )
 
 _exit, _monotonic = os._exit, time.monotonic
 LOST, BROKEN = 97, 98
-"""Exit status of a process whose way to the parent was closed by user code, and of one in which
-code of the engine failed."""
+"""Exit statuses: user code closed the pipe to the parent process; code of the engine failed."""
 _MOST_FINDINGS = 2000
 _LAST = 0.1
-"""The part of the time of a forecast that is kept for telling what it has found."""
+"""Fraction of a forecast's time reserved for reporting the results."""
 _EXTRACTING = 0.5
-"""The part of what is left of the time of a repro in which candidates for it are written."""
+"""Fraction of a repro's remaining time used for writing candidates."""
 GRACE = 0.15
-"""Seconds that the parent is given to act before the interpreter writes down its stacks."""
+"""Number of seconds that the parent process has to act before the interpreter writes the stacks."""
 
 
 @dataclass
 class Run:
-    """What a run is of, and what it has told.
+    """The state of one run.
 
-    ``forking`` is called with True before a fork and with False after it, on both sides; it is
-    None where nothing may be forked. ``differs``: the probe is not the one that was asked for.
+    ``forking`` is called with True before a fork and with False after it, in both processes; it is
+    None where forking is not allowed. ``differs`` means that the probe is not the requested one.
     """
 
-    launch: Launch
+    launch: LaunchRun
     analyze: Analyze
     pipeline: Pipeline
     tracee: Tracee
     forking: Callable[[bool], None] | None
     refusals: sandbox.Sandbox
     reads: Reads | None = None
-    """What it has read is told, if somebody wants to know."""
+    """Recorder of the files read, if the server needs it."""
     differs: bool = False
     watch: Stopwatch = field(default_factory=lambda: Stopwatch("process"))
     report: int = -1
@@ -99,45 +98,45 @@ class Run:
     def id(self) -> RunId:
         return RunId(self.tracee.target.name, self.launch.probe, self.launch.part)
 
-    def live(self, given: ProcessEnds) -> None:
-        """Trace, and tell what came of it."""
+    def trace_and_report(self, given: ProcessEnds) -> None:
+        """Trace the target and report the result."""
         self.watch = Stopwatch("process", self.launch.began)
-        self.settle(given)
+        self.prepare_process(given)
         if self.forking is not None:
             self.pipeline.note_operator_calls()
         else:
-            self.tell(Begun("run", self.launch.seconds))
+            self.send(StageBegun("run", self.launch.seconds))
         started = _monotonic()
         self.watch.enter_phase("findings")
         try:
             if self.differs:
-                done = RunDone(self.unsteady(), None)
+                done = RunDone(self.changed_probe_report(), None)
             elif self.launch.part == "candidates":
                 done = self.extract()
             elif self.launch.part in ("cases", "behavior", "behavior-again"):
-                done = self.behave()
+                done = self.run_behavior()
             elif self.launch.part == "measure":
                 done = self.measure()
             else:
                 done = self.trace()
-        except wire.Lost:
+        except wire.ParentUnreachable:
             raise
         except BaseException as error:
             if isinstance(error, MemoryError):
-                limits.lift()
-            done = RunDone(self.failed(error, round(_monotonic() - started, 4)), None)
+                limits.lift_memory_limit()
+            done = RunDone(self.report_failure(error, round(_monotonic() - started, 4)), None)
         missing = placeholder.find_raised_error(done.report.error or done.needs_real or "")
         if missing is not None:
             done = RunDone(replace(done.report, error=str(missing)), None)
-        descriptors.flush()
+        descriptors.flush_streams()
         if self.reads is not None:
-            self.tell(FilesRead.from_files(self.analyze.request, self.reads.untold()))
-        self.tell_calls()
+            self.send(FilesRead.from_files(self.analyze.request, self.reads.new_states()))
+        self.report_calls()
         if self.analyze.timings:
             phases, mode = self.watch.phase_times(), done.report.mode
             seconds = sum(one.seconds for one in phases)
             request = self.analyze.request
-            self.tell(
+            self.send(
                 Timings(
                     request,
                     self.id,
@@ -149,74 +148,76 @@ class Run:
                     self.cache_misses,
                 )
             )
-        self.tell(done)
+        self.send(done)
 
-    def settle(self, given: ProcessEnds) -> None:
-        """Take up the descriptors, listen to the parent, and keep within the limits."""
+    def prepare_process(self, given: ProcessEnds) -> None:
+        """Set up descriptors, signal handlers and limits."""
         given.raise_all()
         self.report, self.box = given.report, given.box
-        settle(given, self.interrupted, self.launch.memory, self.launch.seconds + GRACE)
+        settle_process(
+            given, self.handle_interrupt, self.launch.memory, self.launch.seconds + GRACE
+        )
 
-    def interrupted(self, number: int, frame: FrameType | None) -> None:
+    def handle_interrupt(self, number: int, frame: FrameType | None) -> None:
         try:
-            stack = self.pipeline.where(frame)
-        except Exception:  # in the middle of anything
+            stack = self.pipeline.user_stack(frame)
+        except Exception:  # the interrupt may arrive in the middle of any operation
             stack = ()
         blackbox.at_stack(self.box, stack or frames.of_stack(frame))
 
     # -- telling ------------------------------------------------------------------------------
 
-    def tell(self, event: Event | Upward) -> None:
-        wire.report(self.report, event)
+    def send(self, event: Event | Upward) -> None:
+        wire.write_message(self.report, event)
 
-    def tell_calls(self) -> None:
+    def report_calls(self) -> None:
         if calls := self.pipeline.operator_calls():
-            self.tell(OperatorCalls(calls))
+            self.send(OperatorCalls(calls))
 
-    def tell_branch(self, told: Branching | BranchAnswer) -> None:
+    def report_branch(self, told: BranchBegun | BranchAnswer) -> None:
         if isinstance(told, BranchAnswer):
-            self.tell_calls()  # the process ends
-        self.tell(told)
+            self.report_calls()  # the process ends after this message
+        self.send(told)
 
     def emit(self, finding: Finding) -> None:
-        finding = frames.lasting(finding, self.refusals.root)
+        finding = frames.drop_scratch_paths(finding, self.refusals.root)
         emitted = self.emitted
         if emitted.get(finding.identity) == finding and finding.identity:
             return
         if len(emitted) >= _MOST_FINDINGS and finding.identity not in emitted:
             return
         if finding.code.startswith("trace/") and placeholder.find_raised_error(finding.message):
-            return  # told at the statement that failed, and in the report
+            return  # it was reported at the failed statement and in the report
         if f"({placeholder.Placeholder.__name__})" in finding.context:
-            return  # the tracer looked into one
+            return  # the tracer entered a placeholder
         if finding.code == "trace/eager-error":
             told = finding.message
-            if self.refusals.explains(told):
+            if self.refusals.is_explained(told):
                 message = f"Refused while the target was traced: {told.partition(': ')[2]}"
                 finding = replace(finding, code="trace/sandboxed", message=message)
-            finding = self.refusals.explained(finding, told)
+            finding = self.refusals.explain_refusal(finding, told)
         if finding.code.startswith("graph-break/"):
             blackbox.at_place(self.box, finding.range)
         emitted[finding.identity or str(len(emitted))] = finding
-        if self.launch.part != "forecast":  # told in one, so that it replaces an earlier one in one
-            self.tell(FindingFound(self.analyze.request, finding))
+        if self.launch.part != "forecast":  # a forecast reports all findings in one event
+            self.send(FindingFound(self.analyze.request, finding))
 
-    def commission(self) -> DocumentRequest:
-        """What the run is to write down."""
+    def make_commission(self) -> DocumentRequest:
+        """Return the documents that the run must write."""
         asked = self.analyze
         saved = {one.number: one.archive for one in asked.compare_events if one.run == self.id}
-        return DocumentRequest(asked.documents, self.written, asked.save_events, saved)
+        return DocumentRequest(asked.documents, self.report_document, asked.save_events, saved)
 
-    def written(self, attempt: str, part: DocumentPart) -> None:
+    def report_document(self, attempt: str, part: DocumentPart) -> None:
         number, target = self.analyze.request, self.tracee.target.name
         attempt = f"{self.launch.mode} {attempt}"
-        self.tell(DocumentsWritten(number, target, self.id, attempt, (part,)))
+        self.send(DocumentsWritten(number, target, self.id, attempt, (part,)))
 
     def forecast_recompiles(self, forecast: Any) -> None:
         number, target = self.analyze.request, self.tracee.target.name
         rows, found = tuple(forecast.rows), tuple(self.emitted.values())
         note, seconds = forecast.note, forecast.seconds
-        self.tell(ForecastFound(number, target, self.id, rows, found, note, seconds))
+        self.send(ForecastFound(number, target, self.id, rows, found, note, seconds))
 
     # -- the parts ----------------------------------------------------------------------------
 
@@ -224,16 +225,16 @@ class Run:
         launch = self.launch
         asked: dict[str, Any] = {"watch": self.watch}
         if self.analyze.documents:
-            asked["documents"] = self.commission()
+            asked["documents"] = self.make_commission()
         if launch.part in ("forecast", "paths"):
-            descriptors.flush()
-            silence()
+            descriptors.flush_streams()
+            silence_output()
             until = _monotonic() + (1 - _LAST) * launch.seconds
             branch: Branches | Replay
             if self.forking is not None and not launch.speculative:
                 branch = Branches(self.forking, until, launch.answers)
             else:
-                branch = Replay(launch.answers, self.tell_branch, until, last=launch.last)
+                branch = Replay(launch.answers, self.report_branch, until, last=launch.last)
             asked["branch"] = branch
             if launch.part == "forecast":
                 asked["forecast_recompiles"] = self.forecast_recompiles
@@ -244,7 +245,7 @@ class Run:
         self.watch.enter_phase("sending")
         for finding in outcome.findings:
             self.emit(finding)
-        self.tell_seen(outcome)
+        self.report_observations(outcome)
         self.frames, self.dynamo = outcome.frame_times, outcome.dynamo_times
         self.cache_misses = outcome.cache_misses
         return RunDone(
@@ -257,65 +258,65 @@ class Run:
             outcome.unfound,
         )
 
-    def tell_seen(self, outcome: Outcome) -> None:
-        """What a run has seen besides what it finds."""
+    def report_observations(self, outcome: Outcome) -> None:
+        """Report the observations of a run other than findings."""
         number, target = self.analyze.request, self.tracee.target.name
         probe = self.launch.probe
         if outcome.values:
-            self.tell(ValuesSeen.from_values(number, target, outcome.values))
+            self.send(ValuesSeen.from_values(number, target, outcome.values))
         if outcome.shapes:
-            self.tell(
+            self.send(
                 ShapesFound.from_places(number, target, outcome.shapes, outcome.shapes_note, probe)
             )
         if outcome.guards:
-            self.tell(
+            self.send(
                 GuardsFound.from_frames(number, target, outcome.guards, outcome.guards_note, probe)
             )
         if outcome.steps:
             steps = tuple(outcome.steps[:MOST_STEPS])
             left_out = len(outcome.steps) - len(steps)
-            self.tell(TraceStepsFound(number, target, steps, left_out, probe))
+            self.send(TraceStepsFound(number, target, steps, left_out, probe))
 
     def extract(self) -> RunDone:
-        """Write programs that may show the wanted finding."""
+        """Write programs that may reproduce the wanted finding."""
         assert self.analyze.wanted is not None
         until = self.launch.began + _EXTRACTING * self.launch.seconds
-        extracted = self.pipeline.extract(self.tracee, self.analyze.wanted, until)
+        extracted = self.pipeline.write_candidates(self.tracee, self.analyze.wanted, until)
         if extracted.needs_real is None:
-            self.tell(CandidatesMade(extracted.packed, extracted.reason))
+            self.send(CandidatesMade(extracted.packed, extracted.reason))
         target, probe = self.tracee.target, self.tracee.probe
         report = TargetReport(target.name, target.kind, target.range, "traced", probe=probe.info)
         return RunDone(report, extracted.needs_real)
 
-    def behave(self) -> RunDone:
-        """Choose cases, or observe the target on those that were chosen."""
+    def run_behavior(self) -> RunDone:
+        """Choose test cases, or execute the target on the chosen cases."""
         order, part, probe = self.analyze.observe, self.launch.part, self.launch.probe
         assert order is not None
         if part == "cases":
             chosen = self.pipeline.choose_cases(self.tracee, order)
-            self.tell(CasesChosen(probe, chosen.packed, chosen.reason))
+            self.send(CasesChosen(probe, chosen.packed, chosen.reason))
         elif order.backend:
             let_start = self.refusals.let_start
             tried = self.pipeline.try_backend(self.tracee, order, probe, let_start)
-            self.tell(BackendTried(tried.outcome, tried.reason))
+            self.send(BackendTried(tried.outcome, tried.reason))
         else:
-            self.pipeline.observe(self.tracee, order, part, probe)
-        return self.executed()
+            self.pipeline.record_behavior(self.tracee, order, part, probe)
+        return self.untraced_result()
 
     def measure(self) -> RunDone:
-        """Take the time of its calls."""
+        """Measure the time of the target's calls."""
         found = self.pipeline.measure(self.tracee, self.refusals.let_start)
-        self.tell(Measured(self.analyze.request, self.tracee.target.name, self.id, found))
-        return self.executed()
+        self.send(Measured(self.analyze.request, self.tracee.target.name, self.id, found))
+        return self.untraced_result()
 
-    def executed(self) -> RunDone:
-        """For parts that call a target and trace nothing."""
+    def untraced_result(self) -> RunDone:
+        """Return the result of a part that calls a target without tracing it."""
         target, info = self.tracee.target, self.tracee.probe.info
         report = TargetReport(target.name, target.kind, target.range, "traced", "real", info)
         return RunDone(report, None)
 
-    def unsteady(self) -> TargetReport:
-        """Where nothing is forked the module is executed for each run."""
+    def changed_probe_report(self) -> TargetReport:
+        """Return the report for a probe that changed because the module was executed again."""
         target, probe = self.tracee.target, self.tracee.probe
         reason = (
             f"Executed a second time, the module gives `{target.name}` other inputs; give it a "
@@ -325,17 +326,18 @@ class Run:
             target.name, target.kind, target.range, "failed", probe=probe.info, error=reason
         )
 
-    def failed(self, error: BaseException, seconds: float) -> TargetReport:
-        """What the pipeline let through: ``sys.exit`` in the user's code, or a mistake of ours."""
+    def report_failure(self, error: BaseException, seconds: float) -> TargetReport:
+        """Report an exception that the pipeline let through: from user code, or a bug in
+        fullgraph."""
         target = self.tracee.target
         mode: TraceMode = "fake" if self.tracee.fake else "real"
         stack = frames.of_traceback(error.__traceback__)
-        here = frames.innermost(stack, self.analyze.path)
+        here = frames.innermost_frame(stack, self.analyze.path)
         said = texts.type_and_message(error)
         if here is None:
             code, where = "trace/incomplete", target.range
             reason = f"fullgraph itself failed on this target: {said}"
-            self.tell(Log(self.analyze.request, "engine", texts.format_traceback(error)))
+            self.send(Log(self.analyze.request, "engine", texts.format_traceback(error)))
         else:
             lines = syntax.lines_of(self.analyze.text)
             code, where = "trace/eager-error", frames.range_of(here, lines)
@@ -364,7 +366,7 @@ class Run:
         )
 
 
-def settle(
+def settle_process(
     given: ProcessEnds,
     interrupted: Callable[[int, FrameType | None], None],
     memory: int,
@@ -372,17 +374,20 @@ def settle(
     *,
     forks: bool = False,
 ) -> None:
-    """What a process does before it calls the user's code for a run; ``seconds`` after which the
-    interpreter writes down its stacks, if it is to do that. ``forks``: as ``limits.apply``."""
-    descriptors.attach(given.stdout, given.stderr)
+    """Prepare the process of a run before it calls user code.
+
+    The interpreter writes the stacks after ``seconds``, if given. ``forks`` is as in
+    ``limits.apply_limits``.
+    """
+    descriptors.attach_streams(given.stdout, given.stderr)
     limits.reset_signals(interrupted)
-    blackbox.attend(given.box)
+    blackbox.enable_fault_dump(given.box)
     if seconds is not None:
         blackbox.dump_at(given.box, seconds)
-    limits.apply(memory, forks=forks)
-    confinement.isolate()
-    exits.ignore()
-    # The same choices on every edit: findings must not come and go by chance.
+    limits.apply_limits(memory, forks=forks)
+    confinement.isolate_process()
+    exits.restore_exit()
+    # Use the same random numbers after every edit, so that findings are reproducible.
     random.seed(0)
     placeholder.raised_errors.clear()
 
@@ -390,7 +395,7 @@ def settle(
 def exit_after(
     work: Callable[[], None], report: int, request: int, *, lost: Collection[int] = ()
 ) -> NoReturn:
-    """Do the work of this process and end it; an exception of ours goes to the log.
+    """Do the work of this process and end it; log exceptions of the engine.
 
     ``lost`` are error numbers which mean that results could not be reported.
     """
@@ -398,13 +403,13 @@ def exit_after(
     try:
         work()
         status = 0
-    except wire.Lost:
+    except wire.ParentUnreachable:
         status = LOST
     except BaseException as error:
         if isinstance(error, OSError) and error.errno in lost:
             status = LOST
         try:
-            wire.report(report, Log(request, "engine", traceback.format_exc()))
+            wire.write_message(report, Log(request, "engine", traceback.format_exc()))
         except BaseException:
             _exit(status)
     finally:
@@ -412,12 +417,12 @@ def exit_after(
 
 
 def main(run: Run, given: ProcessEnds) -> NoReturn:
-    """Never returns, whatever the user's code does to the interpreter."""
+    """Execute the run and exit, whatever user code does to the interpreter."""
     status = BROKEN
     try:
-        run.live(given)
+        run.trace_and_report(given)
         status = 0
-    except wire.Lost:
+    except wire.ParentUnreachable:
         status = LOST
     finally:
         _exit(status)

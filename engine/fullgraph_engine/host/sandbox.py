@@ -1,8 +1,8 @@
-"""What user code is kept from: changing files, starting processes, the network, other processes.
+"""Refuse operations of user code: changing files, starting processes, network access, signals.
 
-A user may allow some of it (``Permissions``). This sees what Python code does and says clearly what
-is refused. It can be switched off from within the process; what cannot be is in
-``process_backends/confinement``.
+The user may allow some of them (``Permissions``). This audit hook sees operations of Python code
+and explains refusals clearly. User code could disable it; the layers in
+``process_backends/confinement`` cannot be disabled from within the process.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _realpath, _fsdecode, _getpid, _getpgrp = os.path.realpath, os.fsdecode, os.getp
 _dirname, _listdir, _getframe = os.path.dirname, os.listdir, sys._getframe
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 REFUSED = "fullgraph runs this code only to trace it"
-"""How every refusal begins that is not the kernel's."""
+"""Beginning of every refusal message of the audit hook."""
 _FROM_KERNEL = ("PermissionError: [Errno 1] ", "OSError: [Errno 30] ")
-"""What the filter of system calls and read-only mounts say: EPERM, EROFS."""
+"""Beginnings of errors from the system call filter (EPERM) and from read-only mounts (EROFS)."""
 
 _STREAMS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/zero"})
 _AF_UNIX = 1
@@ -36,29 +36,30 @@ Rule = Callable[[str, tuple[Any, ...]], None]
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """``words`` say what was refused, ``allowance`` is what would have let it."""
+class RefusedOperation:
+    """A refused operation: ``words`` describe it, ``allowance`` is the setting that would permit
+    it."""
 
     words: str
     allowance: Allowance | None
 
 
 def is_refusal(words: str) -> bool:
-    """Whether an exception, told with its type, says that something was refused here."""
+    """Whether the text of an exception, including its type, is a refusal of the sandbox."""
     return any(beginning in words for beginning in (REFUSED, *_FROM_KERNEL))
 
 
-def hint(allowance: Allowance) -> str:
-    """How to allow something, as a sentence."""
+def allowance_hint(allowance: Allowance) -> str:
+    """Return a sentence that explains how to allow an operation."""
     flag = shlex.quote(str(allowance))
     return f"Allow it with `--allow {flag}`, or in your editor with the setting `sandbox.allow`."
 
 
 class Sandbox:
-    """Installed once in a process; it holds for all that this process forks.
+    """The audit hook of a process and all processes forked from it.
 
-    Files may be changed below ``root``, where every generation has a scratch folder.
-    ``pass_over`` and ``untouched`` keep the tracer away from code that runs while it is tracing.
+    Files may be changed below ``root``, where every generation has a scratch folder. ``pass_over``
+    and ``untouched`` keep the tracer out of the hook's code.
     """
 
     def __init__(
@@ -74,42 +75,45 @@ class Sandbox:
         self._writable: tuple[str, ...] = ()
         self._private: tuple[str, ...] = ()
         self.discarded: set[str] = set()
-        """Files that user code has changed in its private view."""
+        """Files that user code changed in its private view."""
         self._home = _realpath(os.path.expanduser("~"))  # noqa: PTH111
-        # Now: the variables that name caches are other ones for user code.
-        self._caches = {cache: _realpath(caches.folder(cache)) for cache in get_args(Cache)}
+        # Resolve now, as user code gets other values of the variables that name caches.
+        self._caches = {cache: _realpath(caches.cache_folder(cache)) for cache in get_args(Cache)}
         self._pass_over, self._untouched = pass_over, untouched
         self.forking = False
-        """Set while the engine itself forks."""
+        """True if the engine itself is forking."""
         self._startable: frozenset[str] = frozenset()
         self._is_held = False
-        """The kernel keeps what is started from writing outside of ``root``."""
-        self.refusal: Refusal | None = None
-        """What was refused last: a library may catch that, and say something else."""
+        """True if the kernel prevents started programs from writing outside ``root``."""
+        self.refusal: RefusedOperation | None = None
+        """Last refused operation; a library may catch the error and raise a different one."""
         self.noted: set[str] | None = None
-        """Files that user code has read, while somebody wants to know."""
+        """Files that user code has read; None if not recorded."""
         self._owns_shared_memory = False
         self._shared: frozenset[str] = frozenset()
 
     def install(
         self, memory: int, *, programs: bool = False, private: tuple[str, ...] = ()
     ) -> None:
-        """``memory`` is in MiB, of shared memory. ``programs``: some may be let start later.
-        ``private`` folders are writable in a private view, which the process discards."""
+        """Install the audit hook and confine the process.
+
+        ``memory`` is the MiB of shared memory. ``programs``: whether programs may be allowed later.
+        ``private`` folders are writable in a private view, which is discarded with the process.
+        """
         rules: dict[str, Rule] = {
-            "open": self._open,
-            "os.scandir": self._lists,
-            **dict.fromkeys(_CHANGES, self._changes),
-            **dict.fromkeys(_STARTS, self._starts),
-            **dict.fromkeys(_CONNECTS, self._connects),
-            **dict.fromkeys(_RESOLVES, self._resolves),
-            "socket.__new__": self._makes_socket,
-            "os.kill": self._signals,
-            "os.killpg": self._signals,
+            "open": self._check_open,
+            "os.scandir": self._check_listing,
+            **dict.fromkeys(_CHANGES, self._check_changes),
+            **dict.fromkeys(_STARTS, self._check_start),
+            **dict.fromkeys(_CONNECTS, self._check_connection),
+            **dict.fromkeys(_RESOLVES, self._check_network),
+            "socket.__new__": self._check_socket,
+            "os.kill": self._check_signal,
+            "os.killpg": self._check_signal,
         }
         lookup = {event: self._untouched(rule) for event, rule in rules.items()}.get
 
-        # A trace raises about a hundred thousand events: those without a rule must cost nothing.
+        # A trace raises about a hundred thousand events, so events without a rule must be cheap.
         def hook(event: str, arguments: tuple[Any, ...]) -> None:
             rule = lookup(event)
             if rule is not None:
@@ -119,10 +123,10 @@ class Sandbox:
         if not confinement.is_left_out("audit hook"):
             sys.addaudithook(hook)
             self._refuse_multiprocessing()
-        self._writable = caches.writable(self._allowed)
+        self._writable = caches.writable_folders(self._allowed)
         may = self._allowed
         private = tuple(dict.fromkeys(map(_realpath, private)))
-        confined = confinement.confine(
+        confined = confinement.confine_process(
             self.root, may, memory=memory, programs=programs, private=private
         )
         self._private = confined.private
@@ -131,18 +135,19 @@ class Sandbox:
         self._owns_shared_memory = "private /dev/shm" in held
 
     def note_shared_memory(self) -> None:
-        """Take what is in shared memory now for what every generation is to find there."""
+        """Record the current entries of shared memory, which every generation should find."""
         if self._owns_shared_memory:
             self._shared = frozenset(_listdir(confinement.SHARED_MEMORY))
 
     def clear_shared_memory(self) -> None:
-        """Remove what an earlier generation has left there, if it is nobody else's."""
+        """Remove shared memory that an earlier generation left and that no other process uses."""
         if self._owns_shared_memory:
             for name in set(_listdir(confinement.SHARED_MEMORY)) - self._shared:
-                descriptors.remove(f"{confinement.SHARED_MEMORY}/{name}")
+                descriptors.remove_path(f"{confinement.SHARED_MEMORY}/{name}")
 
     def _refuse_multiprocessing(self) -> None:
-        """What it starts an interpreter with raises no event; ``subprocess`` has the original."""
+        """Block multiprocessing, which starts an interpreter without an audit event; ``subprocess``
+        keeps the original."""
         try:
             import _posixsubprocess
         except ImportError:
@@ -152,25 +157,25 @@ class Sandbox:
         original = _posixsubprocess.fork_exec
 
         def fork_exec(*arguments: Any) -> int:
-            self._starts("multiprocessing", ())
+            self._check_start("multiprocessing", ())
             return int(original(*arguments))
 
         _posixsubprocess.fork_exec = fork_exec
 
     def let_start(self, names: frozenset[str]) -> bool:
-        """Let programs with these names be started, if the kernel holds them to ``root``."""
+        """Allow starting programs with these names, if the kernel confines them to ``root``."""
         if self._is_held:
             self._startable = names
         return self._is_held
 
     # -- what came of it ----------------------------------------------------------------------
 
-    def explains(self, error: str) -> bool:
-        """Whether an exception, told with its type, says what was refused."""
+    def is_explained(self, error: str) -> bool:
+        """Whether the text of an exception, including its type, describes a refused operation."""
         return is_refusal(error) or self._hidden_variable(error) is not None
 
-    def explained(self, finding: Finding, error: str) -> Finding:
-        """A failure with what was refused before it, if anything was, and how to allow it."""
+    def explain_refusal(self, finding: Finding, error: str) -> Finding:
+        """Add to a failure the operation that was refused before it, and how to allow it."""
         variable = self._hidden_variable(error)
         allowance, notes = None, list(finding.notes)
         if variable is not None:
@@ -184,7 +189,7 @@ class Sandbox:
                 allowance = self.refusal.allowance
                 notes.append(f"Something was refused before: {REFUSED} and {words}.")
         if allowance is not None:
-            finding = replace(finding, hints=(*finding.hints, hint(allowance)))
+            finding = replace(finding, hints=(*finding.hints, allowance_hint(allowance)))
         return replace(finding, notes=tuple(notes), allowance=allowance)
 
     def _hidden_variable(self, error: str) -> str | None:
@@ -193,28 +198,28 @@ class Sandbox:
         return name if found and name in self._hidden else None
 
     # -- the rules ----------------------------------------------------------------------------
-    # Every rule returns, or raises what user code then sees: an OSError as from the kernel.
+    # Every rule returns, or raises the OSError that the kernel would raise.
 
-    def _refusal(
+    def _make_refusal(
         self, why: str, what: str = "", allowance: Allowance | None = None
     ) -> PermissionError:
         words = f"{why}: {what}" if what else why
-        self.refusal = Refusal(words, allowance)
+        self.refusal = RefusedOperation(words, allowance)
         return PermissionError(f"{REFUSED} and {words}")
 
-    def _open(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _check_open(self, event: str, arguments: tuple[Any, ...]) -> None:
         path, _, flags = arguments
         if isinstance(flags, int) and flags & _WRITING:
-            self._writes(path)
+            self._check_write(path)
         elif self.noted is not None and not isinstance(path, int):
             self.noted.add(_fsdecode(path))
 
-    def _lists(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _check_listing(self, event: str, arguments: tuple[Any, ...]) -> None:
         (path,) = arguments
         if self.noted is not None and not isinstance(path, int):
             self.noted.add(_fsdecode(path or "."))
 
-    def _changes(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _check_changes(self, event: str, arguments: tuple[Any, ...]) -> None:
         for path, folder in _CHANGES[event]:
             name = arguments[path]
             base = arguments[folder] if folder < len(arguments) else -1
@@ -222,12 +227,12 @@ class Sandbox:
                 name = _realpath(descriptors.path_of(name))
             elif base != -1:
                 name = os.path.join(descriptors.path_of(base), _fsdecode(name))  # noqa: PTH118
-            self._writes(name)
+            self._check_write(name)
 
-    def _writes(self, path: Any) -> None:
+    def _check_write(self, path: Any) -> None:
         if isinstance(path, int):
             return
-        name = str.__str__(_fsdecode(path))  # what a derived class says of itself need not be so
+        name = str.__str__(_fsdecode(path))  # a subclass may override __str__
         if name in _STREAMS:
             return
         real = _realpath(name)
@@ -238,58 +243,60 @@ class Sandbox:
         if any(caches.is_below(real, folder) for folder in self._private):
             self.discarded.add(real)
             return
-        for folder in caches.folders(self._allowed):
+        for folder in caches.allowed_folders(self._allowed):
             if caches.is_below(real, _realpath(folder.path)):
                 why = "allows it to write there only if that is a folder of the workspace"
-                raise self._refusal(f"{why}, and was there when this began", name)
-        raise self._refusal("lets it change no files", name, self._writing(real))
+                raise self._make_refusal(f"{why}, and was there when this began", name)
+        raise self._make_refusal("lets it change no files", name, self._write_allowance(real))
 
-    def _writing(self, real: str) -> Allowance | None:
-        """What would let it write to a path, but for all of a home folder."""
+    def _write_allowance(self, real: str) -> Allowance | None:
+        """Return the permission that would allow writing to a path; the home folder as a whole has
+        none."""
         for cache, folder in self._caches.items():
             if caches.is_below(real, folder):
                 return Allowance(cache)
         folder = _dirname(real)
         return None if caches.is_below(self._home, folder) else Allowance("write", folder)
 
-    def _starts(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _check_start(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self.forking or self._allowed.programs:
             return
         if not self._may_start(event, arguments[0] if arguments else ""):
             kind: AllowanceKind = "cpp-extensions" if _builds_extension() else "subprocess"
-            raise self._refusal("lets it start no processes", event, Allowance(kind))
+            raise self._make_refusal("lets it start no processes", event, Allowance(kind))
 
     def _may_start(self, event: str, program: Any) -> bool:
         if event != "subprocess.Popen" or not self._startable:
             return False
         return os.path.basename(_fsdecode(program)) in self._startable  # noqa: PTH119
 
-    def _connects(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _check_connection(self, event: str, arguments: tuple[Any, ...]) -> None:
         if getattr(arguments[0], "family", None) != _AF_UNIX:
-            self._resolves(event, arguments[1:])
+            self._check_network(event, arguments[1:])
 
-    def _makes_socket(self, event: str, arguments: tuple[Any, ...]) -> None:
-        # The family of a descriptor is not known. Of the local ones pairs are needed.
+    def _check_socket(self, event: str, arguments: tuple[Any, ...]) -> None:
+        # The family of an existing descriptor is unknown. Pairs of local sockets are needed.
         if arguments[1] not in (_AF_UNIX, -1):
-            self._resolves(event, ("a socket",))
+            self._check_network(event, ("a socket",))
 
-    def _resolves(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _check_network(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self._allowed.network:
             return
         where = arguments[0] if arguments else ""
-        raise self._refusal("gives it no network", str(where), Allowance("network"))
+        raise self._make_refusal("gives it no network", str(where), Allowance("network"))
 
-    def _signals(self, event: str, arguments: tuple[Any, ...]) -> None:
-        # A program that it starts could signal others as well: that is for the kernel to refuse.
+    def _check_signal(self, event: str, arguments: tuple[Any, ...]) -> None:
+        # Programs could also signal other processes, which the kernel prevents.
         if self.forking or self._allowed.programs:
             return
         own = _getpid() if event == "os.kill" else _getpgrp()
         if arguments[0] != own and arguments[1] != 0:
-            raise self._refusal("lets it signal no other process")
+            raise self._make_refusal("lets it signal no other process")
 
 
 _NO_FOLDER = 99
-# Of the arguments of an event: which is the path, and which the descriptor that it is relative to.
+# Positions of the path and of the descriptor that it is relative to, among the arguments of an
+# event.
 _CHANGES: dict[str, tuple[tuple[int, int], ...]] = {
     "os.chflags": ((0, _NO_FOLDER),),
     "os.chmod": ((0, 2),),
@@ -325,7 +332,7 @@ _RESOLVES = (
 
 
 def _builds_extension() -> bool:
-    """Whether user code builds a C++ extension right now."""
+    """Whether user code is building a C++ extension."""
     frame: FrameType | None = _getframe()
     while frame is not None:
         if frame.f_globals.get("__name__") == "torch.utils.cpp_extension":
@@ -334,11 +341,12 @@ def _builds_extension() -> bool:
     return False
 
 
-def environment(scratch: str, allowed: Allowed) -> dict[str, str]:
-    """Variables for user code: caches go to the scratch folder, libraries do not ask the network.
+def sandbox_environment(scratch: str, allowed: Allowed) -> dict[str, str]:
+    """Return environment variables for user code: caches in the scratch folder, and libraries
+    offline.
 
-    What is only read from the user's real caches (downloaded weights, tokenizers) stays there. What
-    is allowed is left as it is.
+    Read-only caches of downloads (weights, tokenizers) stay in place. Allowed folders are not
+    redirected.
     """
     own = {
         name: f"{scratch}/{folder}"
@@ -353,7 +361,7 @@ def environment(scratch: str, allowed: Allowed) -> dict[str, str]:
     }
     if "cpp-extensions" in allowed.caches:
         del own["TORCH_EXTENSIONS_DIR"]
-        # As many compilers as there may be processes, with what each of them starts.
+        # One compiler per allowed process, including the processes that each compiler starts.
         own["MAX_JOBS"] = os.environ.get("MAX_JOBS", "4")
     if "triton-cache" in allowed.caches:
         del own["TRITON_CACHE_DIR"]
@@ -367,10 +375,10 @@ def environment(scratch: str, allowed: Allowed) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "TOKENIZERS_PARALLELISM": "false",
-        # Else torch up to 2.9 starts addr2line for the C++ frames of some errors.
+        # Otherwise torch up to 2.9 starts addr2line for the C++ frames of some errors.
         "TORCH_DISABLE_ADDR2LINE": "1",
         "TORCH_SYMBOLIZE_MODE": "dladdr",
-        # Else importing Inductor starts compile workers, where Triton is installed.
+        # Otherwise importing Inductor starts compile workers, if Triton is installed.
         "TORCH_WARM_POOL": "0",
         "WANDB_MODE": "disabled",
     }

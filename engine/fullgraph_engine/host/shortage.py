@@ -1,4 +1,4 @@
-"""When the system has no room for another process: what that looks like, and what is done then."""
+"""Detect a shortage of processes, memory or descriptors, and set how long to retry."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import os
 _SHORT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 
 WAIT = 0.5
-"""Seconds until something that there was no room for is tried again."""
+"""Number of seconds between two attempts during a shortage."""
 
 PATIENCE = 20.0
-"""Seconds for which it is tried while nothing else goes on whose end would make room."""
+"""Maximum seconds of retries while no running process could free resources."""
 
 
 def is_short(error: OSError) -> bool:
-    """Whether there may be room later: no descriptor, process or memory was to be had."""
+    """Whether an error is a temporary shortage of descriptors, processes or memory."""
     return error.errno in _SHORT
 
 
-def words(error: OSError) -> str:
-    """What there was too little of, without a full stop."""
+def shortage_words(error: OSError) -> str:
+    """Describe what the system lacked, without a full stop."""
     return error.strerror or os.strerror(error.errno or 0) or str(error)

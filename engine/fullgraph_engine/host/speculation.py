@@ -1,7 +1,8 @@
-"""What further paths of a target were to be traced, by file, to begin with it before it is known.
+"""Remember the further paths of targets by file, to start tracing them early after an edit.
 
-The first question of these paths is most often the same after an edit: what the target does in its
-other mode. A processor that has nothing else to do works on it while the first run goes on.
+The first question of these paths usually survives an edit: how the target behaves in its other mode
+(training or evaluation). An idle processor can answer the question while the first run is still
+going.
 """
 
 from __future__ import annotations
@@ -9,16 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..protocol import Mode
-from .found import ByFile
+from .found import CacheByFile
 
 
 @dataclass(frozen=True)
 class Expected:
-    """With which tensors the paths of a target were traced, and what was known to begin with."""
+    """The mode in which further paths of a target were traced, and the state they started from."""
 
     mode: Mode
     known: str
 
 
-ExpectedPaths = ByFile[tuple[str, int], Expected]
-"""By target, and number of the probe."""
+ExpectedPaths = CacheByFile[tuple[str, int], Expected]
+"""Cache of expected paths by target name and probe number."""

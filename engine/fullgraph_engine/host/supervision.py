@@ -15,34 +15,34 @@ from typing import Literal, Protocol
 from ..protocol import Limits, Log
 from . import run
 from .lines import LineReader
-from .output import Budget, Capture
-from .process_backends import Launched, descriptors, processes
+from .output import OutputBudget, OutputCapture
+from .process_backends import LaunchedProcess, descriptors, processes
 from .process_backends.limits import MEMORY_SLACK, MIB
-from .wire import Begun, Stage
+from .wire import Stage, StageBegun
 
 ANSWER_SECONDS = 0.3
-"""Seconds between the interruption of a process and its kill, unless the process has its own."""
+"""Number of seconds between the interruption of a process and its kill, unless the process has its
+own."""
 
 _STAGES: tuple[Stage, ...] = ("start", "module", "run")
 """Stages of a process in their order."""
 _START_SECONDS = 120.0
 """Maximum seconds in which a new process imports torch."""
 _MEASURE_SECONDS = 0.5
-"""Seconds between two measurements of memory, files and processes."""
+"""Number of seconds between two measurements of memory, files and processes."""
 _MOST_REPORTED = 256 * MIB
 """Maximum bytes that one process may report; large models report a thousandth of it."""
 _MOST_KILLS = 8
 """Kills, one second apart, after which the pid of a process is assumed to be wrong."""
 
 Cause = Literal["timeout", "memory", "files", "processes", "lost", "stopped", "talk"]
-"""Why a process is ended: its time or memory is used up, its files are too large, it started too
-many processes, it closed the pipe that it reports through, a signal stopped it, or it reported too
-much."""
+"""Reasons to end a process: its time or memory is exhausted, its files are too large, it started
+too many processes, it closed the pipe for reports, a signal stopped it, or it reported too much."""
 
 
 @dataclass(eq=False)
 class WatchedProcess:
-    """A process as the supervisor sees it. ``pid`` is 0 until it is known.
+    """A supervised process; ``pid`` is 0 until it is known.
 
     ``box`` is the descriptor of its black box. ``started``, ``deadline`` and ``kill_at`` are times
     of ``time.monotonic``.
@@ -50,7 +50,7 @@ class WatchedProcess:
 
     pid: int
     reports: LineReader
-    captures: list[Capture]
+    captures: list[OutputCapture]
     box: int
     stage: Stage
     seconds: float
@@ -60,21 +60,21 @@ class WatchedProcess:
     late: Cause = "timeout"
     """Cause for which the process is ended at its deadline."""
     cause: Cause | None = None
-    """Why the process is being ended; None while it may go on."""
+    """Reason why the process is being ended; None while it may continue."""
     kill_at: float = float("inf")
     answer_seconds: float = ANSWER_SECONDS
-    """Seconds between an interruption and the kill."""
+    """Number of seconds between an interruption and the kill."""
     late_answer_seconds: float = ANSWER_SECONDS
-    """Seconds between an interruption at the deadline and the kill."""
+    """Number of seconds between an interruption at the deadline and the kill."""
     is_timed: bool = True
-    """Whether the deadline counts; a module process waits without one once it executed the text."""
+    """True if the deadline applies; a module process waits without one after executing the text."""
     reported: int = 0
-    """Bytes that the process has reported."""
+    """Number of bytes that the process has reported."""
     kills: int = 0
     """Number of kills that were tried."""
 
     def enter_stage(self, stage: Stage, seconds: float) -> None:
-        """Start the time of a stage, and drop an interruption of the one before."""
+        """Start the time of a stage, and cancel an interruption of the previous stage."""
         now = time.monotonic()
         self.cause, self.kill_at, self.is_timed = None, float("inf"), True
         self.stage, self.seconds, self.started, self.deadline = stage, seconds, now, now + seconds
@@ -97,12 +97,12 @@ class SupervisorHost(Protocol):
 
 
 class Family:
-    """How the processes of one request descend from each other; by default they do not."""
+    """The parent relations between the processes of one request; by default there are none."""
 
     @property
     def source(self) -> int:
-        """The pid of a process outside the request that its processes are forked from; 0 if there
-        is none."""
+        """Pid of a process outside the request that its processes are forked from; 0 if there is
+        none."""
         return 0
 
     def find_parent(self, process: WatchedProcess) -> int:
@@ -110,12 +110,12 @@ class Family:
         return 0
 
     def count_children(self, process: WatchedProcess) -> int:
-        """Return the number of processes of the request that are forked from a process."""
+        """Return the number of the request's processes forked from a process."""
         return 0
 
 
 class Supervisor:
-    """Watches the processes of one request and ends those that exceed its limits."""
+    """A supervisor that watches the processes of one request and enforces its limits."""
 
     def __init__(
         self, host: SupervisorHost, request: int, limits: Limits, family: Family | None = None
@@ -129,16 +129,18 @@ class Supervisor:
 
     @property
     def pids(self) -> list[int]:
-        """Pids of the watched processes, as far as they are known."""
+        """Known pids of the watched processes."""
         return [process.pid for process in self._processes if process.pid]
 
-    def add(self, launched: Launched, stage: Stage, seconds: float) -> WatchedProcess:
-        """Watch a process and forward its output. The time of ``stage`` begins now, or once a
-        process that was started for it has imported torch."""
-        channels, budget = launched.channels, Budget()
+    def add(self, launched: LaunchedProcess, stage: Stage, seconds: float) -> WatchedProcess:
+        """Watch a process and forward its output.
+
+        The time of ``stage`` starts now, or after a fresh process has imported torch.
+        """
+        channels, budget = launched.channels, OutputBudget()
         captures = [
-            Capture(channels.stdout, self._request, "stdout", budget, self._host.send),
-            Capture(channels.stderr, self._request, "stderr", budget, self._host.send),
+            OutputCapture(channels.stdout, self._request, "stdout", budget, self._host.send),
+            OutputCapture(channels.stderr, self._request, "stderr", budget, self._host.send),
         ]
         for capture in captures:
             self._watch_capture(capture)
@@ -152,7 +154,7 @@ class Supervisor:
         self._processes.append(process)
         return process
 
-    def _watch_capture(self, capture: Capture) -> None:
+    def _watch_capture(self, capture: OutputCapture) -> None:
         def read() -> None:
             if not capture.read():
                 self._host.unwatch(capture.descriptor)
@@ -171,15 +173,17 @@ class Supervisor:
 
     # -- reports of a process -----------------------------------------------------------------
 
-    def begin_stage(self, process: WatchedProcess, begun: Begun, most: float) -> None:
-        """Start the time of a stage that a process reports, at most ``most`` seconds. A stage
-        begins once, as user code may write the same report."""
+    def begin_stage(self, process: WatchedProcess, begun: StageBegun, most: float) -> None:
+        """Start the time of a stage that a process reports, at most ``most`` seconds.
+
+        Only the first report of a stage counts, as user code may forge reports.
+        """
         is_next = _STAGES.index(begun.stage) > _STAGES.index(process.stage)
         if process.cause is None and is_next:
             process.enter_stage(begun.stage, min(most, max(begun.seconds, 0.0)))
 
     def reports_too_much(self, process: WatchedProcess, line: bytes) -> bool:
-        """Count a reported line; whether the process has exceeded its limit and is ended."""
+        """Count a reported line; whether the process exceeded its limit and is being ended."""
         process.reported += len(line)
         if process.reported <= _MOST_REPORTED:
             return False
@@ -191,52 +195,52 @@ class Supervisor:
 
     @property
     def next_deadline(self) -> float:
-        """When ``tick`` has something to do next, in ``time.monotonic``."""
-        times = [min(process.deadline, process.kill_at) for process in self._limited()]
+        """Return the next time at which ``tick`` must act, in ``time.monotonic``."""
+        times = [min(process.deadline, process.kill_at) for process in self._limited_processes()]
         return min([self._next_measure, *times])
 
     def tick(self, now: float) -> None:
         """Interrupt and then kill processes that exceed their limits."""
-        for process in self._limited():
+        for process in self._limited_processes():
             if process.cause is None and now >= process.deadline:
                 self.interrupt(process, process.late)
             elif process.cause is not None and now >= process.kill_at:
-                # The pid of a process that user code has forked may be wrong.
+                # User code may have forged the pid of a forked process.
                 named = process.pid if process.kills < _MOST_KILLS else 0
                 pid = named or self._family.find_parent(process)
                 if pid:
-                    processes.kill([pid])
+                    processes.kill_trees([pid])
                 process.kill_at, process.kills = now + 1.0, process.kills + 1
         if now >= self._next_measure:
             self._next_measure = now + _MEASURE_SECONDS
-            self._measure(now)
+            self._measure_all(now)
             for process in self._processes:
                 for capture in process.captures:
                     capture.flush()
 
     def interrupt(self, process: WatchedProcess, cause: Cause) -> None:
-        """Ask a process for its last report; it is killed soon after."""
+        """Ask a process for its last report and schedule its kill."""
         late = cause == "timeout"
         seconds = process.late_answer_seconds if late else process.answer_seconds
         process.cause, process.kill_at = cause, time.monotonic() + seconds
         process.deadline = float("inf")
         if process.pid:
-            processes.interrupt(process.pid, late=late)
+            processes.interrupt_process(process.pid, late=late)
 
-    def _limited(self) -> list[WatchedProcess]:
-        """The processes whose deadline or kill is due at some time."""
+    def _limited_processes(self) -> list[WatchedProcess]:
+        """Return the processes with a pending deadline or kill."""
         return [
             process
             for process in self._processes
             if process.is_timed or process.cause is not None or process.late != "timeout"
         ]
 
-    def _measure(self, now: float) -> None:
-        seen = processes.snapshot()
+    def _measure_all(self, now: float) -> None:
+        seen = processes.read_processes()
         self._host.kill_strangers(seen.parents)
         source = self._family.source
         if source in seen.stopped:
-            processes.kill([source])
+            processes.kill_trees([source])
         limits, shared = self._limits, seen.resident(os.getpid())
         full = self._measure_files(seen.parents) > limits.memory * MIB + self._held_before
         for process in self._processes:
@@ -251,11 +255,11 @@ class Supervisor:
                 self._measure_process(process, seen, shared, now)
 
     def _measure_process(
-        self, process: WatchedProcess, seen: processes.Snapshot, shared: int, now: float
+        self, process: WatchedProcess, seen: processes.ProcessTable, shared: int, now: float
     ) -> None:
-        """End a process that has too many descendants or too much memory."""
+        """End a process with too many descendants or too much memory."""
         children = self._family.count_children(process)
-        used = processes.usage(process.pid, seen)
+        used = processes.measure_usage(process.pid, seen)
         memory = self._limits.memory * MIB * MEMORY_SLACK * (1 + children)
         if used.processes > self._limits.processes + children:
             self._kill(process, "processes", now)
@@ -264,9 +268,9 @@ class Supervisor:
 
     def _kill(self, process: WatchedProcess, cause: Cause, now: float) -> None:
         process.cause, process.kill_at = cause, now + 1.0
-        processes.kill([process.pid])
+        processes.kill_trees([process.pid])
 
-    def _find_stopped(self, process: WatchedProcess, seen: processes.Snapshot) -> int:
+    def _find_stopped(self, process: WatchedProcess, seen: processes.ProcessTable) -> int:
         """Return the pid of a process that a signal stopped before it could report its pid; 0 if
         there is none."""
         parent, known = self._family.find_parent(process), set(self.pids)
@@ -274,23 +278,25 @@ class Supervisor:
         return next(forks, 0)
 
     def _measure_files(self, parents: dict[int, int]) -> int:
-        """Return the bytes of files in the scratch folder, and of removed files that are open."""
-        pids = [os.getpid()]  # it may have inherited some
+        """Return the bytes of files in the scratch folder and of deleted but open files."""
+        pids = [os.getpid()]  # it may have inherited some of these files
         for pid in self.pids:
-            pids += [pid, *processes.descendants(pid, parents)]
+            pids += [pid, *processes.find_descendants(pid, parents)]
         folder = self._host.scratch
         return descriptors.held_by_files(folder) + processes.held_by_removed_files(pids, folder)
 
 
 def was_ended_outside(code: int | None, process: WatchedProcess) -> bool:
-    """Whether neither the engine nor the process itself ended a process: the kernel does so when
-    memory runs out, and a user may."""
+    """Whether something other than the engine or the process itself ended it, as the kernel does
+    when memory runs out."""
     return process.cause == "stopped" or (process.cause is None and processes.was_killed(code))
 
 
 def explain_end(code: int | None, process: WatchedProcess, limits: Limits) -> str:
-    """Return a clause on how a process ended. ``code`` is its exit code, negative for a signal and
-    None if it is unknown."""
+    """Return a clause on how a process ended.
+
+    ``code`` is its exit code, negative for a signal and None if unknown.
+    """
     seconds = round(process.seconds, 1)
     words: dict[Cause, str] = {
         "timeout": f"it did not end within {seconds:g} seconds",
@@ -311,7 +317,7 @@ def explain_end(code: int | None, process: WatchedProcess, limits: Limits) -> st
         return f"it {closed}"
     if code == run.BROKEN:
         return "code of fullgraph failed in it, perhaps as the file replaced what that code uses"
-    end = processes.ending(code)
+    end = processes.describe_exit(code)
     if process.stage == "start":
         return f"the process {end} before it had torch imported; see the log of the engine"
     return f"the process {end}"

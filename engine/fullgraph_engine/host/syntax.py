@@ -1,4 +1,4 @@
-"""What the executor needs to know about statements before it executes them."""
+"""Examine statements of a syntax tree before they are executed."""
 
 from __future__ import annotations
 import __future__
@@ -13,18 +13,20 @@ _FROM = re.compile(rb"from[\s\\]*([.\w\x80-\xff]+)")
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines as Python counts them: a form feed, unlike for ``str.splitlines``, ends none."""
+    """Split a text into lines as Python does; unlike ``str.splitlines``, a form feed ends no
+    line."""
     return [line + "\n" for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
 
 
 def code_of(lines: list[str]) -> list[str]:
-    """Lines without comments, and no empty ones; also what follows a ``#`` in a string is gone."""
+    """Return the lines without comments and blank lines; a ``#`` in a string also cuts its line."""
     codes = (line.partition("#")[0].rstrip() for line in lines)
     return [code for code in codes if code]
 
 
 def same_beginning(one: ast.Module, other: ast.Module, count: int, *, places: bool) -> bool:
-    """Whether the first statements are equal, and in the same ``places`` if that matters."""
+    """Whether the first statements of two modules are equal, and at equal ``places`` if
+    required."""
     return len(one.body) >= count and all(
         ast.dump(left, include_attributes=places) == ast.dump(right, include_attributes=places)
         for left, right in zip(one.body[:count], other.body[:count], strict=False)
@@ -32,7 +34,7 @@ def same_beginning(one: ast.Module, other: ast.Module, count: int, *, places: bo
 
 
 def future_flags(tree: ast.Module) -> int:
-    """Compiler flags of the file's ``from __future__`` imports."""
+    """Return the compiler flags of the file's ``from __future__`` imports."""
     flags = 0
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.module == "__future__" and not node.level:
@@ -43,13 +45,13 @@ def future_flags(tree: ast.Module) -> int:
 
 
 def relative_level(tree: ast.Module) -> int:
-    """The most dots that a relative import of the file has."""
+    """Return the maximum number of dots in the file's relative imports."""
     levels = (node.level for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
     return max(levels, default=0)
 
 
-def imported(tree: ast.Module) -> set[str]:
-    """The top-level names of what the file imports absolutely."""
+def imported_names(tree: ast.Module) -> set[str]:
+    """Return the top-level names of the modules that the file imports absolutely."""
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -60,7 +62,7 @@ def imported(tree: ast.Module) -> set[str]:
 
 
 def first_import_of(tree: ast.Module, package: str) -> ast.stmt | None:
-    """The first statement that imports something of a package, absolutely or relatively."""
+    """Return the first statement that imports from a package, absolutely or relatively."""
     for node in tree.body:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -74,7 +76,7 @@ def first_import_of(tree: ast.Module, package: str) -> ast.stmt | None:
 
 
 def range_of(node: ast.stmt | ast.expr | ast.alias) -> Range:
-    """The range of a node; ``ast`` counts lines from one, and columns in UTF-8 bytes as we do."""
+    """Return the range of a node; ``ast`` counts lines from one and columns in UTF-8 bytes."""
     return Range(
         Position(node.lineno - 1, node.col_offset),
         Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or node.col_offset),
@@ -82,7 +84,7 @@ def range_of(node: ast.stmt | ast.expr | ast.alias) -> Range:
 
 
 def head_of(node: ast.stmt, lines: list[str]) -> Range:
-    """The statement, but of several lines only the first."""
+    """Return the range of a statement, or of its first line only."""
     whole = range_of(node)
     if whole.end.line == whole.start.line:
         return whole
@@ -91,7 +93,8 @@ def head_of(node: ast.stmt, lines: list[str]) -> Range:
 
 
 def module_range(node: ast.ImportFrom, lines: list[str]) -> Range:
-    """The module's name in ``from name import ...``, of which the syntax tree has no place."""
+    """Return the range of the module name in ``from name import ...``, which the syntax tree
+    lacks."""
     whole = range_of(node)
     text = "".join(lines[whole.start.line : whole.end.line + 1]).encode()
     found = _FROM.match(text, whole.start.byte)
@@ -104,22 +107,24 @@ def module_range(node: ast.ImportFrom, lines: list[str]) -> Range:
 
 
 def bound_names(node: ast.stmt) -> list[str]:
-    """Return the names that have a value after a statement, in the order of the text.
+    """Return the names bound after a statement, in the order of the text.
 
-    The name after ``except … as`` is not among them: Python deletes it after the block.
+    The name after ``except … as`` is excluded, because Python deletes it after the block.
     """
-    names = (name for one in nodes_of_scope([node]) if _stays(one) for name in names_bound_by(one))
+    names = (
+        name for one in nodes_of_scope([node]) if _stays_bound(one) for name in names_bound_by(one)
+    )
     return list(dict.fromkeys(names))
 
 
-def _stays(node: ast.AST) -> bool:
-    """Whether the names that a node binds have a value afterwards."""
+def _stays_bound(node: ast.AST) -> bool:
+    """Whether the names that a node binds remain bound afterwards."""
     deletes = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del)
     return not deletes and not isinstance(node, ast.ExceptHandler)
 
 
-def used(node: ast.stmt) -> set[str]:
-    """All names that a statement mentions, also inside functions."""
+def used_names(node: ast.stmt) -> set[str]:
+    """Return all names that a statement mentions, including those inside functions."""
     return {
         inner.id
         for inner in ast.walk(node)
@@ -128,21 +133,22 @@ def used(node: ast.stmt) -> set[str]:
 
 
 def is_compound(node: ast.stmt) -> bool:
-    """Whether a failure may leave some of its names bound as intended."""
+    """Whether a failed statement may have bound some of its names as intended."""
     return isinstance(node, (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.AsyncFor)) or (
         type(node).__name__ in ("TryStar", "Match", "AsyncWith")
     )
 
 
 def is_definition(node: ast.stmt) -> bool:
-    """Statements that are still executed when the module has used up its time."""
+    """Whether a statement is a definition, which is executed even after the time limit of the
+    module."""
     return isinstance(
         node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
     )
 
 
 def one_alias(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> ast.stmt:
-    """The import statement with one of its names only, at the same place."""
+    """Return an import statement reduced to one of its names, at the same position."""
     single: ast.stmt
     if isinstance(node, ast.Import):
         single = ast.Import([alias])
@@ -152,7 +158,8 @@ def one_alias(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> ast.stmt:
 
 
 def imports_end(tree: ast.Module) -> int:
-    """How many statements the import header has: docstring, imports, guarded imports."""
+    """Return the number of statements in the import header: docstring, imports and guarded
+    imports."""
     for index, node in enumerate(tree.body):
         if not _is_header(node):
             return index

@@ -1,9 +1,9 @@
-"""What crosses the pipes between the parent and its module processes and runs.
+"""Messages between the parent process and its module processes and runs.
 
-Upwards: lines. An event of the protocol travels as it is; the messages of this module have
-``!`` before them. JSON, never pickle: the parent must not execute what user code may have written.
-Downwards: packets on a socket with the descriptors of the process to be forked, or, to a process
-that was not forked, lines.
+Messages to the parent are lines. Events of the protocol are unchanged; messages of this module have
+the prefix ``!``. They are JSON, never pickle, because user code may have written them and the
+parent must not execute them. Messages from the parent are socket packets, with the descriptors for
+the process to fork; processes that were not forked receive lines instead.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _write, _dumps, _loads = os.write, json.dumps, json.loads
 _INTERNAL = b"!"
 
 Stage = Literal["start", "module", "run"]
-"""What a process is doing: getting ready, executing the module's statements, or one run."""
+"""Stage of a process: starting, executing the module's statements, or one run."""
 _PACKET = 1 << 16
 
 
@@ -54,11 +54,12 @@ def starts_programs(request: Analyze) -> bool:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One probe of one target; ``target`` and ``probe`` are indices in the module process.
+    """A probe of a target that can be run; ``target`` and ``probe`` are indices in the module
+    process.
 
-    ``waits``: an earlier run of the target says whether it is needed. ``after`` are targets whose
-    first runs should have ended before. ``shared`` is the number of the enclosing run that shows
-    what it is called with, and others may be; None if there is none, or it cannot be shared.
+    ``waits``: whether an earlier run of the target decides if this one is needed. ``after`` are
+    targets whose first runs should end before. ``shared`` is the number of the enclosing run that
+    shows its arguments, or None without a shareable one.
     """
 
     target: int
@@ -72,15 +73,15 @@ class PlannedRun:
 
     @property
     def at(self) -> tuple[int, int]:
-        """The numbers of the target and the probe."""
+        """Indices of the target and the probe."""
         return self.target, self.probe
 
 
 @dataclass(frozen=True)
-class Planned:
-    """The module is executed, these runs can be launched.
+class RunsPlanned:
+    """The module was executed and these runs can be launched.
 
-    ``late`` is the index of the statement that used up the time, if one did.
+    ``late`` is the index of the statement that exceeded the time limit, if any.
     """
 
     runs: tuple[PlannedRun, ...]
@@ -88,64 +89,66 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Begun:
-    """A process that was started ahead, or only now, begins with what may take so many seconds."""
+class StageBegun:
+    """The process begins a stage that may take this many seconds."""
 
     stage: Stage
     seconds: float
 
 
 @dataclass(frozen=True)
-class Unparsable:
-    """The text is no Python; nothing was executed."""
+class TextUnparsable:
+    """The text has a syntax error; nothing was executed."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class Kept:
-    """The sender has executed the first ``lines`` lines of the text, its imports, and stays as a
-    preamble: it forks generations that go on from there."""
+class PreambleReady:
+    """The sender executed the imports, the first ``lines`` lines, and stays as a preamble."""
 
     lines: int
     files: tuple[FileState, ...]
 
 
 @dataclass(frozen=True)
-class Stale:
-    """A generation found that its text does not begin as its preamble does; or a preamble that it
-    can be used no more."""
+class PreambleStale:
+    """A generation found that its text does not begin like its preamble, or a preamble is
+    outdated."""
 
 
 @dataclass(frozen=True)
-class Followed:
-    """In a generation, the packages above the text imported these modules after the text; it took
-    so many seconds."""
+class LateImports:
+    """The parent packages of a generation's text imported these modules after the text, in
+    ``seconds``."""
 
     names: tuple[str, ...]
     seconds: float
 
 
 @dataclass(frozen=True)
-class Forked:
-    """The sender is the child that was asked for by ``number``. ``pid`` is from the kernel: user
-    code could name any process in the message."""
+class ChildForked:
+    """The sender is the child that the command ``number`` requested.
+
+    ``pid`` comes from the kernel, because user code could put any pid into the message.
+    """
 
     number: int
     pid: int = 0
 
 
 @dataclass(frozen=True)
-class NotForked:
-    """There was no room for the child that was asked for by ``number``; ``error`` is an errno."""
+class ForkFailed:
+    """The system lacked resources for the child that ``number`` requested; ``error`` is an
+    errno."""
 
     number: int
     error: int
 
 
 @dataclass(frozen=True)
-class Exited:
-    """``code`` is negative for a signal; None if somebody else took it."""
+class ChildExited:
+    """A child ended; ``code`` is negative for a signal, None if user code collected the status."""
 
     number: int
     code: int | None
@@ -153,9 +156,11 @@ class Exited:
 
 @dataclass(frozen=True)
 class SnapshotTaken:
-    """An enclosing run has left a process at the call of this target and probe, which forks the
-    runs of these; -1 where that process is good for none. ``source`` says in words where the call
-    is made."""
+    """An enclosing run left a snapshot at the call of this target and probe.
+
+    The snapshot forks the runs of this probe; both are -1 if it serves none. ``source`` describes
+    the call for the user.
+    """
 
     target: int
     probe: int
@@ -165,9 +170,12 @@ class SnapshotTaken:
 
 @dataclass(frozen=True)
 class RunDone:
-    """``further``: so many of the runs that wait for this one are needed. ``raised``: it needs real
-    tensors since fake ones raised. ``known`` is what a run of the part "paths" is launched with,
-    empty where it would find none. ``unfound``: a search has found nothing for it."""
+    """The result of a run.
+
+    ``further`` is the number of waiting runs to start. ``raised``: fake tensors raised, so
+    real ones are needed. ``known`` is the state that a run of the part "paths" starts from, empty
+    if it would find nothing. ``unfound`` is the search that failed.
+    """
 
     report: TargetReport
     needs_real: str | None
@@ -180,12 +188,15 @@ class RunDone:
 
 @dataclass(frozen=True)
 class ProgramDone:
-    """The end of a program's run; ``ran`` is false for a text without a program. ``called`` counts
-    the regions that were called; ``note`` says how the run differs from a user's own."""
+    """The end of a program's run.
+
+    ``ran`` is false for a text without a program. ``called`` counts the called regions. ``note``
+    says how the run differs from running the program directly.
+    """
 
     ran: bool
     refused: str = ""
-    """Why the program cannot run as the request asks; empty if it can."""
+    """Reason why the program cannot run as requested; empty if it can."""
     how: ProgramEnd = "finished"
     called: int = 0
     note: str = ""
@@ -195,9 +206,12 @@ class ProgramDone:
 
 @dataclass(frozen=True)
 class ProgramShows:
-    """A result of a program's run for the file ``path``; ``event`` is an event of the protocol as a
-    line. ``deeper`` lists workspace files with inner frames of the same finding, which is left out
-    here if one of them shows its own findings."""
+    """A result of a program's run for the file ``path``; ``event`` is an encoded event of the
+    protocol.
+
+    ``deeper`` lists workspace files with inner frames of the same finding. The finding is dropped
+    here if one of them shows its own findings.
+    """
 
     path: str
     event: str
@@ -206,7 +220,8 @@ class ProgramShows:
 
 @dataclass(frozen=True)
 class CandidatesMade:
-    """Programs that may show a finding, packed by ``repro.candidate``; or why there are none."""
+    """Programs that may reproduce a finding, packed by ``repro.candidate``, or the reason for
+    none."""
 
     packed: str = ""
     reason: str = ""
@@ -214,7 +229,7 @@ class CandidatesMade:
 
 @dataclass(frozen=True)
 class CasesChosen:
-    """Inputs to compare two texts on, packed by ``behavior``, for one probe; or why there are
+    """Test cases of one probe for comparing two texts, packed by ``behavior``, or the reason for
     none."""
 
     probe: int
@@ -224,7 +239,7 @@ class CasesChosen:
 
 @dataclass(frozen=True)
 class BackendTried:
-    """What came of compiling the changed target, for one probe."""
+    """The result of compiling the changed target with a backend, for one probe."""
 
     outcome: BehaviorOutcome
     reason: str = ""
@@ -232,21 +247,22 @@ class BackendTried:
 
 @dataclass(frozen=True)
 class PhasesTaken:
-    """What a module process has done until its runs were planned."""
+    """The timed phases of a module process until its runs were planned."""
 
     phases: tuple[PhaseTime, ...]
 
 
 @dataclass(frozen=True)
 class OperatorCalls:
-    """What a run has worked out for fake tensors, as ``pipeline.operator_calls`` packs it."""
+    """Operator results for fake tensors that a run computed, packed by
+    ``pipeline.operator_calls``."""
 
     packed: str
 
 
 @dataclass(frozen=True)
-class Branching:
-    """A run that may not fork becomes the process that answers a question of its own."""
+class BranchBegun:
+    """A run that cannot fork announces that it only answers this question and then ends."""
 
     name: str
     seconds: float
@@ -254,8 +270,10 @@ class Branching:
 
 @dataclass(frozen=True)
 class BranchAnswer:
-    """To the question of this name: a pickled value, or why there is none. Only a process with
-    user code may unpickle it. The rest is as ``branches.Answer`` has it."""
+    """The answer to the question ``name``: a pickled value, or the reason why it is lost.
+
+    Only a process with user code may unpickle it. The other fields are as in ``branches.Answer``.
+    """
 
     name: str
     packed: str = ""
@@ -265,17 +283,17 @@ class BranchAnswer:
 
 
 Upward = Union[
-    Branching,
+    BranchBegun,
     BranchAnswer,
-    Planned,
-    Begun,
-    Unparsable,
-    Kept,
-    Stale,
-    Followed,
-    Forked,
-    NotForked,
-    Exited,
+    RunsPlanned,
+    StageBegun,
+    TextUnparsable,
+    PreambleReady,
+    PreambleStale,
+    LateImports,
+    ChildForked,
+    ForkFailed,
+    ChildExited,
     SnapshotTaken,
     OperatorCalls,
     PhasesTaken,
@@ -293,8 +311,8 @@ Upward = Union[
 
 
 @dataclass(frozen=True)
-class Launch:
-    """Begin a run. With it travel to a process that forks it: report, stdout, stderr, box."""
+class LaunchRun:
+    """Start a run. Attached descriptors, for forked runs: report, stdout, stderr, box."""
 
     number: int
     target: int
@@ -304,23 +322,26 @@ class Launch:
     seconds: float
     memory: int
     answers: tuple[BranchAnswer, ...] = ()
-    """What earlier attempts of it have found out that could not fork, or were made ahead of it."""
+    """Answers that earlier attempts of the run, or speculative runs, computed."""
     last: bool = False
-    """There is no time for another attempt."""
+    """True if this is the last attempt for lack of time."""
     found: tuple[FoundProbe, ...] = ()
-    """What other runs have found by trying."""
+    """Probes that searches of other runs found."""
     known: str = ""
-    """From the first run of its target and probe."""
+    """State of the first run of the same target and probe."""
     began: float = 0.0
-    """When it was sent, in ``time.monotonic()``."""
+    """Time at which it was sent, in ``time.monotonic()``."""
     speculative: bool = False
-    """Answer its first question, and end. ``known`` is from before the text was edited."""
+    """True if to answer the first question only; then ``known`` is from before the edit."""
 
 
 @dataclass(frozen=True)
-class Enclose:
-    """Begin an enclosing run that leaves a snapshot at each call that it shows. With it travel:
-    report, stdout, stderr, box, control. ``shared`` is its number; the rest is as for a run."""
+class LaunchEnclosingRun:
+    """Start an enclosing run that leaves a snapshot at each call of a wanted target.
+
+    Attached descriptors: report, stdout, stderr, box, control. ``shared`` is its number; the other
+    fields are as in a run.
+    """
 
     number: int
     shared: int
@@ -331,78 +352,87 @@ class Enclose:
 
 
 @dataclass(frozen=True)
-class Continue:
-    """Fork a generation off a preamble. With it travel: report, stdout, stderr, box, control, and
-    a file that holds the job."""
+class ForkGeneration:
+    """Fork a generation from a preamble.
+
+    Attached descriptors: report, stdout, stderr, box, control, and a file with the order.
+    """
 
     number: int
     gives_way: bool = False
-    """What it does, nobody waits for."""
+    """True if the generation runs at low priority."""
 
 
 PACKAGES = -1
-"""In place of a statement's index: the packages above the file."""
+"""Statement index that stands for the packages above the file."""
 
 
 @dataclass(frozen=True)
-class Ahead:
-    """To a preamble: import those of these modules that can be imported before the text is
-    executed. It may take several times as many seconds."""
+class ImportAhead:
+    """Import these modules in a preamble if they work before the text is executed.
+
+    It may take several times ``seconds``.
+    """
 
     names: tuple[str, ...]
     seconds: float
 
 
 @dataclass(frozen=True)
-class Skip:
-    """A top-level statement, or ``PACKAGES``, that ended the process before and is not executed
-    again."""
+class SkippedStatement:
+    """A top-level statement, or ``PACKAGES``, that ended an earlier process and is skipped."""
 
     statement: int
     reason: str
 
 
 @dataclass(frozen=True)
-class Again:
-    """A module process is there for one run of a module that another one has executed before, so
-    it says nothing else. ``late`` is from ``Planned``; ``probe`` is what the run was planned with.
+class RepeatedExecution:
+    """The one run for which a module process executes a module again, without reporting other
+    results.
+
+    ``late`` comes from the first execution; ``probe`` is the probe that the run was planned with.
     """
 
-    launch: Launch
+    launch: LaunchRun
     late: int | None
     probe: ProbeInfo
 
 
 @dataclass(frozen=True)
-class Job:
-    """What a module process is for."""
+class ModuleOrder:
+    """The order to execute a module."""
 
     analyze: Analyze
     scratch: str
-    skip: tuple[Skip, ...] = ()
-    again: Again | None = None
+    skip: tuple[SkippedStatement, ...] = ()
+    again: RepeatedExecution | None = None
     edited: bool = False
-    """Another text of the file was executed before, and one more is likely to come."""
+    """True if the file was edited recently, so that another edit is likely."""
     began: float = 0.0
-    """When it was asked for, in ``time.monotonic()``."""
+    """Time of the request, in ``time.monotonic()``."""
 
 
 @dataclass(frozen=True)
 class ProgramOrder:
-    """Execute ``text``, the file ``path``, as a program, and report what it shows of each file of
-    the workspace, first of the file that ``analyze`` is about."""
+    """The order to execute ``text``, the file ``path``, as a program.
+
+    The process reports results for each workspace file, first for the file that ``analyze`` is
+    about.
+    """
 
     analyze: Analyze
     path: str
     text: str
     scratch: str
     lacks: Lack = ""
-    """Reason to run the program on fake tensors; an empty string for real ones."""
+    """Resource for whose lack the program runs on fake tensors; empty for real tensors."""
 
 
 @dataclass(frozen=True)
-class Reduction:
-    """Make a program smaller. ``began`` is when it was asked for, in ``time.monotonic()``."""
+class ReductionOrder:
+    """The order to minimize a program. ``began`` is the time of the request, in
+    ``time.monotonic()``."""
 
     request: Reproduce
     packed: str
@@ -411,10 +441,12 @@ class Reduction:
 
 
 @dataclass(frozen=True)
-class Judgment:
-    """Compare what runs of two texts have observed and left in these folders. ``cases`` are packed,
-    by probe; ``lines`` and ``changed_lines`` are those that the texts do not have in common;
-    ``ended`` says how the run of the changed one ended that did not do so by itself."""
+class ComparisonOrder:
+    """The order to compare the behavior that runs of two texts recorded in these folders.
+
+    ``cases`` are packed, by probe. ``lines`` and ``changed_lines`` are the lines that only one text
+    has. ``ended`` is the reason why the run of the changed text ended early; empty if it completed.
+    """
 
     request: Compare
     cases: tuple[str, ...]
@@ -427,8 +459,9 @@ class Judgment:
 
 
 @dataclass(frozen=True)
-class Survey:
-    """Complete the operator index; ``read`` the binding YAML first. As ``boot`` has ``yaml``."""
+class IndexOrder:
+    """The order to complete the operator index; ``read``: first read the binding YAML in
+    ``yaml``."""
 
     yaml: str
     scratch: str
@@ -436,10 +469,13 @@ class Survey:
 
 
 @dataclass(frozen=True)
-class Trial:
-    """Try out a text. ``work`` is a pickled function of it; only a process that is there to execute
-    such texts may unpickle it. ``scratch``, ``path`` and ``roots`` are the reduction's; ``start``
-    names the programs that may be started. ``memory`` is in MiB."""
+class TrialOrder:
+    """The order to execute one candidate text in a spare process.
+
+    ``work`` is a pickled function of the text; only a process for such texts may unpickle it.
+    ``scratch``, ``path`` and ``roots`` are the reduction's. ``start`` names the programs that may
+    be started. ``memory`` is in MiB.
+    """
 
     work: str
     text: str
@@ -452,62 +488,62 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Repeat:
-    """To a preamble: make the calls of operators in the file that travels with it, packed as in
-    ``OperatorCalls``, while there is nothing else to do."""
+class RepeatOperatorCalls:
+    """Repeat the operator calls of the attached file in an idle preamble, packed as in
+    ``OperatorCalls``."""
 
 
-Downward = Union[Launch, Enclose, Continue, Ahead, Repeat]
-Order = Union[Job, ProgramOrder, Reduction, Judgment, Survey, Trial]
-"""What a process is for, from its beginning."""
+Downward = Union[LaunchRun, LaunchEnclosingRun, ForkGeneration, ImportAhead, RepeatOperatorCalls]
+Order = Union[ModuleOrder, ProgramOrder, ReductionOrder, ComparisonOrder, IndexOrder, TrialOrder]
+"""Any order that a process is started for."""
 _KINDS: dict[str, type] = {
     kind.__name__: kind for union in (Upward, Downward, Order) for kind in typing.get_args(union)
 }
 
 
-class Lost(BaseException):
-    """The descriptor that leads to the parent was closed by the user's code."""
+class ParentUnreachable(BaseException):
+    """Raised when user code has closed the descriptor that leads to the parent process."""
 
 
-def report(descriptor: int, message: Upward | Event) -> None:
-    """Write one line upwards.
+def write_message(descriptor: int, message: Upward | Event) -> None:
+    """Write one line to the parent process.
 
     Raises:
-        Lost: the descriptor is no longer ours.
+        Lost: user code closed or replaced the descriptor.
     """
-    line = encode(message) + b"\n" if type(message) in _OWN else protocol.encode(message)  # type: ignore[arg-type]
+    line = encode_message(message) + b"\n" if type(message) in _OWN else protocol.encode(message)  # type: ignore[arg-type]
     view = memoryview(line)
     try:
         while view:
             view = view[_write(descriptor, view) :]
     except OSError as error:
-        raise Lost from error
+        raise ParentUnreachable from error
 
 
-def received(line: bytes) -> Upward | Event | None:
-    """The message of one line; None for what is none."""
+def parse_message(line: bytes) -> Upward | Event | None:
+    """Decode the message of one line; None if the line is not a message."""
     try:
         if line.startswith(_INTERNAL):
-            message: Upward = decode(line)
-            if isinstance(message, Forked):
-                return Forked(message.number, getattr(line, "sender", 0))
+            message: Upward = decode_message(line)
+            if isinstance(message, ChildForked):
+                return ChildForked(message.number, getattr(line, "sender", 0))
             return message
         return protocol.decode(line)  # type: ignore[return-value]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 
-def encode(message: Upward | Downward | Order) -> bytes:
-    """A message as one line, without its newline: ``!``, then JSON; ``type`` names the class."""
+def encode_message(message: Upward | Downward | Order) -> bytes:
+    """Encode a message as one line without a newline: ``!`` and JSON; ``type`` names the class."""
     body = {"type": type(message).__name__, **protocol.to_plain(message)}
     return _INTERNAL + _dumps(body, separators=(",", ":")).encode()
 
 
-def decode(line: bytes) -> Any:
-    """The message that :func:`encode` wrote as this line.
+def decode_message(line: bytes) -> Any:
+    """Decode a line that :func:`encode_message` wrote.
 
     Raises:
-        ValueError, TypeError, KeyError, AttributeError: it is no such line.
+        ValueError, TypeError, KeyError, AttributeError: the line is not such a message.
     """
     raw = _loads(line[1:])
     return protocol.from_plain(_KINDS[raw.pop("type")], raw)

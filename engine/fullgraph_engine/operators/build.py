@@ -21,7 +21,7 @@ def main(arguments: list[str]) -> int:
     assert spec is not None and spec.loader is not None
     boot = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(boot)
-    boot._own_path()
+    boot._reorder_sys_path()
     boot._load_engine()
     static = importlib.import_module("fullgraph_engine.operators.static")
     return int(static.main(arguments))

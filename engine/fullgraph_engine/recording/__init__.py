@@ -1,5 +1,6 @@
-"""Notes what the modules of a workspace are constructed and called with while its own program runs.
+"""Record how a user's own program constructs and calls the modules of a workspace.
 
-``start/sitecustomize.py`` brings it into the program's processes, ``watch`` notes, ``values`` puts
-arguments into probe notation, ``merging`` makes one recording of many.
+``start/sitecustomize.py`` loads the recorder into each Python process of the program. ``watch``
+observes the calls, ``values`` converts arguments to probe notation, and ``merging`` combines the
+recordings of several processes.
 """

@@ -1,7 +1,7 @@
-"""What calls have in common, and one recording out of several.
+"""Generalize recorded calls and merge several recordings into one.
 
-Calls are alike if they differ in nothing but sizes and numbers. A size that was another one in
-another call becomes a symbol; sizes that varied together become the same one.
+Calls that differ only in sizes and numbers are one kind of call. A size that varies between calls
+becomes a symbol; sizes that vary together become the same symbol.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..targets.notation import (
 )
 
 MOST_CALLS = 8
-"""So many kinds of calls of one class are kept."""
+"""Maximum number of kinds of calls recorded per class."""
 
 MOST_STEPS = 4
 """Maximum number of calls of one object in a recorded sequence."""
@@ -34,10 +34,11 @@ MOST_STEPS = 4
 _NAMES = ("s", "t", "u", "v", "w", "x", "y", "z", "m", "n", "p", "q", "r")
 
 
-def pattern(arguments: Arguments) -> str:
-    """What calls have in common that are alike: all but sizes and numbers."""
+def call_pattern(arguments: Arguments) -> str:
+    """Return the arguments with all sizes and numbers removed, so that calls of one kind compare
+    equal."""
 
-    def of(value: Value) -> Value:
+    def hide_sizes(value: Value) -> Value:
         if isinstance(value, TensorText):
             sizes = (FixedSize(0),) * len(value.sizes)
             return dataclasses.replace(value, sizes=sizes, strides=None)
@@ -47,27 +48,28 @@ def pattern(arguments: Arguments) -> str:
             return LiteralValue(type(value.value)())
         return value
 
-    return notation.show_arguments(_mapped(arguments, of))
+    return notation.show_arguments(_map_values(arguments, hide_sizes))
 
 
-def merged_call(old: RecordedCall, new: RecordedCall) -> RecordedCall:
-    """One call for two alike of the same constructor's arguments; else the new one."""
+def merge_calls(old: RecordedCall, new: RecordedCall) -> RecordedCall:
+    """Merge two calls of one kind with equal constructor arguments; return the new one if they
+    cannot be merged."""
     if old.init != new.init:
         return new
     then = tuple(
-        dataclasses.replace(last, forward=_united(first.forward, last.forward))
+        dataclasses.replace(last, forward=_unite_texts(first.forward, last.forward))
         for first, last in zip(old.then, new.then, strict=True)
     )
-    return dataclasses.replace(new, forward=_united(old.forward, new.forward), then=then)
+    return dataclasses.replace(new, forward=_unite_texts(old.forward, new.forward), then=then)
 
 
-def _united(old: str, new: str) -> str:
-    return notation.show_arguments(united(_read(old), _read(new)))
+def _unite_texts(old: str, new: str) -> str:
+    return notation.show_arguments(unite_arguments(_parse_arguments(old), _parse_arguments(new)))
 
 
 def without_covered(calls: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
     """Return the calls, except the ones that a recorded sequence of calls repeats."""
-    kinds = {_kind(call): call for call in calls}
+    kinds = {_call_kind(call): call for call in calls}
     covered: set[tuple[object, ...]] = set()
     for kind, call in kinds.items():
         if call.then:
@@ -82,160 +84,180 @@ def without_covered(calls: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
     return tuple(call for kind, call in kinds.items() if kind not in covered)
 
 
-def united(old: Arguments, new: Arguments) -> Arguments:
-    """Two argument lists of one pattern as one, with symbols for what varies."""
-    pairs = list(zip(_sizes(old), _sizes(new), strict=True))
+def unite_arguments(old: Arguments, new: Arguments) -> Arguments:
+    """Merge two argument lists of the same pattern; sizes that differ become symbols."""
+    pairs = list(zip(_dimension_sizes(old), _dimension_sizes(new), strict=True))
     names = itertools.chain(_NAMES, (f"s{number}" for number in itertools.count()))
     symbols: dict[tuple[int | str, int | str], SymbolicSize] = {}
     batch = next(iter(pairs), None)
     for one, other in pairs:
-        key = _key(one), _key(other)
+        key = _size_key(one), _size_key(other)
         if key not in symbols and not (isinstance(one, FixedSize) and one == other):
-            # The first dimension of the first tensor is most often the batch.
-            name = "b" if batch is not None and key == (_key(batch[0]), _key(batch[1])) else ""
+            # The first dimension of the first tensor is usually the batch.
+            name = (
+                "b"
+                if batch is not None and key == (_size_key(batch[0]), _size_key(batch[1]))
+                else ""
+            )
             taken = {symbol.hint for symbol in symbols.values()}
-            symbols[key] = SymbolicSize(name or next(names), _hint(one, other, taken))
+            symbols[key] = SymbolicSize(name or next(names), _choose_hint(one, other, taken))
     others = iter(pairs)
-    numbers = iter(list(_numbers(new)))
+    numbers = iter(list(_integer_values(new)))
 
-    def of(value: Value) -> Value:
+    def unite_value(value: Value) -> Value:
         if isinstance(value, TensorText):
             mine = [next(others) for _ in value.sizes]
-            sizes = tuple(symbols.get((_key(one), _key(other)), one) for one, other in mine)
+            sizes = tuple(
+                symbols.get((_size_key(one), _size_key(other)), one) for one, other in mine
+            )
             fixed = all(isinstance(size, FixedSize) for size in sizes)
             return dataclasses.replace(value, sizes=sizes, strides=value.strides if fixed else None)
-        number = _number(value)
+        number = _integer_value(value)
         if number is None:
             return value
         symbol = symbols.get((number, next(numbers)))
         if symbol is not None:
             return SizeText(SymbolicSize(symbol.name))
-        hint = _hints(old).get(str(number)) if isinstance(value, SizeText) else None
-        # It no longer varies with any size.
+        hint = _example_hints(old).get(str(number)) if isinstance(value, SizeText) else None
+        # The symbol no longer varies together with any size.
         return value if hint is None else LiteralValue(hint)
 
-    return _mapped(old, of)
+    return _map_values(old, unite_value)
 
 
-def merged(recordings: Iterable[Recorded]) -> Recorded:
-    """Later ones have the last word about what classes and constructors are like."""
+def merge_recordings(recordings: Iterable[Recorded]) -> Recorded:
+    """Merge recordings into one; newer recordings replace the classes and constructors of older
+    ones."""
     classes: dict[tuple[str, str], RecordedClass] = {}
     for recorded in recordings:
         for path, found in recorded.items():
             for one in found:
                 old = classes.get((path, one.name))
-                classes[path, one.name] = one if old is None else _merged_class(old, one)
+                classes[path, one.name] = one if old is None else _merge_classes(old, one)
     result: Recorded = {}
     for (path, _), one in sorted(classes.items()):
-        calls = tuple(sorted(one.calls, key=_order))
+        calls = tuple(sorted(one.calls, key=_call_order))
         result[path] = (*result.get(path, ()), dataclasses.replace(one, calls=calls))
     return result
 
 
-def _merged_class(old: RecordedClass, new: RecordedClass) -> RecordedClass:
+def _merge_classes(old: RecordedClass, new: RecordedClass) -> RecordedClass:
     if (old.init_signature, old.forward_signature) != (new.init_signature, new.forward_signature):
         return new
-    calls = {_kind(call): call for call in new.calls}
+    calls = {_call_kind(call): call for call in new.calls}
     for call in old.calls:
-        known = calls.get(_kind(call))
-        calls[_kind(call)] = call if known is None else merged_call(call, known)
-    # New kinds first: the old ones may be of a program that is no more.
+        known = calls.get(_call_kind(call))
+        calls[_call_kind(call)] = call if known is None else merge_calls(call, known)
+    # List new kinds first: old ones may come from an outdated version of the program.
     kept = without_covered(calls.values())[:MOST_CALLS]
     left_out = tuple(sorted({*old.left_out, *new.left_out})[:MOST_CALLS])
     return dataclasses.replace(new, calls=kept, left_out=left_out)
 
 
-def _kind(call: RecordedCall) -> tuple[object, ...]:
-    init, forward = pattern(_read(call.init)), pattern(_read(call.forward))
-    then = tuple((pattern(_read(one.forward)), one.training, one.under) for one in call.then)
+def _call_kind(call: RecordedCall) -> tuple[object, ...]:
+    init, forward = (
+        call_pattern(_parse_arguments(call.init)),
+        call_pattern(_parse_arguments(call.forward)),
+    )
+    then = tuple(
+        (call_pattern(_parse_arguments(one.forward)), one.training, one.under) for one in call.then
+    )
     return init, forward, call.training, call.parameters, call.under, then
 
 
-def _order(call: RecordedCall) -> tuple[object, ...]:
+def _call_order(call: RecordedCall) -> tuple[object, ...]:
     then = tuple((one.forward, one.training, one.under) for one in call.then)
     return not call.training, call.init, call.forward, call.parameters, call.under, then
 
 
-def _read(text: str) -> Arguments:
-    """
+def _parse_arguments(text: str) -> Arguments:
+    """Parse recorded arguments.
+
     Raises:
-        notation.NotationError: somebody has edited it.
+        notation.NotationError: the recording was edited by hand.
     """
     return notation.parse_probe(f"forward({text})").inputs or Arguments()
 
 
-def _hint(one: Size, other: Size, taken: set[int | None]) -> int:
-    """A size for the run: one that Dynamo does not treat apart, nor takes for that of another
-    symbol, if there is one."""
-    values = [value for value in (_value(one), _value(other)) if value is not None]
+def _choose_hint(one: Size, other: Size, taken: set[int | None]) -> int:
+    """Choose an example size that Dynamo does not specialize and, if possible, no other symbol
+    uses."""
+    values = [value for value in (_size_value(one), _size_value(other)) if value is not None]
     good = [value for value in values if value > 1]
     return next((value for value in good if value not in taken), (good or values)[0])
 
 
-def _value(size: Size) -> int | None:
+def _size_value(size: Size) -> int | None:
     return size.value if isinstance(size, FixedSize) else getattr(size, "hint", None)
 
 
-def _key(size: Size) -> int | str:
+def _size_key(size: Size) -> int | str:
     return size.value if isinstance(size, FixedSize) else notation.show_size(size).partition("=")[0]
 
 
-def _sizes(arguments: Arguments) -> Iterator[Size]:
+def _dimension_sizes(arguments: Arguments) -> Iterator[Size]:
     for tensor in notation.tensor_texts(arguments):
         yield from tensor.sizes
 
 
-def _hints(arguments: Arguments) -> dict[str, int]:
+def _example_hints(arguments: Arguments) -> dict[str, int]:
     return {
         one.name: one.hint for one in notation.symbolic_sizes(arguments) if one.hint is not None
     }
 
 
-def _number(value: Value) -> int | str | None:
-    """An integer among the arguments, or the symbol that it always was."""
+def _integer_value(value: Value) -> int | str | None:
+    """Return an integer argument, or the symbol that replaced it in an earlier merge; None for
+    other values."""
     if isinstance(value, SizeText):
-        return _key(value.size)
+        return _size_key(value.size)
     if isinstance(value, LiteralValue) and type(value.value) is int:
         return value.value
     return None
 
 
-def _numbers(arguments: Arguments) -> Iterator[int | str]:
+def _integer_values(arguments: Arguments) -> Iterator[int | str]:
     found: list[int | str] = []
 
-    def of(value: Value) -> Value:
-        number = _number(value)
+    def collect_number(value: Value) -> Value:
+        number = _integer_value(value)
         if number is not None:
             found.append(number)
         return value
 
-    _mapped(arguments, of)
+    _map_values(arguments, collect_number)
     yield from found
 
 
-def _mapped(arguments: Arguments, of: Callable[[Value], Value]) -> Arguments:
-    """With everything replaced that holds no other values, in the order of the text."""
+def _map_values(arguments: Arguments, convert: Callable[[Value], Value]) -> Arguments:
+    """Return the arguments with each leaf value replaced by the result of a function, in text
+    order."""
 
-    def value(one: Value) -> Value:
+    def map_value(one: Value) -> Value:
         inner = notation.inner_values(one)
-        return notation.with_parts(one, tuple(value(item) for item in inner)) if inner else of(one)
+        return (
+            notation.with_parts(one, tuple(map_value(item) for item in inner))
+            if inner
+            else convert(one)
+        )
 
     return Arguments(
-        tuple(value(one) for one in arguments.positional),
-        tuple((name, value(one)) for name, one in arguments.named),
+        tuple(map_value(one) for one in arguments.positional),
+        tuple((name, map_value(one)) for name, one in arguments.named),
     )
 
 
 def main(file: str, *parts: str) -> None:
-    """Add recordings to one that is there, or begin it; of files that are gone nothing is kept.
+    """Merge recordings into the recording file, creating it if needed, and drop classes of deleted
+    files.
 
     Raises:
-        SystemExit: it cannot be done, with the reason.
+        SystemExit: the recording cannot be written; the message gives the reason.
     """
     try:
         old = parse(Path(file).read_text(encoding="utf-8")) if Path(file).exists() else {}
         new = [parse(Path(part).read_text(encoding="utf-8")) for part in parts]
-        result = merged([old, *new])
+        result = merge_recordings([old, *new])
         root = Path(file).parent
         kept = {path: classes for path, classes in result.items() if (root / path).is_file()}
         draft = Path(f"{file}.draft")

@@ -1,4 +1,4 @@
-"""Arguments of a running program in probe notation: what they are, never what is in tensors."""
+"""Convert the arguments of a running program to probe notation, without the contents of tensors."""
 
 from __future__ import annotations
 
@@ -29,22 +29,23 @@ from ..torch_internals import ambient
 _MOST_ITEMS = 64
 _LONGEST = 200
 _PUBLIC = ("torch", "torch.nn", "torch.nn.functional")
-"""Where names of torch are found that are defined elsewhere, or nowhere in Python."""
+"""Modules that re-export names of torch from elsewhere or from C++."""
 _WORD = re.compile(r"[\w.:/+-]{1,40}")
 _KINDS = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
 
 Constructed = Callable[[Any], "Arguments | None"]
-"""What a module was constructed with, where that is known."""
+"""A function that returns the constructor arguments of a module, or None if they are unknown."""
 
 
-class Unwritable(Exception):
-    """An argument that notation has no words for: what it is, with its article."""
+class InexpressibleArgument(Exception):
+    """An argument that probe notation cannot express; the message names it with its article."""
 
 
-class Writer:
-    """Writes arguments of one class. Names are as ``home``, the module of the class, has them.
+class ArgumentWriter:
+    """A converter from Python arguments to probe notation for the calls of one class.
 
-    ``contents``: texts may be data, so only single words are written.
+    Names are written as the namespace ``home``, the module of the class, defines them. With
+    ``contents``, strings may be user data, so only single words are written.
     """
 
     def __init__(
@@ -52,56 +53,59 @@ class Writer:
     ) -> None:
         self._home, self._constructed, self._contents = home, constructed, contents
 
-    def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
-        """
+    def write_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
+        """Convert the arguments of a call.
+
         Raises:
-            Unwritable: one of them cannot be written.
+            Unwritable: an argument cannot be expressed in probe notation.
         """
         return Arguments(
-            tuple(self.value(value) for value in args),
-            tuple((name, self.value(value)) for name, value in kwargs.items()),
+            tuple(self.write_value(value) for value in args),
+            tuple((name, self.write_value(value)) for name, value in kwargs.items()),
         )
 
-    def value(self, value: Any) -> Value:
+    def write_value(self, value: Any) -> Value:
         if value is None or type(value) in (bool, int, float):
             return LiteralValue(value)
         torch: Any = sys.modules["torch"]
         if isinstance(value, torch.Tensor):
-            return self.tensor(value)
+            return self.write_tensor(value)
         if type(value) is str:
-            return self.text(value)
+            return self.write_text(value)
         if type(value) in (list, tuple, torch.Size):
-            return Sequence("list" if type(value) is list else "tuple", self.items(value))
+            return Sequence("list" if type(value) is list else "tuple", self.write_items(value))
         if type(value) in (dict, OrderedDict):
-            pairs = tuple(zip(self.items(value), self.items(value.values()), strict=True))
+            pairs = tuple(
+                zip(self.write_items(value), self.write_items(value.values()), strict=True)
+            )
             return notation.Mapping(pairs)
         if isinstance(value, torch.dtype):
             return Reference(str(value))
         if isinstance(value, torch.device):
             return Reference("torch.device", Arguments((LiteralValue(str(value)),)))
         if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
-            return Reference(self.name(value))
+            return Reference(self.write_name(value))
         if isinstance(value, enum.Enum):
-            return Reference(f"{self.name(type(value))}.{value.name}")
-        return self.made(value, torch)
+            return Reference(f"{self.write_name(type(value))}.{value.name}")
+        return self.constructor_call(value, torch)
 
-    def items(self, values: Any) -> tuple[Value, ...]:
+    def write_items(self, values: Any) -> tuple[Value, ...]:
         if len(values) > _MOST_ITEMS:
-            raise Unwritable(f"a collection of {len(values):,} items")
-        return tuple(self.value(value) for value in values)
+            raise InexpressibleArgument(f"a collection of {len(values):,} items")
+        return tuple(self.write_value(value) for value in values)
 
-    def text(self, value: str) -> Value:
+    def write_text(self, value: str) -> Value:
         if len(value) > _LONGEST or (self._contents and not _WORD.fullmatch(value)):
-            raise Unwritable("a text")
+            raise InexpressibleArgument("a text")
         return LiteralValue(value)
 
-    def tensor(self, tensor: Any) -> TensorText:
+    def write_tensor(self, tensor: Any) -> TensorText:
         torch: Any = sys.modules["torch"]
         if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
-            raise Unwritable(f"a {type(tensor).__name__}")
+            raise InexpressibleArgument(f"a {type(tensor).__name__}")
         dtype = dtype_name(tensor.dtype)
         if tensor.layout is not torch.strided or dtype is None:
-            raise Unwritable(f"a tensor of {tensor.dtype}, {tensor.layout}")
+            raise InexpressibleArgument(f"a tensor of {tensor.dtype}, {tensor.layout}")
         strides = None if tensor.is_contiguous() else tuple(tensor.stride())
         sizes = tuple(FixedSize(int(size)) for size in tensor.shape)
         grad: Literal["", "requires_grad", "grad_fn"] = ""
@@ -110,8 +114,8 @@ class Writer:
         marks = tuple(ambient.marked_dimensions(tensor).items())
         return TensorText(dtype, sizes, strides, device_name(tensor.device), grad, marks)
 
-    def made(self, value: Any, torch: Any) -> Value:
-        """An object by a call that makes one like it."""
+    def constructor_call(self, value: Any, torch: Any) -> Value:
+        """Write an object as the constructor call that creates an equal one."""
         kind = type(value)
         given: Arguments | None = None
         if isinstance(value, torch.nn.Module):
@@ -120,25 +124,25 @@ class Writer:
                 given = Arguments()
         elif dataclasses.is_dataclass(value):
             named = [
-                (field.name, self.value(getattr(value, field.name)))
+                (field.name, self.write_value(getattr(value, field.name)))
                 for field in dataclasses.fields(value)
                 if field.init
             ]
             given = Arguments((), tuple(named))
         elif isinstance(value, tuple) and hasattr(kind, "_fields"):
-            given = Arguments(self.items(value))
+            given = Arguments(self.write_items(value))
         elif kind in (argparse.Namespace, types.SimpleNamespace):
-            given = Arguments((), tuple((k, self.value(v)) for k, v in vars(value).items()))
+            given = Arguments((), tuple((k, self.write_value(v)) for k, v in vars(value).items()))
         if given is None:
-            raise Unwritable(f"an object of {kind.__qualname__}")
-        return Reference(self.name(kind), given)
+            raise InexpressibleArgument(f"an object of {kind.__qualname__}")
+        return Reference(self.write_name(kind), given)
 
-    def name(self, value: Any) -> str:
-        """A dotted name that the file knows, or that can be imported."""
+    def write_name(self, value: Any) -> str:
+        """Return a dotted name, defined in the file or importable."""
         name = getattr(value, "__qualname__", value.__name__)
         root = name.partition(".")[0]
         module = getattr(value, "__module__", None) or ""
-        if root in self._home and _at(name, self._home) is value:
+        if root in self._home and _resolve_name(name, self._home) is value:
             return str(name)
         if module == "builtins":
             return str(name)
@@ -147,12 +151,12 @@ class Writer:
             if getattr(sys.modules.get(public), last, self) is value:
                 return f"{public}.{last}"
         found = sys.modules.get(module)
-        if module == "__main__" or found is None or _at(name, vars(found)) is not value:
-            raise Unwritable(f"{name}, which cannot be imported")
+        if module == "__main__" or found is None or _resolve_name(name, vars(found)) is not value:
+            raise InexpressibleArgument(f"{name}, which cannot be imported")
         return f"{module}.{name}"
 
 
-def _at(name: str, namespace: Mapping[str, Any]) -> Any:
+def _resolve_name(name: str, namespace: Mapping[str, Any]) -> Any:
     root, *rest = name.split(".")
     found = namespace.get(root)
     for part in rest:
@@ -162,7 +166,7 @@ def _at(name: str, namespace: Mapping[str, Any]) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def dtype_name(dtype: Any) -> str | None:
-    """``f32`` of ``torch.float32``; None for what notation has no name for."""
+    """Return the short name of a dtype, as in ``f32`` for ``torch.float32``; None without one."""
     text = str(dtype).removeprefix("torch.")
     if text == "bool":
         return "b8"
@@ -175,14 +179,15 @@ def dtype_name(dtype: Any) -> str | None:
 
 @functools.lru_cache(maxsize=64)
 def device_name(device: Any) -> str | None:
-    """``cuda`` of the first of its kind, None of the CPU."""
+    """Return the name of a device, as in ``cuda`` for the first GPU; None for the CPU."""
     if device.type == "cpu":
         return None
     return f"{device.type}:{device.index}" if device.index else str(device.type)
 
 
 def _is_as_new(module: Any) -> bool:
-    """A layer without parameters that was made by its class alone, such as an activation."""
+    """Whether a layer lacks parameters and was constructed without arguments, as many activations
+    are."""
     kind = type(module)
     if not kind.__module__.startswith("torch.nn.") or module._parameters or module._modules:
         return False

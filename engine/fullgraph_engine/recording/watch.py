@@ -1,9 +1,9 @@
-"""Notes constructors' arguments and inputs of the workspace's modules, in the user's own process.
+"""Record constructor arguments and inputs of the workspace's modules, inside the user's program.
 
-Each class of the workspace gets an ``__init__`` and a ``forward`` around its own when it is
-defined. They do nothing that the program can see: an exception in here is swallowed, and Dynamo
-leaves the noting out, since it takes ``is_compiling()`` for true. What is noted is written to a
-file of this process, from time to time and at its end.
+Each workspace class gets wrappers around its ``__init__`` and ``forward`` when it is defined. The
+wrappers are invisible to the program: they swallow their own exceptions, and Dynamo does not trace
+the recording because ``is_compiling()`` is a constant true there. Each process writes its own file,
+every few seconds and at exit.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from ..targets.notation import Arguments
 from ..targets.recorded import signature_text
 from ..torch_internals import ambient
 from . import merging
-from .values import Unwritable, Writer, device_name, dtype_name
+from .values import ArgumentWriter, InexpressibleArgument, device_name, dtype_name
 
 FOLDER, ROOT = "FULLGRAPH_RECORD", "FULLGRAPH_RECORD_ROOT"
-"""Environment variables: where the processes leave what they noted, and the workspace."""
+"""Environment variables with the folder for recordings and the workspace folder."""
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _MOST_SKIPPED = 1024
 _MOST_SEEN = 4096
 _EVERY = 2.0
-"""Seconds between two writings of what is new."""
+"""Minimum seconds between two writes of new recordings."""
 
 
-def begin(module_class: Any) -> None:
-    """Look at every subclass of ``torch.nn.Module`` from now on."""
+def begin_recording(module_class: Any) -> None:
+    """Record every later subclass of ``torch.nn.Module``."""
     recorder = _Recorder(Path(os.environ[FOLDER]), Path(os.environ[ROOT]))
 
     def __init_subclass__(cls: Any, **kwargs: Any) -> None:
         super(module_class, cls).__init_subclass__(**kwargs)
-        recorder.defined(cls)
+        recorder.watch_class(cls)
 
     module_class.__init_subclass__ = classmethod(__init_subclass__)  # type: ignore[arg-type]
     atexit.register(recorder.write)
 
 
 class _Due:
-    """When a class is to be looked at again: the longer nothing new came, the later.
+    """A schedule that examines calls of one class less often the longer they show nothing new.
 
-    A call whose first argument has another ``shape`` than the last one is looked at in any case,
-    until it is ``settled`` that other shapes bring nothing new.
+    A call whose first argument has a new ``shape`` is examined in any case, until ``settled`` says
+    that new shapes show nothing new.
     """
 
     __slots__ = ("old", "settled", "shape", "skip")
@@ -66,9 +66,9 @@ class _Due:
         self.settled = False
         self.shape: Any = None
 
-    def wait(self, *, new: bool) -> None:
+    def schedule_next(self, *, new: bool) -> None:
         self.old = 0 if new else self.old + 1
-        # The first calls are looked at one by one: a model has a layer many times.
+        # Examine the first calls one by one: a model often contains a layer many times.
         self.skip = 0 if self.old < 16 else min(1 << (self.old - 15), _MOST_SKIPPED)
         self.settled = self.old >= 32
 
@@ -84,34 +84,37 @@ class _Kind(NamedTuple):
 
 
 class _Watched:
-    """What is known of one class."""
+    """The recorded calls of one class and the schedule for examining further ones."""
 
     def __init__(self, kind: Any, path: str, home: dict[str, Any]) -> None:
         self.kind, self.path, self.home = kind, path, home
         self.signatures = (signature_text(kind.__init__), signature_text(kind.forward))
         self.inits: dict[int, tuple[Any, Arguments | str]] = {}
-        """By ``id`` of the object: a reference that ends it, and the arguments or why not."""
+        """Constructor arguments, or the reason why they are unknown, by ``id`` of the object; a
+        weak reference removes the entry."""
         self.texts: set[str] = set()
         self.last: Arguments | None = None
         self.due = (_Due(), _Due())
-        """In evaluation, and in training."""
+        """Schedules for evaluation mode and training mode."""
         self.seen: dict[tuple[str, ...], _Kind] = {}
-        """Kinds of calls by what was noted of them."""
+        """Kinds of calls by their exact notation."""
         self.calls: dict[_Kind, RecordedCall] = {}
         self.orders: dict[int, tuple[Any, list[_Kind]]] = {}
-        """By ``id`` of the object: a reference that ends it, and the kinds of its calls."""
+        """Kinds of calls of each object by ``id``; a weak reference removes the entry."""
         self.sequences: dict[tuple[_Kind, ...], None] = {}
-        """Orders in which an object was called in several ways."""
+        """Distinct sequences of calls of one object that used several kinds."""
         self.left_out: set[str] = set()
 
-    def recorded(self) -> RecordedClass:
-        found = [call for order in self.sequences if (call := self.sequence(order)) is not None]
+    def recorded_class(self) -> RecordedClass:
+        found = [
+            call for order in self.sequences if (call := self.merge_sequence(order)) is not None
+        ]
         calls = merging.without_covered([*found, *self.calls.values()])[: merging.MOST_CALLS]
         left_out = tuple(sorted(self.left_out)[: merging.MOST_CALLS])
         return RecordedClass(self.kind.__name__, *self.signatures, calls, left_out)
 
-    def follows(self, module: Any, kind: _Kind) -> bool:
-        """Note the kind of a call of an object. Whether the order of its calls is new."""
+    def extends_sequence(self, module: Any, kind: _Kind) -> bool:
+        """Record the kind of an object's next call; whether this makes a new sequence of calls."""
         key, orders = id(module), self.orders
         if key not in orders:
             orders[key] = (weakref.ref(module, lambda _: orders.pop(key, None)), [])
@@ -119,14 +122,14 @@ class _Watched:
         if kind in order or len(order) >= merging.MOST_STEPS:
             return False
         if order and order[0].parameters != kind.parameters:
-            return False  # it was moved in between
+            return False  # the module moved to another device or dtype in between
         order.append(kind)
         if len(order) < 2 or tuple(order) in self.sequences:
             return False
         self.sequences[tuple(order)] = None
         return True
 
-    def sequence(self, order: tuple[_Kind, ...]) -> RecordedCall | None:
+    def merge_sequence(self, order: tuple[_Kind, ...]) -> RecordedCall | None:
         """Return the calls of an order as one, or None if their constructors' arguments differ."""
         first, *further = [self.calls[kind] for kind in order]
         if any(call.init != first.init for call in further):
@@ -146,21 +149,21 @@ class _Recorder:
 
     # -- classes ------------------------------------------------------------------------------
 
-    def defined(self, kind: Any) -> None:
+    def watch_class(self, kind: Any) -> None:
         try:
             if kind.__name__ == "OptimizedModule":
                 _around_compiled(kind, self)
                 return
-            found = self.of_workspace(kind)
+            found = self.find_in_workspace(kind)
             if found is not None:
                 self.classes.append(found)
                 self.by_kind[kind] = found
                 _around_init(found, self)
                 _around_forward(found, self)
         except Exception:
-            return  # the program does not depend on it
+            return  # recording must never break the program
 
-    def of_workspace(self, kind: Any) -> _Watched | None:
+    def find_in_workspace(self, kind: Any) -> _Watched | None:
         home = sys.modules.get(kind.__module__)
         file = getattr(home, "__file__", None)
         if home is None or not file or "." in kind.__qualname__:
@@ -172,7 +175,7 @@ class _Recorder:
 
     # -- what happens -------------------------------------------------------------------------
 
-    def constructed(
+    def record_construction(
         self, watched: _Watched, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         if self.busy:
@@ -181,8 +184,8 @@ class _Recorder:
         try:
             given: Arguments | str
             try:
-                given = self.writer(watched, contents=False).arguments(args, kwargs)
-            except Unwritable as error:
+                given = self.writer(watched, contents=False).write_arguments(args, kwargs)
+            except InexpressibleArgument as error:
                 given = f"Its constructor was given {error}."
             key = id(module)
             inits = watched.inits
@@ -194,7 +197,7 @@ class _Recorder:
         finally:
             self.busy = False
 
-    def called(
+    def record_call(
         self,
         watched: _Watched,
         due: _Due,
@@ -206,73 +209,73 @@ class _Recorder:
             return
         self.busy = True
         try:
-            new = self.note(watched, module, args, kwargs)
-            due.wait(new=new)
+            new = self.note_call(watched, module, args, kwargs)
+            due.schedule_next(new=new)
             due.shape = getattr(args[0], "shape", None) if args else None
             self.unwritten |= new
-            # A program that is killed tells nothing at its end.
+            # A killed program cannot write at exit, so write regularly.
             if self.unwritten and time.monotonic() - self.wrote > _EVERY:
                 self.write()
         except Exception:
-            due.wait(new=False)
+            due.schedule_next(new=False)
         finally:
             self.busy = False
 
-    def note(
+    def note_call(
         self, watched: _Watched, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> bool:
-        """Whether this call says anything that others did not."""
-        init = self.init_of(module, watched)
+        """Record one call; whether it shows something new."""
+        init = self.constructor_arguments(module, watched)
         try:
-            forward = self.writer(watched, contents=True).arguments(args, kwargs)
-            parameters, under = _parameters(module), _context()
-        except Unwritable as error:
-            return _added(watched.left_out, f"It was called with {error}.")
+            forward = self.writer(watched, contents=True).write_arguments(args, kwargs)
+            parameters, under = _parameter_placement(module), _context_text()
+        except InexpressibleArgument as error:
+            return _add_new(watched.left_out, f"It was called with {error}.")
         if isinstance(init, str):
-            return _added(watched.left_out, init)
+            return _add_new(watched.left_out, init)
         text = notation.show_arguments(forward)
         known = (notation.show_arguments(init), text, str(module.training), parameters, under)
         seen = watched.seen.get(known)
         if seen is not None or len(watched.seen) >= _MOST_SEEN:
-            return seen is not None and watched.follows(module, seen)
+            return seen is not None and watched.extends_sequence(module, seen)
         mode = bool(module.training), parameters, under
-        key = _Kind(merging.pattern(init), merging.pattern(forward), *mode)
+        key = _Kind(merging.call_pattern(init), merging.call_pattern(forward), *mode)
         watched.seen[known] = key
         call = RecordedCall(known[0], text, bool(module.training), parameters, under)
         old = watched.calls.get(key)
         if old is not None:
-            call = merging.merged_call(old, call) if old.init == call.init else old
+            call = merging.merge_calls(old, call) if old.init == call.init else old
         watched.calls[key] = call
-        return watched.follows(module, key) or call != old
+        return watched.extends_sequence(module, key) or call != old
 
-    def init_of(self, module: Any, watched: _Watched) -> Arguments | str:
+    def constructor_arguments(self, module: Any, watched: _Watched) -> Arguments | str:
         found = watched.inits.get(id(module))
         if found is not None:
             return found[1]
-        # A copy of one: clear only if all were made alike.
+        # A copy of a module: use the arguments of the original if all instances have the same.
         if len(watched.texts) == 1 and watched.last is not None:
             return watched.last
         return "It is not known what its constructor was given."
 
-    def writer(self, watched: _Watched, *, contents: bool) -> Writer:
-        return Writer(watched.home, self.arguments_of, contents=contents)
+    def writer(self, watched: _Watched, *, contents: bool) -> ArgumentWriter:
+        return ArgumentWriter(watched.home, self.arguments_of, contents=contents)
 
     def arguments_of(self, module: Any) -> Arguments | None:
         watched = self.by_kind.get(type(module))
         if watched is None:
             return None
-        found = self.init_of(module, watched)
+        found = self.constructor_arguments(module, watched)
         return found if isinstance(found, Arguments) else None
 
     # -- telling ------------------------------------------------------------------------------
 
     def write(self) -> None:
-        """To this process's own file. A forked process has one of its own."""
+        """Write the recording to this process's file; a forked process has its own file."""
         self.wrote, self.unwritten = time.monotonic(), False
         recorded: dict[str, tuple[RecordedClass, ...]] = {}
         for watched in self.classes:
             if watched.calls or watched.left_out:
-                recorded[watched.path] = (*recorded.get(watched.path, ()), watched.recorded())
+                recorded[watched.path] = (*recorded.get(watched.path, ()), watched.recorded_class())
         if not recorded:
             return
         file = self.folder / f"{self.began}-{os.getpid()}.json"
@@ -281,30 +284,33 @@ class _Recorder:
             draft.write_text(written(recorded), encoding="utf-8")
             draft.replace(file)
         except OSError:
-            return  # the recording has ended, and this process goes on
+            return  # the recording has ended while this process continues
 
 
-def _added(known: set[Any], item: Any) -> bool:
+def _add_new(known: set[Any], item: Any) -> bool:
     before = len(known)
     known.add(item)
     return len(known) > before
 
 
-def _parameters(module: Any) -> str:
-    """``bf16@cuda``: what the module was moved to, by its first floating-point parameter."""
+def _parameter_placement(module: Any) -> str:
+    """Return the dtype and device that a module was moved to, as in ``bf16@cuda``.
+
+    The first floating-point parameter decides.
+    """
     for parameter in module.parameters():
         if not parameter.is_floating_point():
             continue
         dtype, device = dtype_name(parameter.dtype), device_name(parameter.device)
         if dtype is None:
-            raise Unwritable(f"parameters of {parameter.dtype}")
+            raise InexpressibleArgument(f"parameters of {parameter.dtype}")
         default = dtype_name(sys.modules["torch"].get_default_dtype())
         dtype = "" if dtype == default else dtype
         return f"{dtype}@{device}" if device else dtype
     return ""
 
 
-def _context() -> str:
+def _context_text() -> str:
     """Return the modes and settings that differ from the default, in notation."""
     settings = tuple(ambient.changed_settings().items())
     context = CallContext.of_running_code()
@@ -313,15 +319,15 @@ def _context() -> str:
 
 # -- around what the user wrote -----------------------------------------------------------------
 #
-# Each is a function with the globals of the one that it stands around: ``torch.jit.script`` looks
-# up names there. So it may use no name but its own closure's.
+# Each wrapper shares the globals of the function that it wraps, as ``torch.jit.script`` resolves
+# names there. So a wrapper may only use names of its closure.
 
 
 def _around_init(watched: _Watched, recorder: _Recorder) -> None:
     kind, inner, constructed, type_of = (
         watched.kind,
         watched.kind.__init__,
-        recorder.constructed,
+        recorder.record_construction,
         type,
     )
     compiling = _is_compiling()
@@ -331,11 +337,11 @@ def _around_init(watched: _Watched, recorder: _Recorder) -> None:
             constructed(watched, self, args, kwargs)
         inner(self, *args, **kwargs)
 
-    kind.__init__ = _as(inner, __init__)
+    kind.__init__ = _adopt_globals(inner, __init__)
 
 
 def _around_forward(watched: _Watched, recorder: _Recorder) -> None:
-    kind, inner, called, type_of = watched.kind, watched.kind.forward, recorder.called, type
+    kind, inner, called, type_of = watched.kind, watched.kind.forward, recorder.record_call, type
     due_of, compiling, attribute = watched.due, _is_compiling(), getattr
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -349,11 +355,12 @@ def _around_forward(watched: _Watched, recorder: _Recorder) -> None:
                 called(watched, due, self, args, kwargs)
         return inner(self, *args, **kwargs)
 
-    kind.forward = _as(inner, forward)
+    kind.forward = _adopt_globals(inner, forward)
 
 
 def _around_compiled(kind: Any, recorder: _Recorder) -> None:
-    """What ``torch.compile`` makes of a module: behind it, Dynamo notes nothing."""
+    """Wrap the class of modules returned by ``torch.compile``, whose calls the other wrappers
+    cannot see."""
     inner, compiling = kind.__call__, _is_compiling()
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -366,7 +373,7 @@ def _around_compiled(kind: Any, recorder: _Recorder) -> None:
             ):
                 due.skip -= 1
             else:
-                recorder.called(watched, due, module, args, kwargs)
+                recorder.record_call(watched, due, module, args, kwargs)
         return inner(self, *args, **kwargs)
 
     kind.__call__ = functools.wraps(inner)(__call__)
@@ -377,8 +384,8 @@ def _is_compiling() -> Callable[[], bool]:
     return found
 
 
-def _as(inner: Any, function: types.FunctionType | Any) -> Any:
-    """The function with the globals of the one around which it is."""
+def _adopt_globals(inner: Any, function: types.FunctionType | Any) -> Any:
+    """Return a wrapper function with the globals and metadata of the function that it wraps."""
     globals_ = getattr(inner, "__globals__", None)
     if globals_ is None:
         return functools.wraps(inner)(function)

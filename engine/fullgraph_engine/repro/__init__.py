@@ -1,1 +1,1 @@
-"""Small scripts that show one finding with torch alone."""
+"""Minimal scripts that show one finding and depend only on torch."""

@@ -1,4 +1,4 @@
-"""What a run of the user's code hands on to be made smaller: programs, and what they must show."""
+"""Candidates: programs written from the user's code, and the finding that they must show."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..protocol import from_plain, to_plain
-from .inputs import needed
-from .verify.check import Check
+from .inputs import needed_files
+from .verify.check import ScriptCheck
 from .verify.finding_signature import FindingSignature
 
 CandidateOrigin = Literal["expression", "statement", "function", "target", "slice", "file", "graph"]
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A program that may show the finding, and how much of the user's code it was written from.
+class ReproCandidate:
+    """A program that may show the finding, and the part of the user's code it was written from.
 
-    ``notes`` say what in it is not self-contained.
+    ``notes`` name what keeps the program from being self-contained.
     """
 
     text: str
@@ -27,24 +27,30 @@ class Candidate:
     notes: tuple[str, ...] = ()
 
 
-def in_order(candidates: Iterable[Candidate], *, data: bool = False) -> tuple[Candidate, ...]:
-    """Each text once, from short to long; those that need data come after all others, or on wish
-    before them. Of those about as long as each other the first stays so: it does less."""
-    known: dict[str, Candidate] = {}
+def sort_candidates(
+    candidates: Iterable[ReproCandidate], *, data: bool = False
+) -> tuple[ReproCandidate, ...]:
+    """Remove duplicate texts and sort candidates by length.
+
+    Lengths are compared by the power of two of their line count; equal lengths keep their order,
+    because earlier candidates do less. Candidates that load data files come last, or first with
+    ``data``.
+    """
+    known: dict[str, ReproCandidate] = {}
     for candidate in candidates:
         known.setdefault(candidate.text, candidate)
 
-    def size(candidate: Candidate) -> tuple[bool, int]:
-        return bool(needed(candidate.text)) != data, candidate.text.count("\n").bit_length()
+    def size(candidate: ReproCandidate) -> tuple[bool, int]:
+        return bool(needed_files(candidate.text)) != data, candidate.text.count("\n").bit_length()
 
     return tuple(sorted(known.values(), key=size))
 
 
 @dataclass(frozen=True)
 class Backend:
-    """What compiles the graphs: its name, and how programs spell it.
+    """A compiler backend: its name, and the expression by which programs refer to it.
 
-    ``accuracy``: not that it fails is wanted, but that it gives other numbers.
+    With ``accuracy`` the finding is that the backend returns wrong numbers, not that it raises.
     """
 
     name: str
@@ -54,16 +60,17 @@ class Backend:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Programs from small to large. ``own`` are names that the user's file gives to things.
+    """Candidates for one finding, smallest first, and the facts that the script prints about it.
 
-    ``title`` and ``explanation`` describe the finding, ``place`` where it was found. ``flaky`` says
-    how often it was there, if it was not always; ``left_out`` names programs that could not be
-    written, and why. With a ``backend`` every program is one graph of the target.
+    ``own`` are the names that the user's file defines. ``place`` is where the finding was found.
+    ``flaky`` says how often it was found, if not in every run. ``left_out`` names programs that
+    could not be written, with the reason. With a ``backend`` each program is one graph of the
+    target.
     """
 
-    programs: tuple[Candidate, ...]
+    programs: tuple[ReproCandidate, ...]
     signature: FindingSignature
-    check: Check
+    check: ScriptCheck
     own: tuple[str, ...]
     title: str
     explanation: str
@@ -72,16 +79,16 @@ class Candidates:
     flaky: str = ""
     left_out: tuple[str, ...] = ()
     times: int = 1
-    """How often at least a program has to show it."""
+    """Minimum number of times that a program must show the finding."""
     backend: Backend | None = None
     data: bool = False
-    """What is smaller must load what the program loads that it is made of."""
+    """Requirement that smaller programs load all data files of the original."""
 
-    def packed(self) -> str:
-        """As one line of JSON."""
+    def to_json(self) -> str:
+        """Return these candidates as one line of JSON."""
         return json.dumps(to_plain(self))
 
     @classmethod
-    def unpacked(cls, text: str) -> Candidates:
+    def from_json(cls, text: str) -> Candidates:
         found: Candidates = from_plain(cls, json.loads(text))
         return found

@@ -1,4 +1,4 @@
-"""What a process that makes programs smaller is given, and what it is to do."""
+"""The job of a process that minimizes candidates, and the services that the process provides."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from ..protocol import Log, Reproduced, ReproFound, ReproProgress
 
 Say = Callable[[ReproProgress | ReproFound | Reproduced | Log], None]
 Judge = Callable[[str], bytes]
-"""What a trial does with a text. It can be pickled, where a trial is no fork."""
+"""Function that a trial applies to a program text. It is pickled unless trials are forks."""
 
 TRIAL_SECONDS = 10.0
-"""What one trial may take where nothing is compiled."""
+"""Maximum seconds of one trial that compiles nothing."""
 
 
 VERIFYING = 8.0
-"""Seconds of the budget that are kept for running the script in a fresh Python."""
+"""Seconds of the time budget reserved for running the script in a fresh Python."""
 
 
 GRACE = 2.0
-"""Seconds by which that may exceed the budget."""
+"""Seconds by which the run in a fresh Python may exceed the time budget."""
 
 
-class Trials(Protocol):
-    """Candidates in processes of their own, several at a time."""
+class TrialRunner(Protocol):
+    """Protocol of an object that runs candidates in separate processes, several at a time."""
 
     capacity: int
 
@@ -36,24 +36,27 @@ class Trials(Protocol):
 
 @dataclass
 class Surroundings:
-    """What the process gives: trials of texts, and how processes may be started."""
+    """Services of the process that minimizes: running trials and starting processes."""
 
-    trials: Callable[[Judge, float, float], Trials]
-    """The seconds that one may take, and when all must have ended, by ``time.monotonic``."""
+    trials: Callable[[Judge, float, float], TrialRunner]
+    """Factory of trial runners. Takes the maximum seconds per trial, and the time by which all
+    trials must have ended, as ``time.monotonic`` counts."""
     forking: Callable[[bool], None]
     scratch: str
     let_start: Callable[[frozenset[str]], bool] = lambda _: False
-    """Let this process and its forks start programs of these names; False if they may not be."""
+    """Function to allow this process and its forks to start programs of these names. Returns False
+    if the system cannot allow it."""
     forks: bool = True
-    """Whether trials are forks of this process; else nothing that was done here is there."""
+    """Flag that trials are forks of this process and thus inherit its state."""
 
 
 @dataclass(frozen=True)
-class Job:
-    """Make the smallest script of candidates that were packed for ``request``.
+class MinimizationJob:
+    """A request for the smallest script that shows a finding; ``packed`` holds the candidates as
+    JSON.
 
-    It was asked for at ``began`` (``time.monotonic()``) and may take ``seconds`` from then, and
-    ``GRACE`` for the last script that is run in a fresh Python.
+    ``began`` is when the user requested it (``time.monotonic()``). It may take ``seconds`` from
+    then, plus ``GRACE`` for the last script that runs in a fresh Python.
     """
 
     request: int

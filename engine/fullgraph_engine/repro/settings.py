@@ -1,4 +1,4 @@
-"""Settings of torch that user code has changed, as statements of a program."""
+"""Settings of torch that user code changed, written as statements of a program."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from ..torch_internals import dynamo
 from ..torch_internals.backends import functorch_config
 
 
-def settings() -> tuple[str, ...]:
-    """Statements for those of torch's settings that user code has changed."""
+def changed_settings() -> tuple[str, ...]:
+    """Return assignment statements for the settings of torch that user code changed."""
     found: list[str] = []
     for module in (dynamo.config, functorch_config()):
         for line in module.codegen_config().split("\n"):
@@ -23,8 +23,8 @@ def settings() -> tuple[str, ...]:
 
 
 def remember_settings() -> None:
-    """Call before user code: what is set by then is nobody's choice."""
-    _OURS.update(settings())
+    """Record the settings that differ from torch's defaults before user code runs."""
+    _OURS.update(changed_settings())
 
 
 _OURS: set[str] = set()

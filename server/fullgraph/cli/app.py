@@ -38,7 +38,7 @@ from fullgraph.cli.terminal import as_utf8, paint_for, write
 from fullgraph.domain.codes import is_known_selector
 from fullgraph.engines import InterpreterNotFound, find_interpreter
 from fullgraph.render.paint import Style
-from fullgraph.session.settings import declarations
+from fullgraph.session.settings import list_declarations
 from fullgraph.session.trust import TrustedFolders, trusted_folders_file
 from fullgraph_engine.protocol.documents import DOCUMENT_KINDS
 from fullgraph_engine.protocol.repro import Backend
@@ -46,7 +46,7 @@ from fullgraph_engine.protocol.repro import Backend
 # First sentence of each setting's documentation.
 _HELP = {
     declaration.name: declaration.description.split(". ")[0].rstrip(".").replace("`", "") + "."
-    for declaration in declarations()
+    for declaration in list_declarations()
 }
 
 app = typer.Typer(
@@ -905,14 +905,14 @@ def _engine_command(
     Exit status: 0 done, 2 an engine does not answer.
     """
     from fullgraph.cli.kept_engines import kept_engines
-    from fullgraph.engines.background import Unavailable
+    from fullgraph.engines.background import BackgroundUnavailable
 
     stop = _parse_word("ACTION", action, ("status", "stop")) == "stop"
     try:
         found = interruption.run(kept_engines(os.environ, stop=stop))
     except Interrupted as end:
         raise typer.Exit(end.status) from None
-    except Unavailable as error:
+    except BackgroundUnavailable as error:
         write(sys.stderr, f"error: {error}\n")
         raise typer.Exit(UNABLE) from None
     for kept_engine in found:

@@ -17,15 +17,15 @@ from fullgraph.domain.positions import TextPositions, text_hash
 from fullgraph.domain.reports import ShownReport
 from fullgraph.engines import EngineState, EngineStatus, sentences
 from fullgraph.fixes.tracing import Asked
-from fullgraph.kept import KeptFor, Recorder
+from fullgraph.kept import EngineStore, ResultRecorder
 from fullgraph.render.checked import CheckedFile, CheckResults
-from fullgraph.session.findings import merge
-from fullgraph.session.ignores import kept
-from fullgraph.session.probe_runs import on_probes
+from fullgraph.session.findings import merge_findings
+from fullgraph.session.ignores import remove_ignored
+from fullgraph.session.probe_runs import place_probe_findings
 from fullgraph.session.programs import WorkspacePrograms, with_programs
 from fullgraph.session.request import analyze_request, may_have_targets
 from fullgraph.session.settings import Settings
-from fullgraph.session.unseen import unseen, warning
+from fullgraph.session.unseen import hidden_facts, hidden_warning
 from fullgraph_engine.protocol import (
     Analyze,
     Compare,
@@ -129,7 +129,7 @@ class FileCheck:
         measure: bool = False,
         timings: bool = False,
         hide_known: Callable[[CheckedFile], CheckedFile] = lambda file: file,
-        result_cache: KeptFor | None = None,
+        result_cache: EngineStore | None = None,
     ) -> None:
         self._files = files
         self._settings = settings
@@ -186,7 +186,7 @@ class FileCheck:
                 await self._engine.close()
         status = self._status or self._status_before
         if status is not None and not problems:
-            hidden = warning(status, unseen(status, self._settings))
+            hidden = hidden_warning(status, hidden_facts(status, self._settings))
             problems += [hidden] if hidden else []
         return CheckResults(
             tuple(done),
@@ -238,12 +238,12 @@ class FileCheck:
                 yield event
             return
         tracer = await self._ready_engine()
-        recorder = Recorder()
+        recorder = ResultRecorder()
         async for event in tracer.analyze(request):
-            recorder.hear(event)
+            recorder.record_event(event)
             yield event
         if self._result_cache is not None and self._status is not None:
-            self._result_cache.keep(request, recorder.results(self._status))
+            self._result_cache.keep(request, recorder.build_results(self._status))
 
     async def _trace_file(self, file: CheckedFile, text: str) -> CheckedFile:
         began = time.monotonic()
@@ -297,13 +297,15 @@ class FileCheck:
             key=lambda report: (report.range.start.line, report.range.start.byte),
         )
         runs = [ShownReport(report, current=True) for report in ordered]
-        placed = on_probes(findings, runs, file.text, file.absolute)
+        placed = place_probe_findings(findings, runs, file.text, file.absolute)
         traced = dataclasses.replace(
             file,
             targets=tuple(ordered),
             forecasts=tuple(forecasts),
             timings=tuple(timings),
-            findings=kept(merge(placed, self._settings, names, self._folder), file.text),
+            findings=remove_ignored(
+                merge_findings(placed, self._settings, names, self._folder), file.text
+            ),
             notes=tuple(notes),
             seconds=time.monotonic() - began,
             problem=problem,

@@ -29,9 +29,9 @@ from fullgraph.engines import (
     find_interpreter,
     shared_or_own,
 )
-from fullgraph.kept import KeptFor, Store, engine_basis
+from fullgraph.kept import EngineStore, ResultStore, engine_basis
 from fullgraph.render.checked import CheckResults
-from fullgraph.session.allowances import allowed
+from fullgraph.session.allowances import resolve_allowances
 from fullgraph.session.recordings import recording_of
 from fullgraph.session.settings import (
     Project,
@@ -40,7 +40,7 @@ from fullgraph.session.settings import (
     command_line_source,
     environment_source,
     find_project,
-    resolve,
+    resolve_settings,
 )
 from fullgraph_engine.protocol import Log
 
@@ -127,7 +127,7 @@ class CheckJob:
         report.finish(checked)
         return _exit_status(checked, resolved.settings)
 
-    def _result_cache(self, settings: Settings, project: Project) -> KeptFor | None:
+    def _result_cache(self, settings: Settings, project: Project) -> EngineStore | None:
         """Return the cache of earlier results; None if the options require a new run."""
         if not settings.cache or self.measure or self.timings or self.verbose:
             return None
@@ -135,8 +135,10 @@ class CheckJob:
             interpreter = find_interpreter(settings.interpreter, project.root, os.environ)
         except InterpreterNotFound:
             return None  # told when an engine is started
-        may = allowed(settings.sandbox_allow, Path.cwd())
-        return KeptFor(Store(), engine_basis(interpreter.path, may, settings.engine_processes))
+        may = resolve_allowances(settings.sandbox_allow, Path.cwd())
+        return EngineStore(
+            ResultStore(), engine_basis(interpreter.path, may, settings.engine_processes)
+        )
 
     def _read_paths(self, texts: dict[str, str]) -> _NamedPaths:
         """Return the named paths; standard input is read into ``texts``."""
@@ -203,7 +205,7 @@ def engine_for(
         cwd=project.root,
         processes=settings.engine_processes,
         # Paths on the command line are relative to the current folder.
-        allowed=allowed(settings.sandbox_allow, Path.cwd()),
+        allowed=resolve_allowances(settings.sandbox_allow, Path.cwd()),
         on_note=on_note,
     )
 
@@ -211,13 +213,13 @@ def engine_for(
 def load_settings(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolved]:
     """Return the project of a check and its settings; exit with an error if a flag is invalid."""
     source = command_line_source(flags)
-    bad = resolve(source).problems
+    bad = resolve_settings(source).problems
     if bad:
         for problem in bad:
             write(sys.stderr, f"error: {problem.partition(';')[0]}.\n")
         raise SystemExit(UNABLE)
     project = find_project(start)
-    resolved = resolve(project.source, environment_source(os.environ), source)
+    resolved = resolve_settings(project.source, environment_source(os.environ), source)
     problems = (*project.problems, *resolved.problems)
     return project, dataclasses.replace(resolved, problems=problems)
 

@@ -20,8 +20,8 @@ from fullgraph.domain.phrases import listing
 from fullgraph.engines import AnyEngine
 from fullgraph.render.paint import SEVERITY_STYLES, Style
 from fullgraph.render.repro import issue_text, outcome_words
-from fullgraph.session.repro_data import Data, handed_over
-from fullgraph.session.repro_files import Kept, Unwritable, keep
+from fullgraph.session.repro_data import ReproData, temporary_data_folder
+from fullgraph.session.repro_files import ReproUnwritable, WrittenRepro, write_repro
 from fullgraph.session.settings import Settings
 
 VERIFIED, UNVERIFIED, UNABLE = 0, 1, 2
@@ -56,7 +56,7 @@ class ScriptDestination:
             raise FileExistsError(option)
         return cls(path.parent, path)
 
-    def save_script(self, result: ReproResult, data: str) -> Kept | None:
+    def save_script(self, result: ReproResult, data: str) -> WrittenRepro | None:
         """Save the script and its data; None if the destination is standard output.
 
         Raises:
@@ -65,10 +65,10 @@ class ScriptDestination:
         found = result.outcome.found
         if self.folder is None or found is None:
             return None
-        files = Data(data, found.data)
+        files = ReproData(data, found.data)
         if self.file is not None:
-            return keep(self.folder, self.file.stem, self.file.suffix, found.script, files)
-        return keep(self.folder, result.name, ".py", found.script, files)
+            return write_repro(self.folder, self.file.stem, self.file.suffix, found.script, files)
+        return write_repro(self.folder, result.name, ".py", found.script, files)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Delivery:
     quiet: bool
 
     def run(self, settings: Settings, project: Path, engine: Callable[[], AnyEngine]) -> int:
-        with handed_over() as folder:
+        with temporary_data_folder() as folder:
             return self._reproduce(settings, project, engine, folder)
 
     def _reproduce(
@@ -120,11 +120,11 @@ class Delivery:
 
     def _save_and_print(self, result: ReproResult, folder: str) -> int:
         outcome = result.outcome
-        saved: Kept | None = None
+        saved: WrittenRepro | None = None
         write_error = ""
         try:
             saved = self.destination.save_script(result, folder)
-        except Unwritable as error:
+        except ReproUnwritable as error:
             write_error = str(error)
         path = relative_path(saved.path) if saved is not None else ""
         remark = write_error or (saved.remark if saved is not None else _lost_data_warning(result))

@@ -22,8 +22,8 @@ from fullgraph.engines import (
 )
 from fullgraph.render import cells
 from fullgraph.render.paint import PLAIN, Paint, Style
-from fullgraph.session.allowances import allowed
-from fullgraph.session.settings import Project, Resolved, declarations, shown
+from fullgraph.session.allowances import resolve_allowances
+from fullgraph.session.settings import Project, Resolved, format_value, list_declarations
 from fullgraph_engine.protocol import SelfChecked
 from fullgraph_engine.protocol.sandbox import PURPOSES
 
@@ -114,10 +114,10 @@ class Examination:
     def _setting_lines(self, paint: Paint) -> Iterator[str]:
         yield ""
         yield paint(Style.STRONG, "settings")
-        known = declarations()
+        known = list_declarations()
         widest = max(len(declaration.name) for declaration in known)
         for declaration in known:
-            value = shown(getattr(self.resolved.settings, declaration.field))
+            value = format_value(getattr(self.resolved.settings, declaration.field))
             origin = self.resolved.origins.get(declaration.name)
             where = f"({origin})" if origin else paint(Style.DIM, "(default)")
             yield f"  {declaration.name:<{widest}} = {value} {where}"
@@ -145,7 +145,7 @@ async def examine(project: Project, resolved: Resolved, env: Mapping[str, str]) 
             interpreter.path,
             cwd=project.root,
             processes=resolved.settings.engine_processes,
-            allowed=allowed(resolved.settings.sandbox_allow, Path.cwd()),
+            allowed=resolve_allowances(resolved.settings.sandbox_allow, Path.cwd()),
         )
         try:
             await engine.start()

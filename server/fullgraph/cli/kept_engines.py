@@ -9,9 +9,9 @@ from pathlib import Path
 
 from fullgraph.domain.phrases import amount, seconds
 from fullgraph.engines import EngineStatus
-from fullgraph.engines.background import Unavailable, private_folder
-from fullgraph.engines.background.connection import ANSWER, Connection
-from fullgraph.engines.background.folder import sockets
+from fullgraph.engines.background import BackgroundUnavailable, private_folder
+from fullgraph.engines.background.connection import ANSWER, EngineConnection
+from fullgraph.engines.background.folder import list_sockets
 from fullgraph.engines.background.messages import Welcome
 from fullgraph_engine.protocol import Shutdown
 
@@ -43,7 +43,7 @@ async def kept_engines(environment: Mapping[str, str], *, stop: bool = False) ->
         Unavailable: No folder is private to this user.
     """
     folder = private_folder(environment)
-    found = [await _kept_engine(path, stop=stop) for path in sockets(folder)]
+    found = [await _kept_engine(path, stop=stop) for path in list_sockets(folder)]
     return [engine for engine in found if engine is not None]
 
 
@@ -57,8 +57,10 @@ async def _kept_engine(path: Path, *, stop: bool) -> KeptEngine | None:
             status_received.set_result(message)
 
     try:
-        connection = await Connection.to(path, handle_message, lambda reason: ended.set())
-    except Unavailable as error:
+        connection = await EngineConnection.connect_to(
+            path, handle_message, lambda reason: ended.set()
+        )
+    except BackgroundUnavailable as error:
         return KeptEngine(path, problem=str(error))
     except OSError:
         return None

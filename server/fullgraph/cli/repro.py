@@ -18,16 +18,16 @@ from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.phrases import listing
 from fullgraph.domain.positions import text_hash
 from fullgraph.domain.repro import ReductionState, ReproOutcome
-from fullgraph.engines import Analysis, AnyEngine, Reproduction, sentences
+from fullgraph.engines import AnalysisRequest, AnyEngine, ReproductionRequest, sentences
 from fullgraph.render.json import VERSION, dump_json
 from fullgraph.render.repro import issue_text, outcome_json, reduction_words
-from fullgraph.session.findings import merge
+from fullgraph.session.findings import merge_findings
 from fullgraph.session.repro import (
-    followed,
-    on_line,
-    ranked,
+    findings_on_line,
+    follow_reproduction,
+    is_reproducible,
+    rank_by_severity,
     reproduce_request,
-    reproducible,
     wanted_of_target,
 )
 from fullgraph.session.repro_files import name_of
@@ -173,14 +173,14 @@ async def reproduce_finding(
 
 
 async def _await_best(
-    reproduction: Reproduction, request: ReproRequest, show_progress: Callable[[str], None]
+    reproduction: ReproductionRequest, request: ReproRequest, show_progress: Callable[[str], None]
 ) -> ReproOutcome:
     show_progress(f"Reducing {request.where}")
 
     def report_reduction(state: ReductionState) -> None:
         show_progress(f"Reducing {request.where}: {reduction_words(state)}")
 
-    following = asyncio.ensure_future(followed(reproduction, report_reduction))
+    following = asyncio.ensure_future(follow_reproduction(reproduction, report_reduction))
     try:
         return await asyncio.shield(following)
     except asyncio.CancelledError:
@@ -217,7 +217,7 @@ class _FindingSearch:
         self._findings: list[Finding] = []
         self._names: list[str] = []
 
-    async def run(self, analysis: Analysis) -> _WantedFinding:
+    async def run(self, analysis: AnalysisRequest) -> _WantedFinding:
         failure: Failed | None = None
         async for event in analysis:
             if isinstance(event, TargetsFound):
@@ -302,19 +302,21 @@ class _FindingSearch:
         ]
         if not candidates:
             return None
-        first, *others = ranked(candidates)
+        first, *others = rank_by_severity(candidates)
         return _WantedFinding(first.finding.to_wanted(), first, tuple(others))
 
     def _is_reproducible(self, item: FileFinding) -> bool:
         # A code that the user names is not filtered.
-        return bool(self._request.code) or reproducible(item.finding.code)
+        return bool(self._request.code) or is_reproducible(item.finding.code)
 
     def _findings_on_line(self) -> Iterable[FileFinding]:
         line = self._request.place.line
-        return on_line(self._merged_findings(), line - 1) if line else self._merged_findings()
+        return (
+            findings_on_line(self._merged_findings(), line - 1) if line else self._merged_findings()
+        )
 
     def _merged_findings(self) -> tuple[FileFinding, ...]:
-        return merge(self._findings, self._settings, self._names, self._folder)
+        return merge_findings(self._findings, self._settings, self._names, self._folder)
 
     def _missing_finding_message(self) -> str:
         request, file = self._request, self._request.place.file

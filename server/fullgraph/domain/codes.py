@@ -89,8 +89,8 @@ CODES: tuple[Code, ...] = (
         "frame-skipped/no-ops",
         Severity.HINT,
         "A function has nothing to compile",
-        "Dynamo looked at this function and found no tensor operation in it, so it runs as "
-        "ordinary Python. That is as it should be, unless you expected one.",
+        "Dynamo looked at this function and did not find a tensor operation, so it runs as "
+        "ordinary Python. This is fine unless you expected one.",
     ),
     Code(
         "op",
@@ -102,10 +102,11 @@ CODES: tuple[Code, ...] = (
         "op/not-pt2-compliant",
         Severity.WARNING,
         "A custom operator is not known to be safe under torch.compile",
-        "The operator has no `pt2_compliant_tag`: nobody has stated that its fake kernel, its "
-        "autograd and its aliasing are right under `torch.compile`. It is put into the graph, and "
-        "may give wrong results or fail later. Define it with `torch.library.custom_op`, give it a "
-        "fake kernel with `register_fake`, check it with `torch.library.opcheck`, then tag it.",
+        "The operator does not have the `pt2_compliant_tag`, so its author does not promise that "
+        "its fake kernel, its autograd and its aliasing are correct under `torch.compile`. Dynamo "
+        "puts it into the graph, where it may give wrong results or fail later. Define it with "
+        "`torch.library.custom_op`, give it a fake kernel with `register_fake`, check it with "
+        "`torch.library.opcheck`, then tag it.",
         "Define it with `torch.library.custom_op` and `register_fake`, check it with "
         "`torch.library.opcheck`, then tag it `torch.Tag.pt2_compliant_tag`.",
     ),
@@ -120,19 +121,19 @@ CODES: tuple[Code, ...] = (
         "guard/specialised-dimension",
         Severity.WARNING,
         "A dynamic dimension was fixed to one size",
-        "A dimension that was to be dynamic can only have this one size, because of what this line "
-        "does with it. Each new size recompiles, and `mark_dynamic` on it is an error. Take "
-        "sizes from `x.shape` where the line has a constant, avoid `int(...)` and Python branches "
-        "on the size, or accept it and say so in the probe by writing the number.",
+        "The probe makes a dimension dynamic, but this line allows only one size. Each new size "
+        "recompiles, and `mark_dynamic` on it is an error. Take sizes from `x.shape` instead of a "
+        "constant, and avoid `int(...)` and Python branches on the size. If one size is enough, "
+        "write the number in the probe.",
     ),
     Code(
         "guard/limited-dimension",
         Severity.INFORMATION,
         "A dynamic dimension fits between two sizes only",
-        "A dimension that was to be dynamic can only have some sizes, because this line has a "
-        "number that is right for these: the kernel of a pooling, the length of parts, a count in "
-        "a shape. Sizes beyond recompile, or raise in eager code as well. Say the number by the "
-        "size, or leave it to torch (`-1` in a shape, `chunk`, `adaptive_avg_pool2d`).",
+        "The probe makes a dimension dynamic, but this line has a number that fits only some "
+        "sizes: the kernel of a pooling, the length of parts, a count in a shape. Other sizes "
+        "recompile, or raise in eager code as well. Compute the number from the size, or leave it "
+        "to torch (`-1` in a shape, `chunk`, `adaptive_avg_pool2d`).",
     ),
     Code(
         "guard/equal-dimensions",
@@ -147,11 +148,11 @@ CODES: tuple[Code, ...] = (
         "guard/mutated",
         Severity.WARNING,
         "The code changes a value that it is compiled for",
-        "The traced code reads a Python value, so the compiled code is only valid while the value "
-        "is the same, and then changes it: the next call recompiles. Counters in `forward` "
-        "(`self.step += 1`) do so at every call until the limit of recompiles is reached, after "
-        "which the function is not compiled at all; a cache that is `None` at first does so once. "
-        "Keep what changes in a tensor (`register_buffer`), or change it outside the compiled "
+        "The traced code reads a Python value and then changes it. The compiled code is only "
+        "valid for the old value, so the next call recompiles. Counters in `forward` (`self.step "
+        "+= 1`) recompile at every call until the limit of recompiles is reached; then the "
+        "function runs without compilation. A cache that starts as `None` recompiles once. Keep "
+        "changing values in a tensor (`register_buffer`), or change them outside the compiled "
         "code.",
         "Keep it in a tensor (a buffer), or change it outside the compiled code.",
     ),
@@ -159,20 +160,20 @@ CODES: tuple[Code, ...] = (
         "guard/value",
         Severity.INFORMATION,
         "An argument is specialized to a constant",
-        "A Python number or string that the target is called with is part of the guards: a call "
-        "with another one recompiles. Of numbers Dynamo makes a symbol when the second value "
-        "comes, where the code allows it. Arguments that are left at their default, flags and "
-        "`None` are not reported. Pass a tensor if the value varies from call to call.",
+        "A Python number or string among the arguments of the target is part of the guards: a "
+        "call with another one recompiles. When a second number comes, Dynamo makes it a symbol "
+        "if the code allows it. Arguments left at their default, flags and `None` are not "
+        "reported. Pass a tensor if the value varies from call to call.",
         "If it varies from call to call, pass it as a tensor.",
     ),
     Code(
         "guard/global",
         Severity.INFORMATION,
         "A global that functions assign is specialized to a constant",
-        "The compiled code depends on the value of a global variable, or of an entry or attribute "
-        "of one (`CONFIG['width']`), that a function of this file assigns: whenever it has another "
-        "value, the code is recompiled. What is assigned only while the file is executed is "
-        "not reported. Pass the value as an argument, or keep it in a tensor.",
+        "The compiled code depends on the value of a global variable, or of one of its entries or "
+        "attributes (`CONFIG['width']`), and a function of this file assigns it. Each other value "
+        "recompiles. Assignments while the file is executed are not reported. Pass the value as "
+        "an argument, or keep it in a tensor.",
         "Pass the value as an argument, or keep it in a tensor.",
     ),
     Code(
@@ -198,8 +199,8 @@ CODES: tuple[Code, ...] = (
         "export",
         Severity.WARNING,
         "torch.export refuses this",
-        "The target was put through `torch.export` with the same probe, because `export` is set. "
-        "Everything that it refuses is told at once, as `torch.export.draft_export` finds it.",
+        "fullgraph exported the target with `torch.export` and the same probe, because `export` "
+        "is set. It reports every problem in one pass, as `torch.export.draft_export` does.",
     ),
     Code(
         "export/data-dependent",
@@ -212,14 +213,14 @@ CODES: tuple[Code, ...] = (
     Code(
         "export/constraint",
         Severity.WARNING,
-        "A dimension that is to be dynamic cannot be",
-        "The probe gives the dimension as symbolic, and the line needs it to have one size or to "
-        "fit another one. Write the size in the probe, or change the line.",
+        "A dimension of the probe cannot be dynamic",
+        "The probe makes the dimension symbolic, but the line needs one size, or the size of "
+        "another dimension. Write the size in the probe, or change the line.",
     ),
     Code(
         "export/missing-fake-kernel",
         Severity.WARNING,
-        "A custom operator has no fake kernel",
+        "A custom operator does not have a fake kernel",
         "Export traces with tensors without data, for which the operator needs a kernel that only "
         "computes shapes: `torch.library.register_fake`.",
     ),
@@ -242,20 +243,20 @@ CODES: tuple[Code, ...] = (
         "export/failed",
         Severity.WARNING,
         "torch.export fails",
-        "Export ended with an exception at this line; what comes behind it was not exported.",
+        "Export ended with an exception at this line. The code after it was not exported.",
     ),
     Code(
         "export/strict",
         Severity.INFORMATION,
         "torch.export fails only with `strict=True`",
-        "The strict mode traces Python with TorchDynamo and refuses what that cannot trace. "
-        "Without it, which is the default, the target is exported.",
+        "Strict mode traces Python with TorchDynamo and refuses code that Dynamo cannot trace. "
+        "The default mode exports the target.",
     ),
     Code(
         "export/dynamic-shapes",
         Severity.INFORMATION,
         "The sizes that may vary in the exported program",
-        "What to pass as `dynamic_shapes`. Sizes that are left out are constants of the program.",
+        "Pass this as `dynamic_shapes`. Other sizes are constants of the program.",
     ),
     Code(
         "recompile",
@@ -276,16 +277,16 @@ CODES: tuple[Code, ...] = (
         "recompile/tensor",
         Severity.INFORMATION,
         "Recompiled for a tensor of another kind",
-        "The data type, device, strides, `requires_grad` or class of a tensor is another one. "
-        "Bring inputs into one form before they come to compiled code.",
+        "The data type, device, strides, `requires_grad` or class of a tensor changed. Convert "
+        "inputs to one form before you call compiled code.",
     ),
     Code(
         "recompile/value",
         Severity.INFORMATION,
         "Recompiled for another Python value",
-        "A number, string or flag became a constant of the compiled code; each other value "
-        "recompiles, until `recompile_limit` is reached. Make a tensor of what changes from call "
-        "to call, or keep it out of what is compiled.",
+        "A number, string or flag became a constant of the compiled code. Each other value "
+        "recompiles, until `recompile_limit` is reached. If a value changes from call to call, "
+        "pass it as a tensor, or do not use it in compiled code.",
     ),
     Code(
         "recompile/type",
@@ -311,7 +312,8 @@ CODES: tuple[Code, ...] = (
         "recompile/mode",
         Severity.INFORMATION,
         "Recompiled for another mode",
-        "Grad mode, autocast, the default data type and the like are part of what was compiled.",
+        "The compiled code depends on grad mode, autocast, the default data type and similar "
+        "settings.",
     ),
     Code(
         "recompile/limit",
@@ -439,11 +441,11 @@ CODES: tuple[Code, ...] = (
         "trace/import-error",
         Severity.ERROR,
         "An import failed",
-        "The file was executed without this import. Targets that do not use it are traced all the "
-        "same. The message says why the deepest import failed, the related places how it was "
-        "reached; it may belong to a package above the file, whose code Python executes first. "
-        "Install what is missing into the interpreter that traces (`fullgraph doctor` says which "
-        "that is), or add its folder to the setting `extra-paths`.",
+        "The file was executed without this import. Targets that do not use it are traced. The "
+        "message says why the deepest import failed, and the related places show the chain of "
+        "imports. The failing import may belong to a parent package of the file, because Python "
+        "executes that first. Install the missing package into the interpreter that traces "
+        "(`fullgraph doctor` shows it), or add its folder to the setting `extra-paths`.",
     ),
     Code(
         "trace/eager-error",
@@ -456,7 +458,7 @@ CODES: tuple[Code, ...] = (
         "trace/compile-error",
         Severity.ERROR,
         "Dynamo or its backend raised an exception",
-        "The code runs as ordinary Python, but compiling it failed with an error that is not a "
+        "The code runs as ordinary Python, but compiling it failed with an error other than a "
         "graph break. `torch.compile` would raise it as well.",
     ),
     Code(
@@ -488,23 +490,23 @@ CODES: tuple[Code, ...] = (
         "Something that a run may not do was refused",
         "Runs may not write files outside their own scratch folder, use the network or start "
         "processes, and do not see environment variables that look like secrets. The call raised "
-        "`PermissionError`, or `KeyError` for a variable. Guard such code with "
-        '`if __name__ == "__main__":`, where a refusal is no finding; or allow it with the entry '
-        "of the setting `sandbox.allow` that the finding names. Only settings of your own and the "
-        "command line can allow something.\n\nCode also runs without a GPU, on a machine that has "
-        "one too: what is traced takes none of its memory. `torch.cuda.is_available()` is False; a "
-        'tensor on `"cuda"` is a fake one, as is one of a probe (`f32[4, 16]@cuda`). Statements '
-        "that need a real one (`torch.cuda.get_device_name()`) fail, and what they define is "
-        "missing.",
+        "`PermissionError`, or `KeyError` for a variable. Put such code below `if __name__ == "
+        '"__main__":`, where refusals are not reported, or allow it with the entry of the setting '
+        "`sandbox.allow` in the finding. Only your own settings and the command line can allow "
+        "something.\n\n"
+        "Code also runs without a GPU, even on a machine with one, so traces do not use GPU "
+        'memory. `torch.cuda.is_available()` is False. Tensors on `"cuda"` are fake, also in a '
+        "probe (`f32[4, 16]@cuda`). Statements that need a real GPU "
+        "(`torch.cuda.get_device_name()`) fail, and names that they define are missing.",
         'Leave it to code that is not traced, such as that below `if __name__ == "__main__":`.',
     ),
     Code(
         "trace/too-long",
         Severity.INFORMATION,
-        "The editor does not trace so long a file by itself",
-        "To trace a file of megabytes takes minutes and gigabytes of memory, and it would be done "
-        "after every edit. The command that analyses a file traces it once, as `fullgraph check` "
-        "does.",
+        "The file is too long to trace after each edit",
+        "Tracing a file of megabytes takes minutes and gigabytes of memory, so the editor does "
+        "not do it after every edit. The command that analyzes a file traces it once, as "
+        "`fullgraph check` does.",
         "Trace it by the command that analyses a file, or split the file.",
     ),
     Code(
@@ -528,19 +530,17 @@ CODES: tuple[Code, ...] = (
         "trace/interrupted",
         Severity.WARNING,
         "The file could not be traced",
-        "The engine died while it traced the file, also when it tried once more, or there was no "
-        "room for another process. What is shown besides this is from before, and nothing is known "
-        "of what is not shown.",
+        "The engine died twice while it traced the file, or the system could not start another "
+        "process. Other results on display are from before, and may not be complete.",
         "Save the file to have it traced again.",
     ),
     Code(
         "trace/untraced",
         Severity.HINT,
-        "No trace came to these lines",
-        "Shown on request. Dynamo has not traced these lines of a function that it has entered: "
-        "neither along the path of the probe, nor along others that were tried, so nothing is "
-        "known of them. They may run in eager mode, because the function was skipped, or be behind "
-        "a condition that no input of the probe makes true.",
+        "These lines were not traced",
+        "Shown on request. Dynamo entered this function, but did not trace these lines, on the "
+        "path of the probe or on other paths that it tried. They may run in eager mode, because "
+        "the function was skipped, or need a condition that is false for all inputs of the probe.",
         "Give the target a probe that leads there.",
     ),
     Code(
@@ -562,11 +562,11 @@ CODES: tuple[Code, ...] = (
         "probe/missing",
         Severity.HINT,
         "No inputs are known for this target",
-        "The target was not traced: nothing says what to call it with, no target that is traced "
-        "calls it, and no arguments were found by trying. Write a probe above it, "
-        "`# fullgraph: x=f32[8, 16]`, with constructor arguments as "
-        "`# fullgraph: init(d=16) forward(f32[b, t, 16])`; or annotate the parameters "
-        '(`x: "f32[b, 16]"`); or write `# fullgraph: off` to leave it alone.',
+        "The target was not traced, because fullgraph does not know its inputs: it did not find a "
+        "probe, a call from another traced target, or arguments by search. Write a probe above "
+        "it, `# fullgraph: x=f32[8, 16]`, with constructor arguments as `# fullgraph: init(d=16) "
+        'forward(f32[b, t, 16])`; or annotate the parameters (`x: "f32[b, 16]"`); or write `# '
+        "fullgraph: off` to skip it.",
         "Write them above it, as `# fullgraph: x=f32[8, 16]`, or `# fullgraph: off` to leave it "
         "alone.",
     ),
@@ -574,11 +574,11 @@ CODES: tuple[Code, ...] = (
         "probe/invalid",
         Severity.ERROR,
         "A probe cannot be read or does not fit",
-        "A comment that begins with `# fullgraph:` is not probe notation, or a probe does not fit "
-        "what it is for, so the target was not traced with it. Or the code raises with what a "
-        "comment says and runs with other inputs, those of another comment or some that were "
-        "found by trying, which a quick fix then writes. Tensors are written "
-        "`f32[8, 16]`, with names `x=f32[b, 16]`; Python literals stand for themselves.",
+        "A comment that begins with `# fullgraph:` is not in probe notation, or does not fit its "
+        "target, so the target was not traced with it. Or the code raises with the inputs of this "
+        "comment, but runs with inputs of another comment or of a search; a quick fix then writes "
+        "these. Tensors are written `f32[8, 16]`, with names `x=f32[b, 16]`; other values are "
+        "Python literals.",
         "Change the probe to what the target takes, or remove it: inputs are then looked for.",
     ),
     Code(
@@ -592,23 +592,22 @@ CODES: tuple[Code, ...] = (
         "schema/invalid",
         Severity.ERROR,
         "torch will refuse this operator definition",
-        "The schema, or the name, in a call of `torch.library.define`, `Library.define`, "
-        "`custom_op` or `triton_op` is not one that the call accepts; it raises when the file is "
-        "executed. Schemas are read by the parser of the torch that traces, and the place is that "
-        "of the token which it could not go on with. A schema is "
+        "A call of `torch.library.define`, `Library.define`, `custom_op` or `triton_op` has a "
+        "schema or a name that it does not accept, so it raises when the file is executed. The "
+        "parser of your torch read the schema, and stopped at the marked token. A schema is "
         '`"(Tensor x, Tensor(a!) out, int n=1) -> Tensor"`: types before names, `T[]` for lists, '
-        "`T?` for optional values, `(a!)` on what is written to, and `-> ()` for nothing. Of a "
-        "function with type annotations `custom_op` makes the schema itself if none is given.",
+        "`T?` for optional values, `(a!)` for a mutated argument, and `-> ()` for nothing. "
+        "Without a schema, `custom_op` makes it from the type annotations of the function.",
     ),
     Code(
         "schema/no-fake-kernel",
         Severity.INFORMATION,
-        "An operator cannot be traced, as it has no fake kernel",
-        "When the file had been executed, the operator that is defined here had no fake "
-        "implementation, no kernel for `Meta` and no composite kernel. Calls of it work in eager "
-        "mode; `torch.compile` and `torch.export` cannot know the shapes that it returns. Register "
-        "a function that makes empty tensors of the right shape, dtype and device with "
-        "`torch.library.register_fake`. If another module registers one, ignore this code here.",
+        "An operator cannot be traced without a fake kernel",
+        "After the file was executed, this operator had neither a fake implementation nor a "
+        "kernel for `Meta` or a composite kernel. Calls work in eager mode, but `torch.compile` "
+        "and `torch.export` cannot know the shapes of its results. Register a function that makes "
+        "empty tensors of the right shape, dtype and device with `torch.library.register_fake`. "
+        "If another module registers one, ignore this code here.",
     ),
     Code(
         "schema/fake-signature",
@@ -623,12 +622,11 @@ CODES: tuple[Code, ...] = (
         "schema/unmarked-mutation",
         Severity.INFORMATION,
         "A schema marks nothing as written",
-        "The operator returns nothing and its schema marks no argument as written, so for the "
-        "compiler a call of it has no effect and may be removed; or its name ends in `_` like "
-        "those of operators that write to their first argument, and the schema marks none. If it "
-        "writes to an argument, mark it: `Tensor(a!) x` in a schema, `mutates_args` for "
-        "`custom_op`. An argument that is written without a mark gives wrong results under "
-        "`torch.compile`.",
+        "The operator returns nothing and its schema does not mark an argument as mutated, so the "
+        "compiler may remove its calls. Or its name ends in `_`, as for operators that write to "
+        "their first argument, without a mark in the schema. If it writes to an argument, mark "
+        "it: `Tensor(a!) x` in a schema, `mutates_args` for `custom_op`. Without a mark, the "
+        "results under `torch.compile` are wrong.",
     ),
 )
 

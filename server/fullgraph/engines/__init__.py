@@ -1,18 +1,18 @@
-"""Find the interpreter whose torch is used; start, watch and restart the engine in it."""
+"""Find the interpreter whose torch is used; start, monitor and restart the engine in it."""
 
 from fullgraph.engines.early import EarlyEngine
 from fullgraph.engines.engine import (
-    Analysis,
+    AnalysisRequest,
     AnyEngine,
-    Comparison,
+    ComparisonRequest,
     Engine,
     EngineGone,
     EngineListener,
     EngineState,
     EngineStatus,
-    Reproduction,
+    ReproductionRequest,
 )
-from fullgraph.engines.environment import lasting
+from fullgraph.engines.environment import stable_variables
 from fullgraph.engines.installation import packages_state, torch_on_disk
 from fullgraph.engines.interpreter import (
     Interpreter,
@@ -24,9 +24,9 @@ from fullgraph.engines.sentences import sentences
 from fullgraph.engines.shared import shared_or_own
 
 __all__ = [
-    "Analysis",
+    "AnalysisRequest",
     "AnyEngine",
-    "Comparison",
+    "ComparisonRequest",
     "EarlyEngine",
     "Engine",
     "EngineGone",
@@ -35,13 +35,13 @@ __all__ = [
     "EngineStatus",
     "Interpreter",
     "InterpreterNotFound",
-    "Reproduction",
+    "ReproductionRequest",
     "boot_script",
     "find_interpreter",
-    "lasting",
     "packages_state",
     "sentences",
     "shared_or_own",
+    "stable_variables",
     "torch_on_disk",
     "working_folder",
 ]

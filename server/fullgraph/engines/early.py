@@ -1,7 +1,7 @@
-"""An engine that is started before anybody can hear what it says.
+"""An engine that starts before anything listens to it.
 
-Nothing takes as long as its import of torch, so it need not wait until the libraries of the server
-are loaded, and the client has said who it is and which texts are open.
+Its import of torch takes longest, so it need not wait until the libraries of the server are loaded
+and the client has sent its configuration.
 """
 
 from __future__ import annotations
@@ -14,27 +14,28 @@ from fullgraph.engines.shared import shared_or_own
 
 
 class EarlyEngine:
-    """Keeps what its engine says until somebody hears it. ``keep``: as of ``shared_or_own``."""
+    """Starts an engine and stores its events until a listener is attached. ``keep``: see
+    ``shared_or_own``."""
 
     def __init__(self, interpreter: Path, boot: Path | None, keep: float) -> None:
         self._kept: list[Callable[[EngineListener], None]] = []
         self._hearing: EngineListener | None = None
         own = EngineListener(
-            lambda status: self._say(lambda to: to.status(status)),
-            lambda log: self._say(lambda to: to.log(log)),
-            lambda index: self._say(lambda to: to.index(index) if to.index else None),
+            lambda status: self._forward_call(lambda to: to.status(status)),
+            lambda log: self._forward_call(lambda to: to.log(log)),
+            lambda index: self._forward_call(lambda to: to.index(index) if to.index else None),
         )
         self.keep = keep
         self.engine = shared_or_own(own, interpreter, keep=keep, boot=boot)
 
-    def hear(self, hearing: EngineListener) -> None:
-        """Tell all that was said, and whatever follows."""
+    def attach_listener(self, hearing: EngineListener) -> None:
+        """Attach a listener: send it the stored events, and all later ones."""
         self._hearing = hearing
         for say in self._kept:
             say(hearing)
         self._kept.clear()
 
-    def _say(self, say: Callable[[EngineListener], None]) -> None:
+    def _forward_call(self, say: Callable[[EngineListener], None]) -> None:
         if self._hearing is None:
             self._kept.append(say)
         else:

@@ -1,4 +1,4 @@
-"""The engine of one interpreter: started, spoken to, watched and restarted."""
+"""The engine of one interpreter: starts, monitors and restarts it, and sends it requests."""
 
 from __future__ import annotations
 
@@ -48,40 +48,42 @@ from fullgraph_engine.protocol import (
 from fullgraph_engine.protocol.facts import CODES, WORDS
 
 LOOK_AGAIN, LONGEST_WAIT = 5.0, 300.0
-"""Seconds from a failure until the engine is tried again when a text asks for it, which double."""
+"""Initial and maximum seconds until a failed engine is started again on demand; doubles each
+time."""
 
 BACK_OFF = (0.5, 2.0, 8.0)
-"""Seconds before each restart; an analysis that succeeds begins anew, after the last it stays."""
+"""Seconds before each automatic restart; a successful analysis starts the series again."""
 
 CANCEL_GRACE = 5.0
-"""Seconds within which a cancelled request must have ended; else the engine hangs."""
+"""Seconds in which a cancelled request must end; otherwise the engine is killed."""
 
 OVERDUE_GRACE = 10.0
-"""Seconds by which a repro may take longer than it was given; then it is cancelled."""
+"""Seconds that a repro may exceed its time limit before it is cancelled."""
 
 CLOSE_GRACE = 2.0
 
 _FROM_OUTSIDE = tuple(-number for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP))
-"""Exit statuses of a process that something else has ended, such as the kernel without memory."""
+"""Exit statuses of a process that was killed from outside, such as by the kernel without memory."""
 
 LOOK_AT_PROCESS = 1.0
-"""Seconds between two looks at whether the process is stopped; it is ended after the second."""
+"""Seconds between two checks whether the process is stopped; the second positive check kills it."""
 
 SILENCE = 30.0
-"""Seconds within which an interpreter must have begun to execute the engine."""
+"""Seconds in which an interpreter must begin to execute the engine."""
 
 LONG_IMPORT = 120.0
-"""Seconds after which an import of torch is worth a word; it may be one over a slow network."""
+"""Seconds after which a long import of torch is reported; a network drive can cause one."""
 
 USE_WSL = "Run fullgraph in WSL; VS Code opens a folder there with its WSL extension."
 CHOOSE = "Set `fullgraph.interpreter` to Python 3.10 or newer with torch 2.8 or newer."
 
 
 class EngineState(enum.Enum):
-    """What an engine is doing.
+    """The state of an engine.
 
-    ``UNUSABLE``: this interpreter runs no engine until the user changes something. ``CRASHED``: the
-    engine exited by itself; ``EngineStatus.final``: it is not restarted without a command.
+    ``UNUSABLE``: this interpreter cannot run an engine until the user changes something.
+    ``CRASHED``: the engine exited by itself; with ``EngineStatus.final`` it is restarted only by
+    command.
     """
 
     STOPPED = "stopped"
@@ -93,31 +95,31 @@ class EngineState(enum.Enum):
 
 @dataclass(frozen=True)
 class EngineStatus:
-    """What a user may want to know of an engine; ``message`` is a sentence."""
+    """The status of an engine for its users; ``message`` is a sentence."""
 
     state: EngineState
     message: str
     next_step: str = ""
     torch: str = ""
-    """Its version, as soon as it has been imported."""
+    """Version of torch, after its import."""
     python: str = ""
     interpreter: str = ""
     pid: int = 0
     degraded: tuple[Degraded, ...] = ()
     untested: bool = False
-    """Its torch is newer than any that fullgraph was tested with."""
+    """True if fullgraph was not tested with a torch as new as this one."""
     sandbox: SandboxLevel = dataclasses.field(default_factory=SandboxLevel)
-    """What its user code is kept from the rest of the machine by; no layers until it is known."""
+    """Protection of the machine from user code; without layers until it is known."""
     quiet: bool = False
-    """No news for a user: it was reported before, or may be over by itself soon."""
+    """True if users need not be notified, because the problem is known or may be temporary."""
     final: bool = True
-    """False for a crash after which the engine will be started again by itself."""
+    """False after a crash that is followed by an automatic restart."""
 
 
-class _Failed:
-    """An engine that is not started again by itself, since ``at`` by the monotonic clock."""
+class _EngineFailure:
+    """A failure after which the engine is not restarted automatically."""
 
-    def __init__(self, interpreter: Path, before: _Failed | None) -> None:
+    def __init__(self, interpreter: Path, before: _EngineFailure | None) -> None:
         self._interpreter = interpreter
         self._packages = packages_state(interpreter)
         self._at = time.monotonic()
@@ -133,7 +135,7 @@ class _Failed:
 
 
 class EngineGone(Exception):
-    """The engine ended before it answered. One sentence, and the next step."""
+    """An error if the engine ended before it answered: a sentence and the next step."""
 
     def __init__(self, reason: str, next_step: str) -> None:
         super().__init__(sentences(reason, next_step))
@@ -146,35 +148,35 @@ _Request = TypeVar("_Request", Analyze, Reproduce, Compare)
 LAST = (Analyzed, Reproduced, Compared, Failed)
 
 
-class Asked(Generic[_Request]):
-    """The events of one request; the last ends it, and always comes."""
+class PendingRequest(Generic[_Request]):
+    """A request to the engine, with its events; the last event always arrives."""
 
-    def __init__(self, request: _Request, cancel: Callable[[Asked[Any]], None]) -> None:
+    def __init__(self, request: _Request, cancel: Callable[[PendingRequest[Any]], None]) -> None:
         self.request: _Request = request
-        self._cancel = cancel
+        self._cancel_request = cancel
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._ended = False
         self._exhausted = False
         self.cancelled = False
         self.restarted = False
-        """The engine died over it, and it is sent once more."""
+        """True if the engine died during the request, which was sent again."""
 
     def cancel(self) -> None:
-        """End the work behind it. The last event still comes."""
+        """Cancel the work in the engine; the last event still arrives."""
         if not self.cancelled and not self._ended:
             self.cancelled = True
-            self._cancel(self)
+            self._cancel_request(self)
 
     def abandon(self) -> None:
-        """End it now, whatever the engine still does for it."""
+        """End the request now, even if the engine is still working on it."""
         self.cancel()
-        self.put(self.broken_off())
+        self.put_event(self.cancellation_event())
 
-    def sent(self) -> None:
-        """The engine has it, for the engine alone."""
+    def mark_sent(self) -> None:
+        """Record that the engine received the request; called by the engine only."""
 
-    def broken_off(self) -> Event:
-        """The last event of a cancelled request, where the engine cannot say it."""
+    def cancellation_event(self) -> Event:
+        """Return the last event of a cancelled request that the engine cannot answer."""
         raise NotImplementedError
 
     @property
@@ -191,41 +193,43 @@ class Asked(Generic[_Request]):
         self._exhausted = isinstance(event, LAST)
         return event
 
-    def put(self, event: Event) -> None:
-        """For the engine alone."""
+    def put_event(self, event: Event) -> None:
+        """Add an event; called by the engine only."""
         if self._ended:
             return
         self._ended = isinstance(event, LAST)
         self._events.put_nowait(event)
 
 
-class Analysis(Asked[Analyze]):
-    """The last event is ``Analyzed`` or ``Failed``. After ``Restarted`` it begins anew."""
+class AnalysisRequest(PendingRequest[Analyze]):
+    """A trace request; its last event is ``Analyzed`` or ``Failed``. ``Restarted`` discards all
+    earlier events."""
 
     def restart(self) -> bool:
-        """Have it made once more; False if that has been done, or nobody waits for it."""
+        """Restart the request; return False if it was restarted before or is cancelled."""
         if self.restarted or self.cancelled:
             return False
         self.restarted = True
-        self.put(Restarted(self.request.request))
+        self.put_event(Restarted(self.request.request))
         return True
 
-    def broken_off(self) -> Event:
+    def cancellation_event(self) -> Event:
         return Analyzed(self.request.request, self.request.generation, 0.0, cancelled=True)
 
 
-class Reproduction(Asked[Reproduce]):
-    """The last event is ``Reproduced`` or ``Failed``; what was found until then is kept."""
+class ReproductionRequest(PendingRequest[Reproduce]):
+    """A request for a repro; its last event is ``Reproduced`` or ``Failed``. The best script is
+    kept."""
 
-    def __init__(self, request: Reproduce, cancel: Callable[[Asked[Any]], None]) -> None:
+    def __init__(self, request: Reproduce, cancel: Callable[[PendingRequest[Any]], None]) -> None:
         super().__init__(request, cancel)
         self.found: ReproFound | None = None
-        """The best script so far, also where the engine died over a better one."""
+        """Best script so far, available even if the engine died later."""
         self.progress: ReproProgress | None = None
         self.overdue = False
-        """It was cancelled because it did not end in time by itself."""
+        """True if the request was cancelled because it exceeded its time limit."""
 
-    def broken_off(self) -> Event:
+    def cancellation_event(self) -> Event:
         known, found = self.progress, self.found
         return Reproduced(
             self.request.request,
@@ -235,7 +239,7 @@ class Reproduction(Asked[Reproduce]):
             cancelled=True,
         )
 
-    def sent(self) -> None:
+    def mark_sent(self) -> None:
         seconds = self.request.seconds + OVERDUE_GRACE
         asyncio.get_running_loop().call_later(seconds, self._end_overdue)
 
@@ -243,25 +247,25 @@ class Reproduction(Asked[Reproduce]):
         self.overdue = not self.ended and not self.cancelled
         self.cancel()
 
-    def put(self, event: Event) -> None:
+    def put_event(self, event: Event) -> None:
         if isinstance(event, ReproFound):
             self.found = event
         elif isinstance(event, ReproProgress):
             self.progress = event
-        super().put(event)
+        super().put_event(event)
 
 
-class Comparison(Asked[Compare]):
-    """The last event is ``Compared`` or ``Failed``."""
+class ComparisonRequest(PendingRequest[Compare]):
+    """A request to compare two texts; its last event is ``Compared`` or ``Failed``."""
 
-    def broken_off(self) -> Event:
+    def cancellation_event(self) -> Event:
         reason = "The comparison was cancelled."
         return Compared(self.request.request, "unverified", reason=reason, cancelled=True)
 
 
 @dataclass(frozen=True)
 class EngineListener:
-    """Whoever hears what an engine says. Without ``index`` no operator index is made for it."""
+    """The receiver of an engine's events. Without ``index`` the engine builds no operator index."""
 
     status: Callable[[EngineStatus], None] = lambda status: None
     log: Callable[[Log], None] = lambda log: None
@@ -269,79 +273,87 @@ class EngineListener:
 
 
 class AnyEngine(abc.ABC):
-    """What works on requests, in a process of ours or in one that stays for later ones."""
+    """An engine that works on requests, in a child process or in a shared background process."""
 
     def __init__(self, interpreter: Path, processes: str, allowed: Allowed) -> None:
         self.interpreter = interpreter
         self.processes = processes
-        """How it starts others, from its own next start on: a setting's value."""
+        """Value of the setting that selects how the engine starts processes; applied at its next
+        start."""
         self.allowed = allowed
-        """What its user code may do beyond what every run may."""
+        """Permissions of user code beyond the default sandbox."""
         self._requests = itertools.count(1)
 
     @property
     @abc.abstractmethod
     def status(self) -> EngineStatus:
-        """What it said last."""
+        """The latest status of the engine."""
 
     @abc.abstractmethod
     async def start(self) -> None:
-        """Have a process work on requests; returns before torch is imported."""
+        """Start the engine process; return before torch is imported."""
 
     @abc.abstractmethod
     async def restart(self) -> None:
-        """Start afresh: forget crashes, end what runs."""
+        """Restart the engine: discard earlier crashes and end all work."""
 
     @abc.abstractmethod
     def reconsider(self) -> None:
-        """Start an engine again that would not start by itself, if that may help by now."""
+        """Start a failed engine again if the cause of the failure may be over."""
 
     @abc.abstractmethod
     async def ready(self) -> EngineStatus:
-        """The status once it is certain: ready, unusable, or crashed for good."""
+        """Wait until the status is certain: ready, unusable, or crashed for good."""
 
-    def analyze(self, request: Analyze) -> Analysis:
-        """Trace a text. ``request.request`` is filled in here."""
+    def analyze(self, request: Analyze) -> AnalysisRequest:
+        """Send a trace request; its number is assigned here."""
         number = next(self._requests)
-        analysis = Analysis(dataclasses.replace(request, request=number), self._cancel)
-        self._ask(analysis)
+        analysis = AnalysisRequest(
+            dataclasses.replace(request, request=number), self._cancel_request
+        )
+        self._submit_request(analysis)
         return analysis
 
-    def reproduce(self, request: Reproduce) -> Reproduction:
-        """Make a small script of a finding. ``request.request`` is filled in here."""
+    def reproduce(self, request: Reproduce) -> ReproductionRequest:
+        """Send a request for a repro; its number is assigned here."""
         number = next(self._requests)
-        reproduction = Reproduction(dataclasses.replace(request, request=number), self._cancel)
-        self._ask(reproduction)
+        reproduction = ReproductionRequest(
+            dataclasses.replace(request, request=number), self._cancel_request
+        )
+        self._submit_request(reproduction)
         return reproduction
 
-    def compare(self, request: Compare) -> Comparison:
-        """Execute a text and a changed one. ``request.request`` is filled in here."""
+    def compare(self, request: Compare) -> ComparisonRequest:
+        """Send a request to compare two texts; its number is assigned here."""
         number = next(self._requests)
-        comparison = Comparison(dataclasses.replace(request, request=number), self._cancel)
-        self._ask(comparison)
+        comparison = ComparisonRequest(
+            dataclasses.replace(request, request=number), self._cancel_request
+        )
+        self._submit_request(comparison)
         return comparison
 
     @abc.abstractmethod
     async def close(self, *, stay: bool = True) -> None:
-        """End what it works on, and the process unless that is to ``stay`` for others."""
+        """End all work, and the process unless it is to ``stay`` for other clients."""
 
     @abc.abstractmethod
     def kill(self) -> None:
-        """As ``close``, for those who have no time to wait."""
+        """End like ``close``, but immediately and without an event loop."""
 
     @abc.abstractmethod
-    def _ask(self, asked: Asked[Any]) -> None: ...
+    def _submit_request(self, asked: PendingRequest[Any]) -> None: ...
 
     @abc.abstractmethod
-    def _cancel(self, asked: Asked[Any]) -> None: ...
+    def _cancel_request(self, asked: PendingRequest[Any]) -> None: ...
 
 
 class Engine(AnyEngine):
-    """One engine host per interpreter. Everything happens on the loop that started it.
+    """The engine host process of one interpreter. All work happens on the event loop that started
+    it.
 
-    Requests made while torch is being imported wait here, so that cancelling them costs nothing.
-    An engine that dies is started again after a pause that grows; its status says so. Analyses
-    that it died over are made once more, one at a time: one of them may be what it dies of.
+    Requests wait in this object during the import of torch, so that cancelling them is cheap. A
+    dead engine is restarted after a growing delay, and its status reports this. Analyses that were
+    running are sent again one at a time, because one of them may have caused the crash.
     """
 
     def __init__(
@@ -361,15 +373,15 @@ class Engine(AnyEngine):
         self._boot = boot
         self._back_off = back_off
         self._process: EngineProcess | None = None
-        self._status = self._describe(EngineState.STOPPED, "The engine is not running.")
+        self._status = self._initial_status(EngineState.STOPPED, "The engine is not running.")
         self._settled = asyncio.Event()
-        self._waiting: dict[int, Asked[Any]] = {}
-        self._sent: dict[int, Asked[Any]] = {}
+        self._waiting: dict[int, PendingRequest[Any]] = {}
+        self._sent: dict[int, PendingRequest[Any]] = {}
         self._checks: dict[int, asyncio.Future[SelfChecked]] = {}
         self._deaths = 0
-        self._failed: _Failed | None = None
-        """It is not started again by itself, but may be when something has changed."""
-        self._last_failure: _Failed | None = None
+        self._failed: _EngineFailure | None = None
+        """Last failure, while the engine waits for a change or a command."""
+        self._last_failure: _EngineFailure | None = None
         self._look: asyncio.TimerHandle | None = None
         self._restart: asyncio.Task[None] | None = None
         self._changing = asyncio.Lock()
@@ -381,17 +393,17 @@ class Engine(AnyEngine):
     async def start(self) -> None:
         async with self._changing:
             if self._process is None:
-                await self._spawn()
+                await self._spawn_process()
 
     async def ready(self) -> EngineStatus:
-        """The status once it is certain: ready, unusable, or crashed for good."""
+        """Wait until the status is certain: ready, unusable, or crashed for good."""
         await self._settled.wait()
         return self._status
 
-    def _ask(self, asked: Asked[Any]) -> None:
+    def _submit_request(self, asked: PendingRequest[Any]) -> None:
         number, state = asked.request.request, self._status.state
         if self._status.final and state not in (EngineState.STARTING, EngineState.READY):
-            asked.put(Failed(number, self._status.message, self._status.next_step))
+            asked.put_event(Failed(number, self._status.message, self._status.next_step))
         else:
             self._waiting[number] = asked
             self._send_waiting()
@@ -400,28 +412,28 @@ class Engine(AnyEngine):
         process = self._process
         if self._status.state is not EngineState.READY or process is None:
             return
-        # What gives way to others may take minutes, and is sent when none of these is left.
-        suspects: list[Asked[Any]] = [
+        # Send low-priority requests, which may take minutes, after all suspects.
+        suspects: list[PendingRequest[Any]] = [
             asked
             for asked in self._waiting.values()
-            if isinstance(asked, Analysis) and asked.restarted and not asked.request.nice
+            if isinstance(asked, AnalysisRequest) and asked.restarted and not asked.request.nice
         ]
         if suspects and self._sent:
             return
         for asked in suspects[:1] or list(self._waiting.values()):
             del self._waiting[asked.request.request]
-            self._send(process, asked)
+            self._send_request(process, asked)
 
-    def _send(self, process: EngineProcess, asked: Asked[Any]) -> None:
+    def _send_request(self, process: EngineProcess, asked: PendingRequest[Any]) -> None:
         self._sent[asked.request.request] = asked
         process.send(asked.request)
-        asked.sent()
+        asked.mark_sent()
 
     async def self_check(self) -> SelfChecked:
-        """Which hooks this torch has.
+        """Return the hooks that this torch has.
 
         Raises:
-            EngineGone: there is no engine to ask.
+            EngineGone: The engine is unavailable.
         """
         status = await self.ready()
         if status.state is not EngineState.READY or self._process is None:
@@ -437,25 +449,24 @@ class Engine(AnyEngine):
 
     async def restart(self) -> None:
         async with self._changing:
-            await self._end()
+            await self._end_process()
             self._deaths = 0
-            await self._spawn()
+            await self._spawn_process()
 
     async def close(self, *, stay: bool = True) -> None:
-        """End the process and everything it started: it is nobody else's."""
+        """End the process and its children; nothing else uses them."""
         async with self._changing:
-            await self._end()
+            await self._end_process()
             self._fail_all("The engine was stopped.", "Try again.")
-            self._become(EngineState.STOPPED, "The engine is not running.")
+            self._set_status(EngineState.STOPPED, "The engine is not running.")
 
     def reconsider(self) -> None:
-        """It may help once its interpreter's packages have changed, or some time has passed, which
-        doubles each time."""
+        """Restart a failed engine if its packages have changed or its waiting time has passed."""
         if self._failed is not None and self._failed.may_be_over():
             self._try_again()
 
     def _look_again(self) -> None:
-        """Torch may have been installed, or put right, while nobody does anything here."""
+        """Restart a failed engine if its packages have changed, such as after installing torch."""
         if self._failed is not None and self._failed.has_changed():
             self._try_again()
         else:
@@ -463,39 +474,39 @@ class Engine(AnyEngine):
 
     def _try_again(self) -> None:
         self._deaths, self._failed = 0, None
-        # What is asked from now on waits for it.
+        # New requests wait for the restart.
         self._status = dataclasses.replace(self._status, state=EngineState.STARTING, final=False)
         self._restart = asyncio.create_task(self._start_over())
 
     async def _start_over(self) -> None:
         self._restart = None
         async with self._changing:
-            await self._end()
-            await self._spawn()
+            await self._end_process()
+            await self._spawn_process()
 
     def kill(self) -> None:
-        """As ``close``, for a server that has no time to wait."""
+        """Kill the process immediately, for a server that is exiting."""
         if self._process is not None:
             self._process.kill()
 
     # -- the process --------------------------------------------------------------------------
 
-    async def _spawn(self) -> None:
+    async def _spawn_process(self) -> None:
         if sys.platform.startswith("win"):
             self._give_up("The engine of fullgraph does not run on Windows.", USE_WSL)
             return
-        # Nothing is known yet of what starts now: torch may have been removed meanwhile.
-        self._status = self._describe(EngineState.STARTING, "")
-        self._become(EngineState.STARTING, "Starting Python.")
+        # Forget the old status: torch may have been removed in the meantime.
+        self._status = self._initial_status(EngineState.STARTING, "")
+        self._set_status(EngineState.STARTING, "Starting Python.")
         try:
             self._process = EngineProcess(
                 self.interpreter,
                 boot=self._boot or boot_script(),
                 cwd=self._cwd,
-                on_event=self._received,
+                on_event=self._handle_event,
                 on_output=lambda text: self._listener.log(Log(0, "engine", text)),
-                on_death=self._died,
-                # Making one is work for a processor that a short life may need otherwise.
+                on_death=self._handle_death,
+                # An index costs CPU time that a short-lived engine needs for its work.
                 index=self._listener.index is not None,
                 processes=self.processes,
                 allowed=self.allowed,
@@ -514,7 +525,7 @@ class Engine(AnyEngine):
             )
             self._give_up(reason, CHOOSE)
 
-    async def _end(self) -> None:
+    async def _end_process(self) -> None:
         if self._restart is not None:
             self._restart.cancel()
             self._restart = None
@@ -524,9 +535,9 @@ class Engine(AnyEngine):
             await process.close(CLOSE_GRACE)
         self._fail_sent("The engine was restarted.", "Try again.")
 
-    def _received(self, process: EngineProcess, event: Event) -> None:
+    def _handle_event(self, process: EngineProcess, event: Event) -> None:
         if process is not self._process:
-            # Said before it was ended, read after.
+            # The event was sent before the process was replaced.
             return
         if isinstance(event, Starting):
             if event.version != VERSION:
@@ -538,7 +549,7 @@ class Engine(AnyEngine):
                 process.kill()
                 return
             self._status = dataclasses.replace(self._status, python=event.python, pid=event.pid)
-            self._become(EngineState.STARTING, f"Importing torch in {self.interpreter}.")
+            self._set_status(EngineState.STARTING, f"Importing torch in {self.interpreter}.")
         elif isinstance(event, Ready):
             hide_environment_from(event.sandbox)
             self._status = dataclasses.replace(
@@ -548,7 +559,7 @@ class Engine(AnyEngine):
                 untested=event.untested,
                 sandbox=event.sandbox,
             )
-            self._become(EngineState.READY, _ready(event))
+            self._set_status(EngineState.READY, _ready_message(event))
             self._send_waiting()
         elif isinstance(event, Unusable):
             self._give_up(event.reason, event.next_step)
@@ -567,12 +578,12 @@ class Engine(AnyEngine):
                 del self._sent[event.request]
                 if isinstance(event, (Analyzed, Reproduced, Compared)) and not event.cancelled:
                     self._deaths = 0
-            asked.put(event)
+            asked.put_event(event)
             self._send_waiting()
 
     def _give_up(self, reason: str, next_step: str) -> None:
-        """This interpreter is of no use before somebody has done something about it."""
-        self._become(EngineState.UNUSABLE, reason, next_step)
+        """Mark the interpreter as unusable until the user changes something."""
+        self._set_status(EngineState.UNUSABLE, reason, next_step)
         self._fail_all(reason, next_step)
 
     def _end_silent(self, process: EngineProcess) -> None:
@@ -583,7 +594,7 @@ class Engine(AnyEngine):
             process.kill()
 
     def _end_stopped(self, process: EngineProcess, was_stopped: bool) -> None:
-        """One that a signal has stopped answers nothing, and would not even end with the server."""
+        """Kill a process that a signal has stopped, because it neither answers nor exits."""
         if process is not self._process:
             return
         is_stopped = process.is_stopped(starting=self._status.state is EngineState.STARTING)
@@ -595,7 +606,7 @@ class Engine(AnyEngine):
 
     def _mention_long_import(self, process: EngineProcess) -> None:
         if process is self._process and self._status.state is EngineState.STARTING:
-            self._become(
+            self._set_status(
                 EngineState.STARTING,
                 f"{self.interpreter} has been importing torch for {LONG_IMPORT:.0f} seconds.",
                 f"Wait for it, or find out what it does with `{self._import_command}`.",
@@ -605,7 +616,7 @@ class Engine(AnyEngine):
     def _import_command(self) -> str:
         return f"{shlex.quote(str(self.interpreter))} -c 'import torch'"
 
-    def _died(self, process: EngineProcess) -> None:
+    def _handle_death(self, process: EngineProcess) -> None:
         if process is not self._process:
             return
         self._process = None
@@ -613,40 +624,41 @@ class Engine(AnyEngine):
             return
         if not self._status.python and process.exit_status not in _FROM_OUTSIDE:
             self._give_up(
-                f"{self.interpreter} is no Python that the engine runs in: it {_manner(process)}.",
+                f"{self.interpreter} is no Python that the engine runs in: "
+                f"it {_describe_exit(process)}.",
                 CHOOSE,
             )
             return
         self._deaths += 1
         imported = bool(self._status.torch)
-        # What an import does it does again; but it may have been ended from outside.
+        # A crash during the import would happen again, unless the process was killed from outside.
         by_chance = imported or process.exit_status in _FROM_OUTSIDE
         if self._deaths > (len(self._back_off) if by_chance else 1):
-            self._stay_dead(_manner(process), imported, by_chance=by_chance)
+            self._stay_dead(_describe_exit(process), imported, by_chance=by_chance)
             return
-        message = f"The engine {_manner(process)}."
+        message = f"The engine {_describe_exit(process)}."
         for number, asked in list(self._sent.items()):
-            if isinstance(asked, Analysis) and asked.restart():
+            if isinstance(asked, AnalysisRequest) and asked.restart():
                 self._waiting[number] = self._sent.pop(number)
         next_step = "It is started again by itself; the log has its last words."
         self._fail_sent(message, next_step)
-        self._become(
+        self._set_status(
             EngineState.CRASHED,
             message,
             next_step,
             final=False,
             quiet=self._deaths > 1 or not imported,
         )
-        self._restart = asyncio.create_task(self._later(self._back_off[self._deaths - 1]))
+        self._restart = asyncio.create_task(self._start_later(self._back_off[self._deaths - 1]))
 
     def _stay_dead(self, manner: str, imported: bool, *, by_chance: bool) -> None:
-        """It died too often to be started again by itself."""
+        """Report that the engine died too often to be restarted automatically."""
         if by_chance:
             message = f"The engine {manner}."
             if not imported:
                 message = f"The engine {manner} while it imported torch in {self.interpreter}."
             next_step = "Restart the engine by command; the log has its last words."
-            self._become(EngineState.CRASHED, message, next_step)
+            self._set_status(EngineState.CRASHED, message, next_step)
             self._fail_all(message, next_step)
         else:
             self._give_up(
@@ -654,23 +666,23 @@ class Engine(AnyEngine):
                 f"Find out why with `{self._import_command}`, and reinstall torch.",
             )
 
-    async def _later(self, seconds: float) -> None:
+    async def _start_later(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
         self._restart = None
         await self.start()
 
     # -- requests -----------------------------------------------------------------------------
 
-    def _cancel(self, asked: Asked[Any]) -> None:
+    def _cancel_request(self, asked: PendingRequest[Any]) -> None:
         number = asked.request.request
         if self._waiting.pop(number, None) is not None:
-            asked.put(asked.broken_off())
+            asked.put_event(asked.cancellation_event())
         elif number in self._sent and self._process is not None:
             process = self._process
             process.send(Cancel(number))
             asyncio.get_running_loop().call_later(CANCEL_GRACE, self._end_hung, process, asked)
 
-    def _end_hung(self, process: EngineProcess, asked: Asked[Any]) -> None:
+    def _end_hung(self, process: EngineProcess, asked: PendingRequest[Any]) -> None:
         if not asked.ended and process is self._process:
             process.kill()
 
@@ -678,9 +690,9 @@ class Engine(AnyEngine):
         sent, self._sent = self._sent, {}
         for number, asked in sent.items():
             if asked.cancelled:
-                asked.put(asked.broken_off())
+                asked.put_event(asked.cancellation_event())
             else:
-                asked.put(Failed(number, reason, next_step))
+                asked.put_event(Failed(number, reason, next_step))
         for answer in self._checks.values():
             if not answer.done():
                 answer.set_exception(EngineGone(reason, next_step))
@@ -689,12 +701,12 @@ class Engine(AnyEngine):
         self._fail_sent(reason, next_step)
         waiting, self._waiting = self._waiting, {}
         for number, asked in waiting.items():
-            asked.put(Failed(number, reason, next_step))
+            asked.put_event(Failed(number, reason, next_step))
 
-    # -- the status ---------------------------------------------------------------------------
+    # -- status -------------------------------------------------------------------------------
 
-    def _describe(self, state: EngineState, message: str) -> EngineStatus:
-        # Not final: what is asked before the start waits for it.
+    def _initial_status(self, state: EngineState, message: str) -> EngineStatus:
+        # The status is not final, so that requests before the start wait for it.
         return EngineStatus(state, message, interpreter=str(self.interpreter), final=False)
 
     def _note_failure(self, state: EngineState, final: bool) -> None:
@@ -702,12 +714,12 @@ class Engine(AnyEngine):
             self._look.cancel()
         self._failed = None
         if final and state in (EngineState.UNUSABLE, EngineState.CRASHED):
-            self._failed = self._last_failure = _Failed(self.interpreter, self._last_failure)
+            self._failed = self._last_failure = _EngineFailure(self.interpreter, self._last_failure)
             self._look = asyncio.get_running_loop().call_later(LOOK_AGAIN, self._look_again)
         elif state is EngineState.READY:
             self._last_failure = None
 
-    def _become(
+    def _set_status(
         self,
         state: EngineState,
         message: str,
@@ -732,8 +744,8 @@ class Engine(AnyEngine):
         self._listener.status(self._status)
 
 
-def _manner(process: EngineProcess) -> str:
-    """How it ended, as the rest of a sentence."""
+def _describe_exit(process: EngineProcess) -> str:
+    """Return how the process ended, as the rest of a sentence."""
     if process.broken:
         return f"said something that is not the protocol ({process.broken}) and was ended"
     status = process.exit_status
@@ -748,7 +760,7 @@ def _manner(process: EngineProcess) -> str:
     return f"exited unexpectedly with status {status}" + (f" ({last})" if last else "")
 
 
-def _ready(event: Ready) -> str:
+def _ready_message(event: Ready) -> str:
     hidden = [WORDS[one.fact] for one in event.degraded if one.fact in CODES]
     if hidden:
         return f"torch {event.torch} is ready, but does not show {', '.join(hidden)}."

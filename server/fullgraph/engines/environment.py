@@ -1,4 +1,4 @@
-"""Which variables of the environment mean something to a program."""
+"""Select environment variables that can affect a program."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ _PASSING_BEGIN = (
 )
 
 
-def lasting(environment: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Variables in order, without those that differ from one terminal to the next and mean nothing
-    to a program."""
+def stable_variables(environment: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return sorted variables, without terminal-specific ones that programs ignore."""
     return sorted(
         item
         for item in environment.items()

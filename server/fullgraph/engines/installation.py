@@ -1,7 +1,7 @@
-"""Where a Python keeps its packages, and whether torch is one of them.
+"""Find the package folders of an interpreter, and whether torch is in them.
 
-Nothing here imports torch, which takes seconds. Files tell in well under a millisecond; where they
-cannot, the Python itself is asked, which executes no more than its start does.
+This module never imports torch, which takes seconds. Files answer within a millisecond; if they are
+inconclusive, the interpreter is executed with a short script.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pathlib import Path
 WINDOWS = os.name == "nt"
 
 PATIENCE = 5.0
-"""Seconds within which a Python must have said whether it has torch."""
+"""Seconds in which an interpreter must answer whether it has torch."""
 
 _YES, _NO = 42, 43
-# Without the folder it is started in, as the engine; on any Python, also one that is too old.
+# The script ignores the current folder, as the engine does, and runs on any Python version.
 _QUESTION = f"""
 import os, sys
 path = sys.path[:] = [entry for entry in sys.path if entry]
@@ -36,26 +36,26 @@ sys.exit({_YES} if found else {_NO})
 
 _VERSIONED = re.compile(r"python(3\.\d+t?)(?:\.exe)?")
 
-# Written by setuptools and by virtualenv into nearly every environment; they add no packages.
+# Files that setuptools and virtualenv write into most environments; they add no packages.
 _ADDS_NOTHING = frozenset({"distutils-precedence.pth", "_virtualenv.pth"})
 
 
 def pythons_of(environment: Path, *, windows: bool = WINDOWS) -> tuple[Path, ...]:
-    """Where the Python of an environment may be; on Windows conda has it at the top."""
+    """Return possible paths of an environment's Python; conda on Windows has it at the top."""
     names = ("Scripts/python.exe", "python.exe") if windows else ("bin/python", "bin/python3")
     return tuple(environment / name for name in names)
 
 
 def prefix_of(python: Path, *, windows: bool = WINDOWS) -> Path:
-    """The folder below which a Python, as it is called, has its packages."""
+    """Return the folder that contains the packages of a Python, without resolving links."""
     at_the_top = windows and python.parent.name.lower() != "scripts"
     return python.parent if at_the_top else python.parent.parent
 
 
 def package_folders(prefix: Path, version: str, *, windows: bool = WINDOWS) -> tuple[Path, ...]:
-    """Where packages of a Python may be: ``version`` is such as ``3.12``, ``3.13t``.
+    """Return possible package folders of a Python; ``version`` has the form ``3.12`` or ``3.13t``.
 
-    Those of Debian's Python, which are called otherwise, are among them.
+    They include the differently named folders of Debian's Python.
     """
     if windows:
         return (prefix / "Lib" / "site-packages",)
@@ -68,39 +68,39 @@ def package_folders(prefix: Path, version: str, *, windows: bool = WINDOWS) -> t
 
 
 def packages_state(python: Path) -> object:
-    """Equal as long as no package was installed for a Python, or removed, and itself is the same.
+    """Return a value that changes when packages of a Python are installed or removed.
 
-    As far as a few folders tell, whose times of modification are looked at.
+    It consists of the modification times of a few folders, so it can miss changes.
     """
-    prefixes = _prefixes(python)
+    prefixes = _python_prefixes(python)
     folders = [Path(python), *(prefix / "pyvenv.cfg" for prefix in prefixes)]
     folders += _any_package_folders(prefixes)
     places = [part for folder in folders for part in (folder, folder / "torch")]
-    return tuple((str(place), _modified(place)) for place in sorted(places))
+    return tuple((str(place), _modified_time(place)) for place in sorted(places))
 
 
-def _prefixes(python: Path) -> set[Path]:
+def _python_prefixes(python: Path) -> set[Path]:
     return {prefix_of(python), prefix_of(Path(os.path.realpath(python)))}
 
 
 def _any_package_folders(prefixes: Iterable[Path]) -> Iterator[Path]:
-    """Those of any version."""
+    """Yield the package folders of all Python versions."""
     for pattern in ("lib*/python3*/*-packages", "local/lib/python3*/*-packages", "Lib/*-packages"):
         for prefix in prefixes:
             yield from prefix.glob(pattern)
 
 
 def torch_folders(python: Path, env: Mapping[str, str]) -> tuple[Path, ...]:
-    """Where the torch of a Python may be, without links; none if a ``.pth`` file leads to it, or
-    code that imports execute."""
+    """Return possible folders of an interpreter's torch, without links; empty if a ``.pth`` file or
+    import hook provides torch."""
     listed = [Path(entry) for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    folders = (*listed, *_any_package_folders(_prefixes(python)))
+    folders = (*listed, *_any_package_folders(_python_prefixes(python)))
     found = (Path(os.path.realpath(one / "torch")) for one in folders if _holds_torch(one))
     return tuple(sorted(set(found)))
 
 
-def states(folders: Iterable[Path]) -> Iterator[tuple[str, int, int]]:
-    """Path, time of modification and size of each file of Python or machine code below them."""
+def file_states(folders: Iterable[Path]) -> Iterator[tuple[str, int, int]]:
+    """Yield path, modification time and size of each Python or machine code file in the folders."""
     waiting = [str(folder) for folder in folders]
     while waiting:
         try:
@@ -115,7 +115,7 @@ def states(folders: Iterable[Path]) -> Iterator[tuple[str, int, int]]:
             continue
 
 
-def _modified(path: Path) -> int:
+def _modified_time(path: Path) -> int:
     try:
         return path.stat().st_mtime_ns
     except OSError:
@@ -123,21 +123,24 @@ def _modified(path: Path) -> int:
 
 
 def has_torch(python: Path, env: Mapping[str, str]) -> bool | None:
-    """None where even the Python itself does not say. Blocks for up to ``PATIENCE`` seconds."""
+    """Return whether an interpreter has torch; None if unknown. Blocks up to ``PATIENCE``
+    seconds."""
     found = torch_on_disk(python, env)
-    return _answer(python, env) if found is None else found
+    return _ask_python(python, env) if found is None else found
 
 
 def torch_on_disk(python: Path, env: Mapping[str, str], *, windows: bool = WINDOWS) -> bool | None:
-    """Whether the files around a Python say that it has torch; None where they do not tell.
+    """Return whether files show that an interpreter has torch; None if they are inconclusive.
 
-    They tell that it has none only in a virtual environment that sees nothing but its own packages.
+    They exclude torch only in a virtual environment that is isolated from other packages.
     """
     listed = env.get("PYTHONPATH", "").split(os.pathsep)
     if any(_holds_torch(Path(entry)) for entry in listed if entry):
         return True
     prefix = prefix_of(python, windows=windows)
-    environment = VirtualEnvironment.read(python.parent) or VirtualEnvironment.read(prefix)
+    environment = VirtualEnvironment.read_config(python.parent) or VirtualEnvironment.read_config(
+        prefix
+    )
     base = Path(os.path.realpath(python))
     named = _VERSIONED.fullmatch(base.name)
     if environment is None:
@@ -156,17 +159,17 @@ def torch_on_disk(python: Path, env: Mapping[str, str], *, windows: bool = WINDO
 
 @dataclass(frozen=True)
 class VirtualEnvironment:
-    """What ``pyvenv.cfg`` says."""
+    """The contents of a ``pyvenv.cfg``."""
 
     version: str
-    """Of its Python, such as ``3.12``; empty where it does not say."""
+    """Version of Python, such as ``3.12``; empty if unknown."""
     sees_base: bool
-    """Packages of the Python that it was made with are its own, too."""
+    """True if packages of the base interpreter are visible."""
     by_uv: bool
-    """Made by uv, which puts no pip into it."""
+    """True if uv made the environment, which then lacks pip."""
 
     @staticmethod
-    def read(folder: Path) -> VirtualEnvironment | None:
+    def read_config(folder: Path) -> VirtualEnvironment | None:
         try:
             text = (folder / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
         except OSError:
@@ -182,7 +185,7 @@ class VirtualEnvironment:
 
 
 def _torch_of_path_files(folders: tuple[Path, ...]) -> bool | None:
-    """Whether a ``.pth`` file leads to torch; None where one executes code to add packages."""
+    """Return whether a ``.pth`` file leads to torch; None if one executes code to add packages."""
     uncertain = False
     try:
         for folder, file in _path_files(folders):
@@ -209,12 +212,12 @@ def _holds_torch(folder: Path) -> bool:
         return False
 
 
-def _answer(python: Path, env: Mapping[str, str]) -> bool | None:
+def _ask_python(python: Path, env: Mapping[str, str]) -> bool | None:
     try:
         ended = subprocess.run(
             [str(python), "-c", _QUESTION],
             env=dict(env),
-            # An exit status needs no pipe, which some grandchild might keep open.
+            # Use the exit status, because grandchildren could keep a pipe open.
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""Which Python, and so which torch, traces the code."""
+"""Choose the Python interpreter, and so the torch, that traces the code."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _HOW: Mapping[InterpreterOrigin, str] = {
     "PATH": "from PATH",
 }
 
-# Without its site-packages fullgraph runs in a Python that it is not installed in: an editor's
-# extension brought it along, and took the first Python that it found.
+# Without site-packages, this Python was merely the first one that an editor extension found, and
+# fullgraph is not installed in it.
 OWN = Path(sys.executable) if sys.executable and not sys.flags.no_site else None
 """The Python that fullgraph is installed in."""
 
 
 class Lack(enum.Enum):
-    """Why a candidate is passed over, as the end of a sentence."""
+    """The reason for skipping a candidate, as the end of a sentence."""
 
     TORCH = "has no torch"
     PYTHON = "has no Python that can be executed here"
@@ -50,10 +50,10 @@ class Lack(enum.Enum):
 
 @dataclass(frozen=True)
 class PassedOver:
-    """A candidate that is not used, and what it lacks."""
+    """A skipped candidate and the reason."""
 
     path: Path
-    """Of its Python, or of the environment that has none."""
+    """Path of the Python, or of an environment without one."""
     origin: InterpreterOrigin
     lack: Lack
 
@@ -69,33 +69,33 @@ class Interpreter:
     path: Path
     origin: InterpreterOrigin
     passed_over: tuple[PassedOver, ...] = ()
-    """The candidates before it."""
+    """Candidates that were skipped before this one."""
 
     @property
     def how(self) -> str:
-        """Where it is from, as it stands in brackets."""
+        """Origin of the interpreter, for use in brackets."""
         return _HOW[self.origin]
 
     @property
     def why(self) -> str:
-        """How it was found, and which were passed over; no whole sentence."""
-        reasons = self._reasons()
+        """Explanation of the choice, with the skipped candidates; a part of a sentence."""
+        reasons = self._unused_reasons()
         return f"{self.how}, since {reasons}" if reasons else self.how
 
     @property
     def remark(self) -> str:
-        """A sentence where it is not the Python that the user may expect; else empty."""
-        reasons = self._reasons()
+        """Sentence if the choice may surprise the user; else empty."""
+        reasons = self._unused_reasons()
         return f"The torch of {self.path} ({self.how}) is used, since {reasons}." if reasons else ""
 
-    def _reasons(self) -> str:
-        # Nobody expects the one that fullgraph is installed in, which often is its own.
+    def _unused_reasons(self) -> str:
+        # Users do not expect the Python of fullgraph, which often has its own environment.
         expected = (passed for passed in self.passed_over if passed.origin != "own")
         return " and ".join(f"{passed.named} {passed.lack.value}" for passed in expected)
 
 
 class InterpreterNotFound(Exception):
-    """One sentence with the next step."""
+    """An error if no interpreter was found: a sentence with the next step."""
 
 
 def find_interpreter(
@@ -106,25 +106,23 @@ def find_interpreter(
     active: str = "",
     own: Path | None = OWN,
 ) -> Interpreter:
-    """The setting, whatever it has; else the first candidate that has torch.
+    """Return the configured interpreter, or the first candidate that has torch.
 
-    Candidates are ``active``, the Python of the environment that the editor has active; the active
-    environment; ``.venv`` beside ``root``; conda's active environment; ``own``, the Python that
-    fullgraph is installed in; ``python3`` and ``python`` on PATH. One that does not say whether it
-    has torch is taken where no other has.
+    The candidates in order: ``active``, selected in the editor; the active virtual environment;
+    ``.venv`` in ``root``; the active conda environment; ``own``, the Python of fullgraph;
+    ``python3`` and ``python`` on PATH. A candidate whose packages are unknown is used only without
+    a better one.
 
-    Paths are kept as they are written: resolving the link that a virtual environment's python
-    is would leave the environment.
-
-    May ask Pythons, which blocks for seconds at worst and executes what their start does.
+    Links are not resolved, because the link of a virtual environment identifies the environment.
+    The search may execute interpreters and block for seconds.
 
     Raises:
-        InterpreterNotFound: the setting leads nowhere, or no candidate has torch.
+        InterpreterNotFound: The setting is wrong, or torch was not found in any candidate.
     """
     if setting and setting.strip():
         return Interpreter(_from_setting(setting.strip(), root, env), "setting")
     passed: list[PassedOver] = []
-    for candidate in _candidates(root, env, active, own):
+    for candidate in _unique_candidates(root, env, active, own):
         if isinstance(candidate, PassedOver):
             passed.append(candidate)
             continue
@@ -140,14 +138,14 @@ def find_interpreter(
     raise InterpreterNotFound(_none_has_torch(passed))
 
 
-def _candidates(
+def _unique_candidates(
     root: Path | None, env: Mapping[str, str], active: str, own: Path | None
 ) -> Iterator[Interpreter | PassedOver]:
-    """Each Python once, as it is called where it is first found; environments without one, too."""
+    """Yield each candidate once under its first path, and environments without a Python."""
     seen: set[tuple[str, str]] = set()
     for candidate in _named_candidates(root, env, active, own):
         folder, file = candidate.path.parent, os.path.realpath(candidate.path)
-        # The links of two environments lead to one file, and are two Pythons.
+        # Two environments may link to one file but are different interpreters.
         if (str(folder), file) not in seen:
             seen.add((str(folder), file))
             yield candidate
@@ -198,15 +196,15 @@ def _none_has_torch(passed: list[PassedOver]) -> str:
         if candidate.lack is Lack.PYTHON
     )
     return (
-        f"No torch in {named}{gone}: install it with `{_installation(without[0].path)}`, or set "
+        f"No torch in {named}{gone}: install it with `{_install_command(without[0].path)}`, or set "
         "`fullgraph.interpreter` to a Python that has it."
     )
 
 
-def _installation(python: Path) -> str:
-    """The command that installs torch there."""
+def _install_command(python: Path) -> str:
+    """Return the command that installs torch into an interpreter."""
     quoted = shlex.quote(str(python))
-    environment = VirtualEnvironment.read(prefix_of(python))
+    environment = VirtualEnvironment.read_config(prefix_of(python))
     if environment is not None and environment.by_uv:
         return f"uv pip install --python {quoted} torch"
     return f"{quoted} -m pip install torch"
@@ -216,7 +214,7 @@ def _from_setting(setting: str, root: Path | None, env: Mapping[str, str]) -> Pa
     if root is not None:
         setting = setting.replace("${workspaceFolder}", str(root))
     if "/" not in setting and os.sep not in setting and not setting.startswith("~"):
-        # A bare word is a command; a folder of that name in the project is an environment.
+        # A bare word is a command, unless the project has an environment folder with this name.
         if root is not None and (python := _of_environment(root / setting)):
             return python
         if found := shutil.which(setting, path=env.get("PATH")):
@@ -226,7 +224,7 @@ def _from_setting(setting: str, root: Path | None, env: Mapping[str, str]) -> Pa
             "give the full path of a Python that has torch."
         )
     path = Path(setting)
-    # "No such user" is no such file, which is what is said below.
+    # An unknown user in the path is reported below as a missing file.
     with contextlib.suppress(RuntimeError):
         path = path.expanduser()
     if not path.is_absolute() and root is not None:
@@ -252,12 +250,12 @@ def _from_setting(setting: str, root: Path | None, env: Mapping[str, str]) -> Pa
 
 
 def _is_environment(folder: Path) -> bool:
-    """Also of another platform, or one whose Python was removed since."""
+    """Return whether a folder is an environment, including broken ones and other platforms."""
     return any((folder / name).exists() for name in ("pyvenv.cfg", "conda-meta", "bin", "Scripts"))
 
 
 def _of_own_environment(folder: Path) -> Path:
-    """The python of a project's environment; another would not have what the project needs."""
+    """Return the Python of the project's environment, or raise an error if it is broken."""
     if python := _of_environment(folder):
         return python
     raise InterpreterNotFound(
@@ -267,7 +265,7 @@ def _of_own_environment(folder: Path) -> Path:
 
 
 def _of_environment(folder: Path) -> Path | None:
-    """The python of a virtual environment's folder, if it is one."""
+    """Return the Python of an environment folder; None if missing."""
     return next((path.absolute() for path in pythons_of(folder) if _is_executable(path)), None)
 
 

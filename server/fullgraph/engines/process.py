@@ -1,4 +1,4 @@
-"""One engine process and the private pipe to it."""
+"""One engine process and the private pipes to it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _PR_SET_DUMPABLE = 4
 
 
 def boot_script() -> Path:
-    """Where the engine is started from, found without importing it.
+    """Return the script that starts the engine, without importing the engine.
 
-    The engine package is installed beside this one, or lies in the source tree.
+    The engine package is installed next to this package, or is part of the source tree.
     """
     spec = importlib.util.find_spec("fullgraph_engine")
     if spec is None or not spec.submodule_search_locations:
@@ -44,7 +44,8 @@ def boot_script() -> Path:
 
 
 def yaml_folder() -> Path | None:
-    """PyYAML, for the engine to read torchgen's files with: its interpreter may have none."""
+    """Return the folder of PyYAML, which the engine's interpreter may lack, to parse torchgen's
+    files."""
     spec = importlib.util.find_spec("yaml")
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -52,16 +53,15 @@ def yaml_folder() -> Path | None:
 
 
 def hide_environment_from(sandbox: SandboxLevel) -> None:
-    """Hide it from user code in this sandbox, where the kernel does not."""
+    """Hide the environment from user code if the kernel does not protect it in this sandbox."""
     if not any(one.name == "Landlock" and one.holds for one in sandbox.layers):
         hide_environment()
 
 
 def hide_environment() -> None:
-    """Keep processes of the same user from reading the variables and the memory of this one.
+    """Prevent processes of the same user from reading this process's variables and memory.
 
-    The kernel keeps user code from it where there is Landlock or a user namespace, or where the
-    engine was root; elsewhere this does.
+    With Landlock, a user namespace or root, the kernel already protects them.
     """
     if sys.platform.startswith("linux"):
         import ctypes
@@ -70,17 +70,17 @@ def hide_environment() -> None:
 
 
 def working_folder() -> Path:
-    """The one that the server was started in, unless somebody has removed it since."""
+    """Return the current folder, or the root folder if the current one was removed."""
     try:
         return Path.cwd()
     except FileNotFoundError:
         return Path(os.sep)
 
 
-class Lines(asyncio.Protocol):
-    """Splits what comes through a pipe or a socket at newlines.
+class LineProtocol(asyncio.Protocol):
+    """A protocol that splits received data into lines.
 
-    A line that gets longer than ``longest`` is given to ``on_long`` as far as it is there.
+    A line longer than ``longest`` is passed to ``on_long`` in incomplete form.
     """
 
     def __init__(
@@ -102,17 +102,17 @@ class Lines(asyncio.Protocol):
         *lines, rest = data.split(b"\n")
         for line in lines:
             self._parts.append(line)
-            self._on_line(self._taken())
+            self._on_line(self._take_line())
         if rest:
             self._parts.append(rest)
             self._size += len(rest)
             if self._size > self._longest:
-                self._on_long(self._taken())
+                self._on_long(self._take_line())
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._on_end()
 
-    def _taken(self) -> bytes:
+    def _take_line(self) -> bytes:
         whole = b"".join(self._parts)
         self._parts.clear()
         self._size = 0
@@ -120,7 +120,8 @@ class Lines(asyncio.Protocol):
 
 
 class EngineProcess:
-    """A started engine. ``on_event`` gets everything it says, ``on_death`` one call at its end."""
+    """A started engine process. ``on_event`` receives its events, ``on_death`` is called once at
+    its end."""
 
     def __init__(
         self,
@@ -152,13 +153,13 @@ class EngineProcess:
         self._output_ended = asyncio.Event()
         self._last_words = ""
         self.broken = ""
-        """Why the connection was given up, where the engine broke the protocol."""
+        """Reason for ending the connection if the engine violated the protocol."""
 
     async def start(self) -> None:
-        """Spawn it.
+        """Start the process.
 
         Raises:
-            OSError: the interpreter cannot be executed.
+            OSError: The interpreter cannot be executed.
         """
         loop = asyncio.get_running_loop()
         requests_read, requests_write = os.pipe()
@@ -180,13 +181,13 @@ class EngineProcess:
                 self._processes,
                 *self._allowed_options(),
                 stdin=subprocess.DEVNULL,
-                # Never ours: standard output of the server is the connection to the editor.
+                # Standard output of the server is the connection to the editor.
                 stdout=output_write,
                 stderr=output_write,
                 pass_fds=(requests_read, events_write),
-                # Where there is none, torch cannot be imported.
+                # The import of torch requires an existing folder.
                 cwd=str(self._cwd or working_folder()),
-                # A group of its own, so that Ctrl-C at a terminal reaches only us.
+                # A separate session keeps Ctrl-C in a terminal from reaching the engine.
                 start_new_session=True,
             )
         except BaseException:
@@ -200,14 +201,20 @@ class EngineProcess:
             asyncio.BaseProtocol, os.fdopen(requests_write, "wb", 0)
         )
         events, _ = await loop.connect_read_pipe(
-            lambda: Lines(
-                self._received, self._ended.set, longest=LONGEST_LINE, on_long=self._overwhelmed
+            lambda: LineProtocol(
+                self._handle_line,
+                self._ended.set,
+                longest=LONGEST_LINE,
+                on_long=self._handle_long_line,
             ),
             os.fdopen(events_read, "rb", 0),
         )
         output, _ = await loop.connect_read_pipe(
-            lambda: Lines(
-                self._printed, self._output_ended.set, longest=LAST_WORDS, on_long=self._printed
+            lambda: LineProtocol(
+                self._handle_output,
+                self._output_ended.set,
+                longest=LAST_WORDS,
+                on_long=self._handle_output,
             ),
             os.fdopen(output_read, "rb", 0),
         )
@@ -224,19 +231,18 @@ class EngineProcess:
         return None if self._process is None else self._process.pid
 
     def is_stopped(self, *, starting: bool) -> bool:
-        """A signal has stopped it, as far as that can be known: on Linux.
+        """Return whether a signal has stopped the process; always False outside of Linux.
 
-        ``starting``: or has stopped what it has started itself, which it may wait for until it is
-        ready and looks after that.
+        ``starting``: also check its children, which it waits for until it is ready.
         """
         if self._process is None:
             return False
         pid = self._process.pid
-        return _is_stopped(pid) or (starting and any(map(_is_stopped, _children(pid))))
+        return _is_stopped(pid) or (starting and any(map(_is_stopped, _child_pids(pid))))
 
     @property
     def last_words(self) -> str:
-        """The end of what it printed, for the report of a crash."""
+        """End of the printed output, for crash reports."""
         return self._last_words.strip()
 
     @property
@@ -248,14 +254,15 @@ class EngineProcess:
             self._writer.write(encode(message))
 
     def kill(self) -> None:
-        """End it and what it started, now."""
+        """Kill the process and its children now."""
         if self._process is None or self._process.returncode is not None:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     async def close(self, grace: float) -> None:
-        """Let it end by itself when its pipe closes, else kill it. No report of its death."""
+        """Close the pipe so that the process exits, and kill it after ``grace`` seconds. Its end is
+        not reported."""
         self._on_death = lambda process: None
         for transport in self._transports[:1]:
             transport.close()
@@ -272,7 +279,7 @@ class EngineProcess:
 
     async def _until_death(self) -> None:
         assert self._process is not None
-        # A closed pipe ends it as surely as its exit: without the pipe it is of no use.
+        # A closed pipe counts as an exit, because the process is useless without it.
         exit_ = asyncio.ensure_future(self._process.wait())
         ended = asyncio.ensure_future(self._ended.wait())
         await asyncio.wait({exit_, ended}, return_when=asyncio.FIRST_COMPLETED)
@@ -281,7 +288,7 @@ class EngineProcess:
         except asyncio.TimeoutError:
             self.kill()
             await exit_
-        # What it said last is often still in the pipes. A grandchild may hold them open.
+        # Read the remaining output, unless a grandchild keeps the pipes open.
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._ended.wait(), 0.5)
         with contextlib.suppress(asyncio.TimeoutError):
@@ -291,7 +298,7 @@ class EngineProcess:
             transport.close()
         self._on_death(self)
 
-    def _received(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         if not line.strip() or self.broken:
             return
         try:
@@ -302,11 +309,11 @@ class EngineProcess:
             return
         self._on_event(self, message)  # type: ignore[arg-type]
 
-    def _overwhelmed(self, line: bytes) -> None:
+    def _handle_long_line(self, line: bytes) -> None:
         self.broken = f"a line of more than {LONGEST_LINE // 2**20} MiB"
         self._ended.set()
 
-    def _printed(self, line: bytes) -> None:
+    def _handle_output(self, line: bytes) -> None:
         text = line.decode(errors="replace") + "\n"
         self._last_words = (self._last_words + text)[-LAST_WORDS:]
         self._on_output(text)
@@ -317,12 +324,12 @@ def _is_stopped(pid: int) -> bool:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return False
-    # The command between the parentheses may itself hold spaces and parentheses.
+    # The command name in parentheses may itself contain spaces and parentheses.
     return stat[stat.rindex(b")") + 2 :].startswith(b"T")
 
 
-def _children(pid: int) -> list[int]:
-    """Those of the main thread; none where the kernel does not list them."""
+def _child_pids(pid: int) -> list[int]:
+    """Return the children of the main thread; empty if the kernel does not list them."""
     try:
         return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:

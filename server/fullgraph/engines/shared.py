@@ -1,4 +1,4 @@
-"""An engine that commands and editors of one user share, or one of its own."""
+"""Choose between an engine shared by a user's commands and editors, and a private one."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def shared_or_own(
     allowed: Allowed = Allowed(),  # noqa: B008 - it is frozen
     on_note: Callable[[str], None] = lambda note: None,
 ) -> AnyEngine:
-    """An engine that is not started yet: one that stays ``keep`` seconds after its last client;
-    for 0, and where none can stay, one that ends with this process.
+    """Return an engine that is not started yet and stays ``keep`` seconds after its last client; a
+    private engine if ``keep`` is 0 or sharing is impossible.
 
-    ``on_note`` is told, in a sentence, why a shared one could not be used.
+    ``on_note`` receives a sentence if the shared engine is unavailable.
     """
 
     def own(processes: str = processes) -> Engine:
@@ -41,8 +41,10 @@ def shared_or_own(
 
     if not keep or sys.platform == "win32":
         return own()
-    from fullgraph.engines.background import BackgroundEngine, Launch
+    from fullgraph.engines.background import BackgroundEngine, EngineLaunch
 
     folder = cwd or working_folder()
-    launch = Launch.of(interpreter, folder, os.environ, processes=processes, allowed=allowed)
+    launch = EngineLaunch.for_project(
+        interpreter, folder, os.environ, processes=processes, allowed=allowed
+    )
     return BackgroundEngine(launch, listener, keep=keep, own=own, on_note=on_note, boot=boot)

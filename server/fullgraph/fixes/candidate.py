@@ -39,9 +39,6 @@ class Candidate:
     """It computes what the original leaves out, which may not fit at sizes of 0 or 1."""
     compiles_more: bool = False
     """Lines of its own compile what ran in eager mode: guards there are no reason against it."""
-    compiled: str = ""
-    """The text as compiled code executes it, where it does without something that eager code has:
-    that is compared with the original as well."""
     parts: tuple[Part, ...] = ()
     """What it is verified with besides the parts that show the finding."""
     restricts: bool = False
@@ -63,11 +60,9 @@ class Candidate:
             extends=self.extends or further.extends,
             computes_more=self.computes_more or further.computes_more,
             compiles_more=self.compiles_more or further.compiles_more,
-            compiled=further.compiled,
             parts=tuple(dict.fromkeys((*self.parts, *further.parts))),
             restricts=self.restricts or further.restricts,
-            # What compiled code does with both is no text that was made.
-            suggestion=self.suggestion or further.suggestion or bool(self.compiled),
+            suggestion=self.suggestion or further.suggestion,
         )
 
 

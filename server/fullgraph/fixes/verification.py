@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
-import itertools
 import re
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -453,12 +452,14 @@ class Verifier:
         quick: bool = False,
         covering: bool = True,
     ) -> list[Compared] | Refused:
-        """What its texts do beside the original; nothing for a suggestion, at which a person has to
-        look in any case. ``quick``: it most probably differs, and is looked at for a short time
-        before."""
-        texts = [candidate.text, *filter(None, [candidate.compiled])]
+        """Compare what the candidate and the original do, for each target.
+
+        A suggestion is not compared: a person has to check it anyway. With ``quick``, a candidate
+        that probably differs is first compared for a short time.
+        """
         found: list[Compared] = []
-        for target, changed in itertools.product(targets, () if candidate.suggestion else texts):
+        changed = candidate.text
+        for target in () if candidate.suggestion else targets:
             one = None
             if quick and self._slow:
                 one = await self._comparison(changed, target, QUICK_SECONDS)

@@ -1,13 +1,13 @@
-"""What an edit can affect: which targets have to be traced again, and where the rest now stands."""
+"""Incremental tracing: which targets an edit can affect, and where other results are placed."""
 
 from __future__ import annotations
 
 from .affected import Inputs as Inputs
 from .affected import KnownTarget as KnownTarget
-from .affected import unaffected as unaffected
+from .affected import find_unaffected as find_unaffected
 from .affected import unless_called_otherwise as unless_called_otherwise
 from .alignment import Alignment as Alignment
-from .alignment import aligned as aligned
+from .alignment import align_statements as align_statements
 from .alignment import may_be_same_code as may_be_same_code
 from .alignment import same_code as same_code
 from .moves import Moves as Moves

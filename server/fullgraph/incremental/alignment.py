@@ -1,4 +1,4 @@
-"""Which statements of a text are the same code as which of an earlier one."""
+"""Match the statements of a text with the same statements of an earlier text."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from fullgraph.incremental.statements import ParsedText, Statement
 
 @dataclass(frozen=True)
 class Alignment:
-    """How a text differs from an earlier one, statement by statement, by their numbers.
+    """The differences between two texts, as numbers of statements.
 
-    ``moves`` are of places in statements that are the same.
+    ``moves`` maps places in equal statements to the later text.
     """
 
     moves: Moves
     changed_before: frozenset[int] = frozenset()
-    """Of the earlier text, those that are changed or gone."""
+    """Statements of the earlier text that were changed or removed."""
     changed_after: frozenset[int] = frozenset()
-    """Of the later one, those that are changed or new."""
+    """Statements of the later text that were changed or added."""
     documented_before: frozenset[int] = frozenset()
-    """Of those that are the same, the ones whose docstrings are not."""
+    """Equal statements of the earlier text whose docstrings differ."""
 
     @property
     def is_same(self) -> bool:
-        """Nothing that is executed differs, docstrings aside."""
+        """Whether all executed code is equal, apart from docstrings."""
         return not self.changed_before and not self.changed_after
 
 
-def aligned(before: ParsedText, after: ParsedText) -> Alignment:
-    """How the statements of two texts correspond.
+def align_statements(before: ParsedText, after: ParsedText) -> Alignment:
+    """Return how the statements of two texts correspond.
 
     Raises:
-        SyntaxError: one of them has a statement whose tokens cannot be read.
+        SyntaxError: A statement cannot be split into tokens.
     """
     old, new = before.statements, after.statements
     same = [
         (block.a + shift, block.b + shift)
         for block in SequenceMatcher(
-            None, *_keys(before, after), autojunk=False
+            None, *_statement_keys(before, after), autojunk=False
         ).get_matching_blocks()
         for shift in range(block.size)
     ]
@@ -53,22 +53,24 @@ def aligned(before: ParsedText, after: ParsedText) -> Alignment:
         if old[one].lines != new[other].lines and old[one].docstrings != new[other].docstrings
     )
     imported = before.imported
-    moves = Moves([_moved(old[one], new[other], imported) for one, other in same])
+    moves = Moves([_statement_moves(old[one], new[other], imported) for one, other in same])
     left = _with_code(old) - {one for one, _ in same}
     come = _with_code(new) - {other for _, other in same}
     return Alignment(moves, left, come, documented)
 
 
 def same_code(before: ParsedText, after: Sequence[str]) -> Moves | None:
-    """The moves from a text to one with these lines, if only comments and layout differ; None if
-    more does. Reads no more than the statements around what differs."""
+    """Return the moves to a text with these lines if only comments and layout differ; else None.
+    Only statements near the difference are parsed."""
     old = before.lines
-    head, tail = _around(old, after)
+    head, tail = _equal_ends(old, after)
     if head == len(old) == len(after):
         return Moves([(0, len(old), Shifted(0))])
-    if _plainly(old[head : len(old) - tail]) != _plainly(after[head : len(after) - tail]):
+    if _text_without_layout(old[head : len(old) - tail]) != _text_without_layout(
+        after[head : len(after) - tail]
+    ):
         return None
-    one, other = before.at(head), before.at(max(len(old) - tail - 1, head))
+    one, other = before.statement_at(head), before.statement_at(max(len(old) - tail - 1, head))
     first, last = before.statements[one].first, before.statements[other].last
     shift = len(after) - len(old)
     try:
@@ -84,18 +86,20 @@ def same_code(before: ParsedText, after: Sequence[str]) -> Moves | None:
         return None
     head_part = (0, first - 1, Shifted(0))
     tail_part = (last + 1, len(old), Shifted(shift))
-    return Moves([head_part, *(_moved(*pair, before.imported) for pair in pairs), tail_part])
+    return Moves(
+        [head_part, *(_statement_moves(*pair, before.imported) for pair in pairs), tail_part]
+    )
 
 
 def may_be_same_code(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Whether :func:`same_code` is worth asking, for which the text before has to be parsed."""
-    head, tail = _around(before, after)
-    changed = _plainly(before[head : len(before) - tail])
-    return changed == _plainly(after[head : len(after) - tail])
+    """Return whether :func:`same_code` may succeed, a check that does not need parsing."""
+    head, tail = _equal_ends(before, after)
+    changed = _text_without_layout(before[head : len(before) - tail])
+    return changed == _text_without_layout(after[head : len(after) - tail])
 
 
-def _around(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
-    """How many lines are the same at the beginning, and how many of the rest at the end."""
+def _equal_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
+    """Return the number of equal lines at the beginning, and of the remaining ones at the end."""
     most = min(len(before), len(after))
     head = next((n for n in range(most) if before[n] != after[n]), most)
     tail = next((n for n in range(most - head) if before[-1 - n] != after[-1 - n]), most - head)
@@ -105,26 +109,28 @@ def _around(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
 _LAYOUT = re.compile(r"#.*|[\s(),'\"\\]+")
 
 
-def _plainly(lines: Sequence[str]) -> str:
-    """Differs only where code does, and is found much faster."""
+def _text_without_layout(lines: Sequence[str]) -> str:
+    """Return the text without layout; a fast comparison that ignores layout and case."""
     return _LAYOUT.sub("", "\n".join(lines)).lower()
 
 
-def _keys(before: ParsedText, after: ParsedText) -> tuple[list[object], list[object]]:
-    """Of statements that may be equal equal ones. Of few the tokens have to be read."""
+def _statement_keys(before: ParsedText, after: ParsedText) -> tuple[list[object], list[object]]:
+    """Return keys of statements; equal statements have equal keys. Few statements need tokens."""
     whole = {part.lines for part in before.statements} & {part.lines for part in after.statements}
 
-    def key(part: Statement) -> object:
+    def statement_key(part: Statement) -> object:
         return part.lines if part.lines in whole else part.key
 
-    return [key(part) for part in before.statements], [key(part) for part in after.statements]
+    return [statement_key(part) for part in before.statements], [
+        statement_key(part) for part in after.statements
+    ]
 
 
 def _execute_alike(one: Statement, other: Statement) -> bool:
     return one.lines == other.lines or one.executes_as(other)
 
 
-def _moved(
+def _statement_moves(
     one: Statement, other: Statement, imported: frozenset[str]
 ) -> tuple[int, int, Shifted | Rewritten]:
     same = one.lines == other.lines
@@ -133,7 +139,7 @@ def _moved(
 
 
 def _has_code(part: Statement) -> bool:
-    """Not if it is no more than comments at the end of a text."""
+    """Return False for comments at the end of a text."""
     return bool(part.nodes or part.key)
 
 

@@ -1,4 +1,4 @@
-"""Where the places of a text are in a later one, in statements that execute the same."""
+"""Map places of a text to a later text, in statements that execute in the same way."""
 
 from __future__ import annotations
 
@@ -15,47 +15,47 @@ from fullgraph.incremental.tokens import Token
 from fullgraph_engine.protocol import Position, Range
 
 Kind = Literal["expression", "instruction", "place", "either"]
-"""What a range is of: a node of the text, or an instruction, which differs for an attribute that is
-on another line than what it is of. A ``place`` is that of an instruction, or of a condition."""
+"""Meaning of a range: an ``expression`` is a node. An ``instruction`` differs from its node for an
+attribute on another line than its object. A ``place`` is either an instruction or a condition."""
 
 _WHOLE = frozenset({"def", "async", "class", "@", "from", "import"})
-"""Of what begins with one of these only the first line is told."""
+"""Tokens at the beginning of statements whose results refer only to the first line."""
 _FUNCTIONS_INSIDE = frozenset({"lambda", "for"})
 
 
 _NEVER_FIRST = frozenset([*")]},.:=/%@<>|&^", "==", "!=", "<=", ">=", "//", "**", "->"])
 _NEVER_LAST = frozenset([*"([{,.:=/%@<>|&^+-*~", "==", "!=", "<=", ">=", "//", "**", "->"])
-"""What no expression begins with, or ends."""
+"""Tokens that no expression begins or ends with."""
 
 
 class LineLost(Exception):
-    """Something is told of a place that has no counterpart, or repeats code that is written
-    otherwise by now."""
+    """An error if a result refers to a place without a counterpart, or quotes code that has
+    changed."""
 
 
-class _Part(Protocol):
-    """How the places of some lines move."""
+class _MovedPart(Protocol):
+    """A mapping of the places in some lines."""
 
     @property
     def is_formatted(self) -> bool:
-        """Whether lines are divided otherwise, or optional tokens came or went."""
+        """Whether line breaks differ, or optional tokens were added or removed."""
 
-    def line(self, line: int) -> int: ...
+    def move_line(self, line: int) -> int: ...
 
-    def range(self, range_: Range, kind: Kind) -> Range: ...
+    def move_range(self, range_: Range, kind: Kind) -> Range: ...
 
 
 @dataclass(frozen=True)
 class Shifted:
-    """Lines that are the same, at another place."""
+    """Unchanged lines that only moved."""
 
     lines: int
     is_formatted: bool = False
 
-    def line(self, line: int) -> int:
+    def move_line(self, line: int) -> int:
         return line + self.lines
 
-    def range(self, range_: Range, kind: Kind) -> Range:
+    def move_range(self, range_: Range, kind: Kind) -> Range:
         start, end, lines = range_.start, range_.end, self.lines
         if not lines:
             return range_
@@ -63,16 +63,16 @@ class Shifted:
 
 
 class Rewritten:
-    """A statement whose tokens mean the same, between other blanks or on other lines."""
+    """A statement with equivalent tokens but different layout."""
 
     def __init__(self, before: Statement, after: Statement, imported: frozenset[str]) -> None:
         self._before, self._after, self._imported = before, after, imported
 
     @cached_property
     def _pairs(self) -> tuple[tuple[Token, Token], ...]:
-        """The tokens that both have. What may be left out is one of them if it stands among
-        as many between the same others."""
-        return tuple(_paired(self._before.tokens, self._after.tokens))
+        """Tokens of both texts in pairs. Optional tokens are paired only if the same ones stand
+        between the same required tokens."""
+        return tuple(_pair_tokens(self._before.tokens, self._after.tokens))
 
     @cached_property
     def _code(self) -> tuple[tuple[Token, Token], ...]:
@@ -80,7 +80,7 @@ class Rewritten:
 
     @cached_property
     def _neighbors(self) -> tuple[tuple[Token, Token, Token, Token], ...]:
-        """Tokens of one logical line that follow each other, and what they are now."""
+        """Adjacent tokens of a logical line, with their counterparts."""
         pairs = itertools.pairwise(self._pairs)
         return tuple(
             (one, then, other, then_now)
@@ -93,11 +93,14 @@ class Rewritten:
         old, new = self._before.tokens, self._after.tokens
         if [token.text for token in old] != [token.text for token in new]:
             return True
-        return any(_apart(one, then) != _apart(*now) for one, then, *now in self._neighbors)
+        return any(
+            _are_on_two_lines(one, then) != _are_on_two_lines(*now)
+            for one, then, *now in self._neighbors
+        )
 
     # -- lines --------------------------------------------------------------------------------
 
-    def line(self, line: int) -> int:
+    def move_line(self, line: int) -> int:
         found = self._lines.get(line, ())
         if not found:
             raise LineLost(line)
@@ -111,7 +114,7 @@ class Rewritten:
 
     @cached_property
     def _lines(self) -> Mapping[int, tuple[tuple[Token, int], ...]]:
-        """By line what stands on it, and where that went."""
+        """Tokens by earlier line, with their later lines."""
         found: dict[int, list[tuple[Token, int]]] = {}
         for one, other in self._code:
             last = one.end.line if one.text == other.text else one.start.line
@@ -122,28 +125,28 @@ class Rewritten:
 
     # -- ranges -------------------------------------------------------------------------------
 
-    def range(self, range_: Range, kind: Kind) -> Range:
+    def move_range(self, range_: Range, kind: Kind) -> Range:
         if range_.start == range_.end:
-            start = self._inside(range_.start, end=False)
+            start = self._move_position(range_.start, end=False)
             return Range(start, start)
         if not self.is_formatted:
-            start = self._inside(range_.start, end=False)
-            return Range(start, self._inside(range_.end, end=True))
+            start = self._move_position(range_.start, end=False)
+            return Range(start, self._move_position(range_.end, end=True))
         found = self._nodes.get((range_, kind)) or self._between_tokens(range_)
         if len(found) != 1:
             raise LineLost(range_.start.line)
         return next(iter(found))
 
-    def _inside(self, place: Position, *, end: bool) -> Position:
-        """Of a place in a token, or at the beginning of a line."""
+    def _move_position(self, place: Position, *, end: bool) -> Position:
+        """Return the new position inside a token or at the beginning of a line."""
         bisected = bisect.bisect_left if end else bisect.bisect_right
         at = bisected(self._starts, place) - 1
         if at >= 0:
             one, other = self._code[at]
             if (place <= one.end if end else place < one.end) and one.text == other.text:
-                return _within(one, other, place)
+                return _position_within(one, other, place)
         if place.byte == 0:
-            return Position(self.line(place.line), 0)
+            return Position(self.move_line(place.line), 0)
         raise LineLost(place.line)
 
     @cached_property
@@ -151,14 +154,19 @@ class Rewritten:
         return [one.start for one, _ in self._code]
 
     def _between_tokens(self, range_: Range) -> set[Range]:
-        """Of what is no node: a token or a part of one, or a logical line, as a header is."""
+        """Return the new ranges of a token, a dotted name or a logical line such as a header."""
         at = bisect.bisect_right(self._starts, range_.start) - 1
         if at < 0:
             return set()
         one, other = self._code[at]
         if range_.end <= one.end:
             if one.text == other.text:
-                return {Range(_within(one, other, range_.start), _within(one, other, range_.end))}
+                return {
+                    Range(
+                        _position_within(one, other, range_.start),
+                        _position_within(one, other, range_.end),
+                    )
+                }
             whole = range_ == Range(one.start, one.end)
             return {Range(other.start, other.end)} if whole else set()
         last = bisect.bisect_left(self._starts, range_.end) - 1
@@ -172,7 +180,7 @@ class Rewritten:
 
     @cached_property
     def _logical(self) -> Mapping[Range, Range]:
-        """Logical lines, without their ends."""
+        """Logical lines without their line ends, with their new ranges."""
         found: dict[Range, Range] = {}
         first: tuple[Token, Token] | None = None
         last = first
@@ -188,19 +196,19 @@ class Rewritten:
 
     @cached_property
     def _nodes(self) -> Mapping[tuple[Range, Kind], set[Range]]:
-        """Where the nodes with a range are now. Two of the same range may part."""
+        """New ranges of nodes; nodes with the same range may get different ones."""
         found: dict[tuple[Range, Kind], set[Range]] = {}
-        old, new = _Read(), _Read()
+        old, new = _SeenNodes(), _SeenNodes()
         for one, other in zip(self._before.described, self._after.described, strict=True):
-            ranges = zip(self._ranges(one, old), self._ranges(other, new), strict=True)
+            ranges = zip(self._node_ranges(one, old), self._node_ranges(other, new), strict=True)
             for (kind, place), (_, now) in ranges:
                 found.setdefault((place, kind), set()).add(now)
                 found.setdefault((place, "either"), set()).add(now)
         return found
 
-    def _ranges(self, node: ast.AST, read: _Read) -> list[tuple[Kind, Range]]:
-        """Of a node itself, and of what it becomes."""
-        place = _extent(node)
+    def _node_ranges(self, node: ast.AST, read: _SeenNodes) -> list[tuple[Kind, Range]]:
+        """Return the ranges of a node and of the instructions that it compiles to."""
+        place = _node_range(node)
         if place is None:
             return []
         if not isinstance(node, (ast.expr, ast.stmt)):
@@ -226,64 +234,71 @@ class Rewritten:
 
     # -- text ---------------------------------------------------------------------------------
 
-    def rewritten(self) -> Iterator[str]:
-        """Code of a line of the earlier text that is written otherwise now, in short pieces."""
+    def rewritten_pieces(self) -> Iterator[str]:
+        """Yield short pieces of earlier code whose text has changed."""
         for at, (one, then, other, then_now) in enumerate(self._neighbors):
-            if not _apart(one, then):
+            if not _are_on_two_lines(one, then):
                 blanks = then.start.byte - one.end.byte
-                if _apart(other, then_now) or then_now.start.byte - other.end.byte != blanks:
-                    first, last = self._around(at, apart=False)
-                    yield self._text(first.start, last.end)
+                if (
+                    _are_on_two_lines(other, then_now)
+                    or then_now.start.byte - other.end.byte != blanks
+                ):
+                    first, last = self._repeated_piece(at, apart=False)
+                    yield self._source_text(first.start, last.end)
         yield from (one.text for one, other in self._code if one.text != other.text)
 
-    def joined(self) -> Iterator[str]:
-        """Code without blanks that went over the end of a line."""
+    def joined_pieces(self) -> Iterator[str]:
+        """Yield code that no longer spans several lines, without blanks."""
         for at, (one, then, other, then_now) in enumerate(self._neighbors):
-            if _apart(one, then) and not _apart(other, then_now):
-                first, last = self._around(at, apart=True)
+            if _are_on_two_lines(one, then) and not _are_on_two_lines(other, then_now):
+                first, last = self._repeated_piece(at, apart=True)
                 inside = (a for a, _ in self._code if first.start <= a.start <= last.start)
                 yield "".join("".join(token.text.split()) for token in inside)
 
-    def _around(self, at: int, *, apart: bool) -> tuple[Token, Token]:
-        """The first and the last token of what has to be there where two neighbors are repeated, as
-        that is an expression. ``apart``: also on other lines."""
+    def _repeated_piece(self, at: int, *, apart: bool) -> tuple[Token, Token]:
+        """Return the first and last token of the expression around two neighbors; ``apart``
+        includes other lines."""
         neighbors = self._neighbors
         piece = list(neighbors[at][:2])
         before, behind = at - 1, at + 1
         while before >= 0 and neighbors[before][1] is piece[0]:
             previous = neighbors[before][0]
-            if not _goes_on_before(piece, previous) or (_apart(previous, piece[0]) and not apart):
+            if not _goes_on_before(piece, previous) or (
+                _are_on_two_lines(previous, piece[0]) and not apart
+            ):
                 break
             piece.insert(0, previous)
             before -= 1
         while behind < len(neighbors) and neighbors[behind][0] is piece[-1]:
             following = neighbors[behind][1]
-            if not _goes_on_behind(piece) or (_apart(piece[-1], following) and not apart):
+            if not _goes_on_behind(piece) or (
+                _are_on_two_lines(piece[-1], following) and not apart
+            ):
                 break
             piece.append(following)
             behind += 1
         return piece[0], piece[-1]
 
     def lines_gone(self) -> Iterator[str]:
-        """Lines of the earlier text that the later one does not have, without indentation."""
+        """Yield lines of the earlier text that the later one lacks, without indentation."""
         now = {line.strip() for line in self._after.lines}
         yield from (text for line in self._before.lines if (text := line.strip()) not in now)
 
-    def _text(self, start: Position, end: Position) -> str:
+    def _source_text(self, start: Position, end: Position) -> str:
         line = self._before.lines[start.line - self._before.first]
         return line.encode(errors="surrogatepass")[start.byte : end.byte].decode(errors="replace")
 
 
-def _paired(old: Sequence[Token], new: Sequence[Token]) -> Iterator[tuple[Token, Token]]:
-    for between, between_now in zip(_gaps(old), _gaps(new), strict=True):
+def _pair_tokens(old: Sequence[Token], new: Sequence[Token]) -> Iterator[tuple[Token, Token]]:
+    for between, between_now in zip(_token_groups(old), _token_groups(new), strict=True):
         optional, optional_now = between[:-1], between_now[:-1]
         if [token.text for token in optional] == [token.text for token in optional_now]:
             yield from zip(optional, optional_now, strict=True)
         yield from zip(between[-1:], between_now[-1:], strict=True)
 
 
-def _gaps(tokens: Iterable[Token]) -> Iterator[list[Token]]:
-    """Each token that has to be there, behind those that need not; at last those behind it."""
+def _token_groups(tokens: Iterable[Token]) -> Iterator[list[Token]]:
+    """Yield each required token after the optional ones before it; at last the remaining ones."""
     gap: list[Token] = []
     for token in tokens:
         gap.append(token)
@@ -295,18 +310,18 @@ def _gaps(tokens: Iterable[Token]) -> Iterator[list[Token]]:
 
 
 def _goes_on_before(piece: Sequence[Token], previous: Token) -> bool:
-    """Whether an expression with these tokens begins before them."""
+    """Return whether an expression with these tokens begins before them."""
     first = piece[0].text
     calls = first in ("(", "[") and (previous.text in (")", "]") or previous.text.isidentifier())
-    return calls or first in _NEVER_FIRST or _unclosed(reversed(piece), ")]}", "([{")
+    return calls or first in _NEVER_FIRST or _has_unclosed_bracket(reversed(piece), ")]}", "([{")
 
 
 def _goes_on_behind(piece: Sequence[Token]) -> bool:
-    return piece[-1].text in _NEVER_LAST or _unclosed(piece, "([{", ")]}")
+    return piece[-1].text in _NEVER_LAST or _has_unclosed_bracket(piece, "([{", ")]}")
 
 
-def _unclosed(tokens: Iterable[Token], begins: str, ends: str) -> bool:
-    """Whether a bracket has no counterpart among the tokens behind it."""
+def _has_unclosed_bracket(tokens: Iterable[Token], begins: str, ends: str) -> bool:
+    """Return whether a bracket is not closed by the tokens after it."""
     depth = 0
     for token in tokens:
         if len(token.text) == 1:
@@ -314,34 +329,34 @@ def _unclosed(tokens: Iterable[Token], begins: str, ends: str) -> bool:
     return depth > 0
 
 
-def _apart(one: Token, then: Token) -> bool:
-    """Whether they are on two lines."""
+def _are_on_two_lines(one: Token, then: Token) -> bool:
+    """Return whether two tokens are on different lines."""
     return one.end.line != then.start.line
 
 
-def _within(one: Token, other: Token, place: Position) -> Position:
+def _position_within(one: Token, other: Token, place: Position) -> Position:
     lines = place.line - one.start.line
     shift = other.start.byte - one.start.byte if not lines else 0
     return Position(other.start.line + lines, place.byte + shift)
 
 
 _MOST_ARGUMENTS = 30
-"""Of a call that Python compiles as one of a method."""
+"""Number of arguments from which Python compiles a method call in another way."""
 _HEADERS = ("test", "iter", "subject")
-"""Conditions and the like: findings stand there in place of the whole statement."""
+"""Fields with conditions; findings use their range instead of the whole statement."""
 
 
 @dataclass
-class _Read:
-    """Nodes that were seen from those around them, by ``id``: attributes that are called otherwise
-    than methods are, and conditions."""
+class _SeenNodes:
+    """Nodes that need special treatment, by ``id``: attributes called as plain functions, and
+    conditions."""
 
     called: set[int] = field(default_factory=set)
     headers: set[int] = field(default_factory=set)
 
 
 def _calls_method(node: ast.Call, imported: frozenset[str]) -> bool:
-    """Whether Python compiles it as the call of a method, which what is of a module is not."""
+    """Return whether Python compiles a call as a method call; functions of modules are not."""
     given = [*node.args, *node.keywords]
     base = node.func.value if isinstance(node.func, ast.Attribute) else None
     if isinstance(base, ast.Name) and base.id in imported:
@@ -353,22 +368,22 @@ def _calls_method(node: ast.Call, imported: frozenset[str]) -> bool:
 
 
 def _is_of_super(node: ast.Attribute) -> bool:
-    """Whether Python 3.12 and later load it in one instruction, which begins with ``super``."""
+    """Return whether Python 3.12 and later load an attribute in one instruction from ``super``."""
     base = node.value
     return isinstance(base, ast.Call) and getattr(base.func, "id", "") == "super"
 
 
 def _from_name(node: ast.Attribute, place: Range) -> Range:
-    """Where the instruction comes from: since Python 3.11 it begins with the name of the attribute
-    where that is on another line than what it is of."""
-    attribute = _extent(node)
+    """Return the range of an attribute's instruction. Since Python 3.11 it begins with the name if
+    the name is on another line than the object."""
+    attribute = _node_range(node)
     if attribute is None or attribute.start.line == attribute.end.line:
         return place
     end = attribute.end
     return Range(Position(end.line, end.byte - len(node.attr)), place.end)
 
 
-def _extent(node: ast.AST) -> Range | None:
+def _node_range(node: ast.AST) -> Range | None:
     places = (getattr(node, name, None) for name in _PLACES)
     line, column, end_line, end_column = places
     if line is None or column is None or end_line is None or end_column is None:
@@ -380,10 +395,10 @@ _PLACES = ("lineno", "col_offset", "end_lineno", "end_col_offset")
 
 
 class Moves:
-    """Places of the earlier text. ``parts`` are by their first and last lines, in their order;
-    places between them have no counterpart."""
+    """Mapping of places in the earlier text. ``parts`` are ordered by first and last line; other
+    lines have no counterpart."""
 
-    def __init__(self, parts: Sequence[tuple[int, int, _Part]]) -> None:
+    def __init__(self, parts: Sequence[tuple[int, int, _MovedPart]]) -> None:
         self._parts = tuple(parts)
         self._firsts = [first for first, _, _ in parts]
 
@@ -392,26 +407,26 @@ class Moves:
         return any(part.is_formatted for _, _, part in self._parts)
 
     @property
-    def rewritten(self) -> tuple[Rewritten, ...]:
+    def rewritten_parts(self) -> tuple[Rewritten, ...]:
         return tuple(part for _, _, part in self._parts if isinstance(part, Rewritten))
 
-    def line(self, line: int) -> int:
-        """Where a line is now.
+    def move_line(self, line: int) -> int:
+        """Return the new number of a line.
 
         Raises:
-            LineLost: it is no line of the later text, or several.
+            LineLost: The line was removed or split.
         """
-        return self._part(line, line).line(line)
+        return self._find_part(line, line).move_line(line)
 
-    def range(self, range_: Range, kind: Kind = "either") -> Range:
-        """Where a range is now.
+    def move_range(self, range_: Range, kind: Kind = "either") -> Range:
+        """Return the new place of a range.
 
         Raises:
-            LineLost: what is there has no counterpart, or it is not clear which.
+            LineLost: The range has no counterpart, or several.
         """
-        return self._part(range_.start.line, range_.end.line).range(range_, kind)
+        return self._find_part(range_.start.line, range_.end.line).move_range(range_, kind)
 
-    def _part(self, first: int, last: int) -> _Part:
+    def _find_part(self, first: int, last: int) -> _MovedPart:
         at = bisect.bisect_right(self._firsts, first) - 1
         if at < 0 or last > self._parts[at][1]:
             raise LineLost(first)

@@ -1,4 +1,4 @@
-"""What was told of a text, said of a later one that executes the same where it is about."""
+"""Move results of a text to a later text that executes in the same way."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from fullgraph_engine.protocol.coverage import Coverage
 _T = TypeVar("_T")
 
 _LINES = frozenset({"line", "end_line", "first_line", "last_line"})
-"""Fields that hold a zero-based line of the file that their object's ``path`` names."""
+"""Fields with a zero-based line of the file that their object's ``path`` names."""
 _PLACE = re.compile(r"(?P<name>[\w.-]+\.py):(?P<number>\d+)(?= in )")
-"""As torch names the line that a guard comes from."""
+"""Notation of torch for the line that caused a guard."""
 
 _WORDS = re.compile(
     r'(?P<file>File "[^"\n]+", |(?P<name>[\w.-]+\.py), )?'
@@ -35,66 +35,67 @@ _WORDS = re.compile(
 
 
 class Relocation:
-    """Places of one file, from an earlier text to a later one with these lines.
+    """A mapping of results of one file from an earlier text to a later one with these lines.
 
-    What repeats code of the earlier text that is written otherwise now is lost.
+    Results that quote code with a changed text cannot be moved.
     """
 
     def __init__(self, path: str, moves: Moves, lines: Sequence[str]) -> None:
         self._path, self._moves, self._lines = path, moves, lines
         self._name = PurePath(path).name
         self._mention = f"{self._name}:"
-        parts = moves.rewritten
+        parts = moves.rewritten_parts
         formatted = [part for part in parts if part.is_formatted]
         self.is_formatted = bool(formatted)
-        """Lines are divided otherwise somewhere."""
-        self._rewritten = {text for part in parts for text in part.rewritten()}
-        self._joined = {text for part in formatted for text in part.joined()}
+        """True if line breaks differ somewhere."""
+        self._rewritten = {text for part in parts for text in part.rewritten_pieces()}
+        self._joined = {text for part in formatted for text in part.joined_pieces()}
         self._lines_gone = {text for part in formatted for text in part.lines_gone()}
 
-    def line(self, line: int) -> int:
-        """Where a line is now.
+    def move_line(self, line: int) -> int:
+        """Return the new number of a line.
 
         Raises:
-            LineLost: it is no line of the later text, or several.
+            LineLost: The line was removed or split.
         """
-        return line if line < 0 else self._moves.line(line)
+        return line if line < 0 else self._moves.move_line(line)
 
-    def range(self, range_: Range, kind: Kind = "either") -> Range:
-        """Where a range is now.
+    def move_range(self, range_: Range, kind: Kind = "either") -> Range:
+        """Return the new place of a range.
 
         Raises:
-            LineLost: it has no counterpart.
+            LineLost: The range has no counterpart.
         """
-        return self._moves.range(range_, kind)
+        return self._moves.move_range(range_, kind)
 
-    def of(self, told: _T) -> _T:
-        """The same of the later text: a dataclass of the protocol, or a tuple of some.
+    def relocate_value(self, told: _T) -> _T:
+        """Return a dataclass of the protocol, or a tuple of them, with the places of the later
+        text.
 
         Raises:
-            LineLost: it is about a line that has no counterpart.
+            LineLost: It refers to a line without a counterpart.
         """
-        moved: _T = self._moved(told)
+        moved: _T = self._relocate_any(told)
         return moved
 
-    def _moved(self, value: Any, *, here: bool = True) -> Any:
-        """``here``: what has no path of its own is about this file."""
+    def _relocate_any(self, value: Any, *, here: bool = True) -> Any:
+        """Move any value; ``here``: objects without a path refer to this file."""
         kind: Any = type(value)
         if kind is str:
-            return self._text(value, here=here)
+            return self._relocate_text(value, here=here)
         if kind is tuple:
-            return tuple(self._moved(item, here=here) for item in value)
+            return tuple(self._relocate_any(item, here=here) for item in value)
         if kind is Range:
-            return self.range(value) if here else value
+            return self.move_range(value) if here else value
         if kind is Frame:
-            return self._frame(value)
+            return self._relocate_frame(value)
         if kind is BreakCause and not value.path:
             return value  # where the finding is, which says so itself
         if kind is ProbeInfo:
-            return self._probe(value)
+            return self._relocate_probe(value)
         if kind is Coverage:
-            return self._coverage(value)
-        fields = _fields(kind)
+            return self._relocate_coverage(value)
+        fields = _place_fields(kind)
         if not fields:
             return value
         path = getattr(value, "path", "")
@@ -105,11 +106,11 @@ class Relocation:
             old = getattr(value, name)
             new: Any
             if name in _LINES:
-                new = self.line(old) if here else old
+                new = self.move_line(old) if here else old
             elif name == "range" and kind is Finding:
-                new = self.range(old, self._kind(value))
+                new = self.move_range(old, self._range_kind(value))
             else:
-                new = self._moved(old, here=here)
+                new = self._relocate_any(old, here=here)
             if new is not old and new != old:
                 changed[name] = new
         if not changed:
@@ -120,7 +121,7 @@ class Relocation:
             moved = dataclasses.replace(moved, identity=moved.identity.replace(*places))
         return moved
 
-    def _text(self, value: str, *, here: bool) -> str:
+    def _relocate_text(self, value: str, *, here: bool) -> str:
         has_places = self._mention in value
         if not (here or has_places):
             return value
@@ -128,41 +129,42 @@ class Relocation:
             raise LineLost
         if self._joined and any(text in "".join(value.split()) for text in self._joined):
             raise LineLost
-        if self._lines_gone and not self._lines_gone.isdisjoint(_quoted(value)):
+        if self._lines_gone and not self._lines_gone.isdisjoint(_quoted_lines(value)):
             raise LineLost
         if has_places:
             value = _PLACE.sub(self._short_place, value)
-        return _WORDS.sub(self._word, value) if here and "line " in value else value
+        return _WORDS.sub(self._replace_line_number, value) if here and "line " in value else value
 
-    def _kind(self, finding: Finding) -> Kind:
-        """Where a frame of its stack is, its range is that of an instruction."""
-        own = [_place(frame) for frame in finding.stack if frame.path == self._path]
+    def _range_kind(self, finding: Finding) -> Kind:
+        """Return the kind of a finding's range: an instruction if it is the place of a stack
+        frame."""
+        own = [_frame_range(frame) for frame in finding.stack if frame.path == self._path]
         if not own:
             return "either"
-        # A condition has the place of its expression, in place of that of the jump.
+        # A condition has the range of its expression, not of the jump.
         return "instruction" if finding.range in own else "expression"
 
-    def _probe(self, probe: ProbeInfo) -> ProbeInfo:
-        """Its inputs are told in notation, and in normal form."""
-        source = _WORDS.sub(self._word, probe.source)
+    def _relocate_probe(self, probe: ProbeInfo) -> ProbeInfo:
+        """Move the source of a probe; its inputs are in normal form and need no change."""
+        source = _WORDS.sub(self._replace_line_number, probe.source)
         return probe if source == probe.source else dataclasses.replace(probe, source=source)
 
-    def _coverage(self, coverage: Coverage) -> Coverage:
-        """Instructions, by which lines are counted anew."""
+    def _relocate_coverage(self, coverage: Coverage) -> Coverage:
+        """Move the ranges of coverage, from which lines are counted again."""
         moved = [
-            [self.range(place, "instruction") for place in places]
+            [self.move_range(place, "instruction") for place in places]
             for places in coverage.unpack_ranges()
         ]
         return Coverage.from_ranges(*moved)
 
-    def _frame(self, frame: Frame) -> Frame:
+    def _relocate_frame(self, frame: Frame) -> Frame:
         if frame.path != self._path:
             return frame
         if frame.end_byte >= 0:
-            place = self.range(_place(frame), "instruction")
+            place = self.move_range(_frame_range(frame), "instruction")
         else:
-            start = Position(self.line(frame.line), frame.byte)
-            place = Range(start, Position(self.line(frame.end_line), -1))
+            start = Position(self.move_line(frame.line), frame.byte)
+            place = Range(start, Position(self.move_line(frame.end_line), -1))
         line = place.start.line
         if line >= len(self._lines):
             raise LineLost(line)  # code of another text with the same path
@@ -177,33 +179,33 @@ class Relocation:
 
     def _short_place(self, match: re.Match[str]) -> str:
         name, number = match["name"], int(match["number"])
-        return f"{name}:{self.line(number - 1) + 1}" if name == self._name else match[0]
+        return f"{name}:{self.move_line(number - 1) + 1}" if name == self._name else match[0]
 
-    def _word(self, match: re.Match[str]) -> str:
+    def _replace_line_number(self, match: re.Match[str]) -> str:
         file, name = match["file"] or "", match["name"] or ""
         if match["other"] or (name and name != self._name):
             return match[0]
         if file and not name and self._path not in file:
             return match[0]
-        number = self.line(int(match["number"]) - 1) + 1
+        number = self.move_line(int(match["number"]) - 1) + 1
         return f"{file}{match['before']}{number}"
 
 
-def _quoted(value: str) -> Iterator[str]:
-    """What may be a line of the file: lines, without their indentation and what torch says before
-    one that it quotes, and what stands between backticks."""
+def _quoted_lines(value: str) -> Iterator[str]:
+    """Yield text that may quote a line of the file: lines without indentation or torch's prefix,
+    and text between backticks."""
     if "\n" in value:
         yield from (line.rpartition(", code: ")[2].strip() for line in value.split("\n"))
     yield from value.split("`")[1::2]
 
 
-def _place(frame: Frame) -> Range:
+def _frame_range(frame: Frame) -> Range:
     return Range(Position(frame.line, frame.byte), Position(frame.end_line, frame.end_byte))
 
 
 @functools.cache
-def _fields(kind: Any) -> tuple[str, ...]:
-    """Of a dataclass, those that may say something of a place; none of anything else."""
+def _place_fields(kind: Any) -> tuple[str, ...]:
+    """Return the fields of a dataclass that may refer to places; empty for other types."""
     if not dataclasses.is_dataclass(kind):
         return ()
     return tuple(

@@ -1,7 +1,8 @@
-"""The statements at the top of a module: what each binds, mentions, and does when it is executed.
+"""Top-level statements of a module: the names that each binds, mentions and executes.
 
-An approximation on the side of caution: a name is what any statement binds to it, a string may name
-something, and what is called while the module is executed may change all that it can reach.
+The analysis is an approximation that errs on the safe side. A name refers to every statement that
+binds it, strings may name definitions, and code called at import may change everything that it can
+reach.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ Role = Literal["definition", "import", "main", "other"]
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _SAID = re.compile(r"#.*\bfullgraph\b(.*)")
-"""A comment that may say what a definition is called with, in names of the file."""
+"""Pattern of a comment that may contain a probe with names of the file."""
 _NAMED = re.compile(r"[\w.\[\], |]{1,100}")
-"""A string that may name something: an annotation, a key of a registry, an attribute."""
+"""Pattern of a string that may name a definition: an annotation, a registry key, an attribute."""
 
 _DYNAMIC = frozenset({"globals", "eval", "exec", "__import__"})
 _DYNAMIC_ATTRIBUTES = frozenset({"modules", "import_module"})
-"""With these, of ``sys`` and ``importlib``, code may reach what it does not name."""
+"""Attributes of ``sys`` and ``importlib`` through which code may reach names it does not
+mention."""
 
 _PURE = frozenset(
     {
@@ -46,15 +48,15 @@ _PURE = frozenset(
         *("once_differentiable", "no_grad", "custom_fwd", "custom_bwd", "jaxtyped", "beartype"),
     }
 )
-"""Decorators that keep nothing of what they are given in a place where others find it."""
+"""Decorators that do not store the decorated object where other code finds it."""
 _PURE_MODULES = ("functools.", "typing.", "dataclasses.", "abc.", "contextlib.")
 
 
 @dataclass(frozen=True)
 class Statement:
-    """Some lines of a text: one statement, or several that share a line, and what stands above.
+    """A statement, or several that share a line, with the lines above it.
 
-    ``lines`` are those from ``first`` to ``last``, counted from 0.
+    ``lines`` are the lines from ``first`` to ``last``, counted from 0.
     """
 
     first: int
@@ -64,9 +66,9 @@ class Statement:
 
     @cached_property
     def documented(self) -> frozenset[int]:
-        """Lines that hold nothing but a docstring."""
+        """Lines with only a docstring on them."""
         found: set[int] = set()
-        for node in _docstrings(self.nodes):
+        for node in _docstring_nodes(self.nodes):
             last = (node.end_lineno or node.lineno) - 1
             before = self.lines[node.lineno - 1 - self.first].encode()[: node.col_offset]
             behind = self.lines[last - self.first].encode()[node.end_col_offset :].strip()
@@ -76,16 +78,16 @@ class Statement:
 
     @property
     def docstrings(self) -> list[str]:
-        """What they say."""
-        texts = (ast.literal_eval(ast.unparse(node)) for node in _docstrings(self.nodes))
+        """Contents of the docstrings, without layout."""
+        texts = (ast.literal_eval(ast.unparse(node)) for node in _docstring_nodes(self.nodes))
         return [_layout_free(text) for text in texts]
 
     @cached_property
     def tokens(self) -> tuple[Token, ...]:
-        """Without docstrings.
+        """Tokens without docstrings.
 
         Raises:
-            SyntaxError: they cannot be read.
+            SyntaxError: The tokens cannot be read.
         """
         documented = self.documented
         return tuple(
@@ -96,23 +98,24 @@ class Statement:
 
     @cached_property
     def key(self) -> tuple[str, ...]:
-        """The same for two statements that execute the same."""
+        """Key that is equal for statements with equivalent code."""
         return tuple(token.key for token in self.tokens if not token.is_optional)
 
     def executes_as(self, other: Statement) -> bool:
-        """Whether both do the same, docstrings aside, if they have one key."""
+        """Return whether two statements with equal keys execute in the same way, apart from
+        docstrings."""
         if [token.text for token in self.tokens] == [token.text for token in other.tokens]:
             return True
         return self._dump == other._dump
 
     @cached_property
     def _dump(self) -> list[str]:
-        return [type(node).__name__ + _fields(node) for node in self.described]
+        return [type(node).__name__ + _describe_fields(node) for node in self.described]
 
     @cached_property
     def described(self) -> tuple[ast.AST, ...]:
-        """All nodes but those of docstrings, in an order that is the same for the same code."""
-        docstrings = {id(one) for one in _docstrings(self.nodes)}
+        """All nodes without docstrings, in an order that depends on the code alone."""
+        docstrings = {id(one) for one in _docstring_nodes(self.nodes)}
         found: list[ast.AST] = []
         left: list[ast.AST] = list(reversed(self.nodes))
         while left:
@@ -124,71 +127,79 @@ class Statement:
 
     @cached_property
     def names(self) -> Names:
-        return _names(self.lines)
+        return _statement_names(self.lines)
 
 
 @dataclass(frozen=True)
 class Names:
-    """The names in a statement, and what it is."""
+    """The names in a statement, and its role."""
 
     role: Role
     binds: frozenset[str]
-    """Names of the module that it binds, or that its functions may."""
+    """Module-level names that the statement or its functions may bind."""
     mentions: frozenset[str]
     executed: frozenset[str]
-    """Of what may be called while the module is executed."""
+    """Names in code that may be called during the import."""
     decorated: str
-    """The decorators that may keep what they are given, as text; empty if there are none."""
+    """Decorators that may store the decorated object, as text; empty if none."""
     decorators: frozenset[str]
-    """Names in these, what they are called with aside."""
+    """Names in these decorators, without their arguments."""
     given: frozenset[str]
-    """Names of what these are called with."""
+    """Names in these decorators, including their arguments."""
 
 
 @functools.lru_cache(maxsize=4096)
-def _names(lines: tuple[str, ...]) -> Names:
-    """Of few statements, after an edit, they are not known already."""
-    nodes = _quietly_parsed("\n".join(lines))
-    roles = {_role(node) for node in nodes}
+def _statement_names(lines: tuple[str, ...]) -> Names:
+    """Return the names in a statement; cached, because an edit changes few statements."""
+    nodes = _parse_quietly("\n".join(lines))
+    roles = {_statement_role(node) for node in nodes}
     said = (word for line in lines for text in _SAID.findall(line) for word in _WORD.findall(text))
     return Names(
         roles.pop() if len(roles) == 1 else "other",
-        frozenset(name for node in nodes for name in _bound(node)),
-        frozenset((*said, *(name for node in nodes for name in _mentioned(node)))),
-        frozenset(name for node in nodes for name in _executed(node)),
-        " ".join(ast.unparse(one) for node in nodes for one in _keepers(node)),
+        frozenset(name for node in nodes for name in _bound_names(node)),
+        frozenset((*said, *(name for node in nodes for name in _mentioned_names(node)))),
+        frozenset(name for node in nodes for name in _executed_names(node)),
+        " ".join(ast.unparse(one) for node in nodes for one in _keeping_decorators(node)),
         frozenset(
-            name for node in nodes for one in _keepers(node) for name in _mentioned(_called(one))
+            name
+            for node in nodes
+            for one in _keeping_decorators(node)
+            for name in _mentioned_names(_decorator_function(one))
         ),
-        frozenset(name for node in nodes for one in _keepers(node) for name in _mentioned(one)),
+        frozenset(
+            name
+            for node in nodes
+            for one in _keeping_decorators(node)
+            for name in _mentioned_names(one)
+        ),
     )
 
 
-def _quietly_parsed(text: str) -> list[ast.stmt]:
-    """Warnings about a text are not for those who start the server."""
+def _parse_quietly(text: str) -> list[ast.stmt]:
+    """Parse a text without showing its warnings to users of the server."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(text).body
 
 
 class ParsedText:
-    """The statements of one text, or of a part of one that begins on line ``first``.
+    """The statements of a text, or of the part that begins on line ``first``.
 
     Raises:
-        SyntaxError: it does not parse, for the Python that executes this.
+        SyntaxError: The text does not parse with this version of Python.
     """
 
     def __init__(self, text: str, first: int = 0) -> None:
         self.lines = tuple(TextPositions(text).lines)
         try:
-            body = _quietly_parsed("\n" * first + text)
+            body = _parse_quietly("\n" * first + text)
         except (ValueError, RecursionError, MemoryError) as error:
             raise SyntaxError(str(error)) from error
-        self.statements = tuple(_statements(body, self.lines, first))
+        self.statements = tuple(_group_statements(body, self.lines, first))
         self._closures: dict[int, frozenset[int]] = {}
 
-    def at(self, line: int) -> int:
-        """The number of the statement whose lines hold this one."""
+    def statement_at(self, line: int) -> int:
+        """Return the number of the statement that contains a line."""
         return next(
             (number for number, one in enumerate(self.statements) if line <= one.last),
             max(len(self.statements) - 1, 0),
@@ -196,7 +207,7 @@ class ParsedText:
 
     @cached_property
     def definers(self) -> dict[str, tuple[int, ...]]:
-        """By name: the statements that bind it."""
+        """Statements that bind a name, by name."""
         found: dict[str, list[int]] = {}
         for number, statement in enumerate(self.statements):
             for name in statement.names.binds:
@@ -205,23 +216,26 @@ class ParsedText:
 
     @cached_property
     def imported(self) -> frozenset[str]:
-        """Names that an import at the top, if only under a condition, binds."""
+        """Names bound by imports outside of definitions, including conditional imports."""
         outer = (
-            node for one in self.statements for node in one.nodes if _role(node) != "definition"
+            node
+            for one in self.statements
+            for node in one.nodes
+            if _statement_role(node) != "definition"
         )
         inner = (node for one in outer for node in ast.walk(one))
         imports = (node for node in inner if isinstance(node, (ast.Import, ast.ImportFrom)))
-        return frozenset(name for node in imports for name in _bound(node))
+        return frozenset(name for node in imports for name in _bound_names(node))
 
-    def reached(self, names: Iterable[str]) -> frozenset[int]:
-        """The statements that names lead to, directly or through others."""
-        return self.closed(number for name in names for number in self.definers.get(name, ()))
+    def find_reached(self, names: Iterable[str]) -> frozenset[int]:
+        """Return the statements reachable from names, directly or through other statements."""
+        return self.find_closure(number for name in names for number in self.definers.get(name, ()))
 
-    def closed(self, numbers: Iterable[int]) -> frozenset[int]:
-        """Some statements and all that they lead to."""
-        return frozenset[int]().union(*map(self._closure, set(numbers)))
+    def find_closure(self, numbers: Iterable[int]) -> frozenset[int]:
+        """Return the given statements and all that are reachable from them."""
+        return frozenset[int]().union(*map(self._statement_closure, set(numbers)))
 
-    def _closure(self, number: int) -> frozenset[int]:
+    def _statement_closure(self, number: int) -> frozenset[int]:
         known = self._closures.get(number)
         if known is None:
             found: set[int] = set()
@@ -242,17 +256,17 @@ class ParsedText:
 
     @cached_property
     def reached_on_import(self) -> frozenset[int]:
-        """The statements that may be executed, or changed, while the module is."""
+        """Statements that may be executed or modified during the import."""
         names: set[str] = set()
         for statement in self.statements:
             if statement.names.role != "main":
                 names |= statement.names.executed
             if self.is_kept_here(statement):
                 names |= statement.names.binds | statement.names.given
-        return self.reached(names | self._subclassed)
+        return self.find_reached(names | self._subclassed)
 
     def is_kept_here(self, statement: Statement) -> bool:
-        """Whether a decorator of the text itself may keep it, where code of the text finds it."""
+        """Return whether a decorator in this text may store the decorated object."""
         numbers = (
             number for name in statement.names.decorators for number in self.definers.get(name, ())
         )
@@ -260,7 +274,7 @@ class ParsedText:
 
     @cached_property
     def _subclassed(self) -> set[str]:
-        """Classes of the text that hear of their subclasses, and these subclasses."""
+        """Classes that are notified of their subclasses, and these subclasses."""
         hearing: set[str] = set()
         for statement in self.statements:
             for node in statement.nodes:
@@ -276,14 +290,14 @@ class ParsedText:
                 for node in statement.nodes:
                     if not isinstance(node, ast.ClassDef) or node.name in hearing:
                         continue
-                    bases = {name for base in node.bases for name in _mentioned(base)}
+                    bases = {name for base in node.bases for name in _mentioned_names(base)}
                     if bases & hearing:
                         hearing.add(node.name)
                         grew = True
         return hearing
 
 
-def _statements(
+def _group_statements(
     body: Sequence[ast.stmt], lines: tuple[str, ...], start: int
 ) -> Iterator[Statement]:
     first = start
@@ -305,8 +319,8 @@ def _first_line(node: ast.stmt) -> int:
     return int(min([node.lineno, *(one.lineno for one in decorators)])) - 1
 
 
-def _docstrings(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
-    """Those of definitions, also of what is inside them."""
+def _docstring_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
+    """Yield the docstrings of definitions, including nested ones."""
     left = list(nodes)
     while left:
         node = left.pop()
@@ -328,23 +342,23 @@ def _is_text(node: ast.stmt) -> bool:
     )
 
 
-def _fields(node: ast.AST) -> str:
-    """What a node is but for what is inside it, which is told by how many nodes it has there."""
+def _describe_fields(node: ast.AST) -> str:
+    """Return a description of a node without its children, but with their number."""
     told = []
     for _, value in ast.iter_fields(node):
         if isinstance(value, list):
             items = [item for item in value if not (isinstance(item, ast.stmt) and _is_text(item))]
-            told.append(str([_told(item) for item in items]))
+            told.append(str([_describe_value(item) for item in items]))
         else:
-            told.append(_told(value))
+            told.append(_describe_value(value))
     return ",".join(told)
 
 
-def _told(value: object) -> str:
+def _describe_value(value: object) -> str:
     return "*" if isinstance(value, ast.AST) else repr(value)
 
 
-def _role(node: ast.stmt) -> Role:
+def _statement_role(node: ast.stmt) -> Role:
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return "definition"
     if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -354,8 +368,9 @@ def _role(node: ast.stmt) -> Role:
     return "other"
 
 
-def _bound(node: ast.AST) -> Iterator[str]:
-    """Names of the module; what functions and classes bind is their own."""
+def _bound_names(node: ast.AST) -> Iterator[str]:
+    """Yield the module-level names that a node binds; functions and classes bind their own
+    names."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield node.name
         for inner in ast.walk(node):
@@ -369,14 +384,14 @@ def _bound(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
         yield node.id
     if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
-        # What is changed is as if it were bound anew.
-        yield from _mentioned(node.value)
+        # A modified object counts as bound again.
+        yield from _mentioned_names(node.value)
     for child in ast.iter_child_nodes(node):
-        yield from _bound(child)
+        yield from _bound_names(child)
 
 
-def _mentioned(node: ast.AST) -> Iterator[str]:
-    docstrings = {id(one) for one in _docstrings([node])}
+def _mentioned_names(node: ast.AST) -> Iterator[str]:
+    docstrings = {id(one) for one in _docstring_nodes([node])}
     left = [node]
     while left:
         one = left.pop()
@@ -395,61 +410,63 @@ def _mentioned(node: ast.AST) -> Iterator[str]:
         left += ast.iter_child_nodes(one)
 
 
-def _executed(node: ast.stmt) -> Iterator[str]:
-    """Names in what is called when a statement is executed, and of what it gives away."""
-    for decorator in _keepers(node):
-        yield from _mentioned(decorator if _calls_inside(decorator) else _called(decorator))
+def _executed_names(node: ast.stmt) -> Iterator[str]:
+    """Yield the names in code that a statement calls or passes on when it is executed."""
+    for decorator in _keeping_decorators(node):
+        yield from _mentioned_names(
+            decorator if _calls_inside(decorator) else _decorator_function(decorator)
+        )
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         defaults = [one for one in (*node.args.defaults, *node.args.kw_defaults) if one is not None]
         for default in defaults:
-            if _calls(default):
-                yield from _mentioned(default)
+            if _has_calls(default):
+                yield from _mentioned_names(default)
     elif isinstance(node, ast.ClassDef):
         for base in (*node.bases, *(keyword.value for keyword in node.keywords)):
-            if _calls(base):
-                yield from _mentioned(base)
+            if _has_calls(base):
+                yield from _mentioned_names(base)
         for inner in node.body:
-            yield from _executed(inner)
-    elif not isinstance(node, (ast.Import, ast.ImportFrom)) and _calls(node):
-        yield from _mentioned(node)
+            yield from _executed_names(inner)
+    elif not isinstance(node, (ast.Import, ast.ImportFrom)) and _has_calls(node):
+        yield from _mentioned_names(node)
 
 
-def _keepers(node: ast.stmt) -> list[ast.expr]:
-    """Decorators that may keep what they are given."""
+def _keeping_decorators(node: ast.stmt) -> list[ast.expr]:
+    """Return the decorators that may store the decorated object."""
     return [one for one in getattr(node, "decorator_list", ()) if not _is_pure(one)]
 
 
-def _called(decorator: ast.expr) -> ast.expr:
-    """A decorator without what it is called with."""
+def _decorator_function(decorator: ast.expr) -> ast.expr:
+    """Return a decorator without its arguments."""
     return decorator.func if isinstance(decorator, ast.Call) else decorator
 
 
 def _calls_inside(decorator: ast.expr) -> bool:
-    """Whether what a decorator is called with calls something itself."""
-    return any(_calls(child) for child in ast.iter_child_nodes(decorator))
+    """Return whether the arguments of a decorator contain a call."""
+    return any(_has_calls(child) for child in ast.iter_child_nodes(decorator))
 
 
-def _calls(node: ast.AST) -> bool:
-    """Whether it calls something when it is executed; what it defines is not called by that."""
+def _has_calls(node: ast.AST) -> bool:
+    """Return whether executing a node calls code; definitions alone do not call their bodies."""
     if isinstance(node, ast.Lambda):
         return False
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return any(True for _ in _executed(node))
+        return any(True for _ in _executed_names(node))
     calling = (ast.Call, ast.Await, ast.With, ast.For, ast.comprehension, ast.BinOp, ast.Delete)
     if isinstance(node, calling) and not _is_plain(node):
         return True
-    return any(_calls(child) for child in ast.iter_child_nodes(node))
+    return any(_has_calls(child) for child in ast.iter_child_nodes(node))
 
 
 def _is_plain(node: ast.AST) -> bool:
-    """Arithmetic on numbers and texts, and types in unions."""
+    """Return whether a node is an operation without calls: arithmetic, or a union of types."""
     return isinstance(node, ast.BinOp) and not any(
         isinstance(one, (ast.Call, ast.Await)) for one in ast.walk(node)
     )
 
 
 def _is_pure(decorator: ast.expr) -> bool:
-    name = ast.unparse(_called(decorator))
+    name = ast.unparse(_decorator_function(decorator))
     if name.endswith((".setter", ".getter", ".deleter")):
         return True
     return name in _PURE or name.startswith(_PURE_MODULES)

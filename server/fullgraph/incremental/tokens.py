@@ -1,5 +1,4 @@
-"""The tokens of statements: what is left when comments, blanks and the division into lines are
-taken away, none of which changes a trace."""
+"""Tokens of statements without comments, blanks and line breaks, which do not affect a trace."""
 
 from __future__ import annotations
 
@@ -16,25 +15,24 @@ from fullgraph_engine.protocol import Position
 from fullgraph_engine.protocol.comments import IGNORE
 
 OPTIONAL = frozenset({"(", ")", ","})
-"""Tokens that a formatter may add or remove without another meaning: around an expression, and
-behind the last one of several."""
+"""Tokens that a formatter may add or remove: brackets around an expression and trailing commas."""
 
 _STRUCTURE = {tokenize.NEWLINE: "\n", tokenize.INDENT: "\t", tokenize.DEDENT: "\b"}
-"""Statements that begin, and that are inside others."""
+"""Tokens for the end of a statement and for the indentation of blocks."""
 _LEFT_OUT = frozenset({tokenize.NL, tokenize.ENDMARKER})
 _STRING_BEGINS = getattr(tokenize, "FSTRING_START", -1), getattr(tokenize, "TSTRING_START", -1)
 _STRING_ENDS = getattr(tokenize, "FSTRING_END", -1), getattr(tokenize, "TSTRING_END", -1)
 _READ = re.compile(r"#.*\bfullgraph\b")
-"""A comment that the engine may read."""
+"""Pattern of a comment that the engine may read."""
 _QUOTES = re.compile(r"[\s'\"]+")
 
 
 @dataclass(frozen=True)
 class Token:
-    """What stands together, and where; adjacent strings are one.
+    """A token and its position; adjacent strings form one token.
 
-    ``key`` is the same for two tokens that may mean the same: strings with other quotes, and
-    numbers in other digits.
+    ``key`` is equal for tokens with the same meaning, such as strings with different quotes and
+    numbers in different notation.
     """
 
     start: Position
@@ -52,27 +50,28 @@ class Token:
 
 
 def tokens_of(lines: Sequence[str], first: int = 0) -> tuple[Token, ...]:
-    """Those of some whole statements, the first of which stands on line ``first`` of its text.
+    """Return the tokens of complete statements that begin on line ``first`` of their text.
 
-    Comments that are read are tokens, with all of their line, and so are the empty lines and the
-    comments up to the next line of code: they say whether the comment belongs to what follows.
+    A comment that the engine reads is a token with its whole line. The empty lines and comments
+    between it and the next code are also tokens, because they decide whether it belongs to this
+    code.
 
     Raises:
-        SyntaxError: they are not whole.
+        SyntaxError: A statement is incomplete.
     """
     try:
-        return tuple(_joined(_with_positions(_tokens(lines), lines, first)))
+        return tuple(_join_strings(_with_positions(_raw_tokens(lines), lines, first)))
     except tokenize.TokenError as error:
         raise SyntaxError(str(error)) from error
 
 
 _Place = tuple[int, int]
-"""A line of those that are read, from 0, and a character in it."""
+"""Line number from 0, relative to the given lines, and character."""
 _Raw = tuple[int, str, _Place, _Place]
 
 
-def _tokens(lines: Sequence[str]) -> Iterator[_Raw]:
-    """Without layout; what is inside of an f-string is one token."""
+def _raw_tokens(lines: Sequence[str]) -> Iterator[_Raw]:
+    """Yield tokens without layout; an f-string with its contents is one token."""
     reader = io.StringIO("\n".join(lines) + "\n", newline="\n").readline
     begins: list[_Place] = []
     attached = False
@@ -101,7 +100,7 @@ def _tokens(lines: Sequence[str]) -> Iterator[_Raw]:
         if kind in _STRING_ENDS and begins:
             start = begins.pop()
             kind = tokenize.STRING
-            text = _between(lines, start, end)
+            text = _text_between(lines, start, end)
         if begins:
             continue
         attached = False
@@ -109,7 +108,7 @@ def _tokens(lines: Sequence[str]) -> Iterator[_Raw]:
         yield kind, text, start, end
 
 
-def _between(lines: Sequence[str], start: _Place, end: _Place) -> str:
+def _text_between(lines: Sequence[str], start: _Place, end: _Place) -> str:
     (first, column), (last, end_column) = start, end
     if first == last:
         return lines[first][column:end_column]
@@ -120,55 +119,58 @@ def _between(lines: Sequence[str], start: _Place, end: _Place) -> str:
 def _with_positions(
     raw: Iterable[_Raw], lines: Sequence[str], first: int
 ) -> Iterator[tuple[bool, Token]]:
-    """Tokens, and whether each is a string."""
+    """Yield tokens with positions in bytes, and whether each is a string."""
     for kind, text, start, end in raw:
         places = [
-            Position(first + line, column if _ascii(lines, line) else _bytes(lines[line], column))
+            Position(
+                first + line,
+                column if _is_ascii_line(lines, line) else _byte_offset(lines[line], column),
+            )
             for line, column in (start, end)
         ]
         is_string = kind == tokenize.STRING
-        yield is_string, Token(places[0], places[1], text, _key(kind, text))
+        yield is_string, Token(places[0], places[1], text, _token_key(kind, text))
 
 
-def _ascii(lines: Sequence[str], line: int) -> bool:
+def _is_ascii_line(lines: Sequence[str], line: int) -> bool:
     return line >= len(lines) or lines[line].isascii()
 
 
-def _bytes(line: str, column: int) -> int:
+def _byte_offset(line: str, column: int) -> int:
     return len(line[:column].encode(errors="surrogatepass"))
 
 
-def _joined(tokens: Iterable[tuple[bool, Token]]) -> Iterator[Token]:
-    """Strings that follow each other as one."""
+def _join_strings(tokens: Iterable[tuple[bool, Token]]) -> Iterator[Token]:
+    """Join adjacent strings to one token."""
     strings: list[Token] = []
     for is_string, token in tokens:
         if is_string:
             strings.append(token)
             continue
         if strings:
-            yield _one(strings)
+            yield _join_token(strings)
             strings = []
         yield token
     if strings:
-        yield _one(strings)
+        yield _join_token(strings)
 
 
-def _one(strings: Sequence[Token]) -> Token:
+def _join_token(strings: Sequence[Token]) -> Token:
     if len(strings) == 1:
         return strings[0]
     text = " ".join(string.text for string in strings)
-    return Token(strings[0].start, strings[-1].end, text, _string(text))
+    return Token(strings[0].start, strings[-1].end, text, _string_key(text))
 
 
-def _key(kind: int, text: str) -> str:
+def _token_key(kind: int, text: str) -> str:
     if kind == tokenize.STRING:
-        return _string(text)
+        return _string_key(text)
     return text.lower() if kind == tokenize.NUMBER else text
 
 
 @functools.lru_cache(maxsize=4096)
-def _string(text: str) -> str:
-    """Its value; of one with expressions inside, what it is but for quotes and blanks."""
+def _string_key(text: str) -> str:
+    """Return the value of a string; for f-strings the text without quotes and blanks."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

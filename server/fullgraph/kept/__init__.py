@@ -1,4 +1,4 @@
-"""Results on disk: what a text was found to be, for as long as all that it follows from is so."""
+"""Results on disk, valid while everything that they depend on is unchanged."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from .basis import EngineBasis as EngineBasis
 from .basis import engine_basis as engine_basis
 from .results import SETTLED as SETTLED
 from .results import KeptResults as KeptResults
-from .results import Recorder as Recorder
-from .store import KeptFor as KeptFor
-from .store import Store as Store
+from .results import ResultRecorder as ResultRecorder
+from .store import EngineStore as EngineStore
+from .store import ResultStore as ResultStore
 from .store import any_results as any_results
 from .store import results_folder as results_folder

@@ -1,4 +1,4 @@
-"""What the results of a request follow from, beside the files that its code reads."""
+"""Inputs of results other than the text and the files that its code reads."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fullgraph import __version__
-from fullgraph.engines import boot_script, lasting, packages_state
-from fullgraph.engines.installation import states
+from fullgraph.engines import boot_script, packages_state, stable_variables
+from fullgraph.engines.installation import file_states
 from fullgraph_engine.protocol import Allowed, Analyze, to_plain
 
 
 @dataclass(frozen=True)
 class EngineBasis:
-    """An interpreter with its packages, what its code may do, and the fullgraph that runs it.
+    """The identity of an engine: interpreter, packages, permissions and version of fullgraph.
 
-    ``digest`` differs wherever the results of any text might.
+    ``digest`` changes whenever results might change.
     """
 
     digest: str
@@ -30,22 +30,22 @@ class EngineBasis:
 def engine_basis(
     interpreter: Path, allowed: Allowed, processes: str, env: Mapping[str, str] | None = None
 ) -> EngineBasis:
-    """That of an engine as it would be started now."""
+    """Return the basis of an engine that would be started now."""
     env = os.environ if env is None else env
     parts = (
         __version__,
-        _sources(boot_script().parent),
+        _engine_files(boot_script().parent),
         str(interpreter),
         packages_state(interpreter),
         to_plain(allowed),
         processes,
-        lasting(env),
+        stable_variables(env),
     )
-    return EngineBasis(_digest(parts))
+    return EngineBasis(_hash_parts(parts))
 
 
 def request_digest(engine: EngineBasis, request: Analyze) -> str:
-    """Differs wherever the request asks for something else, its text aside."""
+    """Return a hash of the request without its text; it changes whenever results might change."""
     asked = dataclasses.replace(
         request,
         request=0,
@@ -56,18 +56,18 @@ def request_digest(engine: EngineBasis, request: Analyze) -> str:
         files=False,
         nice=0,
         calls=False,
-        # Results that follow from one are not kept.
+        # Results that depend on open files are not stored.
         open_files=(),
     )
-    return _digest((engine.digest, to_plain(asked)))
+    return _hash_parts((engine.digest, to_plain(asked)))
 
 
-def _digest(parts: Iterable[object]) -> str:
+def _hash_parts(parts: Iterable[object]) -> str:
     words = json.dumps(list(parts), sort_keys=True, default=str)
     return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @functools.cache
-def _sources(engine: Path) -> tuple[tuple[str, int, int], ...]:
-    """The engine's own files: an upgrade, or an edit of them, makes what was found uncertain."""
-    return tuple(states([engine]))
+def _engine_files(engine: Path) -> tuple[tuple[str, int, int], ...]:
+    """Return the state of the engine's files, because a changed engine may give other results."""
+    return tuple(file_states([engine]))

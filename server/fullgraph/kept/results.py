@@ -1,4 +1,4 @@
-"""What is kept of the results of one text: findings, reports and forecasts, as they were told."""
+"""Select the results of a file for storage: findings, reports and forecasts."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from fullgraph_engine.protocol import (
 from fullgraph_engine.protocol.files import OPEN, FileState
 
 SETTLED: tuple[Status, ...] = ("traced", "no-probe", "failed")
-"""How runs end that would end the same once more."""
+"""Statuses of runs that would end in the same way if repeated."""
 
 KEPT = (TargetsFound, FindingFound, TargetDone, ForecastFound, Analyzed)
 
 
 @dataclass(frozen=True)
 class KeptResults:
-    """``events`` in their order; ``status`` is of the engine that told them, ``files`` is what else
-    they follow from."""
+    """Stored ``events`` in order, the ``status`` of their engine, and the ``files`` that they
+    depend on."""
 
     status: EngineStatus
     events: tuple[Event, ...]
@@ -37,24 +37,24 @@ class KeptResults:
 
     @property
     def is_whole(self) -> bool:
-        """The last event is among them: they answer the request."""
+        """Whether the last event is included, so that the results are complete."""
         return bool(self.events) and isinstance(self.events[-1], Analyzed)
 
 
-class Recorder:
-    """Listens to the events of one request, to keep them if they are worth that.
+class ResultRecorder:
+    """A recorder for the events of one request, which selects the ones to store.
 
-    ``before``: of an earlier request, whose results still hold for some targets.
+    ``before``: recorder of an earlier request whose results are partly reused.
     """
 
-    def __init__(self, before: Recorder | None = None) -> None:
+    def __init__(self, before: ResultRecorder | None = None) -> None:
         self._began = time.time_ns()
         self._events: list[Event] = []
         self._files: dict[str, FileState] = dict(before._files) if before is not None else {}
         self._told_files: bool = before is not None and before._told_files
         self._good: bool = before is None or before._good
 
-    def hear(self, event: Event) -> None:
+    def record_event(self, event: Event) -> None:
         if isinstance(event, Restarted):
             self._events.clear()
             self._good = True
@@ -69,38 +69,38 @@ class Recorder:
 
     @property
     def reads(self) -> frozenset[str] | None:
-        """Paths that the results depend on; None where nobody said."""
+        """Paths that the results depend on; None if not reported."""
         return frozenset(self._files) if self._told_files else None
 
-    def holds(self) -> bool:
-        """Whether the files are what they were."""
+    def is_current(self) -> bool:
+        """Return whether all files are unchanged."""
         return all(file.is_unchanged() for file in self._files.values())
 
-    def results(
+    def build_results(
         self, status: EngineStatus, events: Sequence[Event] | None = None
     ) -> KeptResults | None:
-        """What is to be kept, or ``events`` in place of those that were heard; None where the same
-        request might end otherwise: a run had no time or no memory, or a file has changed
-        meanwhile."""
+        """Return the results to store, with ``events`` instead of the recorded ones if given.
+        Return None if a repetition might differ: a run hit a time or memory limit, or a file
+        changed."""
         last = self._events[-1] if self._events else None
         if not isinstance(last, Analyzed) or last.cancelled or not self._may_be_kept:
             return None
-        return self._kept(status, self._events if events is None else events)
+        return self._make_results(status, self._events if events is None else events)
 
-    def so_far(self, status: EngineStatus) -> KeptResults | None:
-        """What is to be kept in case that the request never ends; None as in ``results``, and where
-        nothing was found yet."""
+    def partial_results(self, status: EngineStatus) -> KeptResults | None:
+        """Return the results so far, in case the request never ends; None as in ``build_results``,
+        or if nothing was found yet."""
         found = any(isinstance(event, (FindingFound, TargetDone)) for event in self._events)
-        return self._kept(status, self._events) if found and self._may_be_kept else None
+        return self._make_results(status, self._events) if found and self._may_be_kept else None
 
     @property
     def _may_be_kept(self) -> bool:
         targets = any(isinstance(e, TargetsFound) and e.targets for e in self._events)
         if not self._good or (targets and not self._told_files):
             return False
-        # What an editor has is gone when it is closed.
+        # The text of an open file is lost when the editor closes it.
         states = [file.modified for file in self._files.values()]
         return not any(state >= self._began or state == OPEN for state in states)
 
-    def _kept(self, status: EngineStatus, events: Sequence[Event]) -> KeptResults:
+    def _make_results(self, status: EngineStatus, events: Sequence[Event]) -> KeptResults:
         return KeptResults(status, tuple(events), tuple(self._files.values()))

@@ -1,4 +1,4 @@
-"""Where results are kept: one file for each text and what is asked of it, the last results only."""
+"""Store results on disk: one file per text and request, with the latest results only."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _FORMAT = 2
 _SUFFIX = ".results"
 _MOST_BYTES = 256 << 20
 _LARGEST = 16 << 20
-"""Bytes of one file, in memory."""
+"""Maximum uncompressed bytes of one file."""
 _EVERY = 64
-"""Files that are written until it is looked how many there are."""
+"""Number of written files between two checks of the total size."""
 
 
 def results_folder(env: Mapping[str, str] | None = None) -> Path:
-    """Where caches belong on this system.
+    """Return the folder for caches on this system.
 
     Raises:
-        RuntimeError: the user has no home.
+        RuntimeError: The user does not have a home folder.
     """
     env = os.environ if env is None else env
     given = env.get("XDG_CACHE_HOME", "")
@@ -48,7 +48,7 @@ def results_folder(env: Mapping[str, str] | None = None) -> Path:
 
 
 def any_results(env: Mapping[str, str] | None = None) -> bool:
-    """Whether results of anything are kept."""
+    """Return whether any results are stored."""
     try:
         with os.scandir(results_folder(env)) as entries:
             return any(entry.name.endswith(_SUFFIX) for entry in entries)
@@ -58,7 +58,7 @@ def any_results(env: Mapping[str, str] | None = None) -> bool:
 
 @dataclass(frozen=True)
 class _Header:
-    """The first line of a file: what its results are of."""
+    """The first line of a file, which identifies its results."""
 
     version: int
     text: str
@@ -66,11 +66,10 @@ class _Header:
     files: tuple[FileState, ...]
 
 
-class Store:
-    """Reads and writes a folder that others read and write at the same time.
+class ResultStore:
+    """A store of results in a folder that several processes use at the same time.
 
-    What is not whole, is of another format, or follows from files that have changed is as if it
-    were not there. What cannot be written is not kept.
+    Incomplete, outdated or incompatible files are ignored, and failed writes are not reported.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -85,10 +84,10 @@ class Store:
         return self._folder
 
     def find(self, engine: EngineBasis, request: Analyze) -> KeptResults | None:
-        """The results of a request, whole or not, if nothing has changed that they follow from."""
+        """Return the results of a request, complete or partial, if their inputs are unchanged."""
         try:
-            path = self._path(engine, request)
-            header, events = _unpacked(path.read_bytes())
+            path = self._file_path(engine, request)
+            header, events = _unpack_results(path.read_bytes())
         except (OSError, RuntimeError, ValueError, zlib.error):
             return None
         if header.version != _FORMAT or header.text != text_hash(request.text):
@@ -100,21 +99,21 @@ class Store:
         return KeptResults(header.status, events, header.files)
 
     def keep(self, engine: EngineBasis, request: Analyze, results: KeptResults) -> None:
-        """Write results; those of the same request with another text go, those of the same text
-        with more in them stay."""
+        """Write results, replacing results of the same request with another text; keep existing
+        results of the same text that contain more."""
         with self._keeping:
             known = None if results.is_whole else self.find(engine, request)
             has_more = known is not None and len(known.events) >= len(results.events)
             if known is None or not (known.is_whole or has_more):
-                self._write(engine, request, results)
+                self._write_file(engine, request, results)
 
-    def _write(self, engine: EngineBasis, request: Analyze, results: KeptResults) -> None:
+    def _write_file(self, engine: EngineBasis, request: Analyze, results: KeptResults) -> None:
         header = _Header(_FORMAT, text_hash(request.text), results.status, results.files)
-        packed = _packed(header, results.events)
+        packed = _pack_results(header, results.events)
         if packed is None:
             return
         with contextlib.suppress(OSError, RuntimeError):
-            path = self._path(engine, request)
+            path = self._file_path(engine, request)
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(
                 dir=path.parent, prefix=path.stem, suffix=".unfinished", delete=False
@@ -123,13 +122,13 @@ class Store:
             Path(file.name).replace(path)
             self._written += 1
             if self._written % _EVERY == 1:
-                self._prune()
+                self._prune_folder()
 
-    def _path(self, engine: EngineBasis, request: Analyze) -> Path:
+    def _file_path(self, engine: EngineBasis, request: Analyze) -> Path:
         return self.folder / (request_digest(engine, request)[:40] + _SUFFIX)
 
-    def _prune(self) -> None:
-        """Remove what was not used for longest, until the rest is small enough."""
+    def _prune_folder(self) -> None:
+        """Remove the least recently used files until the rest is small enough."""
         found = []
         for entry in os.scandir(self.folder):
             with contextlib.suppress(OSError):
@@ -145,10 +144,10 @@ class Store:
 
 
 @dataclass(frozen=True)
-class KeptFor:
-    """What a store holds for one engine."""
+class EngineStore:
+    """The part of a store that belongs to one engine."""
 
-    store: Store
+    store: ResultStore
     engine: EngineBasis
 
     def find(self, request: Analyze) -> KeptResults | None:
@@ -159,7 +158,7 @@ class KeptFor:
             self.store.keep(self.engine, request, results)
 
 
-def _packed(header: _Header, events: tuple[Event, ...]) -> bytes | None:
+def _pack_results(header: _Header, events: tuple[Event, ...]) -> bytes | None:
     first = json.dumps(to_plain(header)).encode() + b"\n"
     body = first + b"".join(encode(event) for event in events)
     if len(body) > _LARGEST:
@@ -167,8 +166,8 @@ def _packed(header: _Header, events: tuple[Event, ...]) -> bytes | None:
     return hashlib.sha256(body).digest() + zlib.compress(body, 1)
 
 
-def _unpacked(data: bytes) -> tuple[_Header, tuple[Event, ...]]:
-    """Raises ValueError or zlib.error where the file is not whole."""
+def _unpack_results(data: bytes) -> tuple[_Header, tuple[Event, ...]]:
+    """Decode a file; raise ValueError or zlib.error if it is damaged."""
     reader = zlib.decompressobj()
     body = reader.decompress(data[32:], _LARGEST)
     if not reader.eof or hashlib.sha256(body).digest() != data[:32]:

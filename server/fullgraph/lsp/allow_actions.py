@@ -9,12 +9,12 @@ from lsprotocol import types
 from fullgraph.domain.findings import FileFinding
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.server_capabilities import ALLOW, CLIENT_ALLOW
-from fullgraph.session.allowances import parsed
-from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.allowances import parse_allowance
+from fullgraph.session.analysis_unit import AnalysisUnit
 
 
 def allow_actions(
-    context: ServerContext, unit: Unit, findings: Sequence[FileFinding]
+    context: ServerContext, unit: AnalysisUnit, findings: Sequence[FileFinding]
 ) -> Iterator[types.CodeAction]:
     """Yield one code action for each entry that the user can add to the setting
     ``sandbox.allow``."""
@@ -41,6 +41,6 @@ def allow_actions(
 def _is_valid_entry(text: str) -> bool:
     """Whether the setting accepts an entry; traced code may have raised an error with any text."""
     try:
-        return text.isprintable() and str(parsed(text)) == text
+        return text.isprintable() and str(parse_allowance(text)) == text
     except ValueError:
         return False

@@ -29,8 +29,8 @@ from fullgraph.lsp.server_capabilities import (
     TOGGLE_GUARDS,
     TOGGLE_UNTRACED,
 )
-from fullgraph.session.allowances import parsed
-from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.allowances import parse_allowance
+from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.session import MessageLevel
 from fullgraph_engine.protocol import to_plain
 from fullgraph_engine.protocol.documents import DocumentKind
@@ -40,7 +40,7 @@ async def analyze_file(context: ServerContext, arguments: list[Any]) -> dict[str
     """Trace a file, or one target of it, and answer when the run has ended; caches are not used."""
     uri, target = _parse_place(arguments)
     # While this waits, the client may close the file or open it again.
-    await context.session.configured()
+    await context.session.wait_until_configured()
     unit = _find_unit(context, uri)
     if unit is None:
         raise JsonRpcInvalidParams(
@@ -50,7 +50,7 @@ async def analyze_file(context: ServerContext, arguments: list[Any]) -> dict[str
     try:
         ending = await asyncio.shield(run)
     except asyncio.CancelledError:
-        unit.unask(run)
+        unit.withdraw_request(run)
         raise
     return {
         "generation": ending.generation,
@@ -94,7 +94,7 @@ async def debug_information(context: ServerContext, arguments: list[Any]) -> dic
         "engines": [
             {
                 "interpreter": status.interpreter,
-                "why": session.why(status.interpreter),
+                "why": session.explain_interpreter(status.interpreter),
                 "state": status.state.value,
                 "message": status.message,
                 "torch": status.torch,
@@ -124,8 +124,8 @@ async def toggle_untraced(context: ServerContext, arguments: list[Any]) -> bool:
 
 
 def _toggle_target(
-    context: ServerContext, arguments: list[Any], shown_of: Callable[[Unit], set[str]]
-) -> tuple[Unit, str]:
+    context: ServerContext, arguments: list[Any], shown_of: Callable[[AnalysisUnit], set[str]]
+) -> tuple[AnalysisUnit, str]:
     unit, target = _unit_and_target(context, arguments)
     target, shown = target or _only_target(unit), shown_of(unit)
     shown ^= {target}
@@ -149,7 +149,7 @@ async def explain_allowance(context: ServerContext, arguments: list[Any]) -> str
     """Explain how to allow something, for clients that cannot change their settings themselves."""
     entry = _argument_object(arguments).get("entry")
     try:
-        allowance = parsed(entry if isinstance(entry, str) else "")
+        allowance = parse_allowance(entry if isinstance(entry, str) else "")
     except ValueError as error:
         raise JsonRpcInvalidParams(f"The entry of `sandbox.allow` {error}.") from None
     words = (
@@ -190,7 +190,7 @@ async def measure_targets(context: ServerContext, arguments: list[Any]) -> dict[
     return await context.measures.show_measurements(unit, target)
 
 
-def _only_target(unit: Unit) -> str:
+def _only_target(unit: AnalysisUnit) -> str:
     names = list(dict.fromkeys(shown.report.name for shown in unit.reports()))
     if len(names) == 1:
         return names[0]
@@ -198,7 +198,7 @@ def _only_target(unit: Unit) -> str:
     raise JsonRpcInvalidParams(f"Name the target that is meant: {known}.")
 
 
-def _file_facts(context: ServerContext, unit: Unit) -> dict[str, Any]:
+def _file_facts(context: ServerContext, unit: AnalysisUnit) -> dict[str, Any]:
     settings = context.session.settings(unit)
     return {
         "uri": unit.document.uri,
@@ -228,14 +228,14 @@ def _format_facts(value: Mapping[str, Any], depth: int = 0) -> list[str]:
     return lines
 
 
-def _find_unit(context: ServerContext, uri: str) -> Unit | None:
+def _find_unit(context: ServerContext, uri: str) -> AnalysisUnit | None:
     if uri:
         return context.find_unit(uri)
     units = list(context.session.units.values())
     return units[0] if len(units) == 1 else None
 
 
-def _unit_and_target(context: ServerContext, arguments: list[Any]) -> tuple[Unit, str]:
+def _unit_and_target(context: ServerContext, arguments: list[Any]) -> tuple[AnalysisUnit, str]:
     """Return the open file that the arguments name, and the name of the target; empty without one.
 
     Raises:

@@ -11,7 +11,7 @@ from fullgraph.lsp.progress import ClientProgress
 from fullgraph.lsp.publication import Publication
 from fullgraph.lsp.repros import Repros
 from fullgraph.lsp.virtual_documents import VirtualDocuments
-from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph.session.fix_jobs import FixJobs
 from fullgraph.session.session import Session
@@ -52,6 +52,6 @@ class ServerContext:
     def client(self) -> ClientCapabilities:
         return self.session.client
 
-    def find_unit(self, uri: str) -> Unit | None:
+    def find_unit(self, uri: str) -> AnalysisUnit | None:
         """Return the open Python file with this URI; None if it is not open."""
         return self.session.units.get(uri)

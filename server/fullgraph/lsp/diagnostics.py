@@ -17,7 +17,7 @@ from fullgraph.domain.phrases import listing
 from fullgraph.lsp.edits import text_edits
 from fullgraph.lsp.places import OtherTexts, range_in, range_json
 from fullgraph.render.terminal import FindingFile, finding_text
-from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.documents import Document
 from fullgraph.session.session import Session
 from fullgraph_engine.protocol import Range
@@ -33,7 +33,9 @@ class DiagnosticBuilder:
         self._session = session
         self._texts = OtherTexts()
 
-    def for_unit(self, unit: Unit, open_documents: dict[str, Document]) -> list[types.Diagnostic]:
+    def for_unit(
+        self, unit: AnalysisUnit, open_documents: dict[str, Document]
+    ) -> list[types.Diagnostic]:
         return [self.for_finding(item, unit.document, open_documents) for item in unit.findings()]
 
     def for_finding(

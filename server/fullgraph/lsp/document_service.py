@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from fullgraph.render.documents import DocumentDraft, document_request
-from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.session import Session
 from fullgraph_engine.protocol import TargetDone
 from fullgraph_engine.protocol.documents import DocumentKind
@@ -53,7 +53,7 @@ class DocumentService:
         self._lock = asyncio.Lock()
 
     async def read_text(
-        self, unit: Unit, kind: DocumentKind, target: str, probe: int | None = None
+        self, unit: AnalysisUnit, kind: DocumentKind, target: str, probe: int | None = None
     ) -> str:
         """Return a document about the current text; if the text changes meanwhile, about the new
         text.
@@ -61,7 +61,7 @@ class DocumentService:
         ``probe`` selects the run with that probe; without it the document has all runs. Cancelling
         the last waiting request cancels the engine run.
         """
-        await self._session.configured()
+        await self._session.wait_until_configured()
         found: DocumentDraft | str | None = (
             _known_guards(unit, target) if kind == "guards" else None
         )
@@ -71,7 +71,7 @@ class DocumentService:
             return found
         return (found if probe is None else found.for_probe(probe)).build_text(short_name(unit))
 
-    async def _read_draft(self, unit: Unit, key: DocumentKey) -> DocumentDraft | str:
+    async def _read_draft(self, unit: AnalysisUnit, key: DocumentKey) -> DocumentDraft | str:
         """Return a document, or a sentence that explains why there is none."""
         while True:
             run = self._find_or_start(unit, key)
@@ -103,7 +103,7 @@ class DocumentService:
                 run.task.cancel()
                 self._remove_run(key, run)
 
-    def _find_or_start(self, unit: Unit, key: DocumentKey) -> _DocumentRun:
+    def _find_or_start(self, unit: AnalysisUnit, key: DocumentKey) -> _DocumentRun:
         inputs = self._current_inputs(unit)
         known = self._runs.get(key)
         if known is not None and known.inputs == inputs and not _has_failed(known.task):
@@ -119,19 +119,19 @@ class DocumentService:
             del self._runs[old]
         return run
 
-    def _current_inputs(self, unit: Unit) -> object:
-        return unit.document.hash, self._session.settings(unit).tracing()
+    def _current_inputs(self, unit: AnalysisUnit) -> object:
+        return unit.document.hash, self._session.settings(unit).tracing_key()
 
     def _remove_run(self, key: DocumentKey, run: _DocumentRun) -> None:
         if self._runs.get(key) is run:
             del self._runs[key]
 
-    async def _write_draft(self, unit: Unit, key: DocumentKey) -> DocumentDraft | str:
+    async def _write_draft(self, unit: AnalysisUnit, key: DocumentKey) -> DocumentDraft | str:
         async with self._lock:
             engine = self._session.engine_on_demand(unit)
             if isinstance(engine, str):
                 return f"{engine}\n"
-            request = self._session.request(unit, (key.target,))
+            request = self._session.build_request(unit, (key.target,))
             draft = DocumentDraft(key.kind, key.target, request.text)
             request = document_request(request, key.kind)
             analysis = engine.analyze(dataclasses.replace(request, jobs=1))
@@ -152,11 +152,11 @@ class DocumentService:
             end()
 
 
-def _known_guards(unit: Unit, target: str) -> DocumentDraft | None:
+def _known_guards(unit: AnalysisUnit, target: str) -> DocumentDraft | None:
     """Return the guards that the last run reported, or None if they may be incomplete or
     outdated."""
     shown = [shown_report for shown_report in unit.reports() if shown_report.report.name == target]
-    guards = unit.results.told(target).guards
+    guards = unit.results.target_details(target).guards
     # Without one report for each probe, guards cannot be assigned to their probes.
     traced = all(
         shown_report.current and shown_report.report.status == "traced" for shown_report in shown
@@ -170,7 +170,7 @@ def _known_guards(unit: Unit, target: str) -> DocumentDraft | None:
     return draft
 
 
-def short_name(unit: Unit) -> str:
+def short_name(unit: AnalysisUnit) -> str:
     """Return the file's name as documents show it."""
     return unit.document.name.rsplit("/", 1)[-1]
 

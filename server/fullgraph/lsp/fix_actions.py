@@ -12,13 +12,13 @@ from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.edits import workspace_edit
 from fullgraph.lsp.server_capabilities import FIX_ALL_KIND
 from fullgraph.render.fixes import verification_words
-from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import AnalysisUnit
 
 _WORDS = {"safe": "safe fix", "unsafe": "unsafe fix", "suggestion": "suggestion"}
 
 
 def fix_actions(
-    context: ServerContext, unit: Unit, findings: Sequence[FileFinding]
+    context: ServerContext, unit: AnalysisUnit, findings: Sequence[FileFinding]
 ) -> Iterator[types.CodeAction]:
     """Yield the fixes of findings, best first; only safe fixes are marked as preferred."""
     open_documents = context.session.documents()
@@ -26,7 +26,7 @@ def fix_actions(
         diagnostic = context.publication.diagnostics.for_finding(
             item, unit.document, open_documents
         )
-        for fix in context.fixes.of(unit, item):
+        for fix in context.fixes.find_fixes(unit, item):
             preferred = fix.grade == "safe" and context.client.code_action_preferred
             yield types.CodeAction(
                 title=f"{fix.candidate.title} ({_WORDS[fix.grade]}: {verification_words(fix)})",
@@ -38,10 +38,10 @@ def fix_actions(
 
 
 def fix_all_actions(
-    context: ServerContext, unit: Unit, only: Sequence[types.CodeActionKind | str] | None
+    context: ServerContext, unit: AnalysisUnit, only: Sequence[types.CodeActionKind | str] | None
 ) -> Iterator[types.CodeAction]:
     """Yield an action that applies all safe fixes of the file, if they were verified together."""
-    fix = context.fixes.together(unit)
+    fix = context.fixes.find_combined_fix(unit)
     if fix is not None and is_requested(FIX_ALL_KIND, only):
         yield types.CodeAction(
             title="Fix all that is safe to fix (fullgraph)",

@@ -57,7 +57,7 @@ def greet(read: Callable[[], bytes], write: Callable[[bytes], None]) -> Greeting
     request = _parse_initialize(data[body : body + int(length[1])])
     if request is None:
         return Greeting(data)
-    client = ClientCapabilities.read(_request_params(request).get("capabilities"))
+    client = ClientCapabilities.from_capabilities(_request_params(request).get("capabilities"))
     number = request["id"]
     answer = {"jsonrpc": "2.0", "id": number, "result": initialize_result(client)}
     text = json.dumps(answer).encode()

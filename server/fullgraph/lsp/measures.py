@@ -10,7 +10,7 @@ from fullgraph.lsp.connection import ClientConnection
 from fullgraph.lsp.document_service import short_name
 from fullgraph.lsp.progress import ClientProgress
 from fullgraph.lsp.virtual_documents import VirtualDocuments
-from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.session import MessageLevel, Session
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Measures:
         self._tasks: dict[asyncio.Task[tuple[Timed, ...]], str] = {}
         """Running and waiting measurements, with the URI of their file."""
 
-    async def show_measurements(self, unit: Unit, target: str) -> dict[str, Any]:
+    async def show_measurements(self, unit: AnalysisUnit, target: str) -> dict[str, Any]:
         """Measure targets and open a document with the results, which takes minutes.
 
         Without a name it measures the targets of the file that no other target calls. Cancelling
@@ -49,7 +49,7 @@ class Measures:
         engine = self._session.engine_on_demand(unit)
         if isinstance(engine, str):
             return self._refuse(engine)
-        request = self._session.request(unit, (target,) if target else ())
+        request = self._session.build_request(unit, (target,) if target else ())
 
         async def run_measurement() -> tuple[Timed, ...]:
             async with self._lock:

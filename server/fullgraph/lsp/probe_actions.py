@@ -12,11 +12,11 @@ from fullgraph.probes.comments import comments_of
 from fullgraph_engine.protocol import Fix, Position, Range, TextEdit
 
 if TYPE_CHECKING:
-    from fullgraph.session.analysis_unit import Unit
+    from fullgraph.session.analysis_unit import AnalysisUnit
     from fullgraph.session.documents import Document
 
 
-def probe_fixes(unit: Unit, params: types.CodeActionParams) -> Iterator[Fix]:
+def probe_fixes(unit: AnalysisUnit, params: types.CodeActionParams) -> Iterator[Fix]:
     """Yield edits that write a target's probe above it, for a request on the line of its name."""
     for shown in unit.reports():
         probe, range_ = shown.report.probe, shown.report.range

@@ -11,7 +11,7 @@ from pygls.exceptions import JsonRpcException
 
 from fullgraph.lsp.connection import ClientConnection
 from fullgraph.render.documents import TITLES
-from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.session import Session
 from fullgraph_engine.protocol import Event, Importing, TargetDone, TargetsFound, TargetStarted
 from fullgraph_engine.protocol.documents import DocumentKind
@@ -32,10 +32,10 @@ class ClientProgress:
         self._connection = connection
         self._session = session
         self._tokens = itertools.count(1)
-        self._bars: dict[Unit, _ProgressBar] = {}
+        self._bars: dict[AnalysisUnit, _ProgressBar] = {}
         self._jobs: dict[JobBar, Callable[[], None]] = {}
 
-    def start_run(self, unit: Unit, *, cancellable: bool) -> None:
+    def start_run(self, unit: AnalysisUnit, *, cancellable: bool) -> None:
         """Show the progress of a new run.
 
         Only runs that the user requested can be cancelled, because clients show a button over the
@@ -46,18 +46,18 @@ class ClientProgress:
         name = unit.document.name.rsplit("/", 1)[-1]
         self._bars[unit] = self._create_bar(f"Tracing {name}", cancellable=cancellable)
 
-    def make_cancellable(self, unit: Unit) -> None:
+    def make_cancellable(self, unit: AnalysisUnit) -> None:
         """Replace the bar of the current run by one with a cancel button, because the user
         requested it."""
         if (bar := self._bars.get(unit)) is not None and not bar.cancellable:
             bar.end()
             self._bars[unit] = bar.copy_cancellable(self._create_token())
 
-    def advance_run(self, unit: Unit, event: Event) -> None:
+    def advance_run(self, unit: AnalysisUnit, event: Event) -> None:
         if (bar := self._bars.get(unit)) is not None:
             bar.advance(event)
 
-    def end_run(self, unit: Unit) -> None:
+    def end_run(self, unit: AnalysisUnit) -> None:
         if (bar := self._bars.pop(unit, None)) is not None:
             bar.end()
 

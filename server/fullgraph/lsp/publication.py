@@ -11,7 +11,7 @@ from lsprotocol import types
 from fullgraph.lsp.connection import ClientConnection
 from fullgraph.lsp.diagnostics import DiagnosticBuilder, result_id
 from fullgraph.lsp.server_capabilities import CHANGED
-from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph.session.session import Session
 
@@ -32,7 +32,7 @@ class Publication:
         self._connection = connection
         self._session = session
         self._build_seconds = 0.0
-        self._due: dict[str, Unit] = {}
+        self._due: dict[str, AnalysisUnit] = {}
         self._pause_timer: asyncio.TimerHandle | None = None
         self._published: dict[str, tuple[int, str]] = {}
         self.diagnostics = DiagnosticBuilder(session)
@@ -41,7 +41,7 @@ class Publication:
     def _client(self) -> ClientCapabilities:
         return self._session.client
 
-    def publish_changes(self, unit: Unit, *, final: bool) -> None:
+    def publish_changes(self, unit: AnalysisUnit, *, final: bool) -> None:
         """Publish the findings of a file; unless ``final``, wait for the end of the current
         pause."""
         self._due[unit.document.uri] = unit
@@ -58,7 +58,7 @@ class Publication:
                 types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, types.PublishDiagnosticsParams(uri, [])
             )
 
-    def answer_pull(self, unit: Unit | None, previous: str | None) -> Any:
+    def answer_pull(self, unit: AnalysisUnit | None, previous: str | None) -> Any:
         """Answer a pull request; ``previous`` is the result id of the client's last answer."""
         items = self._build_items(unit) if unit is not None else []
         identity = result_id(items)
@@ -66,7 +66,7 @@ class Publication:
             return {"kind": "unchanged", "resultId": identity}
         return {"kind": "full", "resultId": identity, "items": items}
 
-    def _build_items(self, unit: Unit) -> list[dict[str, Any]]:
+    def _build_items(self, unit: AnalysisUnit) -> list[dict[str, Any]]:
         began = time.perf_counter()
         diagnostics = self.diagnostics.for_unit(unit, self._session.documents())
         items = [self._connection.to_json_data(item) for item in diagnostics]
@@ -96,7 +96,7 @@ class Publication:
         if self._due:
             self._publish_due()
 
-    def _push_file(self, unit: Unit) -> None:
+    def _push_file(self, unit: AnalysisUnit) -> None:
         document = unit.document
         items = self._build_items(unit)
         state = document.version, result_id(items)

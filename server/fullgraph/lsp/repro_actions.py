@@ -18,19 +18,19 @@ from fullgraph.lsp.server_capabilities import (
     REPRO_KIND,
 )
 from fullgraph.lsp.show_actions import target_at
-from fullgraph.session.analysis_unit import Unit
-from fullgraph.session.repro import reproducible
+from fullgraph.session.analysis_unit import AnalysisUnit
+from fullgraph.session.repro import is_reproducible
 
 
 def repro_actions(
-    context: ServerContext, unit: Unit, findings: Sequence[FileFinding]
+    context: ServerContext, unit: AnalysisUnit, findings: Sequence[FileFinding]
 ) -> Iterator[types.CodeAction]:
     """Yield actions for findings that a script can reproduce, and for an open repro script
     itself."""
     copy = COPY_ISSUE if COPY_ISSUE in context.client.commands else REPRO_ISSUE
-    if context.repros.jobs.at(unit.document.path) is not None:
+    if context.repros.jobs.find_at_path(unit.document.path) is not None:
         yield _repro_action("Copy as issue", copy, {"uri": unit.document.uri})
-    items = [item for item in findings if reproducible(item.finding.code)]
+    items = [item for item in findings if is_reproducible(item.finding.code)]
     diagnostics = context.publication.diagnostics
     for item in items:
         suffix = f" of {item.finding.code}" if len(items) > 1 else ""
@@ -40,7 +40,9 @@ def repro_actions(
         yield _repro_action(f"Copy minified repro{suffix} as issue", copy, argument, shown)
 
 
-def reduce_actions(unit: Unit, params: types.CodeActionParams) -> Iterator[types.CodeAction]:
+def reduce_actions(
+    unit: AnalysisUnit, params: types.CodeActionParams
+) -> Iterator[types.CodeAction]:
     """Yield an action on the line of a target that compiles it with Inductor and reduces a
     failure."""
     line, anywhere = params.range.start.line, params.context.only is not None

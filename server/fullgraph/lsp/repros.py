@@ -18,10 +18,15 @@ from fullgraph.lsp.places import range_in
 from fullgraph.lsp.progress import ClientProgress, JobBar
 from fullgraph.lsp.server_capabilities import COPY_ISSUE
 from fullgraph.render.repro import issue_text, outcome_words, reduction_words
-from fullgraph.session.analysis_unit import Unit
-from fullgraph.session.repro import on_line, ranked, reproducible, wanted_of_target
-from fullgraph.session.repro_files import Unwritable, keep
-from fullgraph.session.repro_jobs import Bar, Made, ReproJobs
+from fullgraph.session.analysis_unit import AnalysisUnit
+from fullgraph.session.repro import (
+    findings_on_line,
+    is_reproducible,
+    rank_by_severity,
+    wanted_of_target,
+)
+from fullgraph.session.repro_files import ReproUnwritable, write_repro
+from fullgraph.session.repro_jobs import Bar, MadeRepro, ReproJobs
 from fullgraph.session.session import MessageLevel, Session
 from fullgraph_engine.protocol import Reproduce, TargetInfo, Wanted
 from fullgraph_engine.protocol.repro import Backend
@@ -40,13 +45,13 @@ class Repros:
         self._progress = progress
         self.jobs = ReproJobs(session, self._create_bar)
 
-    async def emit_script(self, unit: Unit, argument: Mapping[str, Any]) -> dict[str, Any]:
+    async def emit_script(self, unit: AnalysisUnit, argument: Mapping[str, Any]) -> dict[str, Any]:
         """Make a script and open it; the answer contains the text if the client cannot open
         documents."""
         wanted, item = find_wanted(unit, argument)
 
         async def make_script() -> dict[str, Any]:
-            return await self._show_script(await self.jobs.made(unit, wanted, item))
+            return await self._show_script(await self.jobs.make_repro(unit, wanted, item))
 
         return await self._await_result(make_script())
 
@@ -56,7 +61,7 @@ class Repros:
         Clients with a clipboard command get the text; for other clients it is saved as a file.
         """
         unit = self._session.units.get(uri)
-        repro = self.jobs.at(unit.document.path) if unit is not None else None
+        repro = self.jobs.find_at_path(unit.document.path) if unit is not None else None
         if repro is not None and "line" not in argument:
             return await self._show_issue(repro)
         if unit is None:
@@ -64,7 +69,7 @@ class Repros:
         wanted, item = find_wanted(unit, argument)
 
         async def make_issue() -> dict[str, Any]:
-            return await self._show_issue(await self.jobs.made(unit, wanted, item))
+            return await self._show_issue(await self.jobs.make_repro(unit, wanted, item))
 
         return await self._await_result(make_issue())
 
@@ -80,7 +85,7 @@ class Repros:
             self._connection.run_in_background(_wait_for_end(task))
             raise
 
-    async def _show_script(self, repro: Made) -> dict[str, Any]:
+    async def _show_script(self, repro: MadeRepro) -> dict[str, Any]:
         outcome, kept = repro.outcome, repro.kept
         answer: dict[str, Any] = {
             "verified": outcome.verified,
@@ -116,7 +121,7 @@ class Repros:
             )
         return {**answer, "uri": uri, "shown": shown}
 
-    async def _show_issue(self, repro: Made) -> dict[str, Any]:
+    async def _show_issue(self, repro: MadeRepro) -> dict[str, Any]:
         if repro.outcome.found is None:
             self._connection.show_message(
                 MessageLevel.WARNING, sentences("There is no repro", repro.reason)
@@ -129,8 +134,8 @@ class Repros:
         folder = repro.kept.path.parent if repro.kept is not None else repro.folder
         name = repro.kept.path.stem if repro.kept is not None else repro.name
         try:
-            kept = keep(folder, name, ".md", text)
-        except Unwritable as error:
+            kept = write_repro(folder, name, ".md", text)
+        except ReproUnwritable as error:
             uri = await self._open_unsaved(f"{name}.md", text)
             self._connection.show_message(MessageLevel.WARNING, str(error))
             return {**answer, "uri": uri, "shown": uri is not None}
@@ -197,7 +202,7 @@ async def _wait_for_end(task: asyncio.Task[Any]) -> None:
 # -- what a command is about -------------------------------------------------------------------
 
 
-def command_argument(unit: Unit, item: FileFinding) -> dict[str, Any]:
+def command_argument(unit: AnalysisUnit, item: FileFinding) -> dict[str, Any]:
     """Describe a finding as the argument of a repro command, with positions of the client."""
     start = range_in(unit.document, item.finding.range).start
     return {
@@ -209,7 +214,9 @@ def command_argument(unit: Unit, item: FileFinding) -> dict[str, Any]:
     }
 
 
-def find_wanted(unit: Unit, argument: Mapping[str, Any]) -> tuple[Wanted, FileFinding | None]:
+def find_wanted(
+    unit: AnalysisUnit, argument: Mapping[str, Any]
+) -> tuple[Wanted, FileFinding | None]:
     """Find the finding, or the target with a backend, that a command's argument describes.
 
     Only the line of a finding is required; the other keys select among several findings.
@@ -224,10 +231,10 @@ def find_wanted(unit: Unit, argument: Mapping[str, Any]) -> tuple[Wanted, FileFi
         raise JsonRpcInvalidParams("Name the line of a finding, from zero, or a target's backend.")
     candidates = [
         item
-        for item in unit.found()
-        if item.finding.code == code or (not code and reproducible(item.finding.code))
+        for item in unit.all_findings()
+        if item.finding.code == code or (not code and is_reproducible(item.finding.code))
     ]
-    candidates = list(on_line(candidates, line))
+    candidates = list(findings_on_line(candidates, line))
     for key, value in (
         ("message", lambda item: item.finding.message),
         ("character", lambda item: range_in(unit.document, item.finding.range).start.character),
@@ -238,11 +245,11 @@ def find_wanted(unit: Unit, argument: Mapping[str, Any]) -> tuple[Wanted, FileFi
         raise JsonRpcInvalidParams(
             f"There is no such finding on line {line + 1} any more; choose it again."
         )
-    item = ranked(candidates)[0]
+    item = rank_by_severity(candidates)[0]
     return item.finding.to_wanted(), item
 
 
-def _find_target(unit: Unit, argument: Mapping[str, Any]) -> Wanted:
+def _find_target(unit: AnalysisUnit, argument: Mapping[str, Any]) -> Wanted:
     reports = {shown.report.name: shown.report for shown in unit.reports()}
     report = reports.get(str(argument.get("target", "")))
     if report is None:

@@ -20,7 +20,7 @@ from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.framing import MessageReader
 from fullgraph.lsp.protocol import ClientErrorFilter, Protocol
 from fullgraph.lsp.server_capabilities import STATUS
-from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.session import MessageLevel, Session, SessionStatus
 from fullgraph_engine.protocol import Event
 
@@ -88,29 +88,29 @@ class Server(LanguageServer):
 
     # -- events of the session ----------------------------------------------------------------
 
-    def results_changed(self, unit: Unit, *, final: bool) -> None:
+    def results_changed(self, unit: AnalysisUnit, *, final: bool) -> None:
         self._context.publication.publish_changes(unit, final=final)
-        self._context.fixes.consider(unit, final=final)
+        self._context.fixes.update_findings(unit, final=final)
 
-    def run_began(self, unit: Unit, *, asked: bool) -> None:
+    def run_began(self, unit: AnalysisUnit, *, asked: bool) -> None:
         self._connection.reset_log()
         self._context.progress.start_run(unit, cancellable=asked)
 
-    def run_asked(self, unit: Unit) -> None:
+    def run_asked(self, unit: AnalysisUnit) -> None:
         self._context.progress.make_cancellable(unit)
 
-    def run_advanced(self, unit: Unit, event: Event) -> None:
+    def run_advanced(self, unit: AnalysisUnit, event: Event) -> None:
         self._context.progress.advance_run(unit, event)
 
-    def run_ended(self, unit: Unit) -> None:
+    def run_ended(self, unit: AnalysisUnit) -> None:
         self._context.progress.end_run(unit)
         self._context.documents.run_ended(unit)
         self._context.fixes.run_ended()
 
-    def unit_closed(self, unit: Unit) -> None:
+    def unit_closed(self, unit: AnalysisUnit) -> None:
         self._context.publication.clear_file(unit.document.uri)
         self._context.documents.unit_closed(unit)
-        self._context.fixes.closed(unit)
+        self._context.fixes.forget_unit(unit)
 
     def status_changed(self, status: SessionStatus) -> None:
         self._connection.notify(

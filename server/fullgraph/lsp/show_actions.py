@@ -22,7 +22,7 @@ from fullgraph.render.documents import TITLES
 from fullgraph_engine.protocol.documents import DocumentKind
 
 if TYPE_CHECKING:
-    from fullgraph.session.analysis_unit import Unit
+    from fullgraph.session.analysis_unit import AnalysisUnit
 
 _COMMANDS: dict[DocumentKind, str] = {
     "graph": SHOW_GRAPH,
@@ -32,7 +32,7 @@ _COMMANDS: dict[DocumentKind, str] = {
 }
 
 
-def show_actions(unit: Unit, params: types.CodeActionParams) -> Iterator[types.CodeAction]:
+def show_actions(unit: AnalysisUnit, params: types.CodeActionParams) -> Iterator[types.CodeAction]:
     """Yield actions on the line of a target's name; if requested by kind, also on the lines below
     it."""
     wanted = params.context.only
@@ -52,7 +52,7 @@ def show_actions(unit: Unit, params: types.CodeActionParams) -> Iterator[types.C
 
     for kind, command in _COMMANDS.items():
         yield create_action(f"Show {TITLES[kind]} of {target}", kind, command)
-    if unit.results.told(target).guards is not None:
+    if unit.results.target_details(target).guards is not None:
         verb = "Hide" if target in unit.guards_shown else "Show"
         title = f"{verb} all guards of {target} as diagnostics"
         yield create_action(title, "guardDiagnostics", TOGGLE_GUARDS)
@@ -62,7 +62,7 @@ def show_actions(unit: Unit, params: types.CodeActionParams) -> Iterator[types.C
         yield create_action(title, "untracedLines", TOGGLE_UNTRACED)
 
 
-def target_at(unit: Unit, line: int, *, anywhere: bool) -> str | None:
+def target_at(unit: AnalysisUnit, line: int, *, anywhere: bool) -> str | None:
     """Return the target whose name is on a line; with ``anywhere``, else the nearest one above."""
     above = None
     for shown in unit.reports():

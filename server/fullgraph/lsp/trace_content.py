@@ -16,10 +16,10 @@ from fullgraph.lsp.edits import text_edits
 from fullgraph.lsp.places import range_in, range_json
 from fullgraph.probes import comment_on, definition_of
 from fullgraph.render.summary import probe_inputs, probe_words
-from fullgraph.session.analysis_unit import Unit
-from fullgraph.session.ignores import kept
+from fullgraph.session.analysis_unit import AnalysisUnit
+from fullgraph.session.ignores import remove_ignored
 from fullgraph.session.probe_runs import run_of_comment
-from fullgraph.session.repro import reproducible
+from fullgraph.session.repro import is_reproducible
 from fullgraph_engine.protocol import Frame, Position, Range, TargetReport
 from fullgraph_engine.protocol.evidence import BreakEvidence
 from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame
@@ -86,7 +86,7 @@ class _TraceTarget:
 
 
 def trace_content(
-    unit: Unit,
+    unit: AnalysisUnit,
     name: str | None,
     line: int | None,
     run: int | None = None,
@@ -119,7 +119,7 @@ def trace_content(
     return {**content.to_data(), "atProbe": at_probe}
 
 
-def _list_targets(unit: Unit) -> list[_TraceTarget]:
+def _list_targets(unit: AnalysisUnit) -> list[_TraceTarget]:
     """Return all targets in the order of the text."""
     runs: dict[str, list[ShownReport]] = defaultdict(list)
     for shown in unit.reports():
@@ -137,12 +137,12 @@ def _list_targets(unit: Unit) -> list[_TraceTarget]:
     return subjects
 
 
-def _is_busy(unit: Unit) -> bool:
+def _is_busy(unit: AnalysisUnit) -> bool:
     return unit.busy or unit.waiting
 
 
 def _choose_target(
-    unit: Unit, subjects: Sequence[_TraceTarget], name: str | None, line: int | None
+    unit: AnalysisUnit, subjects: Sequence[_TraceTarget], name: str | None, line: int | None
 ) -> _TraceTarget | None:
     for subject in subjects:
         if name is not None and subject.name == name:
@@ -163,14 +163,16 @@ def _choose_target(
     return next(containing, nearest)
 
 
-def _has_ops_in(unit: Unit, subject: _TraceTarget, first: int, end: int) -> bool:
+def _has_ops_in(unit: AnalysisUnit, subject: _TraceTarget, first: int, end: int) -> bool:
     """Whether some operator of a target comes from these lines."""
-    found = unit.results.told(subject.name).trace_steps
+    found = unit.results.target_details(subject.name).trace_steps
     steps = (step for steps in found.by_probe.values() for step in steps) if found else ()
     return any(first <= line < end for step in steps for line in step.ops_by_line)
 
 
-def _target_header(unit: Unit, subject: _TraceTarget, names: Sequence[str]) -> dict[str, Any]:
+def _target_header(
+    unit: AnalysisUnit, subject: _TraceTarget, names: Sequence[str]
+) -> dict[str, Any]:
     return {
         "uri": unit.document.uri,
         "file": unit.document.name.rsplit("/", 1)[-1],
@@ -181,7 +183,9 @@ def _target_header(unit: Unit, subject: _TraceTarget, names: Sequence[str]) -> d
     }
 
 
-def _pending_content(unit: Unit, subject: _TraceTarget, names: Sequence[str]) -> dict[str, Any]:
+def _pending_content(
+    unit: AnalysisUnit, subject: _TraceTarget, names: Sequence[str]
+) -> dict[str, Any]:
     """Return the content for a target whose first run has not ended."""
     nothing = dict.fromkeys(("graphs", "ops", "breaks", "guards", "recompiles", "seconds"), 0)
     empty: dict[str, Any] = {"runs": [], "steps": [], "guardGroups": [], "remarks": []}
@@ -202,14 +206,16 @@ def _pending_content(unit: Unit, subject: _TraceTarget, names: Sequence[str]) ->
 
 
 class _RunContent:
-    def __init__(self, unit: Unit, subject: _TraceTarget, names: Sequence[str], run: int) -> None:
+    def __init__(
+        self, unit: AnalysisUnit, subject: _TraceTarget, names: Sequence[str], run: int
+    ) -> None:
         self._unit, self._subject, self._names, self._run = unit, subject, names, run
         self._shown = subject.runs[run]
         self._probe = self._shown.report.probe_number
         self._findings = [
-            item for item in unit.found() if item.finding_of_run(subject.name, self._probe)
+            item for item in unit.all_findings() if item.finding_of_run(subject.name, self._probe)
         ]
-        found = unit.results.told(subject.name).trace_steps
+        found = unit.results.target_details(subject.name).trace_steps
         self._steps = found.by_probe.get(self._probe, ()) if found is not None else ()
 
     def to_data(self) -> dict[str, Any]:
@@ -285,7 +291,7 @@ class _RunContent:
             "range": place,
             "text": self._line_text(place["start"]["line"]),
             "fixes": self._fix_data(item),
-            "reproducible": item is not None and reproducible(step.code),
+            "reproducible": item is not None and is_reproducible(step.code),
         }
 
     def _call_range(self, stack: Sequence[Frame], inlined: int) -> dict[str, Any] | None:
@@ -322,7 +328,7 @@ class _RunContent:
 
     def _shapes_by_line(self) -> dict[int, list[str]]:
         """Return the values of names by line, formatted as in inlay hints."""
-        found = self._unit.results.told(self._subject.name).shapes
+        found = self._unit.results.target_details(self._subject.name).shapes
         places = found.by_probe.get(self._probe, {}) if found is not None else {}
         by_line: dict[int, list[str]] = defaultdict(list)
         for place in places.values():
@@ -338,7 +344,7 @@ class _RunContent:
 
     def _guard_groups(self) -> Iterator[dict[str, Any]]:
         """Yield groups of guards by kind, largest group first."""
-        found = self._unit.results.told(self._subject.name).guards
+        found = self._unit.results.target_details(self._subject.name).guards
         frames = found.by_probe.get(self._probe, ()) if found is not None else ()
         groups: dict[str, list[tuple[GuardedFrame, FoundGuard]]] = defaultdict(list)
         for frame in frames:
@@ -359,7 +365,7 @@ class _RunContent:
     def _other_findings(self) -> Iterator[dict[str, Any]]:
         """Yield findings of the run, except the breaks among its steps."""
         breaks = {(step.code, step.range) for step in self._steps if step.kind == "break"}
-        for item in kept(self._findings, self._unit.document.positions):
+        for item in remove_ignored(self._findings, self._unit.document.positions):
             if (item.finding.code, item.finding.range) in breaks:
                 continue
             yield {

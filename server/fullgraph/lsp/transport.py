@@ -109,7 +109,7 @@ async def _start_early_engine(interpreter: str, boot: Path | None) -> EarlyEngin
         return None
     from fullgraph.engines import EarlyEngine, InterpreterNotFound, find_interpreter, torch_on_disk
     from fullgraph.kept import any_results
-    from fullgraph.session.settings import environment_source, resolve
+    from fullgraph.session.settings import environment_source, resolve_settings
 
     if any_results():
         # Cached results are shown first. Importing torch at the same time would more than double
@@ -122,7 +122,7 @@ async def _start_early_engine(interpreter: str, boot: Path | None) -> EarlyEngin
     if torch_on_disk(found.path, os.environ) is False:
         # Another interpreter with torch will be used.
         return None
-    settings = resolve(environment_source(os.environ)).settings
+    settings = resolve_settings(environment_source(os.environ)).settings
     early = EarlyEngine(found.path, boot, settings.engine_keep_seconds)
     await early.engine.start()
     return early

@@ -21,7 +21,7 @@ from fullgraph.lsp.progress import ClientProgress
 from fullgraph.render.documents import EXTENSIONS
 from fullgraph.render.measured import measured_document
 from fullgraph.render.timings import timings_document
-from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.session import Session
 from fullgraph_engine.protocol.documents import DOCUMENT_KINDS, DocumentKind
 
@@ -110,26 +110,28 @@ class VirtualDocuments:
         return await self._document_text(unit, address)
 
     async def show_target(
-        self, unit: Unit, kind: DocumentKind, target: str, probe: int | None = None
+        self, unit: AnalysisUnit, kind: DocumentKind, target: str, probe: int | None = None
     ) -> dict[str, Any]:
         """Open a document about a target; the answer contains the text if the client cannot open
         it."""
         address = DocumentAddress(kind, target, unit.document.uri, probe)
         return await self._show_address(unit, address, focus=True)
 
-    async def show_timings(self, unit: Unit) -> dict[str, Any]:
+    async def show_timings(self, unit: AnalysisUnit) -> dict[str, Any]:
         """Open a document with the timings of a file's last run, without taking the focus."""
         address = DocumentAddress("timings", short_name(unit), unit.document.uri)
         return await self._show_address(unit, address, focus=False)
 
-    async def show_measured(self, unit: Unit, text: str, timed: Sequence[Timed]) -> dict[str, Any]:
+    async def show_measured(
+        self, unit: AnalysisUnit, text: str, timed: Sequence[Timed]
+    ) -> dict[str, Any]:
         """Open a document with measurements of a file's targets; ``text`` is what was measured."""
         self._measurements[unit.document.uri] = text, timed
         address = DocumentAddress("measured", short_name(unit), unit.document.uri)
         self._refresh_open([str(address)])
         return await self._show_address(unit, address, focus=False)
 
-    async def _document_text(self, unit: Unit, address: DocumentAddress) -> str:
+    async def _document_text(self, unit: AnalysisUnit, address: DocumentAddress) -> str:
         document = unit.document
         if address.kind == "measured":
             text, timed = self._measurements.get(document.uri, ("", ()))
@@ -141,7 +143,7 @@ class VirtualDocuments:
         return await self._service.read_text(unit, address.kind, address.target, address.probe)
 
     async def _show_address(
-        self, unit: Unit, address: DocumentAddress, *, focus: bool
+        self, unit: AnalysisUnit, address: DocumentAddress, *, focus: bool
     ) -> dict[str, Any]:
         client = self._session.client
         if client.text_document_content:
@@ -154,7 +156,7 @@ class VirtualDocuments:
                 return {"uri": uri, "shown": True}
         return {"uri": str(address), "shown": False, "text": text}
 
-    def run_ended(self, unit: Unit) -> None:
+    def run_ended(self, unit: AnalysisUnit) -> None:
         """Refresh the open documents about a file after a run of it has ended."""
         uri = unit.document.uri
         self._service.discard_finished(uri)
@@ -171,7 +173,7 @@ class VirtualDocuments:
                     types.TextDocumentContentRefreshParams(uri),
                 )
 
-    def unit_closed(self, unit: Unit) -> None:
+    def unit_closed(self, unit: AnalysisUnit) -> None:
         uri = unit.document.uri
         self._service.discard_file(uri)
         self._measurements.pop(uri, None)

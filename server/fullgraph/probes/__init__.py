@@ -1,7 +1,7 @@
-"""Probe comments as they stand in a text that may be unfinished: where, and of which definition.
+"""Probe comments in a text that may be incomplete: their places and definitions.
 
-Lines are zero-based, offsets are code points in a line. What a probe means, and whether it fits,
-the engine says.
+Lines are zero-based, and offsets are code points in a line. The engine decides what a probe means
+and whether it fits.
 """
 
 from fullgraph.probes.comments import (
@@ -12,7 +12,7 @@ from fullgraph.probes.comments import (
 )
 from fullgraph.probes.completion import complete_probe
 from fullgraph.probes.scope import scope_at
-from fullgraph.probes.tokens import tokens
+from fullgraph.probes.tokens import probe_tokens
 
 __all__ = [
     "ProbeComment",
@@ -20,6 +20,6 @@ __all__ = [
     "comments_of",
     "complete_probe",
     "definition_of",
+    "probe_tokens",
     "scope_at",
-    "tokens",
 ]

@@ -1,4 +1,4 @@
-"""Where probe comments are, and which definition each belongs to."""
+"""Find probe comments and the definition to which each belongs."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _DEFINITION = re.compile(r"\s*(class|def|async[ \t]+def)\b|\w+[ \t]*[:=]")
 _HEAD = re.compile(r"(?P<indent>\s*)(class|def|async[ \t]+def)\b")
 
 MOST_LINES = 60
-"""Lines that a definition may be away from its comment."""
+"""Maximum number of lines between a definition and its comment."""
 
 
 @dataclass(frozen=True)
 class ProbeComment:
-    """The text behind ``# fullgraph:``, which begins at ``start`` in its line."""
+    """The text after ``# fullgraph:``, which begins at character ``start`` of its line."""
 
     line: int
     start: int
     text: str
 
     def range(self, positions: TextPositions) -> Range:
-        """Where the text is."""
+        """Return the range of the text."""
         line = positions.line(self.line)
         start = len(line[: self.start].encode("utf-8", "surrogatepass"))
         width = len(self.text.encode("utf-8", "surrogatepass"))
@@ -34,13 +34,13 @@ class ProbeComment:
 
     @property
     def directive(self) -> str:
-        """``off`` or ``ignore``; empty of a probe."""
+        """``off`` or ``ignore``; empty for a probe."""
         match = _DIRECTIVE.match(self.text)
         return match[1] if match else ""
 
 
 def comment_on(positions: TextPositions, line: int) -> ProbeComment | None:
-    """The comment of fullgraph on a line."""
+    """Return the fullgraph comment on a line; None if missing."""
     if not 0 <= line < len(positions):
         return None
     text = positions.line(line)
@@ -51,7 +51,7 @@ def comment_on(positions: TextPositions, line: int) -> ProbeComment | None:
 
 
 def definition_of(positions: TextPositions, line: int) -> int:
-    """The line of the definition that a comment or a decorator is written above; else ``line``."""
+    """Return the line of the definition below a comment or decorator; otherwise ``line``."""
     depth = 0
     for at in range(line, min(line + MOST_LINES, len(positions))):
         text = positions.line(at)
@@ -59,21 +59,21 @@ def definition_of(positions: TextPositions, line: int) -> int:
         if not depth and not stripped.startswith(("#", "@")):
             return at if at > line and _DEFINITION.match(text) else line
         if not stripped.startswith("#"):
-            # A decorator may go on for some lines.
-            depth -= _closing(text)
+            # A decorator may span several lines.
+            depth -= _count_closing(text)
     return line
 
 
 def comments_of(positions: TextPositions, line: int) -> tuple[ProbeComment, ...]:
-    """The probes in the block above the definition on a line, and behind it."""
+    """Return the probes of the definition on a line, from the block above it and after it."""
     found: list[ProbeComment] = []
     depth = 0
     for at in range(line, max(line - MOST_LINES, -1), -1):
         text = positions.line(at)
         stripped = text.lstrip()
         if at != line and not stripped.startswith("#"):
-            # From below, a decorator that goes on for some lines begins with what closes it.
-            depth += _closing(text)
+            # Read upwards, a decorator over several lines begins with its closing bracket.
+            depth += _count_closing(text)
             if not depth and not stripped.startswith("@"):
                 break
         comment = comment_on(positions, at)
@@ -82,11 +82,11 @@ def comments_of(positions: TextPositions, line: int) -> tuple[ProbeComment, ...]
     return tuple(reversed(found))
 
 
-def _closing(text: str) -> int:
-    """How many brackets a line closes that it does not open."""
+def _count_closing(text: str) -> int:
+    """Return the number of closing brackets minus opening brackets."""
     return sum(map(text.count, ")]}")) - sum(map(text.count, "([{"))
 
 
 def _in_string(before: str) -> bool:
-    """Whether what stands before a mark opens a string that it would be in."""
+    """Return whether the text before a mark opens a string that contains the mark."""
     return any(before.count(quote) % 2 for quote in "'\"")

@@ -1,4 +1,4 @@
-"""What may come next in a probe that is being written."""
+"""Complete a probe while it is being written."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fullgraph.probes.comments import ProbeComment
-from fullgraph.probes.scope import Class, Definition, Parameter, Scope
-from fullgraph.probes.tokens import CONSTANTS, DEVICES, DTYPES, TENSOR, around, tokens
+from fullgraph.probes.scope import ProbeClass, ProbedDefinition, ProbeParameter, ProbeScope
+from fullgraph.probes.tokens import (
+    CONSTANTS,
+    DEVICES,
+    DTYPES,
+    TENSOR,
+    open_brackets_at,
+    probe_tokens,
+)
 from fullgraph_engine.protocol.contexts import (
     AUTOCAST_DTYPES,
     CONFIG,
@@ -24,7 +31,7 @@ ProbeItemKind = Literal["dtype", "size", "device", "parameter", "class", "method
 
 @dataclass(frozen=True)
 class ProbeItem:
-    """Something to be written, with a few words about it."""
+    """A completion item with a short description."""
 
     label: str
     kind: ProbeItemKind
@@ -33,14 +40,14 @@ class ProbeItem:
 
 @dataclass(frozen=True)
 class ProbeItems:
-    """What is offered; ``start`` is where the word begins that is replaced, in the text."""
+    """Completion items; ``start`` is the offset of the word that they replace."""
 
     items: tuple[ProbeItem, ...]
     start: int
 
 
-def complete_probe(comment: ProbeComment, offset: int, scope: Scope) -> ProbeItems:
-    """What may stand at an offset of the comment's text, the likeliest first."""
+def complete_probe(comment: ProbeComment, offset: int, scope: ProbeScope) -> ProbeItems:
+    """Return the completion items at an offset of the comment, the most likely first."""
     text = comment.text
     start = offset
     while start > 0 and (text[start - 1 : start].isalnum() or text[start - 1 : start] == "_"):
@@ -48,23 +55,23 @@ def complete_probe(comment: ProbeComment, offset: int, scope: Scope) -> ProbeIte
     before = text[:start].rstrip()
     if before.endswith("@"):
         items: Iterable[ProbeItem] = (ProbeItem(name, "device") for name in DEVICES)
-    elif (inside := around(text[:start], start)).sizes:
+    elif (inside := open_brackets_at(text[:start], start)).sizes:
         items = (ProbeItem(size, "size", "size of this file") for size in scope.sizes)
     elif inside.calls[-1:] in (("under",), (TENSOR,)):
-        items = _context(before, inside.calls[-1])
+        items = _context_items(before, inside.calls[-1])
     elif not inside.calls and before.endswith(("]", ")")):
-        items = _behind(before, scope)
+        items = _items_after_call(before, scope)
     elif not inside.calls and before.endswith(" then"):
-        items = _further(scope)
+        items = _items_after_then(scope)
     elif before and not before.endswith((",", "(", "=", "[", "{", ":", ")")):
         items = ()
     else:
-        items = _values(before, inside.calls, scope)
+        items = _value_items(before, inside.calls, scope)
     return ProbeItems(tuple(items), start)
 
 
-def _context(before: str, within: str) -> Iterator[ProbeItem]:
-    """Inside of ``under(…)``, or of the brackets behind a tensor."""
+def _context_items(before: str, within: str) -> Iterator[ProbeItem]:
+    """Yield items inside ``under(…)``, or inside brackets after a tensor."""
     words, keys = (GRADS, MARKS) if within == TENSOR else (WORDS, KEYS)
     if before.endswith("stance="):
         yield from (ProbeItem(stance, "constant") for stance in STANCES)
@@ -79,62 +86,64 @@ def _context(before: str, within: str) -> Iterator[ProbeItem]:
             yield ProbeItem(CONFIG, "parameter", "a setting of torch._dynamo.config")
 
 
-def _behind(before: str, scope: Scope) -> Iterator[ProbeItem]:
-    """Behind a call, or behind inputs without brackets."""
-    only_init = [one.text for one in tokens(before) if one.kind in ("method", "dtype")] == ["init"]
+def _items_after_call(before: str, scope: ProbeScope) -> Iterator[ProbeItem]:
+    """Yield items after a call, or after inputs without brackets."""
+    only_init = [one.text for one in probe_tokens(before) if one.kind in ("method", "dtype")] == [
+        "init"
+    ]
     if only_init and scope.definition is not None:
-        yield from _methods(before, scope.definition)
+        yield from _method_items(before, scope.definition)
     if not before.rpartition("under(")[1]:
         yield ProbeItem("under", "method", "modes and settings of the call")
     if not only_init:
         yield ProbeItem("then", "constant", "another call of the same object")
 
 
-def _further(scope: Scope) -> Iterator[ProbeItem]:
+def _items_after_then(scope: ProbeScope) -> Iterator[ProbeItem]:
     if scope.definition is not None:
-        yield from _methods("then", scope.definition)
+        yield from _method_items("then", scope.definition)
     yield from (ProbeItem(name, "dtype", f"torch.{torch}") for name, torch in DTYPES.items())
 
 
-def _values(before: str, calls: tuple[str, ...], scope: Scope) -> Iterator[ProbeItem]:
+def _value_items(before: str, calls: tuple[str, ...], scope: ProbeScope) -> Iterator[ProbeItem]:
     definition = scope.definition
     if definition is not None and not calls and not before:
-        yield from _methods(before, definition)
+        yield from _method_items(before, definition)
     if before.endswith(")"):
         return
     if not before.endswith("="):
         given = {one.rpartition(",")[2].rpartition("(")[2].strip() for one in before.split("=")}
-        for parameter in _parameters(calls, scope):
+        for parameter in _call_parameters(calls, scope):
             if parameter.name not in given:
-                yield ProbeItem(f"{parameter.name}=", "parameter", _about(parameter))
+                yield ProbeItem(f"{parameter.name}=", "parameter", _parameter_detail(parameter))
     in_init = calls == ("init",)
     dtypes = [ProbeItem(name, "dtype", f"torch.{torch}") for name, torch in DTYPES.items()]
-    classes = [ProbeItem(one.name, "class", _class(one)) for one in _own_last(scope)]
-    # A constructor takes configurations, and what is called takes tensors.
+    classes = [ProbeItem(one.name, "class", _class_detail(one)) for one in _other_classes(scope)]
+    # Constructors usually take configurations, and calls take tensors.
     yield from (*classes, *dtypes) if in_init else (*dtypes, *classes)
     yield from (ProbeItem(name, "constant") for name in CONSTANTS)
     if not before:
         yield ProbeItem("off", "constant", "do not trace what is below")
 
 
-def _own_last(scope: Scope) -> list[Class]:
+def _other_classes(scope: ProbeScope) -> list[ProbeClass]:
     own = scope.definition.name if scope.definition is not None else ""
     return sorted(
         (one for one in scope.classes if one.name != own), key=lambda one: not one.is_dataclass
     )
 
 
-def _methods(before: str, definition: Definition) -> Iterator[ProbeItem]:
+def _method_items(before: str, definition: ProbedDefinition) -> Iterator[ProbeItem]:
     if not definition.is_class:
         return
     if not before and definition.methods.get("__init__"):
-        yield ProbeItem("init", "method", _signature(definition.methods["__init__"]))
+        yield ProbeItem("init", "method", _signature_text(definition.methods["__init__"]))
     for name, parameters in definition.methods.items():
         if name == definition.called:
-            yield ProbeItem(name, "method", _signature(parameters))
+            yield ProbeItem(name, "method", _signature_text(parameters))
 
 
-def _parameters(calls: tuple[str, ...], scope: Scope) -> tuple[Parameter, ...]:
+def _call_parameters(calls: tuple[str, ...], scope: ProbeScope) -> tuple[ProbeParameter, ...]:
     definition = scope.definition
     if calls:
         for one in scope.classes:
@@ -146,14 +155,14 @@ def _parameters(calls: tuple[str, ...], scope: Scope) -> tuple[Parameter, ...]:
     return definition.methods.get("__init__" if called == "init" else called, ())
 
 
-def _about(parameter: Parameter) -> str:
+def _parameter_detail(parameter: ProbeParameter) -> str:
     default = f" = {parameter.default}" if parameter.default else ""
     return f"{parameter.annotation}{default}".strip()
 
 
-def _class(one: Class) -> str:
-    return ("dataclass " if one.is_dataclass else "") + _signature(one.parameters)
+def _class_detail(one: ProbeClass) -> str:
+    return ("dataclass " if one.is_dataclass else "") + _signature_text(one.parameters)
 
 
-def _signature(parameters: tuple[Parameter, ...]) -> str:
+def _signature_text(parameters: tuple[ProbeParameter, ...]) -> str:
     return f"({', '.join(one.name for one in parameters)})"

@@ -1,22 +1,22 @@
-"""What a word of a probe means, in Markdown."""
+"""Explain the words of a probe in Markdown."""
 
 from __future__ import annotations
 
-from fullgraph.probes.scope import Scope
-from fullgraph.probes.tokens import ALIASES, DTYPES, ProbeToken, tokens
+from fullgraph.probes.scope import ProbeScope
+from fullgraph.probes.tokens import ALIASES, DTYPES, ProbeToken, probe_tokens
 from fullgraph_engine.protocol import contexts
 
 _WORDS = {**contexts.WORDS, **contexts.KEYS, **contexts.GRADS, **contexts.MARKS}
 
 
-def meaning(text: str, token: ProbeToken, scope: Scope) -> str:
-    """One paragraph; empty where the word says all itself."""
+def explain_word(text: str, token: ProbeToken, scope: ProbeScope) -> str:
+    """Return one paragraph about a word; empty if it needs no explanation."""
     word = token.text
     if token.kind == "dtype":
         name = ALIASES.get(word, word)
         return f"`{word}[…]`: a tensor of `torch.{DTYPES[name]}`, of the sizes in the brackets."
     if token.kind == "size":
-        hint = _hint(text, word)
+        hint = _size_hint(text, word)
         run = f" It is {hint} in the run." if hint else " The run takes a small number for it."
         return f"`{word}`: a symbolic size, the same wherever it has this name.{run}"
     if token.kind == "device":
@@ -48,8 +48,8 @@ def meaning(text: str, token: ProbeToken, scope: Scope) -> str:
     return ""
 
 
-def _hint(text: str, name: str) -> str:
-    read = tokens(text)
+def _size_hint(text: str, name: str) -> str:
+    read = probe_tokens(text)
     for first, middle, last in zip(read, read[1:], read[2:], strict=False):
         if (first.text, middle.text, last.kind) == (name, "=", "number"):
             return last.text

@@ -1,4 +1,4 @@
-"""What a file offers to its probes: parameters, classes, sizes that it speaks of already."""
+"""Names of a file that its probes can use: parameters, classes and sizes."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 
 from fullgraph.domain.positions import TextPositions
 from fullgraph.probes.comments import comment_on, definition_of
-from fullgraph.probes.tokens import around, tokens
+from fullgraph.probes.tokens import open_brackets_at, probe_tokens
 
 LONGEST = 200_000
-"""Characters up to which a text is parsed while somebody waits."""
+"""Maximum number of characters to parse while the user waits."""
 
 _NOTATION = re.compile(r"['\"][a-z]\w*\[[^]'\"\n]*\]['\"]")
 
 
 @dataclass(frozen=True)
-class Parameter:
-    """A parameter, with its annotation and default as they are written; empty where none."""
+class ProbeParameter:
+    """A parameter with its annotation and default as source text; empty if missing."""
 
     name: str
     annotation: str = ""
@@ -29,47 +29,47 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Class:
-    """A class that a probe may name, with what it is constructed from."""
+class ProbeClass:
+    """A class that a probe may name, with its constructor's parameters."""
 
     name: str
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[ProbeParameter, ...] = ()
     is_dataclass: bool = False
 
 
 @dataclass(frozen=True)
-class Definition:
-    """The class or function that a probe belongs to. ``methods``: the parameters of each."""
+class ProbedDefinition:
+    """The class or function of a probe. ``methods``: parameters by method name."""
 
     name: str
     is_class: bool
-    methods: dict[str, tuple[Parameter, ...]]
+    methods: dict[str, tuple[ProbeParameter, ...]]
     called: str = "forward"
-    """The method that a probe is about where it names none."""
+    """Method to which the probe applies by default."""
 
 
 @dataclass(frozen=True)
-class Scope:
-    """What is known where a probe stands."""
+class ProbeScope:
+    """The names available to a probe."""
 
-    definition: Definition | None
-    classes: tuple[Class, ...]
+    definition: ProbedDefinition | None
+    classes: tuple[ProbeClass, ...]
     sizes: tuple[str, ...]
-    """Those of other probes and annotations, the most frequent first."""
+    """Sizes in other probes and annotations, the most frequent first."""
 
 
-def scope_at(text: str, positions: TextPositions, line: int) -> Scope:
-    """The scope of the probe on a line."""
-    tree = _parsed(text)
-    sizes = _sizes(positions, line)
+def scope_at(text: str, positions: TextPositions, line: int) -> ProbeScope:
+    """Return the scope of the probe on a line."""
+    tree = _parse_quietly(text)
+    sizes = _count_sizes(positions, line)
     if tree is None:
-        return Scope(None, (), sizes)
+        return ProbeScope(None, (), sizes)
     at = definition_of(positions, line) + 1
-    definition = next(_definitions(tree, at), None)
-    return Scope(definition, tuple(_classes(tree)), sizes)
+    definition = next(_find_definitions(tree, at), None)
+    return ProbeScope(definition, tuple(_find_classes(tree)), sizes)
 
 
-def _parsed(text: str) -> ast.Module | None:
+def _parse_quietly(text: str) -> ast.Module | None:
     if len(text) > LONGEST:
         return None
     try:
@@ -80,39 +80,44 @@ def _parsed(text: str) -> ast.Module | None:
         return None
 
 
-def _definitions(tree: ast.Module, line: int) -> Iterator[Definition]:
+def _find_definitions(tree: ast.Module, line: int) -> Iterator[ProbedDefinition]:
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno == line:
-            yield Definition(node.name, False, {node.name: _parameters(node)}, node.name)
+            yield ProbedDefinition(
+                node.name, False, {node.name: _function_parameters(node)}, node.name
+            )
         elif isinstance(node, ast.ClassDef) and node.lineno <= line <= (node.end_lineno or 0):
             own = [one for one in node.body if isinstance(one, ast.FunctionDef)]
-            methods = {one.name: _parameters(one)[1:] for one in own}
+            methods = {one.name: _function_parameters(one)[1:] for one in own}
             here = next((one.name for one in own if one.lineno == line), "forward")
             called = "forward" if here == "__init__" else here
             if node.lineno == line or any(one.lineno == line for one in own):
-                yield Definition(node.name, True, methods, called)
+                yield ProbedDefinition(node.name, True, methods, called)
 
 
-def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[Parameter, ...]:
+def _function_parameters(
+    node: ast.FunctionDef | ast.AsyncFunctionDef,
+) -> tuple[ProbeParameter, ...]:
     given = node.args
     plain = [*given.posonlyargs, *given.args]
     defaults = [None] * (len(plain) - len(given.defaults)) + list(given.defaults)
     named = zip(given.kwonlyargs, given.kw_defaults, strict=True)
     pairs = [*zip(plain, defaults, strict=True), *named]
     return tuple(
-        Parameter(one.arg, _unparsed(one.annotation), _unparsed(default)) for one, default in pairs
+        ProbeParameter(one.arg, _unparse_optional(one.annotation), _unparse_optional(default))
+        for one, default in pairs
     )
 
 
-def _unparsed(node: ast.expr | None) -> str:
+def _unparse_optional(node: ast.expr | None) -> str:
     return ast.unparse(node) if node is not None else ""
 
 
-def _classes(tree: ast.Module) -> Iterator[Class]:
+def _find_classes(tree: ast.Module) -> Iterator[ProbeClass]:
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
-            decorators = [_unparsed(one).partition("(")[0] for one in node.decorator_list]
-            yield Class(
+            decorators = [_unparse_optional(one).partition("(")[0] for one in node.decorator_list]
+            yield ProbeClass(
                 node.name,
                 tuple(_constructed_from(node)),
                 any(one.rpartition(".")[2] == "dataclass" for one in decorators),
@@ -121,21 +126,23 @@ def _classes(tree: ast.Module) -> Iterator[Class]:
             for alias in node.names:
                 name = alias.asname or alias.name
                 if re.match(r"[A-Z]\w*[a-z]", name):
-                    yield Class(name)
+                    yield ProbeClass(name)
 
 
-def _constructed_from(node: ast.ClassDef) -> Iterator[Parameter]:
+def _constructed_from(node: ast.ClassDef) -> Iterator[ProbeParameter]:
     for statement in node.body:
         if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":
-            yield from _parameters(statement)[1:]
+            yield from _function_parameters(statement)[1:]
             return
     for statement in node.body:
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            annotation = _unparsed(statement.annotation)
-            yield Parameter(statement.target.id, annotation, _unparsed(statement.value))
+            annotation = _unparse_optional(statement.annotation)
+            yield ProbeParameter(
+                statement.target.id, annotation, _unparse_optional(statement.value)
+            )
 
 
-def _sizes(positions: TextPositions, line: int) -> tuple[str, ...]:
+def _count_sizes(positions: TextPositions, line: int) -> tuple[str, ...]:
     counted: Counter[str] = Counter()
     for at in range(len(positions)):
         comment = comment_on(positions, at) if at != line else None
@@ -147,9 +154,13 @@ def _sizes(positions: TextPositions, line: int) -> tuple[str, ...]:
 
 
 def _sizes_of(text: str) -> Iterator[str]:
-    """The sizes of all tensors of a probe; of ``b=4`` only ``b``."""
+    """Yield the sizes of all tensors of a probe; for ``b=4`` only ``b``."""
     before = ""
-    for token in tokens(text):
-        if token.kind in ("size", "number") and before != "=" and around(text, token.start).sizes:
+    for token in probe_tokens(text):
+        if (
+            token.kind in ("size", "number")
+            and before != "="
+            and open_brackets_at(text, token.start).sizes
+        ):
             yield token.text
         before = token.text

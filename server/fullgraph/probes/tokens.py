@@ -1,7 +1,7 @@
-"""The words of a probe, also of one that is being written.
+"""Split a probe into words, even while it is being written.
 
-The engine reads probes, and says what is wrong with one. Here each word is told apart by what
-stands around it, for colors, completion and hovers.
+The engine parses and validates probes. This module classifies words by their context, for
+highlighting, completion and hovers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DTYPES: Mapping[str, str] = {
     "b8x1": "bits8",
     "b16x1": "bits16",
 }
-"""Dynamo's names of dtypes, the usual ones first, with torch's."""
+"""Dynamo's short names of dtypes, the common ones first, with torch's names."""
 
 ALIASES: Mapping[str, str] = {
     "bool": "b8",
@@ -55,7 +55,7 @@ ALIASES: Mapping[str, str] = {
 
 DEVICES = ("cpu", "cuda", "mps", "xpu", "meta")
 TENSOR = "]"
-"""Name of the brackets behind a tensor."""
+"""Pseudo-name of the brackets after a tensor."""
 
 CONSTANTS = ("True", "False", "None", "inf", "nan")
 
@@ -96,40 +96,40 @@ class ProbeToken:
 
 
 @dataclass(frozen=True)
-class Around:
-    """What a place in a probe is inside of.
+class OpenBrackets:
+    """The brackets that are open at a place in a probe.
 
-    ``calls``: names before the round brackets that are open there, the innermost last; it is
-    ``TENSOR`` for those behind a tensor. ``sizes``: it is between the square brackets of a tensor.
+    ``calls``: names before the open round brackets, the innermost last; ``TENSOR`` for brackets
+    after a tensor. ``sizes``: whether the place is in the square brackets of a tensor.
     """
 
     calls: tuple[str, ...] = ()
     sizes: bool = False
 
 
-def tokens(text: str) -> tuple[ProbeToken, ...]:
-    """The words of the text behind ``# fullgraph:``, up to another comment."""
-    return tuple(token for token, _ in _read(text))
+def probe_tokens(text: str) -> tuple[ProbeToken, ...]:
+    """Return the words of the text after ``# fullgraph:``, up to another comment."""
+    return tuple(token for token, _ in _read_tokens(text))
 
 
-def around(text: str, offset: int) -> Around:
-    """What is open at an offset of the text."""
-    found = Around()
-    for token, inside in _read(text):
+def open_brackets_at(text: str, offset: int) -> OpenBrackets:
+    """Return the brackets open at an offset of the text."""
+    found = OpenBrackets()
+    for token, inside in _read_tokens(text):
         if token.end > offset:
             break
         found = inside
     return found
 
 
-def _read(text: str) -> list[tuple[ProbeToken, Around]]:
-    """Each word, with what is open behind it."""
+def _read_tokens(text: str) -> list[tuple[ProbeToken, OpenBrackets]]:
+    """Return each word with the brackets open after it."""
     raw = []
     for match in _TOKEN.finditer(text):
         if match.lastgroup == "end":
             break
         raw.append(match)
-    found: list[tuple[ProbeToken, Around]] = []
+    found: list[tuple[ProbeToken, OpenBrackets]] = []
     open_: list[tuple[str, str]] = []
     for number, match in enumerate(raw):
         word = match[0]
@@ -145,16 +145,16 @@ def _read(text: str) -> list[tuple[ProbeToken, Around]]:
         elif word in ("]", ")", "}") and open_:
             open_.pop()
         calls = tuple(name for kind, name in open_ if kind == "(" and name)
-        inside = Around(calls, bool(open_) and open_[-1][0] == "sizes")
+        inside = OpenBrackets(calls, bool(open_) and open_[-1][0] == "sizes")
         within = open_[-1][1] if open_ else ""
-        token_kind = _kind(
+        token_kind = _token_kind(
             match, before, after, sizes, within, at_start=not number, deep=bool(open_)
         )
         found.append((ProbeToken(token_kind, word, match.start(), match.end()), inside))
     return found
 
 
-def _kind(
+def _token_kind(
     match: re.Match[str],
     before: str,
     after: str,
@@ -195,7 +195,7 @@ def _kind(
 
 
 def _is_context_word(word: str, before: str, within: str) -> bool:
-    """Whether a word says in which modes a call is made, or whether a tensor requires grad."""
+    """Return whether a word names a mode of the call, or says whether a tensor requires grad."""
     if within == TENSOR:
         return word in GRADS
     return within == "under" and (word in STANCES if before == "=" else word in WORDS)

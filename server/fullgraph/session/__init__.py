@@ -1,1 +1,1 @@
-"""What a session knows between requests: texts, settings, findings."""
+"""State of one editor window: open files, settings, engines and findings."""

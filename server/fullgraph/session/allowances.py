@@ -1,4 +1,4 @@
-"""The setting ``sandbox.allow``: what its entries are, and what they come to in a folder."""
+"""Parse the setting ``sandbox.allow`` and resolve its entries for a folder."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from fullgraph_engine.protocol.sandbox import (
 )
 
 WITH_VALUE = {"write": "FOLDER", "read-env": "NAME"}
-"""Entries that need something behind a colon."""
+"""Entries that need a value after a colon, with a placeholder for that value."""
 PLAIN: tuple[str, ...] = tuple(kind for kind in get_args(AllowanceKind) if kind not in WITH_VALUE)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def parsed(text: str) -> Allowance:
-    """One entry.
+def parse_allowance(text: str) -> Allowance:
+    """Parse one entry of the setting.
 
     Raises:
-        ValueError: it is none; the end of a sentence that says so.
+        ValueError: The text is not a valid entry; the message completes a sentence.
     """
     kind, colon, value = text.strip().partition(":")
     value = value.strip()
@@ -47,8 +47,8 @@ def parsed(text: str) -> Allowance:
     raise ValueError(f"has {text!r}, which is no entry{hint}")
 
 
-def allowed(entries: Iterable[Allowance], folder: Path) -> Allowed:
-    """What entries come to where relative paths begin in ``folder``."""
+def resolve_allowances(entries: Iterable[Allowance], folder: Path) -> Allowed:
+    """Return the permissions that entries grant; relative paths start at ``folder``."""
     entries = tuple(entries)
     kinds = {entry.kind for entry in entries}
     return Allowed(
@@ -56,7 +56,11 @@ def allowed(entries: Iterable[Allowance], folder: Path) -> Allowed:
         programs=not kinds.isdisjoint({"subprocess", "cpp-extensions"}),
         writable=tuple(
             sorted(
-                {_folder(entry.value, folder) for entry in entries if entry.kind == "write"},
+                {
+                    _writable_folder(entry.value, folder)
+                    for entry in entries
+                    if entry.kind == "write"
+                },
                 key=lambda one: one.path,
             )
         ),
@@ -65,7 +69,7 @@ def allowed(entries: Iterable[Allowance], folder: Path) -> Allowed:
     )
 
 
-def _folder(text: str, folder: Path) -> WritableFolder:
+def _writable_folder(text: str, folder: Path) -> WritableFolder:
     if _is_absolute(text):
         return WritableFolder(os.path.normpath(Path(text).expanduser()))
     return WritableFolder(os.path.normpath(folder / text), inside=str(folder))

@@ -1,4 +1,4 @@
-"""One open Python file: its text, its results, and the run that makes new ones."""
+"""One open Python file: its text, its results, and the run that updates them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.positions import TextPositions
 from fullgraph.domain.reports import ShownReport
 from fullgraph.engines import AnyEngine, sentences
-from fullgraph.kept import KeptResults, Recorder
+from fullgraph.kept import KeptResults, ResultRecorder
 from fullgraph.operators import Seen
-from fullgraph.session.documents import Change, Document, is_on_disk
-from fullgraph.session.edit_tracking import Edit
-from fullgraph.session.findings import merge
-from fullgraph.session.forecasts import Forecast
+from fullgraph.session.documents import Document, TextChange, is_on_disk
+from fullgraph.session.edit_tracking import AppliedEdit
+from fullgraph.session.findings import merge_findings
+from fullgraph.session.forecasts import TargetForecast
 from fullgraph.session.guards import guard_findings
 from fullgraph.session.history import LONGEST_PARSE, CompleteRun, History, TraceBasis
-from fullgraph.session.ignores import kept
-from fullgraph.session.indices import Extended
-from fullgraph.session.probe_runs import on_probes
+from fullgraph.session.ignores import remove_ignored
+from fullgraph.session.indices import ExtendedIndex
+from fullgraph.session.probe_runs import place_probe_findings
 from fullgraph.session.request import forecast_request, may_have_targets
 from fullgraph.session.results import Results
 from fullgraph.session.runs import ForecastRun, MovedResults, UnitRun
@@ -71,7 +71,7 @@ from fullgraph_engine.protocol.files import FileState, file_state
 from fullgraph_engine.protocol.shapes import PlaceShapes
 
 LONGEST_TRACED = 1_000_000
-"""Characters up to which a text is traced by itself. Five times as many take gigabytes."""
+"""Maximum number of characters traced without a command; five times as many take gigabytes."""
 
 logger = logging.getLogger(__name__)
 
@@ -80,8 +80,8 @@ INTERRUPTED = "trace/interrupted"
 
 
 @dataclass(frozen=True)
-class Ending:
-    """How a run ended, for whoever asked for it."""
+class RunEnding:
+    """The end of a run, reported to the callers that wait for it."""
 
     generation: str
     completed: bool
@@ -90,20 +90,20 @@ class Ending:
 
 @dataclass(frozen=True)
 class TraceInputs:
-    """What the results of a text follow from, beside the text."""
+    """Inputs of a trace other than the text of the file."""
 
     settings: Settings
     recorded: tuple[RecordedClass, ...]
-    """What a recording says of the text's classes."""
+    """Recorded classes of this file."""
     open_files: tuple[OpenFile, ...] = ()
-    """Other texts that are open and not on disk as they are."""
+    """Other open files whose text differs from the file on disk."""
     folder: str = ""
-    """What paths in findings are relative to."""
+    """Folder that paths in findings are relative to."""
 
 
 @dataclass(frozen=True)
 class RunTimings:
-    """Where the time of the last run that ended by itself went; empty before the first."""
+    """Timings of the last run that ended by itself; empty before the first."""
 
     text: str = ""
     timings: tuple[Timings, ...] = ()
@@ -111,7 +111,7 @@ class RunTimings:
 
 @dataclass(frozen=True)
 class _SeenNow:
-    """What was seen, for as long as neither the text nor the results are other ones."""
+    """Cached values seen in the current text; valid while text and results are unchanged."""
 
     positions: TextPositions
     targets: Mapping[str, SeenByTarget]
@@ -120,97 +120,101 @@ class _SeenNow:
 
 @dataclass(frozen=True)
 class _ShapesNow:
-    """What values were, for as long as the results are no other ones."""
+    """Cached shapes of values; valid while the results are unchanged."""
 
     targets: Mapping[str, ShapesByTarget]
     places: tuple[PlaceShapes, ...]
 
 
-class Unit:
-    """One open file: when a trace of it is due, the run that goes on, and what the last one found.
+class AnalysisUnit:
+    """One open file: schedules its traces, follows the current run, and stores the latest results.
 
-    The session gives commands, and hears of what follows from them as ``UnitEvent``s.
+    The session calls methods of this class; the unit reports back with ``UnitEvent``s.
     """
 
     def __init__(
-        self, document: Document, inputs: TraceInputs, emit: Callable[[Unit, UnitEvent], None]
+        self,
+        document: Document,
+        inputs: TraceInputs,
+        emit: Callable[[AnalysisUnit, UnitEvent], None],
     ) -> None:
         self.document = document
         self._results = Results()
         self._moving: MovedResults | None = None
-        """The run that goes on is of the same code as the text, with other comments or blanks."""
-        self.schedule = Schedule(self._begin)
+        """Results moved to the current text, while the run traces the same code with another
+        layout."""
+        self.schedule = Schedule(self._begin_run)
         self.inputs = inputs
-        """As they are now: the session sets them before each of its commands."""
+        """Current inputs; the session updates them before each call."""
         self._emit = emit
         self._run: UnitRun | None = None
         self._engine: AnyEngine | None = None
-        """What the results come from."""
+        """Engine that produced the results."""
         self.from_cache = False
-        """The results are those of an earlier session, of an engine as the one that comes."""
+        """Whether the results were loaded from disk and the engine has not confirmed them yet."""
         self._forecast: ForecastRun | None = None
         self._edited = 0.0
-        """When the text was last edited, by the loop's clock."""
+        """Time of the last edit, on the event loop's clock."""
         self._reason = Reason.CHANGED
         self._only: tuple[str, ...] = ()
-        """Targets of the run that is due, empty for all."""
+        """Targets of the next run; empty for all."""
         self._asked = False
-        """The run that goes on or is due is wanted by requests alone."""
+        """Whether only explicit requests need the current or next run."""
         self.timings = RunTimings()
         self._history = History()
         self._seen: _SeenNow | None = None
         self._shapes: _ShapesNow | None = None
-        self._waiters: list[asyncio.Future[Ending]] = []
+        self._waiters: list[asyncio.Future[RunEnding]] = []
         self._closed = False
-        self.extended = Extended()
-        """The index with the operators that this file registered."""
+        self.extended = ExtendedIndex()
+        """Operator index extended by the operators that this file registers."""
         self.guards_shown: set[str] = set()
-        """Targets all of whose guards are shown as diagnostics."""
+        """Targets whose guards are all shown as diagnostics."""
         self.untraced_shown: set[str] = set()
-        """Targets of which the user chose otherwise than the setting: see ``faded``."""
+        """Targets for which the user inverted the setting; see ``faded``."""
         self.unparsed = False
-        """The text has a syntax error, so nothing was traced after the last edit or save."""
+        """Whether the text has a syntax error, so that the last edit or save was not traced."""
         self.importable = document.text
-        """As others import it: the last text that had no syntax error when its turn came."""
+        """Text that other files import: the last one without a syntax error."""
         self._on_disk: tuple[tuple[FileState, str], bool] | None = None
-        """Whether a file had the text that others import, when both were last looked at."""
+        """Cached comparison of the importable text with the file on disk."""
 
     @property
     def results(self) -> Results:
-        """Of the text as it is."""
+        """Results with their places in the current text."""
         return self._results if self._moving is None else self._moving.results
 
     @results.setter
     def results(self, results: Results) -> None:
         self._results, self._moving = results, None
 
-    # -- what the editor does -----------------------------------------------------------------
+    # -- editor events ------------------------------------------------------------------------
 
     def open(self) -> None:
-        self._want(Reason.OPENED)
+        self._request_trace(Reason.OPENED)
 
     def show_kept(self, kept: KeptResults) -> None:
-        """Show what the text was found to be in an earlier session, until it is traced."""
+        """Show results of an earlier session until the text is traced."""
         if not self.results.empty or self._history.latest is not None:
             return
         known = Results()
         for event in kept.events:
-            known.apply(event)
-        self.results.adopt(known, known.placed)
+            known.apply_event(event)
+        self.results.adopt_targets(known, known.placed)
         self.from_cache = True
-        self._report(ResultsChanged(final=False))
+        self._emit_event(ResultsChanged(final=False))
 
-    def change(self, changes: Sequence[Change], version: int) -> None:
-        edits = self.document.change(changes, version)
+    def change(self, changes: Sequence[TextChange], version: int) -> None:
+        edits = self.document.apply_changes(changes, version)
         if not edits:
             return
         self._edited = asyncio.get_running_loop().time()
         self._end_forecast()
-        self._want(Reason.CHANGED, edits)
+        self._request_trace(Reason.CHANGED, edits)
 
     @property
     def unsaved(self) -> OpenFile | None:
-        """What others import that is not on disk; None where that has the same text."""
+        """The text that other files import, if it differs from the file on disk; else None."""
         path = self.document.path
         if path is None:
             return None
@@ -221,46 +225,51 @@ class Unit:
 
     @property
     def reads(self) -> frozenset[str] | None:
-        """Paths of files that the last complete run depends on; None where that is not known."""
+        """Paths of the files that the last complete run read; None if unknown."""
         return self._history.latest.recorder.reads if self._history.latest is not None else None
 
     def depends_on(self, paths: Set[str]) -> bool:
-        """Whether the last complete run, or the one that goes on, has read or looked for a file."""
+        """Whether the last complete run or the current run read, or looked for, one of the
+        files."""
         runs = (one.recorder for one in (self._history.latest, self._run) if one is not None)
         return any(not paths.isdisjoint(recorder.reads or ()) for recorder in runs)
 
     def save(self) -> None:
         self._history.drop_outdated()
-        self._want(Reason.SAVED)
+        self._request_trace(Reason.SAVED)
         complete = self._history.latest
-        if complete is not None and complete.basis.text != self.document.text and self._remember():
-            self._settle()
+        if (
+            complete is not None
+            and complete.basis.text != self.document.text
+            and self._update_latest()
+        ):
+            self._save_results()
 
     def refresh(self) -> None:
-        """Something that the results depend on has changed, though not this text."""
+        """Trace again because something other than the text has changed."""
         self._history.clear()
         self._end_forecast()
-        self._want(Reason.OPENED)
+        self._request_trace(Reason.OPENED)
 
     def reconsider(self) -> None:
-        """Something that the results may depend on has changed."""
+        """Trace again if an input of the latest results has changed."""
         self._history.drop_outdated()
-        if self._find_latest(self._basis()) is None:
+        if self._find_latest(self._current_basis()) is None:
             self._end_forecast()
-            self._want(Reason.OPENED)
+            self._request_trace(Reason.OPENED)
 
     def compare_imports(self) -> None:
-        """A run has ended: what it imports may have been edited since it did so."""
-        complete, now = self._history.latest, self._basis()
+        """Trace again if an imported open file was edited during the run."""
+        complete, now = self._history.latest, self._current_basis()
         if complete is not None and not complete.differs_in_text_only(now):
-            self._want(Reason.OPENED)
+            self._request_trace(Reason.OPENED)
 
-    def analyze(self, only: tuple[str, ...] = ()) -> asyncio.Future[Ending]:
-        """Trace now, whatever is known; the future says how the run ended.
+    def analyze(self, only: tuple[str, ...] = ()) -> asyncio.Future[RunEnding]:
+        """Trace now even if results are known; the returned future resolves when the run ends.
 
-        What is traced already, or is due, is traced as well: somebody else waits for it.
+        Targets of the current or next run are traced as well, because other callers wait for them.
         """
-        ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+        ending: asyncio.Future[RunEnding] = asyncio.get_running_loop().create_future()
         self._waiters.append(ending)
         self._history.clear()
         ahead = self._ahead
@@ -268,11 +277,11 @@ class Unit:
             self._asked, self._only = True, only
         else:
             self._only = tuple(dict.fromkeys((*ahead, *only))) if ahead and only else ()
-        self._want(Reason.ASKED)
+        self._request_trace(Reason.ASKED)
         return ending
 
-    def unask(self, ending: asyncio.Future[Ending]) -> None:
-        """Whoever asked does not want it any more; then nobody may."""
+    def withdraw_request(self, ending: asyncio.Future[RunEnding]) -> None:
+        """Withdraw a request; cancel the run if no other request needs it."""
         if ending in self._waiters:
             self._waiters.remove(ending)
         if self._asked and not self._waiters:
@@ -283,7 +292,7 @@ class Unit:
         self.schedule.withdraw()
         self._only = ()
         if self._run is None:
-            self._tell(Ending(self.document.generation, False, "Cancelled."))
+            self._resolve_waiters(RunEnding(self.document.generation, False, "Cancelled."))
 
     def close(self) -> None:
         self._closed = True
@@ -292,9 +301,11 @@ class Unit:
         self._end_forecast()
         self.schedule.close()
         if self._run is None:
-            self._tell(Ending(self.document.generation, False, "The file was closed."))
+            self._resolve_waiters(
+                RunEnding(self.document.generation, False, "The file was closed.")
+            )
 
-    # -- what is shown ------------------------------------------------------------------------
+    # -- displayed results --------------------------------------------------------------------
 
     @property
     def busy(self) -> bool:
@@ -302,22 +313,22 @@ class Unit:
 
     @property
     def waiting(self) -> bool:
-        """A run is due."""
+        """Whether a run is scheduled."""
         return self.schedule.pending
 
     @property
     def traced(self) -> bool:
-        """A run went through, of this text or of one before, though it may have found nothing."""
+        """Whether a run completed for this text or an earlier one."""
         return self._history.latest is not None
 
-    def found(self) -> tuple[FileFinding, ...]:
-        """All findings, also those that a comment of the text hides."""
+    def all_findings(self) -> tuple[FileFinding, ...]:
+        """Return all findings, including those that an ignore comment hides."""
         settings = self.inputs.settings
         positions, name = self.document.positions, self.document.name
-        findings = on_probes(
+        findings = place_probe_findings(
             self.results.findings(foretold=settings.forecast), self.reports(), positions, name
         )
-        found = merge(findings, settings, self.results.names, self.inputs.folder)
+        found = merge_findings(findings, settings, self.results.names, self.inputs.folder)
         reports = [shown.report for shown in self.reports()]
         faded = self.faded
         if not (self.guards_shown or faded):
@@ -329,12 +340,12 @@ class Unit:
         )
 
     def findings(self) -> tuple[FileFinding, ...]:
-        """What is shown in the text."""
-        return group_by_cause(kept(self.found(), self.document.positions))
+        """Return the findings shown in the editor."""
+        return group_by_cause(remove_ignored(self.all_findings(), self.document.positions))
 
     @property
     def faded(self) -> set[str]:
-        """Targets whose lines that were never traced are faded."""
+        """Targets whose untraced lines are faded."""
         if not self.inputs.settings.untraced_faded:
             return self.untraced_shown
         return self.untraced_shown ^ {shown.report.name for shown in self.reports()}
@@ -342,14 +353,14 @@ class Unit:
     def reports(self) -> tuple[ShownReport, ...]:
         return self.results.reports()
 
-    def forecast(self, target: str) -> Forecast | None:
-        """What further calls of a target would recompile; None where that is not known."""
+    def find_forecast(self, target: str) -> TargetForecast | None:
+        """Return the forecast of recompiles for a target; None if unknown."""
         if not self.inputs.settings.forecast:
             return None
         return self.results.forecasts.by_target.get(target)
 
-    def seen(self) -> Seen:
-        """What the last runs saw of expressions and locals, in the text as it is now."""
+    def seen_values(self) -> Seen:
+        """Return the values that the last runs saw, by offsets in the current text."""
         positions, targets = self.document.positions, self.results.seen
         known = self._seen
         if known is None or known.positions is not positions or known.targets != targets:
@@ -357,8 +368,8 @@ class Unit:
             known = self._seen = _SeenNow(positions, targets, seen)
         return known.seen
 
-    def shapes(self) -> tuple[PlaceShapes, ...]:
-        """What values were when the text was last traced, in its order."""
+    def seen_shapes(self) -> tuple[PlaceShapes, ...]:
+        """Return the shapes that the last runs saw, in the order of the text."""
         targets, known = self.results.shapes, self._shapes
         if known is None or known.targets != targets:
             known = self._shapes = _ShapesNow(targets, all_shapes(targets.values()))
@@ -366,24 +377,24 @@ class Unit:
 
     @property
     def shapes_note(self) -> str:
-        """What the last runs left out, in a sentence; empty if nothing."""
+        """Sentence about values that the last runs left out; empty if none."""
         return next((found.note for found in self.results.shapes.values() if found.note), "")
 
     def values_left_out(self, target: str) -> str:
-        """What the last run of one target left out, in a sentence; empty if nothing."""
-        found = self.results.told(target).shapes
+        """Return a sentence about values that the last run of a target left out; empty if none."""
+        found = self.results.target_details(target).shapes
         return found.note if found is not None else ""
 
     # -- runs ---------------------------------------------------------------------------------
 
     @property
     def _ahead(self) -> tuple[str, ...] | None:
-        """Targets of the run that goes on or is due, empty for all; None if there is no run."""
+        """Targets of the current or next run, empty for all; None without a run."""
         if self.schedule.pending:
             return self._only
         return self._run.only if self._run is not None and not self._run.obsolete else None
 
-    def _want(self, reason: Reason, edits: Sequence[Edit] = ()) -> None:
+    def _request_trace(self, reason: Reason, edits: Sequence[AppliedEdit] = ()) -> None:
         order = list(Reason)
         if not self.schedule.pending or order.index(reason) > order.index(self._reason):
             self._reason = reason
@@ -393,34 +404,37 @@ class Unit:
         if reason is Reason.CHANGED:
             if self._restore_known():
                 return  # the edit was undone, or changed no code
-            if self._goes_on():
-                self._report(ResultsChanged(final=False))
+            if self._continue_run():
+                self._emit_event(ResultsChanged(final=False))
                 return
             self._stop_moving()
-            # What runs is of a text that is gone.
+            # The current run traces a text that no longer exists.
             if due:
-                self.schedule.edited()
+                self.schedule.request_after_edit()
             else:
                 self.cancel()
-            self.results.edited(edits, self.document.name)
-            self._report(ResultsChanged(final=False))
+            self.results.apply_edits(edits, self.document.name)
+            self._emit_event(ResultsChanged(final=False))
         elif due:
             if self._restore_known():
                 pass
-            elif self._run is not None and self._run.covers(self._basis()):
+            elif self._run is not None and self._run.covers(self._current_basis()):
                 self._only = ()
                 if reason is Reason.ASKED:
-                    self._report(RunAsked())
+                    self._emit_event(RunAsked())
             else:
-                self.schedule.now()
+                self.schedule.request_now()
 
-    def _goes_on(self) -> bool:
-        """Whether the run that goes on is still worth it: the text has the same code as that of the
-        run. What it tells is moved."""
+    def _continue_run(self) -> bool:
+        """Continue the current run if the edit changed only comments or layout; return whether it
+        does.
+
+        The results of the run are moved to the places of the new text.
+        """
         run = self._run
         if run is None or run.obsolete or self.schedule.pending:
             return False
-        now, lines = self._basis(run.only), self.document.positions.lines
+        now, lines = self._current_basis(run.only), self.document.positions.lines
         if not run.basis.differs_in_text_only(now):
             return False
         moves = run.basis.moves_to(lines)
@@ -434,53 +448,55 @@ class Unit:
         self.importable = now.text
         return True
 
-    def _basis(self, only: tuple[str, ...] | None = None) -> TraceBasis:
+    def _current_basis(self, only: tuple[str, ...] | None = None) -> TraceBasis:
         only = self._only if only is None else only
         inputs = self.inputs
-        settings = (inputs.settings.tracing(), inputs.recorded)
+        settings = (inputs.settings.tracing_key(), inputs.recorded)
         return TraceBasis(self.document.text, only, settings, inputs.open_files)
 
     def _find_latest(self, basis: TraceBasis) -> Results | None:
-        """Return the results of the last complete run if it was of the code of ``basis``."""
+        """Return the results of the last complete run if it traced the code of ``basis``."""
         lines = self.document.positions.lines
         return self._history.find_latest(basis, self.document.name, lines)
 
     def _restore_known(self) -> bool:
-        """Whether the results of the text as it is are known; then they are shown."""
+        """Restore results of an earlier run of this text; return whether they were found."""
         latest = self._history.latest
-        known = self._history.find(self._basis(), self.document.name, self.document.positions.lines)
+        known = self._history.find(
+            self._current_basis(), self.document.name, self.document.positions.lines
+        )
         if known is None:
             return False
         self.schedule.withdraw()
-        self._restore(known)
+        self._restore_results(known)
         if self._history.latest is not latest:
-            self._settle()
+            self._save_results()
         return True
 
-    def _restore(self, known: Results) -> None:
+    def _restore_results(self, known: Results) -> None:
         self.results = known
         self.importable = self.document.text
         self.unparsed = False
-        self._report(ResultsChanged(final=True))
-        self._tell(Ending(self.document.generation, True))
+        self._emit_event(ResultsChanged(final=True))
+        self._resolve_waiters(RunEnding(self.document.generation, True))
         self.want_forecast()
 
-    def _begin(self) -> UnitRun | None:
+    def _begin_run(self) -> UnitRun | None:
         due = TraceDue(self._reason, self._only)
         self._reason, self._only = Reason.CHANGED, ()
         self._end_forecast()
-        self._report(due)
+        self._emit_event(due)
         return self._run
 
-    def settle(self, due: TraceDue) -> bool:
-        """Settle what needs no engine, whose import of torch takes seconds; False if it does."""
+    def settle_without_engine(self, due: TraceDue) -> bool:
+        """Finish without an engine if possible, because its import of torch takes seconds."""
         if not may_have_targets(self.document.text):
-            if _parses(self.document.text, ""):
+            if _has_valid_syntax(self.document.text, ""):
                 self.importable = self.document.text
-            self.results.begin()
-            self.results.complete()
-            self._report(ResultsChanged(final=True))
-            self._tell(Ending(self.document.generation, True))
+            self.results.begin_run()
+            self.results.complete_run()
+            self._emit_event(ResultsChanged(final=True))
+            self._resolve_waiters(RunEnding(self.document.generation, True))
             return True
         if len(self.document.text) > LONGEST_TRACED and due.reason is not Reason.ASKED:
             self._settle_too_long(due.reason)
@@ -488,94 +504,96 @@ class Unit:
         return False
 
     def leave_untraced(self, why: str, *, forget: bool) -> None:
-        """Do not trace, for a reason in a sentence; ``forget``: what is known may be wrong."""
+        """Skip the trace for a reason given as a sentence; ``forget`` discards the old results."""
         if forget:
-            self._forget()
-        self._tell(Ending(self.document.generation, False, why))
+            self._forget_results()
+        self._resolve_waiters(RunEnding(self.document.generation, False, why))
 
-    def trace(self, due: TraceDue, engine: AnyEngine, request: Analyze) -> None:
-        """Begin the run that was due."""
+    def begin_trace(self, due: TraceDue, engine: AnyEngine, request: Analyze) -> None:
+        """Start the run that was due."""
         if engine is not self._engine and (self._engine is not None or not self.from_cache):
-            # What another torch did is not what this one does.
-            self._forget()
+            # Results of another torch do not apply to this engine.
+            self._forget_results()
         self._engine = engine
-        # First: what changes from here on is not of this run.
-        basis = self._basis(due.only)
-        # While typing, a text that does not parse is on its way to one that does. When it is
-        # opened or saved so, the engine says where it is broken, as ``check`` does.
+        # Record the basis first, so that later changes do not count as part of this run.
+        basis = self._current_basis(due.only)
+        # An incomplete text is common while typing, so it is not sent. After open or save, the
+        # engine reports the syntax error, as ``check`` does.
         self.unparsed = (
             due.reason is Reason.CHANGED
             and basis.parsed is None
-            and not _parses(basis.text, engine.status.python)
+            and not _has_valid_syntax(basis.text, engine.status.python)
         )
         if self.unparsed:
-            self._report(ResultsChanged(final=True))
-            self._tell(Ending(self.document.generation, False, "The text has a syntax error."))
+            self._emit_event(ResultsChanged(final=True))
+            self._resolve_waiters(
+                RunEnding(self.document.generation, False, "The text has a syntax error.")
+            )
             return
         self.importable = self.document.text
         before = self._history.latest
         reused = None if due.only else self._history.reuse(basis, self.document.name)
         if before is None or reused is None:
-            kept, recorder = frozenset[str](), Recorder()
+            kept, recorder = frozenset[str](), ResultRecorder()
         elif reused.is_complete:
             self._history.latest = CompleteRun(basis, reused.results, before.recorder)
-            self._restore(reused.results.snapshot())
+            self._restore_results(reused.results.snapshot())
             return
         else:
-            kept, recorder = reused.targets, Recorder(before.recorder)
-            self.results.adopt(reused.results, kept)
+            kept, recorder = reused.targets, ResultRecorder(before.recorder)
+            self.results.adopt_targets(reused.results, kept)
             request = dataclasses.replace(request, without=tuple(sorted(kept)), given=reused.calls)
-        # All that it adds is an event for each run.
+        # Timings add only one event per run.
         analysis = engine.analyze(dataclasses.replace(request, timings=True))
-        self.results.begin(due.only, kept)
+        self.results.begin_run(due.only, kept)
         self._run = UnitRun(self, analysis, basis, recorder, reused)
-        self._report(RunBegan(due.reason is Reason.ASKED))
+        self._emit_event(RunBegan(due.reason is Reason.ASKED))
         if self.results.empty:
-            # That there will be something is all that there is to show.
-            self._report(ResultsChanged(final=False))
+            # Report the started run even without results yet.
+            self._emit_event(ResultsChanged(final=False))
 
     def _settle_too_long(self, reason: Reason) -> None:
-        """Say at its beginning that the text is too long."""
+        """Report on the first line that the text is too long to be traced automatically."""
         message = (
             f"This file has {len(self.document.text):,} characters; "
             f"with more than {LONGEST_TRACED:,} it is traced only on command"
         )
-        # What was asked for stays, and moves with the text.
+        # Results of an explicit request stay and move with the text.
         if self._engine is None or reason is Reason.OPENED:
             self._engine = None
-            self.results.begin()
-            self._say_of_file(TOO_LONG, message)
-            self.results.complete()
-            self._report(ResultsChanged(final=True))
-        self._tell(Ending(self.document.generation, False, f"{message}."))
+            self.results.begin_run()
+            self._report_on_file(TOO_LONG, message)
+            self.results.complete_run()
+            self._emit_event(ResultsChanged(final=True))
+        self._resolve_waiters(RunEnding(self.document.generation, False, f"{message}."))
 
-    def _forget(self) -> None:
-        """Show nothing of what is known."""
+    def _forget_results(self) -> None:
+        """Discard all results."""
         self._engine = None
         self._history.clear()
         if not self.results.empty:
             self.results = Results()
-            self._report(ResultsChanged(final=True))
+            self._emit_event(ResultsChanged(final=True))
 
-    def take(self, event: Event) -> None:
-        """An event of the run that goes on."""
+    def apply_event(self, event: Event) -> None:
+        """Apply an event of the current run."""
         told = isinstance(event, (Importing, Log, TargetStarted))
         results = self._results if self._moving is None else self._moving.told
         if isinstance(event, CalledAgain) and self._run is not None and self._run.reused:
-            results.take_again(self._run.reused.results, event.target, event.sources)
+            results.adopt_called(self._run.reused.results, event.target, event.sources)
             changed = True
         else:
-            changed = not told and results.apply(event)
+            changed = not told and results.apply_event(event)
         if self._moving is not None:
-            self._moving = self._moving.again()
-        self._report(RunAdvanced(event))
+            self._moving = self._moving.copy_for_events()
+        self._emit_event(RunAdvanced(event))
         if changed and not self._closed:
-            self._report(ResultsChanged(final=False))
+            self._emit_event(ResultsChanged(final=False))
 
     def run_ended(self, run: UnitRun, last: Analyzed | Failed, seconds: float) -> None:
-        """The run said its last word."""
+        """Finish the run after its last event."""
         self._run = None
-        # Before the results of the run are settled.
+        # Read this before the results are settled below.
         unparsed = not run.obsolete and self.results.unparsed
         completed = isinstance(last, Analyzed) and not last.cancelled and not run.obsolete
         if completed:
@@ -583,131 +601,133 @@ class Unit:
             self.timings = RunTimings(run.basis.text, tuple(run.timings))
             self._take_over(run)
         elif not run.obsolete:
-            self.interrupt()
+            self.interrupt_run()
         failure = last if isinstance(last, Failed) else None
         self.unparsed = unparsed
         if failure is not None and self._engine is not None:
             if not self._engine.status.torch:
-                self._forget()
+                self._forget_results()
             elif not (unparsed or run.obsolete):
                 self._show_failure(failure)
         if not self._closed:
-            self._report(ResultsChanged(final=True))
-        # Nobody waits for a run of a text or settings that are gone.
-        self._report(RunEnded(None if run.obsolete else failure))
+            self._emit_event(ResultsChanged(final=True))
+        # Results of a cancelled run are not reported as failures.
+        self._emit_event(RunEnded(None if run.obsolete else failure))
         if not self.schedule.pending:
             if failure is not None:
                 reason = sentences(failure.reason, failure.next_step)
             else:
                 reason = "" if completed else "Cancelled."
-            self._tell(Ending(run.generation, completed, reason))
-        self.schedule.ended(seconds if completed else None)
+            self._resolve_waiters(RunEnding(run.generation, completed, reason))
+        self.schedule.run_ended(seconds if completed else None)
         if completed:
             self.want_forecast()
 
     def _take_over(self, run: UnitRun) -> None:
-        """The results of a run that is through are those of the text."""
+        """Store the results of a completed run as those of the current text."""
         moving = self._moving
         results = self._results if moving is None else moving.told
-        results.complete()
+        results.complete_run()
         self.schedule.at_rest = results.ran_program
         if not run.only:
             self._history.add(CompleteRun(run.basis, results.snapshot(), run.recorder))
         if moving is not None:
-            moving = moving.again()
+            moving = moving.copy_for_events()
             self.results = moving.results
             if not moving.is_whole:
-                self.schedule.edited()
+                self.schedule.request_after_edit()
                 return
-            self._remember()
+            self._update_latest()
         if not run.only:
-            self._settle()
+            self._save_results()
 
-    def _settle(self) -> None:
-        """Have the results kept, which are those of the text as it is."""
+    def _save_results(self) -> None:
+        """Ask the session to save the latest results to disk."""
         if self._history.latest is None or self._engine is None:
             return
-        events = self._history.latest.results.events(self.document.generation)
-        kept = self._history.latest.recorder.results(self._engine.status, events)
+        events = self._history.latest.results.list_events(self.document.generation)
+        kept = self._history.latest.recorder.build_results(self._engine.status, events)
         if kept is not None:
-            self._report(ResultsSettled(kept))
+            self._emit_event(ResultsSettled(kept))
 
     def settle_so_far(self, run: UnitRun) -> None:
-        """Have what a run has told kept, as nobody may wait for its end."""
+        """Ask the session to save the results so far, in case the run never ends."""
         if run.obsolete or run.is_partial or self._engine is None:
             return
-        kept = run.recorder.so_far(self._engine.status)
+        kept = run.recorder.partial_results(self._engine.status)
         if kept is not None:
-            self._report(ResultsSettled(kept))
+            self._emit_event(ResultsSettled(kept))
 
-    def interrupt(self) -> None:
-        """What the run has told until now is all that it tells."""
+    def interrupt_run(self) -> None:
+        """Keep the results so far and stop moving them to the current text."""
         self._stop_moving()
-        self.results.interrupted()
+        self.results.interrupt_run()
 
     def _stop_moving(self) -> None:
         self.results = self.results
 
     def _show_failure(self, failure: Failed) -> None:
-        """A text without findings looks like one that has none: say that it was not traced."""
+        """Add a finding that the file was not traced, so that it does not look free of findings."""
         message = f"This file was not traced: {failure.reason.rstrip('.')}"
-        self._say_of_file(INTERRUPTED, message, failure.next_step)
+        self._report_on_file(INTERRUPTED, message, failure.next_step)
 
-    def _say_of_file(self, code: str, message: str, *hints: str) -> None:
-        """A finding about the text as a whole, on its first line."""
+    def _report_on_file(self, code: str, message: str, *hints: str) -> None:
+        """Add a finding about the whole file on its first line."""
         place = Range(Position(0, 0), self.document.positions.line_end(0))
-        self.results.apply(FindingFound(0, Finding(code, message, place, hints=hints)))
+        self.results.apply_event(FindingFound(0, Finding(code, message, place, hints=hints)))
 
     # -- forecasts ----------------------------------------------------------------------------
 
     def want_forecast(self) -> None:
-        """What recompiles is found out after the trace, while the text rests."""
+        """Schedule forecasts of recompiles for traced targets, once the user stops typing."""
         if not self.inputs.settings.forecast:
             self._end_forecast()
         elif self._closed or self.busy or self.waiting or self._forecast is not None:
             return
-        elif self.results.unforetold():
-            self._report(ForecastDue(self._edited + REST))
+        elif self.results.targets_without_forecast():
+            self._emit_event(ForecastDue(self._edited + REST))
         else:
-            self._foretold()
+            self._finish_forecast()
 
     @property
     def forecasts_due(self) -> tuple[str, ...]:
-        """Targets that a forecast may be made of now."""
+        """Targets that need a forecast and can have one now."""
         if self._closed or self.busy or self.waiting:
             return ()
-        return self.results.unforetold()
+        return self.results.targets_without_forecast()
 
     def trace_forecast(self, engine: AnyEngine, request: Analyze) -> None:
-        """Begin the forecast that was due."""
+        """Start the forecast that was due."""
         self._forecast = ForecastRun(self, engine.analyze(forecast_request(request)))
 
     def take_forecast(self, event: ForecastFound) -> None:
-        self.results.apply(event)
-        self._remember()
-        self._report(ResultsChanged(final=False))
+        self.results.apply_event(event)
+        self._update_latest()
+        self._emit_event(ResultsChanged(final=False))
 
     def forecast_ended(self, forecast: ForecastRun, last: Analyzed | Failed) -> None:
-        """It said its last word."""
+        """Finish a forecast after its last event."""
         if forecast is self._forecast:
             self._forecast = None
             if isinstance(last, Analyzed) and not last.cancelled:
-                self._foretold()
-        self._report(ForecastEnded(last if isinstance(last, Failed) else None))
+                self._finish_forecast()
+        self._emit_event(ForecastEnded(last if isinstance(last, Failed) else None))
 
-    def _foretold(self) -> None:
-        """What was not foretold again is gone."""
-        if self.results.forecasts.settle():
-            self._remember()
-            self._report(ResultsChanged(final=True))
+    def _finish_forecast(self) -> None:
+        """Drop forecasts that this run did not renew."""
+        if self.results.forecasts.drop_outdated():
+            self._update_latest()
+            self._emit_event(ResultsChanged(final=True))
 
-    def _remember(self) -> bool:
-        """Should an edit be taken back, its forecasts are not made again. Says whether the results
-        are those of the last complete run."""
+    def _update_latest(self) -> bool:
+        """Update the latest complete run with the current results, so that undo can restore them.
+
+        Return whether the results belong to the latest complete run.
+        """
         complete = self._history.latest
         if complete is None or self.busy or self.waiting:
             return False
-        basis = self._basis(())
+        basis = self._current_basis(())
         if self._find_latest(basis) is None:
             return False
         recorder = complete.recorder
@@ -715,22 +735,22 @@ class Unit:
         return True
 
     def _end_forecast(self) -> None:
-        self._report(ForecastWithdrawn())
+        self._emit_event(ForecastWithdrawn())
         forecast, self._forecast = self._forecast, None
         if forecast is not None:
             forecast.cancel()
 
-    def _report(self, event: UnitEvent) -> None:
+    def _emit_event(self, event: UnitEvent) -> None:
         self._emit(self, event)
 
-    def _tell(self, ending: Ending) -> None:
+    def _resolve_waiters(self, ending: RunEnding) -> None:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(ending)
 
 
-def _parses(text: str, python: str) -> bool:
+def _has_valid_syntax(text: str, python: str) -> bool:
     if len(text) > LONGEST_PARSE:
         return True
     try:
@@ -738,12 +758,12 @@ def _parses(text: str, python: str) -> bool:
             warnings.simplefilter("ignore")
             ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        # A newer Python than ours may know the syntax; then the engine has to say.
-        return _newer(python)
+        # The interpreter may support newer syntax, so let the engine decide.
+        return _is_newer_python(python)
     return True
 
 
-def _newer(python: str) -> bool:
+def _is_newer_python(python: str) -> bool:
     import sys
 
     try:

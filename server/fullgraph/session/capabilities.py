@@ -1,6 +1,6 @@
-"""What the client can do, read once from what it says at initialization.
+"""Capabilities of the client, read once from the ``initialize`` request.
 
-Read from plain data: the first answer is given before the protocol library is loaded.
+This module reads plain data, because the server answers before it loads the protocol library.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from fullgraph.domain.positions import Encoding
 
 @dataclass(frozen=True)
 class ClientCapabilities:
-    """Flat answers to the questions that this server asks."""
+    """Client capabilities that this server uses, flattened to one level."""
 
     encoding: Encoding = Encoding.UTF16
     pull_diagnostics: bool = False
-    """Findings are pulled, and the client can be told when there are new ones.
+    """Whether the client pulls diagnostics and supports a refresh request.
 
-    Both are needed: results come long after the edit, and a client that pulls but cannot be told
-    to pull again (Neovim 0.11) would show those of the edit before.
+    Both are needed. Results arrive long after the edit, and a client without refresh (Neovim 0.11)
+    would keep showing those of the edit before.
     """
     related_information: bool = False
     code_description: bool = False
@@ -39,118 +39,123 @@ class ClientCapabilities:
     code_lens_refresh: bool = False
     inlay_hint_refresh: bool = False
     inlay_hint_resolve: frozenset[str] = frozenset()
-    """What the client asks for later, when the user looks at a hint."""
+    """Properties of inlay hints that the client can resolve later."""
     completion_defaults: frozenset[str] = frozenset()
-    """What a list of completions may say once for all of its items."""
+    """Item properties that a completion list can set once for all items."""
     completion_resolve: frozenset[str] = frozenset()
-    """What the client asks for later, when the user looks at an item."""
+    """Properties of completion items that the client can resolve later."""
     completion_label_details: bool = False
     completion_deprecated_tag: bool = False
     completion_deprecated: bool = False
     completion_insert_replace: bool = False
-    """It chooses whether the rest of a word is replaced."""
+    """Whether the user chooses between inserting and replacing the rest of a word."""
     completion_markdown: bool = False
     signature_markdown: bool = False
     signature_label_offsets: bool = False
     signature_active_parameter: bool = False
-    """Each signature may have an active parameter of its own."""
+    """Whether each signature may have its own active parameter."""
     signature_no_active_parameter: bool = False
     hover_markdown: bool = False
     semantic_tokens: bool = False
     show_document: bool = False
     text_document_content: bool = False
-    """It opens URIs of a scheme that a server has registered, and asks the server for the text."""
+    """Whether the client shows documents of a scheme that the server registers."""
     changed: bool = False
-    """It wants to be told when what is known of a text is not what it was."""
+    """Whether the client wants a notification when results of a file become outdated."""
     hover_findings: bool = False
-    """Its hover has no diagnostics of its own: the server says there why there is a finding."""
+    """Whether the server adds findings to hovers, because the client shows none there."""
     icons: bool = False
-    """It shows an icon for ``$(play)`` in the title of a code lens."""
+    """Whether the client renders ``$(play)`` in code lens titles as an icon."""
     message_buttons: bool = False
-    """Messages with buttons appear beside the text, and wait without taking keystrokes."""
+    """Whether messages with buttons appear without taking keyboard focus."""
     user_settings: bool = False
-    """Settings that a workspace may not set are the user's own where it says them."""
+    """Whether the client sends user settings apart from those of the workspace."""
     commands: frozenset[str] = frozenset()
-    """Commands that the client itself registers, which a code lens may name."""
+    """Commands that the client registers itself, which a code lens may name."""
 
     @staticmethod
-    def read(raw: object) -> ClientCapabilities:
-        """From the ``capabilities`` of an ``initialize`` request. Anything absent is a no."""
+    def from_capabilities(raw: object) -> ClientCapabilities:
+        """Parse the ``capabilities`` of an ``initialize`` request; absent ones are off."""
 
-        def get(path: str) -> Any:
+        def get_value(path: str) -> Any:
             value: Any = raw
             for key in path.split("."):
                 value = value.get(key) if isinstance(value, Mapping) else None
             return value
 
-        def flag(path: str) -> bool:
-            return get(path) is True
+        def is_true(path: str) -> bool:
+            return get_value(path) is True
 
-        def present(path: str) -> bool:
-            return isinstance(get(path), Mapping)
+        def is_mapping(path: str) -> bool:
+            return isinstance(get_value(path), Mapping)
 
         published = "textDocument.publishDiagnostics"
-        pull = present("textDocument.diagnostic") and flag("workspace.diagnostics.refreshSupport")
+        pull = is_mapping("textDocument.diagnostic") and is_true(
+            "workspace.diagnostics.refreshSupport"
+        )
 
-        def texts(path: str) -> frozenset[str]:
-            value = get(path)
+        def get_strings(path: str) -> frozenset[str]:
+            value = get_value(path)
             found = value if isinstance(value, list) else ()
             return frozenset(text for text in found if isinstance(text, str))
 
         completion = "textDocument.completion"
         item = f"{completion}.completionItem"
-        item_tags = get(f"{item}.tagSupport.valueSet")
+        item_tags = get_value(f"{item}.tagSupport.valueSet")
         signature = "textDocument.signatureHelp.signatureInformation"
 
-        # What a client says of published diagnostics used to hold for pulled ones as well; 3.18
-        # clients say it again beside the pull.
+        # Tags of published diagnostics used to apply to pulled ones as well; 3.18 clients declare
+        # both.
         where = ("textDocument.diagnostic", published) if pull else (published,)
-        tags = [get(f"{place}.tagSupport.valueSet") for place in where]
+        tags = [get_value(f"{place}.tagSupport.valueSet") for place in where]
         return ClientCapabilities(
-            encoding=_encoding(get("general.positionEncodings")),
+            encoding=_choose_encoding(get_value("general.positionEncodings")),
             pull_diagnostics=pull,
-            related_information=any(flag(f"{place}.relatedInformation") for place in where),
-            code_description=any(flag(f"{place}.codeDescriptionSupport") for place in where),
+            related_information=any(is_true(f"{place}.relatedInformation") for place in where),
+            code_description=any(is_true(f"{place}.codeDescriptionSupport") for place in where),
             unnecessary_tag=any(isinstance(tag, list) and 1 in tag for tag in tags),
-            diagnostic_data=any(flag(f"{place}.dataSupport") for place in where),
-            diagnostic_version=flag(f"{published}.versionSupport"),
-            work_done_progress=flag("window.workDoneProgress"),
-            configuration=flag("workspace.configuration"),
-            configuration_registration=flag("workspace.didChangeConfiguration.dynamicRegistration"),
-            file_watch_registration=flag("workspace.didChangeWatchedFiles.dynamicRegistration"),
-            code_action_literals=present("textDocument.codeAction.codeActionLiteralSupport"),
-            code_action_preferred=flag("textDocument.codeAction.isPreferredSupport"),
-            apply_edit=flag("workspace.applyEdit"),
-            document_changes=flag("workspace.workspaceEdit.documentChanges"),
-            code_lens_refresh=flag("workspace.codeLens.refreshSupport"),
-            inlay_hint_refresh=flag("workspace.inlayHint.refreshSupport"),
-            inlay_hint_resolve=texts("textDocument.inlayHint.resolveSupport.properties"),
-            completion_defaults=texts(f"{completion}.completionList.itemDefaults"),
-            completion_resolve=texts(f"{item}.resolveSupport.properties"),
-            completion_label_details=flag(f"{item}.labelDetailsSupport"),
+            diagnostic_data=any(is_true(f"{place}.dataSupport") for place in where),
+            diagnostic_version=is_true(f"{published}.versionSupport"),
+            work_done_progress=is_true("window.workDoneProgress"),
+            configuration=is_true("workspace.configuration"),
+            configuration_registration=is_true(
+                "workspace.didChangeConfiguration.dynamicRegistration"
+            ),
+            file_watch_registration=is_true("workspace.didChangeWatchedFiles.dynamicRegistration"),
+            code_action_literals=is_mapping("textDocument.codeAction.codeActionLiteralSupport"),
+            code_action_preferred=is_true("textDocument.codeAction.isPreferredSupport"),
+            apply_edit=is_true("workspace.applyEdit"),
+            document_changes=is_true("workspace.workspaceEdit.documentChanges"),
+            code_lens_refresh=is_true("workspace.codeLens.refreshSupport"),
+            inlay_hint_refresh=is_true("workspace.inlayHint.refreshSupport"),
+            inlay_hint_resolve=get_strings("textDocument.inlayHint.resolveSupport.properties"),
+            completion_defaults=get_strings(f"{completion}.completionList.itemDefaults"),
+            completion_resolve=get_strings(f"{item}.resolveSupport.properties"),
+            completion_label_details=is_true(f"{item}.labelDetailsSupport"),
             completion_deprecated_tag=isinstance(item_tags, list) and 1 in item_tags,
-            completion_deprecated=flag(f"{item}.deprecatedSupport"),
-            completion_insert_replace=flag(f"{item}.insertReplaceSupport"),
-            completion_markdown="markdown" in texts(f"{item}.documentationFormat"),
-            signature_markdown="markdown" in texts(f"{signature}.documentationFormat"),
-            signature_label_offsets=flag(f"{signature}.parameterInformation.labelOffsetSupport"),
-            signature_active_parameter=flag(f"{signature}.activeParameterSupport"),
-            signature_no_active_parameter=flag(f"{signature}.noActiveParameterSupport"),
-            hover_markdown="markdown" in texts("textDocument.hover.contentFormat"),
-            semantic_tokens=present("textDocument.semanticTokens"),
-            show_document=flag("window.showDocument.support"),
-            text_document_content=flag("workspace.textDocumentContent.dynamicRegistration"),
-            changed=flag("experimental.changed"),
-            hover_findings=flag("experimental.hoverFindings"),
-            icons=flag("experimental.icons"),
-            message_buttons=flag("experimental.messageButtons"),
-            user_settings=flag("experimental.userSettings"),
-            commands=_commands(get("experimental.commands")),
+            completion_deprecated=is_true(f"{item}.deprecatedSupport"),
+            completion_insert_replace=is_true(f"{item}.insertReplaceSupport"),
+            completion_markdown="markdown" in get_strings(f"{item}.documentationFormat"),
+            signature_markdown="markdown" in get_strings(f"{signature}.documentationFormat"),
+            signature_label_offsets=is_true(f"{signature}.parameterInformation.labelOffsetSupport"),
+            signature_active_parameter=is_true(f"{signature}.activeParameterSupport"),
+            signature_no_active_parameter=is_true(f"{signature}.noActiveParameterSupport"),
+            hover_markdown="markdown" in get_strings("textDocument.hover.contentFormat"),
+            semantic_tokens=is_mapping("textDocument.semanticTokens"),
+            show_document=is_true("window.showDocument.support"),
+            text_document_content=is_true("workspace.textDocumentContent.dynamicRegistration"),
+            changed=is_true("experimental.changed"),
+            hover_findings=is_true("experimental.hoverFindings"),
+            icons=is_true("experimental.icons"),
+            message_buttons=is_true("experimental.messageButtons"),
+            user_settings=is_true("experimental.userSettings"),
+            commands=_command_names(get_value("experimental.commands")),
         )
 
 
-def _encoding(offered: object) -> Encoding:
-    """The client's first choice of those that exist; UTF-16 is what every client can."""
+def _choose_encoding(offered: object) -> Encoding:
+    """Return the first supported encoding that the client prefers, or UTF-16, which is
+    mandatory."""
     for name in offered if isinstance(offered, list) else ():
         try:
             return Encoding(name)
@@ -159,7 +164,7 @@ def _encoding(offered: object) -> Encoding:
     return Encoding.UTF16
 
 
-def _commands(raw: object) -> frozenset[str]:
+def _command_names(raw: object) -> frozenset[str]:
     names = raw.get("commands") if isinstance(raw, Mapping) else raw
     return (
         frozenset(name for name in names if isinstance(name, str))

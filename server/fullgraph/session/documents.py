@@ -1,4 +1,4 @@
-"""The texts that the editor has open, exactly as it has them."""
+"""Open documents of the editor, with exactly its text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
 from fullgraph.domain.positions import Encoding, TextPositions, text_hash
-from fullgraph.session.edit_tracking import Edit
+from fullgraph.session.edit_tracking import AppliedEdit
 from fullgraph_engine.protocol import Position
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -19,8 +19,9 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
-class Change:
-    """One change of a text, in the client's units; without a range it is the whole text."""
+class TextChange:
+    """One change of a document, in the client's units; without a range it replaces the whole
+    text."""
 
     text: str
     start: tuple[int, int] | None = None
@@ -28,7 +29,7 @@ class Change:
 
 
 class Document:
-    """A text that is open in the editor. Only notifications of the editor change it."""
+    """A document that is open in the editor. Only notifications of the editor change it."""
 
     def __init__(
         self, uri: str, text: str, version: int, language: str, encoding: Encoding
@@ -38,12 +39,12 @@ class Document:
         self.version = version
         self.encoding = encoding
         self.focus = 0
-        """The line of the last edit."""
-        self._set(text)
+        """Line of the last edit."""
+        self._set_text(text)
 
-    def _set(self, text: str) -> None:
+    def _set_text(self, text: str) -> None:
         if _HALF.search(text):
-            # Both halves of a pair may have come in two edits; the engine gets one character.
+            # Two edits may insert the two surrogates of a pair; the engine needs one character.
             text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
         self.text = text
         self._positions: TextPositions | None = None
@@ -67,29 +68,29 @@ class Document:
 
     @property
     def path(self) -> Path | None:
-        """Where it is on disk, or would be; None for ``untitled:`` and the like."""
+        """Path of the file, which may not exist; None for URIs such as ``untitled:``."""
         return path_of(self.uri)
 
     @property
     def name(self) -> str:
-        """What the engine calls it: its path, or the bare name that the editor shows."""
+        """Name used in engine requests: the path, or the bare name that the editor shows."""
         path = self.path
         if path is not None:
             return str(path)
         return unquote(urlsplit(self.uri).path).rsplit("/", 1)[-1] or "untitled"
 
-    def change(self, changes: Sequence[Change], version: int) -> list[Edit]:
-        """Apply the changes in order; says what each did, in bytes of the text before it."""
+    def apply_changes(self, changes: Sequence[TextChange], version: int) -> list[AppliedEdit]:
+        """Apply changes in order; return each as an edit in bytes of the text before it."""
         edits = []
         for change in changes:
-            edit = self._replace(change)
+            edit = self._apply_change(change)
             if edit is not None:
                 edits.append(edit)
                 self.focus = edit.start.line
         self.version = version
         return edits
 
-    def _replace(self, change: Change) -> Edit | None:
+    def _apply_change(self, change: TextChange) -> AppliedEdit | None:
         if change.start is None or change.end is None:
             return self._replace_all(change.text)
         start = self.positions.position(*change.start, self.encoding)
@@ -99,38 +100,38 @@ class Document:
             start, end, first, last = end, start, last, first
         if self.text[first:last] == change.text:
             return None
-        edit = Edit(start, end, _after(start, change.text))
-        self._set(self.text[:first] + change.text + self.text[last:])
+        edit = AppliedEdit(start, end, _end_position(start, change.text))
+        self._set_text(self.text[:first] + change.text + self.text[last:])
         return edit
 
-    def _replace_all(self, text: str) -> Edit | None:
-        """A client that sends whole texts still edits one place: what differs."""
+    def _replace_all(self, text: str) -> AppliedEdit | None:
+        """Replace the whole text and return the edit between the common start and end."""
         old = self.text
         if old == text:
             return None
         shorter = min(len(old), len(text))
-        first = _common(old, text, shorter)
-        tail = _common(old[::-1], text[::-1], shorter - first)
-        start = self._position(first)
-        end = self._position(len(old) - tail)
-        edit = Edit(start, end, _after(start, text[first : len(text) - tail]))
-        self._set(text)
+        first = _common_prefix_length(old, text, shorter)
+        tail = _common_prefix_length(old[::-1], text[::-1], shorter - first)
+        start = self._find_position(first)
+        end = self._find_position(len(old) - tail)
+        edit = AppliedEdit(start, end, _end_position(start, text[first : len(text) - tail]))
+        self._set_text(text)
         return edit
 
     def offset_at(self, line: int, character: int) -> int:
-        """Code points before a place in the client's units; outside the text the nearest place."""
+        """Return the offset of a position in the client's units, clamped to the text."""
         return self.positions.offset(self.positions.position(line, character, self.encoding))
 
     def position_at(self, offset: int) -> tuple[int, int]:
-        """Line and character, in the client's units, of a code point."""
+        """Return line and character, in the client's units, of an offset."""
         return self.positions.character(self.positions.position_at(offset), self.encoding)
 
-    def _position(self, offset: int) -> Position:
-        return _after(Position(0, 0), self.text[:offset])
+    def _find_position(self, offset: int) -> Position:
+        return _end_position(Position(0, 0), self.text[:offset])
 
 
-def _after(start: Position, text: str) -> Position:
-    """Where a text that begins at ``start`` ends."""
+def _end_position(start: Position, text: str) -> Position:
+    """Return the position where a text that begins at ``start`` ends."""
     *lines, last = _LINE_END.split(text) if "\r" in text else text.split("\n")
     width = len(last.encode("utf-8", "surrogatepass"))
     if lines:
@@ -138,8 +139,8 @@ def _after(start: Position, text: str) -> Position:
     return Position(start.line, start.byte + width)
 
 
-def _common(one: str, other: str, limit: int) -> int:
-    """How many characters both begin with. Halving compares in C, not character by character."""
+def _common_prefix_length(one: str, other: str, limit: int) -> int:
+    """Return the length of the common prefix, by bisection because slices compare fast."""
     low, high = 0, limit
     while low < high:
         middle = (low + high + 1) // 2
@@ -151,15 +152,15 @@ def _common(one: str, other: str, limit: int) -> int:
 
 
 _LONGEST_NAME, _LONGEST_PATH = 255, 4096
-"""Bytes that Linux and macOS take, with which any question about a longer one is an error."""
+"""Maximum bytes of a file name and of a path on Linux and macOS; longer ones raise errors."""
 
 
 def is_on_disk(path: Path, text: str) -> bool:
-    """Whether a file has this text, in UTF-8."""
+    """Return whether the file has this text, in UTF-8."""
     encoded = text.encode("utf-8", "surrogatepass")
     try:
         return path.stat().st_size == len(encoded) and (
-            # What has no bytes may be a pipe, which nobody may read from.
+            # An empty file may be a pipe, and reading it would block.
             not encoded or path.read_bytes() == encoded
         )
     except OSError:
@@ -167,13 +168,13 @@ def is_on_disk(path: Path, text: str) -> bool:
 
 
 def path_of(uri: str) -> Path | None:
-    """The path of a ``file:`` URI; None for one that no file system can hold."""
+    """Return the path of a ``file:`` URI; None if no file system could hold it."""
     parts = urlsplit(uri)
     if parts.scheme != "file" or not parts.path:
-        # Neovim calls a buffer without a name ``file://``.
+        # Neovim names an unnamed buffer ``file://``.
         return None
     host = f"//{parts.netloc}" if parts.netloc and parts.netloc != "localhost" else ""
-    # urlsplit cuts at "#" and "?"; a client that left them bare meant them as part of the path.
+    # urlsplit cuts at "#" and "?"; clients that do not escape them mean a part of the path.
     rest = (f"?{parts.query}" if parts.query else "") + (
         f"#{parts.fragment}" if parts.fragment else ""
     )

@@ -1,7 +1,7 @@
-"""Move findings with the text that they are about.
+"""Move findings with the text that they refer to.
 
-Between an edit and the results of the next run the old findings stay in view. Each edit shifts
-what lies behind it and removes what it touched: of that nothing is known any more.
+Between an edit and the results of the next run the old findings stay visible. Each edit shifts the
+findings after it and removes those that it touches.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from fullgraph_engine.protocol import (
 
 
 @dataclass(frozen=True)
-class Edit:
-    """The text from ``start`` to ``end`` became text that ends at ``new_end``."""
+class AppliedEdit:
+    """One edit: the text from ``start`` to ``end`` was replaced by text that ends at
+    ``new_end``."""
 
     start: Position
     end: Position
@@ -37,30 +38,30 @@ class Edit:
 
     @property
     def whole(self) -> bool:
-        """Whole lines come or go, and leave the line behind them as it is."""
+        """Whether only whole lines were inserted or removed."""
         return self.start.byte == self.end.byte == self.new_end.byte == 0
 
-    def moved(self, range_: Range) -> Range | None:
-        """Where the range is after the edit; None where the edit is inside it."""
+    def shift_range(self, range_: Range) -> Range | None:
+        """Return the range after the edit; None if the edit touches it."""
         if self.end <= range_.start:
-            return Range(self._shifted(range_.start), self._shifted(range_.end))
+            return Range(self._shift_position(range_.start), self._shift_position(range_.end))
         return range_ if self.start >= range_.end else None
 
-    def moved_line(self, line: int) -> int | None:
-        """Where a line is after the edit; None for one that it touched."""
+    def shift_line(self, line: int) -> int | None:
+        """Return the number of a line after the edit; None if the edit touches it."""
         if line > self.end.line or (self.whole and line == self.end.line):
             return line + self.lines
         return line if line < self.start.line else None
 
-    def _shifted(self, position: Position) -> Position:
+    def _shift_position(self, position: Position) -> Position:
         if position.line > self.end.line:
             return Position(position.line + self.lines, position.byte)
         return Position(self.new_end.line, self.new_end.byte + position.byte - self.end.byte)
 
 
-def move_finding(finding: Finding, edit: Edit, path: str) -> Finding | None:
-    """The finding after an edit of the file ``path``; None if its own range was edited."""
-    range_ = edit.moved(finding.range)
+def move_finding(finding: Finding, edit: AppliedEdit, path: str) -> Finding | None:
+    """Return the finding after an edit of the file ``path``; None if its range was edited."""
+    range_ = edit.shift_range(finding.range)
     if range_ is None:
         return None
     if (
@@ -77,15 +78,14 @@ def move_finding(finding: Finding, edit: Edit, path: str) -> Finding | None:
         ),
         fixes=tuple(moved for fix in finding.fixes if (moved := _move_fix(fix, edit))),
         stack=tuple(_move_frame(frame, edit, path) for frame in finding.stack),
-        # Else a run of the new text would seem to find something else at the same place.
+        # Update the place in the identity, so that the next run recognizes the finding.
         identity=finding.identity.replace(place_words(finding.range), place_words(range_)),
     )
 
 
-def move_report(report: TargetReport, edit: Edit, path: str) -> TargetReport | None:
-    """The report of a target after an edit of the file ``path``; None if the target's name was
-    edited."""
-    range_ = edit.moved(report.range)
+def move_report(report: TargetReport, edit: AppliedEdit, path: str) -> TargetReport | None:
+    """Return a target's report after an edit of the file ``path``; None if its name was edited."""
+    range_ = edit.shift_range(report.range)
     if range_ is None:
         return None
     coverage = _move_coverage(report.coverage, edit)
@@ -95,51 +95,51 @@ def move_report(report: TargetReport, edit: Edit, path: str) -> TargetReport | N
     return dataclasses.replace(report, range=range_, coverage=coverage, region=region)
 
 
-def _move_region(region: Region | None, edit: Edit, path: str) -> Region | None:
-    """A region with its site moved; a site that was edited stays where it was."""
+def _move_region(region: Region | None, edit: AppliedEdit, path: str) -> Region | None:
+    """Return a region with its site shifted; a site that was edited stays unchanged."""
     if region is None or region.site.path != path:
         return region
-    moved = edit.moved(region.site.range)
+    moved = edit.shift_range(region.site.range)
     if moved is None or moved == region.site.range:
         return region
     return dataclasses.replace(region, site=dataclasses.replace(region.site, range=moved))
 
 
-def _move_coverage(coverage: Coverage | None, edit: Edit) -> Coverage | None:
-    """Without what the edit touched."""
+def _move_coverage(coverage: Coverage | None, edit: AppliedEdit) -> Coverage | None:
+    """Return the coverage without the ranges that the edit touched."""
     if coverage is None or not coverage.extends_to(edit.start.line):
         return coverage
     return Coverage.from_ranges(
         *(
-            [moved for place in places if (moved := edit.moved(place)) is not None]
+            [moved for place in places if (moved := edit.shift_range(place)) is not None]
             for places in coverage.unpack_ranges()
         )
     )
 
 
-def _move_related(related: Related, edit: Edit, path: str) -> Related | None:
+def _move_related(related: Related, edit: AppliedEdit, path: str) -> Related | None:
     if related.path != path:
         return related
-    range_ = edit.moved(related.range)
+    range_ = edit.shift_range(related.range)
     return None if range_ is None else dataclasses.replace(related, range=range_)
 
 
-def _move_fix(fix: Fix, edit: Edit) -> Fix | None:
+def _move_fix(fix: Fix, edit: AppliedEdit) -> Fix | None:
     edits = []
     for change in fix.edits:
-        range_ = edit.moved(change.range)
+        range_ = edit.shift_range(change.range)
         if range_ is None:
             return None
         edits.append(dataclasses.replace(change, range=range_))
     return dataclasses.replace(fix, edits=tuple(edits))
 
 
-def _move_frame(frame: Frame, edit: Edit, path: str) -> Frame:
-    # A frame is context, not a claim on a place: one inside the edit stays where it was.
-    line = edit.moved_line(frame.line) if frame.path == path else None
+def _move_frame(frame: Frame, edit: AppliedEdit, path: str) -> Frame:
+    # A stack frame is only context, so one inside the edit stays where it was.
+    line = edit.shift_line(frame.line) if frame.path == path else None
     if line is None:
         return frame
-    end_line = edit.moved_line(frame.end_line) if frame.end_line >= 0 else frame.end_line
+    end_line = edit.shift_line(frame.end_line) if frame.end_line >= 0 else frame.end_line
     return dataclasses.replace(frame, line=line, end_line=line if end_line is None else end_line)
 
 

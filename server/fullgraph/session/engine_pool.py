@@ -1,5 +1,5 @@
-"""One engine for each interpreter that traces an open text, and for what its code is allowed to
-do; with its operator index."""
+"""Engines of the session, one per interpreter and set of permissions, with their operator
+indices."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from fullgraph_engine.protocol import Allowed, Log
 
 @dataclass(frozen=True)
 class EngineKey:
-    """What an engine is for: user code of an interpreter, that may do what is allowed."""
+    """The key of an engine: its interpreter and the permissions of the user code."""
 
     interpreter: Path
     allowed: Allowed
 
 
 class EnginePool:
-    """Starts engines when they are asked for, and keeps what they said last.
+    """Starts engines on demand and stores the latest status of each.
 
-    ``status_changed`` is called with what an engine is for, its state and the one before;
-    ``recovered`` with one that is ready after it could not be used; ``log`` with what users'
-    programs print and what is remarkable here.
+    ``status_changed`` receives the key, the status and the previous status. ``recovered`` receives
+    the key of an engine that became ready after a failure. ``log`` receives output of user code and
+    notes.
     """
 
     def __init__(
@@ -55,45 +55,45 @@ class EnginePool:
         self._warnings = WarningLog()
         self._boot = boot
         self._early = early
-        """Until some text needs an engine: it is this one, or not of the right interpreter."""
+        """Engine started before any file was open; used if its interpreter and settings match."""
         self._engines: dict[EngineKey, AnyEngine] = {}
         self._statuses: dict[EngineKey, EngineStatus] = {}
         self._reasons: dict[Path, str] = {}
         self._failed: set[EngineKey] = set()
-        """Of engines that could not be used, and were not ready since."""
+        """Keys of engines that failed and have not been ready since."""
         self._indices = Indices(log)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def engine(
+    def get_engine(
         self, interpreter: Interpreter, processes: str, allowed: Allowed, keep: float
     ) -> AnyEngine:
-        """The engine of an interpreter, started if there is none yet. ``keep``: seconds that it is
-        to stay for others; 0: it is of this window alone."""
+        """Return the engine of an interpreter; start it if needed. ``keep``: seconds that a shared
+        engine outlives its last client; 0 for an engine of this window."""
         key = EngineKey(interpreter.path, allowed)
         engine = self._engines.get(key)
         if engine is None:
-            return self._started(interpreter, processes, key, keep)
+            return self._start_engine(interpreter, processes, key, keep)
         engine.processes = processes
         engine.reconsider()
         return engine
 
-    def _started(
+    def _start_engine(
         self, interpreter: Interpreter, processes: str, key: EngineKey, keep: float
     ) -> AnyEngine:
         path = interpreter.path
         self._reasons[path] = interpreter.why
         self._log(f"Tracing with {path}: {interpreter.why}.")
         listener = EngineListener(
-            lambda status: self._status(key, status),
-            self.log,
-            lambda event: self._in_background(self._indices.read(path, event)),
+            lambda status: self._store_status(key, status),
+            self.log_output,
+            lambda event: self._in_background(self._indices.load_index(path, event)),
         )
         early, self._early = self._early, None
         fits = early is not None and (early.engine.processes, early.keep) == (processes, keep)
         wanted = early is not None and EngineKey(early.engine.interpreter, early.engine.allowed)
         if early is not None and fits and wanted == key:
             self._engines[key] = early.engine
-            early.hear(listener)
+            early.attach_listener(listener)
             return early.engine
         if early is not None:
             self._in_background(early.engine.close(stay=False))
@@ -110,7 +110,7 @@ class EnginePool:
         self._in_background(engine.start())
         return engine
 
-    def _status(self, key: EngineKey, status: EngineStatus) -> None:
+    def _store_status(self, key: EngineKey, status: EngineStatus) -> None:
         before, self._statuses[key] = self._statuses.get(key), status
         if status.final and status.state in (EngineState.UNUSABLE, EngineState.CRASHED):
             self._failed.add(key)
@@ -120,58 +120,60 @@ class EnginePool:
             self._failed.remove(key)
             self._recovered(key)
 
-    def log(self, log: Log) -> None:
-        """What a user's program printed, with a warning that each run repeats only once."""
+    def log_output(self, log: Log) -> None:
+        """Log the output of user code, without warnings that were logged before."""
         text = self._warnings.without_known(log.text).rstrip("\n")
         if text:
             self._log(text)
 
-    # -- what is known of them ----------------------------------------------------------------
+    # -- status of engines --------------------------------------------------------------------
 
-    def index(self, interpreter: Path) -> OperatorIndex | None:
-        """The operators of an interpreter's torch; None before they are known."""
-        return self._indices.of(interpreter)
+    def find_index(self, interpreter: Path) -> OperatorIndex | None:
+        """Return the operators of an interpreter's torch; None if not known yet."""
+        return self._indices.find_index(interpreter)
 
-    def status(self, key: EngineKey) -> EngineStatus | None:
-        """What an engine said last; None before it said anything."""
+    def find_status(self, key: EngineKey) -> EngineStatus | None:
+        """Return the latest status of an engine; None before the first."""
         return self._statuses.get(key)
 
-    def why(self, interpreter: str) -> str:
-        """How an interpreter that traces was found, and which were passed over."""
+    def explain_choice(self, interpreter: str) -> str:
+        """Return how an interpreter was found and which candidates were skipped."""
         return self._reasons.get(Path(interpreter), "")
 
-    def statuses(self) -> tuple[EngineStatus, ...]:
+    def all_statuses(self) -> tuple[EngineStatus, ...]:
         return tuple(engine.status for engine in self._engines.values())
 
-    # -- ending them --------------------------------------------------------------------------
+    # -- shutdown -----------------------------------------------------------------------------
 
-    def keep(self, keys: Iterable[EngineKey]) -> None:
-        """End all other engines: no text needs them any more."""
+    def keep_only(self, keys: Iterable[EngineKey]) -> None:
+        """Close all other engines, which no file needs."""
         keys = set(keys)
         interpreters = {key.interpreter for key in keys}
         for key in self._engines.keys() - keys:
             engine = self._engines.pop(key)
             self._statuses.pop(key, None)
             if key.interpreter not in interpreters:
-                self._indices.forget(key.interpreter)
+                self._indices.forget_index(key.interpreter)
             self._in_background(engine.close())
 
-    async def restart(self) -> None:
-        """Start every engine afresh."""
+    async def restart_all(self) -> None:
+        """Restart every engine."""
         await asyncio.gather(*(engine.restart() for engine in self._engines.values()))
 
-    async def close(self) -> None:
-        """End all of them."""
+    async def close_all(self) -> None:
+        """Close all engines."""
         for task in list(self._tasks):
             task.cancel()
-        await asyncio.gather(*(engine.close() for engine in self._all()), return_exceptions=True)
+        await asyncio.gather(
+            *(engine.close() for engine in self._all_engines()), return_exceptions=True
+        )
 
-    def kill(self) -> None:
-        """End them at once, where there is no loop any more to wait on."""
-        for engine in self._all():
+    def kill_all(self) -> None:
+        """Kill all engines immediately, without an event loop."""
+        for engine in self._all_engines():
             engine.kill()
 
-    def _all(self) -> tuple[AnyEngine, ...]:
+    def _all_engines(self) -> tuple[AnyEngine, ...]:
         early = (self._early.engine,) if self._early is not None else ()
         return (*self._engines.values(), *early)
 

@@ -1,7 +1,7 @@
-"""The findings of a file, out of the findings of its runs.
+"""Merge the findings of all runs of a file.
 
-Runs know nothing of each other: two targets that share a layer both report its graph break. Here
-they become one finding with a count, get their severity, and are put in order.
+Runs are independent: two targets that share a layer both report its graph break. This module merges
+such findings into one with a count, assigns severities and sorts them.
 """
 
 from __future__ import annotations
@@ -23,35 +23,37 @@ T = TypeVar("T")
 _VERBATIM = ("trace/eager-error", "trace/import-error", "trace/sandboxed")
 
 
-def merge(
+def merge_findings(
     findings: Iterable[Finding],
     settings: Settings,
     targets: Sequence[str] = (),
     folder: str = "",
 ) -> tuple[FileFinding, ...]:
-    """The findings of all runs of one text, as they are shown, in the order of the text.
+    """Return the findings of all runs of one text, merged and in the order of the text.
 
-    Runs end in any order. Where several found the same, the first of ``targets``, names in the
-    order of the text, has the word, and of its runs the first. ``folder`` is that of the workspace:
-    paths in Dynamo's words are relative to it, or to the folder of a package.
+    Runs end in any order. Among equal findings, the target that comes first in ``targets``, and its
+    first run, provides the text. ``folder`` is the workspace folder that paths in messages are
+    relative to.
     """
     places = {name: number for number, name in enumerate(targets)}
     groups: dict[object, list[Finding]] = {}
     for finding in keep_latest(findings):
         if codes.is_selected(finding.code, settings.select, settings.ignore):
-            groups.setdefault(_key(finding), []).append(finding)
+            groups.setdefault(_merge_key(finding), []).append(finding)
     merged = []
     for group in groups.values():
-        severity = _severity(group, settings)
+        severity = _choose_severity(group, settings)
         if severity is not Severity.OFF:
             group.sort(key=lambda one: (places.get(one.target, -1), one.run or RunId(one.target)))
-            merged.append(_merged([_readable(one, folder) for one in group], severity))
-    return tuple(sorted(merged, key=_order))
+            merged.append(
+                _merge_group([_shorten_finding_paths(one, folder) for one in group], severity)
+            )
+    return tuple(sorted(merged, key=_sort_key))
 
 
-def _severity(group: Sequence[Finding], settings: Settings) -> Severity:
-    """The severity of a finding. A graph break that makes a call raise, as under
-    ``fullgraph=True``, is an error unless the user chose otherwise."""
+def _choose_severity(group: Sequence[Finding], settings: Settings) -> Severity:
+    """Return the severity of merged findings. A graph break that raises, as under
+    ``fullgraph=True``, is an error unless the user set a severity."""
     code = group[0].code
     severity = codes.effective_severity(code, settings.severity)
     raised = any(
@@ -62,51 +64,51 @@ def _severity(group: Sequence[Finding], settings: Settings) -> Severity:
     return Severity.ERROR if raised and not chosen else severity
 
 
-def _key(finding: Finding) -> object:
+def _merge_key(finding: Finding) -> object:
     identity = finding.identity or finding.message
     return finding.code, finding.range, identity
 
 
-def _readable(finding: Finding, folder: str) -> Finding:
-    """With short paths in its words; what user code or the sandbox says stays as it was said."""
+def _shorten_finding_paths(finding: Finding, folder: str) -> Finding:
+    """Return the finding with shortened paths; output of user code and sandbox stays verbatim."""
     if finding.code in _VERBATIM:
         return finding
 
-    def short(words: str) -> str:
+    def shorten_text(words: str) -> str:
         return shorten_paths(words, folder)
 
     return dataclasses.replace(
         finding,
-        message=short(finding.message),
-        explanation=short(finding.explanation),
-        hints=tuple(map(short, finding.hints)),
-        context=short(finding.context),
-        notes=tuple(map(short, finding.notes)),
+        message=shorten_text(finding.message),
+        explanation=shorten_text(finding.explanation),
+        hints=tuple(map(shorten_text, finding.hints)),
+        context=shorten_text(finding.context),
+        notes=tuple(map(shorten_text, finding.notes)),
         related=tuple(
-            dataclasses.replace(one, message=short(one.message)) for one in finding.related
+            dataclasses.replace(one, message=shorten_text(one.message)) for one in finding.related
         ),
     )
 
 
-def _merged(group: list[Finding], severity: Severity) -> FileFinding:
+def _merge_group(group: list[Finding], severity: Severity) -> FileFinding:
     first = group[0]
     step = codes.find_row(first.code).next_step
-    targets = _distinct(finding.target for finding in group if finding.target)
+    targets = _unique_items(finding.target for finding in group if finding.target)
     everywhere = next((finding for finding in group if not finding.only), None)
-    only = "" if everywhere else " or ".join(_distinct(finding.only for finding in group))
+    only = "" if everywhere else " or ".join(_unique_items(finding.only for finding in group))
     finding = dataclasses.replace(
         first,
         message=f"{first.message}, only {only}" if only else first.message,
-        # What one run has on every path is no matter of paths.
+        # A finding on every path does not depend on a path.
         path=None if everywhere else first.path,
         hints=first.hints or ((step,) if step else ()),
         count=sum(finding.count for finding in group),
-        related=_distinct(related for finding in group for related in finding.related),
+        related=_unique_items(related for finding in group for related in finding.related),
         names=merge_names(name for finding in group for name in finding.names),
         calls=merge_calls(calls for finding in group for calls in finding.calls),
-        notes=_distinct(note for finding in group for note in finding.notes),
-        fixes=_distinct(fix for finding in group for fix in finding.fixes),
-        # Real tensors only where no fake run saw the same.
+        notes=_unique_items(note for finding in group for note in finding.notes),
+        fixes=_unique_items(fix for finding in group for fix in finding.fixes),
+        # Report real tensors only if no fake run had the same finding.
         causes=tuple({one.identity: one for f in group for one in f.causes}.values()),
         cost=max((f.cost for f in group if f.cost), key=lambda one: one.rank, default=None),
         mode="fake" if any(finding.mode == "fake" for finding in group) else first.mode,
@@ -115,10 +117,10 @@ def _merged(group: list[Finding], severity: Severity) -> FileFinding:
     return FileFinding(finding, severity, targets, href, tuple(group))
 
 
-def _distinct(items: Iterable[T]) -> tuple[T, ...]:
+def _unique_items(items: Iterable[T]) -> tuple[T, ...]:
     return tuple(dict.fromkeys(items))
 
 
-def _order(item: FileFinding) -> tuple[int, int, int, str]:
+def _sort_key(item: FileFinding) -> tuple[int, int, int, str]:
     start = item.finding.range.start
     return start.line, start.byte, item.severity.number, item.finding.code

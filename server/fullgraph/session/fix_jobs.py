@@ -1,4 +1,4 @@
-"""Fixes of open files, tried in the background while nothing else is traced."""
+"""Verify fixes for open files in the background, while no file is traced."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fullgraph import fixes
 from fullgraph.domain.findings import FileFinding
 from fullgraph.fixes.fixable import fixable
-from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.request import NICE
 from fullgraph.session.scheduling import REST, Turns
 from fullgraph.session.session import Session
@@ -23,102 +23,102 @@ if TYPE_CHECKING:
     from fullgraph.fixes.verification import Fix
 
 SECONDS = 120.0
-"""What trying the fixes of one text may take; those of further findings are not tried."""
+"""Time limit in seconds for verifying the fixes of one file; later findings get none."""
 
 
 @dataclass
-class _Tried:
-    """What was tried of one text. ``fixes`` are by code, message and range of the finding."""
+class _FixAttempt:
+    """The fixes verified for one text. Keys of ``fixes`` are code, message and range."""
 
     basis: object
     fixes: dict[object, tuple[Fix, ...]] = field(default_factory=dict)
     together: Fix | None = None
-    """All safe fixes at once."""
+    """Combination of all safe fixes."""
     task: asyncio.Task[None] | None = None
 
 
 class FixJobs:
-    """Tries the catalogue on the breaks of one text at a time, and keeps what was verified.
+    """Verifies fixes for graph breaks, one file at a time, and stores the verified ones.
 
-    An edit ends what is tried of the text before it: a fix is of exactly one text.
+    An edit cancels the work on the old text, because a fix is valid for one exact text.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._tried: dict[str, _Tried] = {}
-        self._turns: Turns[Unit] = Turns(session.is_busy, self._begin)
+        self._tried: dict[str, _FixAttempt] = {}
+        self._turns: Turns[AnalysisUnit] = Turns(session.is_busy, self._begin_attempt)
 
-    def consider(self, unit: Unit, *, final: bool) -> None:
-        """The findings of a text changed; ``final``: nothing more is about to come."""
+    def update_findings(self, unit: AnalysisUnit, *, final: bool) -> None:
+        """Schedule or discard work after findings changed; ``final``: the run has ended."""
         known = self._tried.get(unit.document.uri)
-        if known is not None and known.basis != _basis(unit):
-            self._forget(unit)
+        if known is not None and known.basis != _fix_basis(unit):
+            self._forget_attempt(unit)
             known = None
         if not final or known is not None or unit.busy or unit.waiting:
             return
         if self._session.settings(unit).fixes == "background":
-            self._turns.want(unit, asyncio.get_running_loop().time() + REST)
+            self._turns.request_turn(unit, asyncio.get_running_loop().time() + REST)
 
     def run_ended(self) -> None:
-        """It may be a turn now."""
-        self._turns.next()
+        """Start the next file, because a run has ended."""
+        self._turns.begin_next()
 
-    def closed(self, unit: Unit) -> None:
-        self._forget(unit)
+    def forget_unit(self, unit: AnalysisUnit) -> None:
+        self._forget_attempt(unit)
 
     def close(self) -> None:
         for known in self._tried.values():
             if known.task is not None:
                 known.task.cancel()
 
-    def of(self, unit: Unit, item: FileFinding) -> tuple[Fix, ...]:
-        """What was verified for a finding of the text as it is now, the best first."""
-        known = self._known(unit)
-        return known.fixes.get(_key(item), ()) if known is not None else ()
+    def find_fixes(self, unit: AnalysisUnit, item: FileFinding) -> tuple[Fix, ...]:
+        """Return the verified fixes of a finding in the current text, the best first."""
+        known = self._current_attempt(unit)
+        return known.fixes.get(_finding_key(item), ()) if known is not None else ()
 
-    def together(self, unit: Unit) -> Fix | None:
-        """All safe fixes of the text as it is now, verified together."""
-        known = self._known(unit)
+    def find_combined_fix(self, unit: AnalysisUnit) -> Fix | None:
+        """Return the combination of all safe fixes of the current text."""
+        known = self._current_attempt(unit)
         return known.together if known is not None else None
 
-    def _known(self, unit: Unit) -> _Tried | None:
+    def _current_attempt(self, unit: AnalysisUnit) -> _FixAttempt | None:
         known = self._tried.get(unit.document.uri)
-        return known if known is not None and known.basis == _basis(unit) else None
+        return known if known is not None and known.basis == _fix_basis(unit) else None
 
-    def _forget(self, unit: Unit) -> None:
+    def _forget_attempt(self, unit: AnalysisUnit) -> None:
         self._turns.withdraw(unit)
         known = self._tried.pop(unit.document.uri, None)
         if known is not None and known.task is not None:
             known.task.cancel()
 
-    def _begin(self, unit: Unit) -> bool:
-        wanted = {_key(item): item for item in unit.findings() if fixable(item.finding)}
+    def _begin_attempt(self, unit: AnalysisUnit) -> bool:
+        wanted = {_finding_key(item): item for item in unit.findings() if fixable(item.finding)}
         if not wanted or unit.busy or unit.waiting:
             return False
         engine = self._session.engine_on_demand(unit)
         if isinstance(engine, str):
             return False
-        # Of those the original need not be traced with fake tensors first.
+        # Targets traced with real tensors; verification can skip fake tensors for these.
         real = tuple(one.report.name for one in unit.reports() if one.report.mode == "real")
-        request = dataclasses.replace(self._session.request(unit, ()), nice=NICE, real=real)
-        known = _Tried(_basis(unit))
+        request = dataclasses.replace(self._session.build_request(unit, ()), nice=NICE, real=real)
+        known = _FixAttempt(_fix_basis(unit))
         self._tried[unit.document.uri] = known
-        # What stands where the text was edited last is looked at next.
+        # Try the findings nearest to the last edit first.
         focus = unit.document.focus
         order = sorted(wanted, key=lambda key: abs(wanted[key].finding.range.start.line - focus))
         nearest = {key: wanted[key] for key in order}
-        known.task = asyncio.create_task(self._try(known, engine, request, nearest))
-        known.task.add_done_callback(lambda _: self._turns.ended(unit))
+        known.task = asyncio.create_task(self._try_fixes(known, engine, request, nearest))
+        known.task.add_done_callback(lambda _: self._turns.turn_ended(unit))
         return True
 
-    async def _try(
+    async def _try_fixes(
         self,
-        known: _Tried,
+        known: _FixAttempt,
         engine: AnyEngine,
         request: Analyze,
         wanted: Mapping[object, FileFinding],
     ) -> None:
-        async def all_of_them() -> None:
+        async def try_all() -> None:
             await fixes.load()
             from fullgraph.fixes.verification import Verifier
 
@@ -129,16 +129,16 @@ class FixJobs:
             best = [fixes[0] for fixes in known.fixes.values() if fixes]
             known.together = await verifier.together([fix for fix in best if fix.grade == "safe"])
 
-        # What was found until then stays.
+        # On a timeout, keep the fixes verified so far.
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(all_of_them(), SECONDS)
+            await asyncio.wait_for(try_all(), SECONDS)
 
 
-def _key(item: FileFinding) -> object:
+def _finding_key(item: FileFinding) -> object:
     one = item.run_findings[0] if item.run_findings else item.finding
     return one.code, one.message, one.range
 
 
-def _basis(unit: Unit) -> object:
-    """What fixes are of: the text, and how it is traced."""
-    return unit.document.hash, unit.inputs.settings.tracing()
+def _fix_basis(unit: AnalysisUnit) -> object:
+    """Return what a verified fix depends on: the text and the tracing settings."""
+    return unit.document.hash, unit.inputs.settings.tracing_key()

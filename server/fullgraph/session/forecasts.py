@@ -1,4 +1,4 @@
-"""What further calls of targets would recompile, moved with the text."""
+"""Forecasts of recompiles by target, moved with the text."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from fullgraph.incremental.moves import LineLost
 from fullgraph.incremental.relocation import Relocation
-from fullgraph.session.edit_tracking import Edit, move_finding
+from fullgraph.session.edit_tracking import AppliedEdit, move_finding
 from fullgraph_engine.protocol import Finding, ForecastFound, ForecastRow
 
 
 @dataclass(frozen=True)
-class Forecast:
-    """Of one target; ``told`` by its runs, one for each probe."""
+class TargetForecast:
+    """The forecast of one target; ``told`` has one event for each probe."""
 
     told: tuple[ForecastFound, ...]
 
@@ -31,81 +31,80 @@ class Forecast:
     def notes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(made.note for made in self.told if made.note))
 
-    def with_(self, made: ForecastFound) -> Forecast:
+    def with_event(self, made: ForecastFound) -> TargetForecast:
         others = (other for other in self.told if other.run != made.run)
-        return Forecast((*others, made))
+        return TargetForecast((*others, made))
 
-    def moved(self, edit: Edit, path: str) -> Forecast:
-        """After an edit: of what it touched nothing is known any more."""
-        return Forecast(tuple(_moved(made, edit, path) for made in self.told))
+    def apply_edit(self, edit: AppliedEdit, path: str) -> TargetForecast:
+        """Return the forecast after an edit, without findings that the edit touched."""
+        return TargetForecast(tuple(_apply_edit_to_event(made, edit, path) for made in self.told))
 
 
 class Forecasts:
-    """The latest forecast of each target.
-
-    One that is made again stays as it is until the new one is told.
-    """
+    """The latest forecast of each target; it stays visible until its update arrives."""
 
     def __init__(self) -> None:
-        self.by_target: Mapping[str, Forecast] = {}
+        self.by_target: Mapping[str, TargetForecast] = {}
         self.fresh: frozenset[str] = frozenset()
-        """Targets whose forecast is of what was last traced of them."""
+        """Targets whose forecast matches their last trace."""
 
-    def outdate(self, stays: Callable[[str], bool] = lambda name: False) -> None:
-        """All targets are traced again but those that stay as they are."""
+    def mark_outdated(self, stays: Callable[[str], bool] = lambda name: False) -> None:
+        """Mark forecasts as outdated, except for targets that are not traced again."""
         self.fresh = frozenset(filter(stays, self.fresh))
 
-    def take(self, made: ForecastFound) -> None:
+    def add_forecast(self, made: ForecastFound) -> None:
         known = self.by_target.get(made.target)
         if known is None or made.target not in self.fresh:
-            known = Forecast(())
-        self.by_target = {**self.by_target, made.target: known.with_(made)}
+            known = TargetForecast(())
+        self.by_target = {**self.by_target, made.target: known.with_event(made)}
         self.fresh |= {made.target}
 
-    def settle(self) -> bool:
-        """All that were to be made are: others are gone. Says whether there were any."""
+    def drop_outdated(self) -> bool:
+        """Drop outdated forecasts; return whether there were any."""
         before = self.by_target
-        self.keep(self.fresh)
+        self.keep_targets(self.fresh)
         return before is not self.by_target
 
-    def keep(self, names: Iterable[str]) -> None:
-        """Forget targets of other names."""
+    def keep_targets(self, names: Iterable[str]) -> None:
+        """Drop the forecasts of all other targets."""
         kept = set(names)
         if not kept.issuperset(self.by_target):
             self.by_target = {name: one for name, one in self.by_target.items() if name in kept}
 
-    def edited(self, edits: Iterable[Edit], path: str) -> None:
-        self.outdate()
+    def apply_edits(self, edits: Iterable[AppliedEdit], path: str) -> None:
+        self.mark_outdated()
         for edit in edits:
-            self.by_target = {name: one.moved(edit, path) for name, one in self.by_target.items()}
+            self.by_target = {
+                name: one.apply_edit(edit, path) for name, one in self.by_target.items()
+            }
 
-    def relocated(self, move: Relocation) -> None:
-        """Move with lines that are the same; what cannot is forgotten, and made again."""
-        moved: dict[str, Forecast] = {}
+    def apply_relocation(self, move: Relocation) -> None:
+        """Move forecasts to the places of another text; drop those that cannot be placed."""
+        moved: dict[str, TargetForecast] = {}
         for name, one in self.by_target.items():
             with contextlib.suppress(LineLost):
-                moved[name] = Forecast(move.of(one.told))
+                moved[name] = TargetForecast(move.relocate_value(one.told))
         self.by_target, self.fresh = moved, self.fresh & moved.keys()
 
-    def adopt(self, other: Forecasts, names: frozenset[str]) -> None:
-        """Take what another one has of some targets."""
+    def adopt_targets(self, other: Forecasts, names: frozenset[str]) -> None:
+        """Copy the forecasts of some targets from another object."""
         own = {name: one for name, one in self.by_target.items() if name not in names}
         others = {name: one for name, one in other.by_target.items() if name in names}
         self.by_target = {**own, **others}
         self.fresh = (self.fresh - names) | (other.fresh & names)
 
     def copy(self) -> Forecasts:
-        """One that later edits and runs leave as it is."""
+        """Return a copy that later edits and runs do not change."""
         copy = Forecasts()
         copy.by_target, copy.fresh = self.by_target, self.fresh
         return copy
 
 
-def _moved(made: ForecastFound, edit: Edit, path: str) -> ForecastFound:
+def _apply_edit_to_event(made: ForecastFound, edit: AppliedEdit, path: str) -> ForecastFound:
     return dataclasses.replace(
         made,
         rows=tuple(
-            dataclasses.replace(row, range=edit.moved(row.range)) if row.range else row
+            dataclasses.replace(row, range=edit.shift_range(row.range)) if row.range else row
             for row in made.rows
         ),
         findings=tuple(

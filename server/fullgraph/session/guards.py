@@ -1,6 +1,6 @@
-"""The guards that the last runs told of, moved with the text.
+"""Guards reported by the last runs, moved with the text.
 
-Only somebody who asks for them has them unpacked: there may be thousands, and few ask.
+Events are unpacked only on request, because there may be thousands of guards.
 """
 
 from __future__ import annotations
@@ -13,51 +13,51 @@ from fullgraph.domain.codes import Severity, documentation_url
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.guards import guard_sentences, kind_slug
 from fullgraph.incremental.relocation import Relocation
-from fullgraph.session.edit_tracking import Edit
+from fullgraph.session.edit_tracking import AppliedEdit
 from fullgraph_engine.protocol import Finding, Position, Range, TargetReport
 from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame, GuardsFound
 from fullgraph_engine.protocol.packing import pack
 
 _MOST_LINES = 12
-"""Conditions that one diagnostic spells out."""
+"""Maximum number of conditions listed in one diagnostic."""
 
 
 class GuardsByTarget:
-    """What the runs of one target, one for each probe, depend on."""
+    """The guards of one target, from one run for each probe."""
 
     def __init__(
         self,
         told: tuple[GuardsFound, ...],
-        moves: tuple[Edit | Relocation, ...] = (),
+        moves: tuple[AppliedEdit | Relocation, ...] = (),
         by_probe: Mapping[int, tuple[GuardedFrame, ...]] | None = None,
     ) -> None:
         self._told, self._moves = told, moves
         if by_probe is not None:
             self.by_probe = by_probe
 
-    def joined(self, other: GuardsByTarget) -> GuardsByTarget:
-        """With those of another probe, of the same text."""
+    def merge_with(self, other: GuardsByTarget) -> GuardsByTarget:
+        """Return these guards together with those of another probe."""
         both = sorted((*self._told, *other._told), key=lambda event: event.probe_number)
         return GuardsByTarget(tuple(both), self._moves)
 
-    def moved(self, edit: Edit) -> GuardsByTarget:
-        """After an edit: of what it touched the line is not known any more."""
-        return self._behind(edit)
+    def apply_edit(self, edit: AppliedEdit) -> GuardsByTarget:
+        """Return the guards after an edit; guards on edited lines lose their line."""
+        return self._add_move(edit)
 
-    def relocated(self, move: Relocation) -> GuardsByTarget:
-        moved = self._behind(move)
+    def apply_relocation(self, move: Relocation) -> GuardsByTarget:
+        moved = self._add_move(move)
         if move.is_formatted:
             _ = moved.by_probe  # now it shows whether all can be placed
         return moved
 
-    def _behind(self, move: Edit | Relocation) -> GuardsByTarget:
+    def _add_move(self, move: AppliedEdit | Relocation) -> GuardsByTarget:
         known = self.__dict__.get("by_probe")
         moved = _moved_by_probe(known, move) if known is not None else None
         return GuardsByTarget(self._told, (*self._moves, move), moved)
 
     @cached_property
     def by_probe(self) -> Mapping[int, tuple[GuardedFrame, ...]]:
-        """Frames of the run with each probe, by its number."""
+        """Frames of the run with each probe, by probe number."""
         by_probe = {event.probe_number: event.unpack_frames() for event in self._told}
         for move in self._moves:
             by_probe = _moved_by_probe(by_probe, move)
@@ -69,7 +69,7 @@ class GuardsByTarget:
 
     @property
     def told(self) -> tuple[GuardsFound, ...]:
-        """As the runs told them, moved with the text."""
+        """Guard events of the runs, with places in the current text."""
         if not self._moves:
             return self._told
         return tuple(
@@ -79,38 +79,38 @@ class GuardsByTarget:
 
     @property
     def note(self) -> str:
-        """What is left out, in a sentence; empty if nothing is."""
+        """Sentence about guards that were left out; empty if none."""
         return next((event.note for event in self._told if event.note), "")
 
 
 def _moved_by_probe(
-    by_probe: Mapping[int, tuple[GuardedFrame, ...]], move: Edit | Relocation
+    by_probe: Mapping[int, tuple[GuardedFrame, ...]], move: AppliedEdit | Relocation
 ) -> dict[int, tuple[GuardedFrame, ...]]:
     return {
-        number: tuple(_moved(frame, move) for frame in frames)
+        number: tuple(_move_frame(frame, move) for frame in frames)
         for number, frames in by_probe.items()
     }
 
 
-def _moved(frame: GuardedFrame, move: Edit | Relocation) -> GuardedFrame:
+def _move_frame(frame: GuardedFrame, move: AppliedEdit | Relocation) -> GuardedFrame:
     if isinstance(move, Relocation):
-        causes = tuple(cause and move.range(cause, "place") for cause in frame.causes)
+        causes = tuple(cause and move.move_range(cause, "place") for cause in frame.causes)
     else:
-        causes = tuple(cause and move.moved(cause) for cause in frame.causes)
+        causes = tuple(cause and move.shift_range(cause) for cause in frame.causes)
     first, last = frame.first_line, frame.last
     if frame.path:
         pass
     elif isinstance(move, Relocation):
-        first, last = move.line(first), move.range(last, "instruction")
+        first, last = move.move_line(first), move.move_range(last, "instruction")
     else:
-        moved = move.moved_line(first)
+        moved = move.shift_line(first)
         first = first if moved is None else moved
-        last = move.moved(last) or _longer(last, move)
+        last = move.shift_range(last) or _extend_range(last, move)
     return dataclasses.replace(frame, causes=causes, first_line=first, last=last)
 
 
-def _longer(range_: Range, edit: Edit) -> Range:
-    """One that an edit is in."""
+def _extend_range(range_: Range, edit: AppliedEdit) -> Range:
+    """Return the range extended by an edit inside it."""
     end = range_.end
     return Range(range_.start, Position(end.line + edit.lines, end.byte))
 
@@ -120,9 +120,9 @@ def guard_findings(
     guards: Mapping[str, GuardsByTarget],
     reports: Iterable[TargetReport],
 ) -> Iterator[FileFinding]:
-    """All guards of some targets as hints: one for each kind at each line that caused some.
+    """Yield hints for all guards of some targets: one per guard kind and line.
 
-    What comes from no line of the text stands at the name of its target.
+    Guards without a line are placed at the name of their target.
     """
     names = {report.name: report.range for report in reports}
     for target in targets:
@@ -134,10 +134,10 @@ def guard_findings(
                 if range_ is not None:
                     groups.setdefault((range_, guard.kind), []).append(guard)
         for (range_, kind), group in groups.items():
-            yield _finding(target, range_, kind, group)
+            yield _guard_finding(target, range_, kind, group)
 
 
-def _finding(target: str, range_: Range, kind: str, group: list[FoundGuard]) -> FileFinding:
+def _guard_finding(target: str, range_: Range, kind: str, group: list[FoundGuard]) -> FileFinding:
     conditions = list(dict.fromkeys(line for guard in group for line in guard_sentences(guard)))
     lines = conditions[:_MOST_LINES]
     if len(conditions) > len(lines):

@@ -1,4 +1,4 @@
-"""Which of the values that were seen are worth a hint, so that a text stays readable."""
+"""Choose which of the values that were seen get an inlay hint."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol.shapes import PlaceShapes
 
 
-def hinted(places: Sequence[PlaceShapes], settings: Settings) -> tuple[PlaceShapes, ...]:
-    """In the order of the text.
+def choose_hinted_places(
+    places: Sequence[PlaceShapes], settings: Settings
+) -> tuple[PlaceShapes, ...]:
+    """Return the places that get a hint, in the order of the text.
 
-    With ``changed`` a name that is assigned again gets a hint only where it is something else than
-    at its assignment above, and a returned name none where that is said there.
+    With the setting ``changed``, a reassigned name gets a hint only if its value differs from the
+    assignment above, and a returned name only if its assignment has no equal hint.
     """
     shapes = settings.inlay_hints_shapes
     if shapes == "off":
@@ -44,7 +46,8 @@ def hinted(places: Sequence[PlaceShapes], settings: Settings) -> tuple[PlaceShap
     return tuple(chosen)
 
 
-def label(place: PlaceShapes) -> str:
-    """The text of an inlay hint: ``: f32[b, 64]`` after a name, ``-> f32[b, 64]`` for a result."""
+def hint_label(place: PlaceShapes) -> str:
+    """Return the text of an inlay hint: ``: f32[b, 64]`` for a name, ``-> f32[b, 64]`` for a
+    result."""
     words = brief_values(place)
     return f"-> {words}" if place.role == "return" else f": {words}"

@@ -1,4 +1,4 @@
-"""Complete runs of a file, and what they tell about the text as it is now.
+"""Complete runs of a file, and which of their results are valid for the current text.
 
 One question decides whether code is traced again: is a result still valid? :meth:`History.find`
 answers it for the whole text, and :meth:`History.reuse` for each target.
@@ -14,14 +14,14 @@ from pathlib import Path
 from fullgraph.domain.positions import TextPositions
 from fullgraph.incremental import (
     ParsedText,
-    aligned,
+    align_statements,
+    find_unaffected,
     may_be_same_code,
     same_code,
-    unaffected,
     unless_called_otherwise,
 )
 from fullgraph.incremental.moves import Moves
-from fullgraph.kept import SETTLED, Recorder
+from fullgraph.kept import SETTLED, ResultRecorder
 from fullgraph.session.documents import is_on_disk
 from fullgraph.session.results import Results
 from fullgraph_engine.protocol import GivenCalls, OpenFile
@@ -36,8 +36,8 @@ _MOST_EARLIER = 5
 
 @dataclass(frozen=True)
 class TraceBasis:
-    """What a run depends on, as far as the server knows it: the text, the targets that are traced
-    (empty for all), the settings and the texts of other open files."""
+    """The inputs of a run that the server knows: the text, the targets to trace (empty for all),
+    the settings and the texts of other open files."""
 
     text: str
     only: tuple[str, ...]
@@ -46,8 +46,8 @@ class TraceBasis:
 
     @cached_property
     def parsed(self) -> ParsedText | None:
-        """The statements of the text; None if it is long, or has syntax that is newer than this
-        Python."""
+        """Statements of the text; None if it is too long, or its syntax is newer than this
+        Python's."""
         if len(self.text) > LONGEST_PARSE:
             return None
         try:
@@ -66,8 +66,8 @@ class TraceBasis:
         return same_text and self.differs_in_text_only(now)
 
     def differs_in_text_only(self, now: TraceBasis, reads: frozenset[str] | None = None) -> bool:
-        """Whether the settings and the open files of a later basis are the same, or were saved as
-        they were. ``reads`` limits the files to those that the run has read."""
+        """Return whether settings and open files of a later basis are equal, or were saved
+        unchanged. ``reads`` limits the comparison to files that the run has read."""
         old, new = (
             {one.path: one.text for one in basis.open_files if reads is None or one.path in reads}
             for basis in (self, now)
@@ -91,7 +91,7 @@ class CompleteRun:
 
     basis: TraceBasis
     results: Results
-    recorder: Recorder
+    recorder: ResultRecorder
 
     def differs_in_text_only(self, now: TraceBasis) -> bool:
         """Whether a run of a later basis differs in its text at most."""
@@ -137,7 +137,7 @@ class History:
 
     def drop_outdated(self) -> None:
         """Drop the latest run if a file that it read has changed on disk."""
-        if self.latest is not None and not self.latest.recorder.holds():
+        if self.latest is not None and not self.latest.recorder.is_current():
             self.latest = None
 
     def find(self, now: TraceBasis, path: str, lines: Sequence[str]) -> Results | None:
@@ -148,7 +148,7 @@ class History:
             return known
         for run in [] if now.only else self._earlier:
             same_text = run.basis.text == now.text and run.differs_in_text_only(now)
-            if same_text and run.recorder.holds():
+            if same_text and run.recorder.is_current():
                 self.add(run)
                 return run.results.snapshot()
         return None
@@ -164,7 +164,7 @@ class History:
         moves = run.basis.moves_to(lines)
         if moves is None:
             return None
-        results = run.results.relocated(moves, path, lines)
+        results = run.results.relocate_to(moves, path, lines)
         return results if results.placed == run.results.placed else None
 
     def reuse(self, now: TraceBasis, path: str) -> Reused | None:
@@ -173,7 +173,7 @@ class History:
         run = self.latest
         if run is None or run.results.note or not run.differs_in_text_only(now):
             return None
-        if not run.recorder.holds():
+        if not run.recorder.is_current():
             return None
         before, after = run.basis.parsed, now.parsed
         if before is None or after is None:
@@ -181,15 +181,15 @@ class History:
         if RUN.findall(run.basis.text) != RUN.findall(now.text):
             return None
         try:
-            change = aligned(before, after)
+            change = align_statements(before, after)
         except SyntaxError:
             return None
         known = run.results.targets
-        targets = unaffected(before, after, change, known)
+        targets = find_unaffected(before, after, change, known)
         called = unless_called_otherwise(before, after, change, known) - targets
         if not targets and not called:
             return None
-        results = run.results.relocated(change.moves, path, after.lines, called)
+        results = run.results.relocate_to(change.moves, path, after.lines, called)
         placed = run.results.placed
         # Findings of the file as a whole may have lost their places as well.
         complete = change.is_same and targets | {""} >= placed <= results.placed

@@ -1,4 +1,4 @@
-"""``# fullgraph: ignore[CODE, …]``: findings that somebody has seen and does not want shown."""
+"""``# fullgraph: ignore[CODE, …]`` comments, which hide findings."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from fullgraph_engine.protocol import Finding, Fix, Range, TextEdit
 from fullgraph_engine.protocol.comments import IGNORE
 
 _OPEN_ENDS = ("\\", '"""', "'''")
-"""With one of these in it the rest of a line may go on in the next one, as the same statement."""
+"""Text after which a statement may continue on the next line, so that a comment is unsafe."""
 
 
-def kept(found: Iterable[FileFinding], text: TextPositions) -> tuple[FileFinding, ...]:
-    """Without those that a comment hides, behind the line where they begin or the one where they
-    end."""
-    return tuple(item for item in found if not _hidden(item.finding, text))
+def remove_ignored(found: Iterable[FileFinding], text: TextPositions) -> tuple[FileFinding, ...]:
+    """Return the findings that no comment on their first or last line hides."""
+    return tuple(item for item in found if not _is_ignored(item.finding, text))
 
 
-def ignoring(finding: Finding, text: TextPositions) -> Fix | None:
-    """The comment that hides a finding, or one more code in the comment that is there.
+def ignore_fix(finding: Finding, text: TextPositions) -> Fix | None:
+    """Return a fix that adds an ignore comment, or a code to the existing one.
 
-    None where a comment could become part of the code, and for what is wrong with a probe, which is
-    a comment itself.
+    Return None if a comment could become part of the code, and for findings about a probe, which is
+    itself a comment.
     """
     number = finding.range.end.line
     line = text.line(number)
@@ -46,16 +45,16 @@ def ignoring(finding: Finding, text: TextPositions) -> Fix | None:
     return Fix(title, (TextEdit(Range(place, place), more),))
 
 
-def _hidden(finding: Finding, text: TextPositions) -> bool:
+def _is_ignored(finding: Finding, text: TextPositions) -> bool:
     for number in {finding.range.start.line, finding.range.end.line}:
         there = IGNORE.search(text.line(number))
         if there is None:
             continue
-        selectors = _selectors(there["codes"])
+        selectors = _split_selectors(there["codes"])
         if not selectors or any(codes.matches_selector(finding.code, each) for each in selectors):
             return True
     return False
 
 
-def _selectors(written: str | None) -> tuple[str, ...]:
+def _split_selectors(written: str | None) -> tuple[str, ...]:
     return tuple(filter(None, (part.strip() for part in (written or "").split(","))))

@@ -1,4 +1,4 @@
-"""The operator index of each interpreter, as its engine last announced it."""
+"""Operator indices of the interpreters, as their engines last reported them."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ from fullgraph_engine.protocol.operators import IndexUnreadable, Operator
 
 
 @dataclass(frozen=True)
-class _Read:
-    """An index, and the state of its file when it was read: path, time in nanoseconds, bytes."""
+class _LoadedIndex:
+    """A loaded index and the state of its file: path, modification time in nanoseconds, bytes."""
 
     state: tuple[str, int, int]
     index: OperatorIndex
 
 
 class Indices:
-    """Files are read beside the loop. Until one is, the one before it serves."""
+    """Loads operator indices in a thread; the previous index is used until the new one is
+    loaded."""
 
     def __init__(self, log: Callable[[str], None]) -> None:
         self._log = log
-        self._found: dict[Path, _Read] = {}
+        self._found: dict[Path, _LoadedIndex] = {}
         self._latest: dict[Path, IndexWritten] = {}
 
-    async def read(self, interpreter: Path, event: IndexWritten) -> None:
-        """Take up what an engine announced; a file that cannot be read is told and left."""
+    async def load_index(self, interpreter: Path, event: IndexWritten) -> None:
+        """Load the index that an engine reported; log an error if the file is unreadable."""
         self._latest[interpreter] = event
         known = self._found.get(interpreter)
         try:
-            # An engine that is started again announces the file of the one before.
-            found = await asyncio.to_thread(_load, event.path, known)
+            # A restarted engine reports the same file again.
+            found = await asyncio.to_thread(_load_index, event.path, known)
         except (OSError, IndexUnreadable) as error:
             if self._latest.get(interpreter) is event:
                 self._log(
@@ -42,28 +43,28 @@ class Indices:
                     "to have it made again."
                 )
             return
-        # A later announcement may have been read meanwhile, or the engine given up.
+        # A later report may have been loaded meanwhile, or the engine closed.
         if self._latest.get(interpreter) is event:
             self._found[interpreter] = found
 
-    def of(self, interpreter: Path) -> OperatorIndex | None:
+    def find_index(self, interpreter: Path) -> OperatorIndex | None:
         found = self._found.get(interpreter)
         return None if found is None else found.index
 
-    def forget(self, interpreter: Path) -> None:
+    def forget_index(self, interpreter: Path) -> None:
         self._found.pop(interpreter, None)
         self._latest.pop(interpreter, None)
 
 
-class Extended:
-    """An index with the operators of one file, made again only where either is another."""
+class ExtendedIndex:
+    """An index extended by the operators of one file; cached until either changes."""
 
     def __init__(self) -> None:
         self._index: OperatorIndex | None = None
         self._operators: tuple[Operator, ...] = ()
         self._extended: OperatorIndex | None = None
 
-    def of(self, index: OperatorIndex, operators: tuple[Operator, ...]) -> OperatorIndex:
+    def extend_index(self, index: OperatorIndex, operators: tuple[Operator, ...]) -> OperatorIndex:
         same = self._index is index and self._operators == operators
         if self._extended is None or not same:
             self._index, self._operators = index, operators
@@ -71,13 +72,13 @@ class Extended:
         return self._extended
 
 
-def _load(path: str, known: _Read | None) -> _Read:
+def _load_index(path: str, known: _LoadedIndex | None) -> _LoadedIndex:
     found = Path(path).stat()
     state = (path, found.st_mtime_ns, found.st_size)
     if known is not None and known.state == state:
         return known
     index = OperatorIndex.load(Path(path))
-    # What lists are made from is found here, so that no first completion waits for it.
+    # Build the completion lists here, so that the first completion does not wait for them.
     index.members("torch")
     index.paths_ending_with("")
-    return _Read(state, index)
+    return _LoadedIndex(state, index)

@@ -1,4 +1,4 @@
-"""The Python of each folder, looked for once and kept."""
+"""Cached search for the Python interpreter of each folder."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from fullgraph.engines import Interpreter, InterpreterNotFound, find_interpreter
 
 LOOK_AGAIN = 5.0
-"""Seconds after which a torch that was nowhere is looked for again: it may have been installed."""
+"""Seconds until a failed search is repeated, because torch may have been installed."""
 
 
 @dataclass(frozen=True)
 class _Search:
-    """The Python that was found, or why there is none; ``at`` is in seconds."""
+    """The result of a search: the interpreter or an error; ``at`` is its time in seconds."""
 
     found: Interpreter | str
     at: float
@@ -26,39 +26,41 @@ class _Search:
 
 
 class Interpreters:
-    """What was found stays until ``forget``.
+    """Finds interpreters and caches them until ``forget_all``.
 
-    Otherwise half of a torch that is just being installed could be found while another one traces.
+    Without the cache, a half-finished installation of torch could be found while another one
+    traces.
     """
 
     def __init__(self) -> None:
         self._searches: dict[tuple[Path, str], _Search] = {}
 
     def find(self, setting: str, root: Path, active: str, *, trusted: bool) -> Interpreter:
-        """As ``find_interpreter``; ``active`` is the Python that the editor has active.
+        """Return the result of ``find_interpreter``; ``active`` is the Python selected in the
+        editor.
 
         Raises:
-            InterpreterNotFound: there is none, or none is known yet and nothing is trusted.
+            InterpreterNotFound: No interpreter was found, or a search needs trust.
         """
         if setting.strip():
             return find_interpreter(setting, root, os.environ)
         search = self._searches.get((root, active))
         if search is None or not search.holds:
             if not trusted:
-                # To look for torch may execute a Python, which may be the workspace's.
+                # The search may execute a Python that belongs to the workspace.
                 raise InterpreterNotFound("This workspace is not trusted.")
-            search = _Search(_found(root, active), time.monotonic())
+            search = _Search(_search_interpreter(root, active), time.monotonic())
             self._searches[root, active] = search
         if isinstance(search.found, str):
             raise InterpreterNotFound(search.found)
         return search.found
 
-    def forget(self) -> None:
-        """Look for all of them again."""
+    def forget_all(self) -> None:
+        """Clear the cache, so that interpreters are searched again."""
         self._searches.clear()
 
 
-def _found(root: Path, active: str) -> Interpreter | str:
+def _search_interpreter(root: Path, active: str) -> Interpreter | str:
     try:
         return find_interpreter("", root, os.environ, active=active)
     except InterpreterNotFound as error:

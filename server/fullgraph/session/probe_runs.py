@@ -1,4 +1,4 @@
-"""Which probe comment of a text says the probe of which run, and what is wrong with it."""
+"""Match probe comments to runs, and place findings about wrong inputs at the comment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EITHER = "The code runs with other inputs: change the probe, or the line that r
 def comments_of_runs(
     positions: TextPositions, runs: Sequence[ShownReport]
 ) -> dict[int, ProbeComment]:
-    """The comments that say the probes of one target, by the numbers of these."""
+    """Return the comment of each probe of one target, by probe number."""
     said = [one for one in runs if one.report.probe and one.report.probe.origin == "comment"]
     found: dict[int, ProbeComment] = {}
     above = comments_of(positions, said[0].report.range.start.line) if said else ()
@@ -29,7 +29,7 @@ def comments_of_runs(
         probe = shown.report.probe
         comment = above[number] if len(above) == len(said) else None
         if shown.current and probe is not None:
-            # It may be anywhere in the head of a class.
+            # The comment may be anywhere in the head of a class.
             line = probe.source.removeprefix("line ")
             comment = comment_on(positions, int(line) - 1) if line.isdecimal() else comment
         if comment is not None:
@@ -40,7 +40,7 @@ def comments_of_runs(
 def run_of_comment(
     positions: TextPositions, runs: Iterable[ShownReport], comment: ProbeComment
 ) -> ShownReport | None:
-    """The run with the probe of a comment, of the runs of all targets."""
+    """Return the run of a comment's probe among the runs of all targets."""
     by_target: dict[str, list[ShownReport]] = defaultdict(list)
     for shown in runs:
         by_target[shown.report.name].append(shown)
@@ -53,32 +53,34 @@ def run_of_comment(
     return None
 
 
-def on_probes(
+def place_probe_findings(
     findings: Iterable[Finding], runs: Sequence[ShownReport], positions: TextPositions, path: str
 ) -> tuple[Finding, ...]:
-    """The findings of a file at ``path``, with those about inputs at the comment that says them.
+    """Return the findings of the file at ``path``, with those about inputs moved to the probe
+    comment.
 
-    Where a target was traced with another probe, or runs with inputs that were found by trying,
-    code that raises is no error of the code; nor is the graph break there one of it.
+    If another probe of the target was traced, or inputs that fit were found, code that raises is
+    reported as a wrong probe, and the graph break there is dropped.
     """
     findings = tuple(findings)
-    probes = _Probes.of(runs, positions)
-    raised = {_place(one) for one in findings if one.code == _RAISES and probes.misfit(one)}
+    probes = _Probes.from_runs(runs, positions)
+    raised = {
+        _finding_place(one) for one in findings if one.code == _RAISES and probes.find_misfit(one)
+    }
     return tuple(
-        probes.shown(one, positions, path)
+        probes.place_finding(one, positions, path)
         for one in findings
-        if not (one.code.startswith("graph-break/") and _place(one) in raised)
+        if not (one.code.startswith("graph-break/") and _finding_place(one) in raised)
     )
 
 
-def _place(finding: Finding) -> tuple[str, RunId | None, Range]:
+def _finding_place(finding: Finding) -> tuple[str, RunId | None, Range]:
     return finding.target, finding.run, finding.range
 
 
 @dataclass(frozen=True)
 class _Misfit:
-    """A comment whose inputs do not fit; ``fits`` are others that do, empty where none were
-    found."""
+    """A probe comment with wrong inputs; ``fits`` are inputs that work, or empty."""
 
     comment: ProbeComment
     fits: str
@@ -86,15 +88,15 @@ class _Misfit:
 
 @dataclass(frozen=True)
 class _Probes:
-    """The comments of runs, what was found to fit in place of them, and which targets ran with
-    one. The keys are names of targets and numbers of probes."""
+    """Probe comments, working replacements and traced targets. Keys are target names and probe
+    numbers."""
 
     comments: Mapping[tuple[str, int], ProbeComment]
     fits: Mapping[tuple[str, int], str]
     traced: frozenset[str]
 
     @classmethod
-    def of(cls, runs: Sequence[ShownReport], positions: TextPositions) -> _Probes:
+    def from_runs(cls, runs: Sequence[ShownReport], positions: TextPositions) -> _Probes:
         by_target: dict[str, list[ShownReport]] = defaultdict(list)
         for shown in runs:
             by_target[shown.report.name].append(shown)
@@ -111,8 +113,8 @@ class _Probes:
         }
         return cls(comments, fits, frozenset(one.name for one in reports if one.status == "traced"))
 
-    def misfit(self, finding: Finding) -> _Misfit | None:
-        """What a finding says of the inputs; None where it is one of the code."""
+    def find_misfit(self, finding: Finding) -> _Misfit | None:
+        """Return the wrong probe behind a finding; None if the code is at fault."""
         if finding.run is None or finding.code not in (_RAISES, _MISFIT):
             return None
         key = finding.target, finding.run.probe
@@ -121,21 +123,21 @@ class _Probes:
             return None
         return _Misfit(comment, fits)
 
-    def shown(self, finding: Finding, positions: TextPositions, path: str) -> Finding:
-        """A finding where it belongs, with a fix."""
-        misfit = self.misfit(finding)
+    def place_finding(self, finding: Finding, positions: TextPositions, path: str) -> Finding:
+        """Return the finding at the probe comment, with a fix if inputs are at fault."""
+        misfit = self.find_misfit(finding)
         if misfit is None:
             return finding
         place = misfit.comment.range(positions)
         if finding.code == _RAISES:
-            finding = _on_probe(finding, place, path, _EITHER if misfit.fits else _HINT)
+            finding = _misfit_finding(finding, place, path, _EITHER if misfit.fits else _HINT)
         if misfit.fits:
             fix = Fix(f"Change the probe to: {misfit.fits}", (TextEdit(place, misfit.fits),))
             finding = dataclasses.replace(finding, fixes=(fix,))
         return finding
 
 
-def _on_probe(finding: Finding, place: Range, path: str, hint: str) -> Finding:
+def _misfit_finding(finding: Finding, place: Range, path: str, hint: str) -> Finding:
     words = finding.message.partition("torch.compile: ")[2] or finding.message
     return dataclasses.replace(
         finding,

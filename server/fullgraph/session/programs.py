@@ -1,4 +1,4 @@
-"""The programs of a workspace: files that import another one and do something when they run."""
+"""Programs of a workspace: files that import another file and do something when executed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ MOST_PROGRAMS = 3
 _MOST_FILES = 2_000
 """Maximum number of a workspace's files searched for imports."""
 _LONGEST = 500_000
-"""Bytes up to which a file is searched."""
+"""Maximum size in bytes of a file that is searched."""
 _DEPTH = 4
-"""Imports between a program and the file, at most."""
+"""Maximum number of imports between a program and the file."""
 _FRESH = 2.0
 """Seconds for which the list of a workspace's files is reused."""
 
@@ -56,17 +56,19 @@ class WorkspacePrograms:
         self._sources: dict[str, _Source] = {}
         self._listed: dict[str, tuple[float, list[_Source]]] = {}
 
-    def importing(self, path: str, project: Path, patterns: Sequence[str] = ()) -> tuple[str, ...]:
-        """Paths of programs that import ``path``, the most recently changed first, at most
-        ``MOST_PROGRAMS``. ``patterns`` are globs relative to the project: with any, only programs
-        that match one are returned; a pattern behind ``!`` excludes its matches."""
+    def find_importers(
+        self, path: str, project: Path, patterns: Sequence[str] = ()
+    ) -> tuple[str, ...]:
+        """Return paths of programs that import ``path``, the most recently changed first, at most
+        ``MOST_PROGRAMS``. ``patterns`` are globs relative to the project that limit the programs; a
+        pattern after ``!`` excludes its matches."""
         sources = self._sources_of(project)
         wanted, found = {path}, dict[str, _Source]()
         for _ in range(_DEPTH):
             importers = [
                 one
                 for one in sources
-                if one.path not in found and any(_imports(one, name) for name in wanted)
+                if one.path not in found and any(_imports_file(one, name) for name in wanted)
             ]
             if not importers:
                 break
@@ -84,11 +86,11 @@ class WorkspacePrograms:
         now = time.monotonic()
         if listed is not None and now - listed[0] < _FRESH:
             return listed[1]
-        sources = [one for one in map(self._read, _files(project)) if one is not None]
+        sources = [one for one in map(self._read_source, _python_files(project)) if one is not None]
         self._listed[str(project)] = now, sources
         return sources
 
-    def _read(self, path: str) -> _Source | None:
+    def _read_source(self, path: str) -> _Source | None:
         try:
             state = os.stat(path)  # noqa: PTH116
             known = self._sources.get(path)
@@ -114,20 +116,20 @@ def with_programs(
     patterns: Sequence[str],
     shown: Iterable[str],
 ) -> Analyze:
-    """A request that also names the programs which may compile what its file defines, and the other
-    files that show their own findings."""
+    """Return a request with the programs that may compile the definitions of its file, and the
+    other files that show their own findings."""
     if not request.may_run_programs:
         return request
     candidates: tuple[str, ...] = ()
     if project is not None and os.path.isabs(request.path):  # noqa: PTH117
-        candidates = programs.importing(request.path, project, patterns)
+        candidates = programs.find_importers(request.path, project, patterns)
     elsewhere = tuple(sorted(set(shown) - {request.path}))
     return replace(
         request, program=replace(request.program, candidates=candidates, elsewhere=elsewhere)
     )
 
 
-def _files(project: Path) -> Iterator[str]:
+def _python_files(project: Path) -> Iterator[str]:
     count = 0
     for folder, folders, names in os.walk(project):
         folders[:] = sorted(
@@ -165,14 +167,14 @@ def _with_packages(name: str) -> Iterator[str]:
 
 
 def _is_test(path: str) -> bool:
-    """Whether a file is run by pytest, or by an installer, and not by itself."""
+    """Return whether pytest or an installer executes the file, so that it is not a program."""
     name = os.path.basename(path)  # noqa: PTH119
     fixed = ("conftest.py", "setup.py", "__init__.py")
     return name.startswith("test_") or name.endswith("_test.py") or name in fixed
 
 
-def _imports(source: _Source, path: str) -> bool:
-    """Whether a file imports another one, as far as names tell."""
+def _imports_file(source: _Source, path: str) -> bool:
+    """Return whether a file imports another one, judged by names alone."""
     stem = path.removesuffix("/__init__.py").removesuffix(".py")
     parts = stem.strip("/").split("/")
     names = {".".join(parts[at:]) for at in range(max(len(parts) - 6, 0), len(parts))}

@@ -1,4 +1,4 @@
-"""What ``fullgraph record`` has written down of a file: from the nearest recording above it."""
+"""Read what ``fullgraph record`` recorded for a file, from the nearest enclosing folder."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from fullgraph_engine.protocol.recorded import (
 )
 
 _SETTLED = 1_000_000_000
-"""Nanoseconds."""
+"""Nanoseconds until a file's modification time is reliable."""
 
 
 @dataclass(frozen=True)
-class Recording:
-    """The classes of one file that were recorded; ``problem`` says in a sentence why none are."""
+class FileRecording:
+    """The recorded classes of one file; ``problem`` is a sentence if the recording is unusable."""
 
     classes: tuple[RecordedClass, ...] = ()
     problem: str = ""
 
 
-def recording_of(name: str, project: Path | None) -> Recording:
-    """What is recorded of a text, up to the project's folder. ``name`` as in a request."""
+def recording_of(name: str, project: Path | None) -> FileRecording:
+    """Return the recorded classes of a file; ``name`` is its name in requests."""
     path = Path(name)
     if not path.is_absolute():
-        return Recording()
-    for folder in _folders(path, project):
+        return FileRecording()
+    for folder in _enclosing_folders(path, project):
         file = folder / FILE
         try:
             state = file.stat()
@@ -42,35 +42,40 @@ def recording_of(name: str, project: Path | None) -> Recording:
             continue
         if state.st_size > MOST_BYTES:
             size = f"larger than {MOST_BYTES >> 20} MB"
-            return Recording(problem=f"{file} is {size} and not used; delete it and record again.")
+            return FileRecording(
+                problem=f"{file} is {size} and not used; delete it and record again."
+            )
         try:
-            recorded = _read(file, state.st_mtime_ns, state.st_size, _unsettled(state.st_mtime_ns))
+            recorded = _read_recording(
+                file, state.st_mtime_ns, state.st_size, _cache_breaker(state.st_mtime_ns)
+            )
         except Unreadable as error:
-            return Recording(problem=f"{file} {error}.")
-        return Recording(recorded.get(path.relative_to(folder).as_posix(), ()))
-    return Recording()
+            return FileRecording(problem=f"{file} {error}.")
+        return FileRecording(recorded.get(path.relative_to(folder).as_posix(), ()))
+    return FileRecording()
 
 
-def _folders(path: Path, project: Path | None) -> Iterator[Path]:
-    """Those around a file, from the inside; without a project, its own alone."""
+def _enclosing_folders(path: Path, project: Path | None) -> Iterator[Path]:
+    """Yield the folders around a file up to the project; only its own folder without a project."""
     for folder in path.parents:
         yield folder
         if project is None or folder == project or not folder.is_relative_to(project):
             return
 
 
-def _unsettled(modified: int) -> int:
-    """Another number each time while a file may be written again without a later time of
-    modification, which file systems count in milliseconds; else 0."""
+def _cache_breaker(modified: int) -> int:
+    """Return a unique number for a recently written file, else 0. File systems count modification
+    times in milliseconds, so a second write may keep the same time."""
     now = time.time_ns()
     return now if now - modified < _SETTLED else 0
 
 
 @functools.lru_cache(maxsize=8)
-def _read(file: Path, _modified: int, _size: int, _unsettled: int) -> Recorded:
-    """
+def _read_recording(file: Path, _modified: int, _size: int, _unsettled: int) -> Recorded:
+    """Parse a recording, cached by the state of its file.
+
     Raises:
-        Unreadable: there is no recording in it.
+        Unreadable: The file does not contain a recording.
     """
     try:
         return parse(file.read_text(encoding="utf-8"))

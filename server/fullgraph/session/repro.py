@@ -1,4 +1,4 @@
-"""Small scripts that show one finding: which finding is meant, and what became of it."""
+"""Select the finding to reproduce, and follow the making of its script to the result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from fullgraph.domain import codes
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.repro import ReductionState, ReproOutcome
-from fullgraph.engines import Reproduction, sentences
+from fullgraph.engines import ReproductionRequest, sentences
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import (
     Analyze,
@@ -31,25 +31,25 @@ _REPRODUCIBLE = (
     "recompile",
     "trace/compile-error",
 )
-"""What ``torch.compile`` does with code that runs well without it."""
+"""Finding codes caused by ``torch.compile`` in code that runs without errors in eager mode."""
 
 _OTHERS = ("frame-skipped/no-ops",)
 
 
-def reproducible(code: str) -> bool:
-    """Whether a finding of this kind is something that a script of its own could show."""
+def is_reproducible(code: str) -> bool:
+    """Return whether a script could reproduce findings with this code."""
     if any(codes.matches_selector(code, other) for other in _OTHERS):
         return False
     return any(codes.matches_selector(code, selector) for selector in _REPRODUCIBLE)
 
 
-def ranked(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
-    """The most severe first; among those the first in the text."""
+def rank_by_severity(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
+    """Return findings by severity, the most severe first, otherwise in their order."""
     return tuple(sorted(findings, key=lambda item: item.severity.number))
 
 
-def on_line(findings: Iterable[FileFinding], line: int) -> tuple[FileFinding, ...]:
-    """Those that a zero-based line has a part in; those that begin on it win over longer ones."""
+def findings_on_line(findings: Iterable[FileFinding], line: int) -> tuple[FileFinding, ...]:
+    """Return the findings on a zero-based line; longer findings only if none begins there."""
     there = [
         item
         for item in findings
@@ -60,21 +60,21 @@ def on_line(findings: Iterable[FileFinding], line: int) -> tuple[FileFinding, ..
 
 
 def wanted_of_target(target: TargetInfo, backend: Backend, *, accuracy: bool = False) -> Wanted:
-    """That compiling the graphs of a target fails, or gives other numbers."""
+    """Return a request to show that compiling a target fails or changes its results."""
     return Wanted("", target.range, target.name, backend=backend, accuracy=accuracy)
 
 
 def reproduce_request(analyze: Analyze, wanted: Wanted, settings: Settings) -> Reproduce:
-    """``analyze`` is the request that the finding is of."""
+    """Return the request for a repro; ``analyze`` is the request that reported the finding."""
     wanted = dataclasses.replace(wanted, data=settings.repro_data)
     analyze = dataclasses.replace(analyze, only=(wanted.target,))
     return Reproduce(0, analyze, wanted, settings.repro_time_budget)
 
 
-async def followed(
-    reproduction: Reproduction, report: Callable[[ReductionState], None]
+async def follow_reproduction(
+    reproduction: ReproductionRequest, report: Callable[[ReductionState], None]
 ) -> ReproOutcome:
-    """Follow a reproduction to its end. To end it early, cancel the reproduction."""
+    """Follow a reproduction until it ends; cancel the reproduction to end it early."""
     state = ReductionState()
     async for event in reproduction:
         if isinstance(event, ReproProgress):
@@ -83,11 +83,13 @@ async def followed(
         elif isinstance(event, ReproFound):
             state.first_lines = state.first_lines or event.lines
         elif isinstance(event, (Reproduced, Failed)):
-            return _outcome(reproduction, state, event)
-    return _outcome(reproduction, state, reproduction.broken_off())
+            return _build_outcome(reproduction, state, event)
+    return _build_outcome(reproduction, state, reproduction.cancellation_event())
 
 
-def _outcome(reproduction: Reproduction, state: ReductionState, end: object) -> ReproOutcome:
+def _build_outcome(
+    reproduction: ReproductionRequest, state: ReductionState, end: object
+) -> ReproOutcome:
     found, last = reproduction.found, state.last
     outcome = ReproOutcome(
         reproduction.request.wanted,
@@ -111,12 +113,12 @@ def _outcome(reproduction: Reproduction, state: ReductionState, end: object) -> 
     if outcome.verified:
         return outcome if not outcome.failed else dataclasses.replace(outcome, reason="")
     if not outcome.reason:
-        outcome = dataclasses.replace(outcome, reason=_unsaid(outcome))
+        outcome = dataclasses.replace(outcome, reason=_explain_missing_script(outcome))
     return outcome
 
 
-def _unsaid(outcome: ReproOutcome) -> str:
-    """Why there is no verified script, where the engine does not say."""
+def _explain_missing_script(outcome: ReproOutcome) -> str:
+    """Return why no script was verified, for cases in which the engine does not explain it."""
     if outcome.cancelled and outcome.found is None:
         return "It was cancelled before a program was found that shows the finding."
     if outcome.cancelled:

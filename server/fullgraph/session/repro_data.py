@@ -1,4 +1,4 @@
-"""What the tensors of a repro contain, in files beside it that are named by what is in them."""
+"""Data files with the tensors of a repro, named by a hash of their contents."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fullgraph_engine.protocol.repro import DATA, data_name
 
 
 @contextmanager
-def handed_over() -> Iterator[str]:
-    """An empty folder for the engine to leave data in; no name where there is no room for one."""
+def temporary_data_folder() -> Iterator[str]:
+    """Yield an empty folder for the engine's data; an empty name if it cannot be created."""
     try:
         folder = tempfile.TemporaryDirectory(prefix="fullgraph-data-", ignore_cleanup_errors=True)
     except OSError:
@@ -27,23 +27,24 @@ def handed_over() -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Data:
-    """Files that a script loads, in the folder where the engine has left them."""
+class ReproData:
+    """Files that a script loads, in the folder to which the engine wrote them."""
 
     folder: str = ""
     names: tuple[str, ...] = ()
 
-    def keep(self, beside: Path) -> str:
-        """Put them beside the scripts of a folder; why that cannot be, in a sentence, else ``""``.
+    def copy_to(self, beside: Path) -> str:
+        """Copy the files next to the scripts of a folder; return a sentence on failure, else
+        ``""``.
 
-        What is there already is shared, unless it is damaged.
+        Intact files that exist already are shared.
         """
         folder = beside / DATA
         try:
             for name in self.names:
                 folder.mkdir(exist_ok=True)
                 if not _is_whole(folder / name):
-                    self._copy(name, folder)
+                    self._copy_file(name, folder)
         except OSError as error:
             why = error.strerror or str(error)
             return (
@@ -53,16 +54,16 @@ class Data:
         return ""
 
     def is_beside(self, script: Path) -> bool:
-        """Whether all of them are there."""
+        """Return whether all files are next to the script."""
         return all((script.parent / DATA / name).is_file() for name in self.names)
 
-    def _copy(self, name: str, folder: Path) -> None:
+    def _copy_file(self, name: str, folder: Path) -> None:
         hidden = folder / f".{name}-{secrets.token_hex(4)}.part"
         try:
             with Path(self.folder, name).open("rb") as source, hidden.open("xb") as file:
                 shutil.copyfileobj(source, file)
                 file.flush()
-                # Some file systems find out only now that there is no room.
+                # Some file systems report a full disk only now.
                 os.fsync(file.fileno())
             hidden.replace(folder / name)
         finally:

@@ -1,4 +1,4 @@
-"""Where repros are kept: named after what they show, never over another file, never in half."""
+"""Write repro scripts: named by their finding, atomically, and without overwriting files."""
 
 from __future__ import annotations
 
@@ -14,35 +14,37 @@ from pathlib import Path
 
 from fullgraph.domain.findings import FileFinding
 from fullgraph.engines import sentences
-from fullgraph.session.repro_data import Data
-from fullgraph.session.settings import Settings, expanded
+from fullgraph.session.repro_data import ReproData
+from fullgraph.session.settings import Settings, expand_path
 from fullgraph_engine.protocol import Wanted
 
 _LONGEST_NAME = 60
 _MOST_OF_A_NAME = 999
 
 
-class Unwritable(Exception):
-    """Nothing could be written anywhere. One sentence."""
+class ReproUnwritable(Exception):
+    """An error if no folder is writable; its message is one sentence."""
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A file that was written; ``remark`` says in a sentence if it is not where it should be."""
+class WrittenRepro:
+    """A file that was written; ``remark`` is a sentence if it is in another folder than
+    configured."""
 
     path: Path
     remark: str = ""
 
 
 def folder_of(settings: Settings, project: Path) -> Path:
-    """The folder of the setting ``repro-folder``, relative to the project unless absolute."""
-    return project / expanded(settings.repro_folder or ".", project)
+    """Return the folder of the setting ``repro-folder``, relative to the project unless
+    absolute."""
+    return project / expand_path(settings.repro_folder or ".", project)
 
 
 def name_of(wanted: Wanted, item: FileFinding | None, path: str) -> str:
-    """A name without extension: what, of which target, in which function.
+    """Return a file name without extension from the finding, its target and its function.
 
-    ``path`` is what the engine calls the file that the finding is in.
+    ``path`` is the name of the finding's file in engine requests.
     """
     words = [wanted.code.rpartition("/")[2] if "/GB" in wanted.code else wanted.code]
     if wanted.backend:
@@ -51,8 +53,8 @@ def name_of(wanted: Wanted, item: FileFinding | None, path: str) -> str:
     if item is not None:
         here = [frame.function for frame in item.finding.stack if frame.path == path]
         words += here[-1:]
-    # In this order, each once: `Net.forward` of `Net` does not say its class again.
-    parts = dict.fromkeys(part for word in words for part in _plain(word).split("-") if part)
+    # Each word appears once: `Net.forward` of `Net` does not repeat the class.
+    parts = dict.fromkeys(part for word in words for part in _to_slug(word).split("-") if part)
     name = ""
     for part in parts:
         longer = f"{name}-{part}" if name else part
@@ -62,55 +64,57 @@ def name_of(wanted: Wanted, item: FileFinding | None, path: str) -> str:
     return name or "repro"
 
 
-def _plain(text: str) -> str:
-    """Lower-case letters and digits with dashes between, which every file system takes."""
+def _to_slug(text: str) -> str:
+    """Return lower-case letters and digits joined by dashes, valid on every file system."""
     ascii_ = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-    # One word of a name in code stays one: `forward_fn` has no dash of its own.
+    # Underscores stay, so that a name such as `forward_fn` remains one word.
     return re.sub(r"[^a-z0-9_]+", "-", ascii_.lower()).strip("-_")
 
 
-def keep(folder: Path, name: str, extension: str, text: str, data: Data | None = None) -> Kept:
-    """Write into a folder that may not exist yet; where that cannot be, into a temporary one.
+def write_repro(
+    folder: Path, name: str, extension: str, text: str, data: ReproData | None = None
+) -> WrittenRepro:
+    """Write a file into a folder, created if missing; fall back to a temporary folder.
 
-    ``data``, which the text is about, comes first: who finds the file finds that as well.
+    ``data`` is written first, so that the script never exists without it.
 
     Raises:
-        Unwritable: neither can be.
+        ReproUnwritable: Both folders cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lost = data.keep(folder) if data is not None else ""
-        return Kept(write_new(folder, name, extension, text), lost)
+        lost = data.copy_to(folder) if data is not None else ""
+        return WrittenRepro(write_new(folder, name, extension, text), lost)
     except OSError as error:
         why = error.strerror or str(error)
     try:
         elsewhere = Path(tempfile.mkdtemp(prefix="fullgraph-"))
-        lost = data.keep(elsewhere) if data is not None else ""
+        lost = data.copy_to(elsewhere) if data is not None else ""
         path = write_new(elsewhere, name, extension, text)
     except OSError as error:
-        raise Unwritable(
+        raise ReproUnwritable(
             f"Nothing can be written to {folder} ({why}), nor to a temporary folder "
             f"({error.strerror or error})."
         ) from error
     moved = f"Nothing can be written to {folder} ({why}), so it is in {path}."
-    return Kept(path, sentences(moved, lost))
+    return WrittenRepro(path, sentences(moved, lost))
 
 
 def write_new(folder: Path, name: str, extension: str, text: str) -> Path:
-    """Write ``name.py``, or ``name-2.py`` and so on where there is one already.
+    """Write ``name.py``, or ``name-2.py`` and so on if the name is taken.
 
-    The file appears with all of its text, or not at all.
+    The file appears with its complete text or not at all.
     """
     hidden = folder / f".{name}-{secrets.token_hex(4)}.part"
     try:
         with hidden.open("x", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
             file.write(text)
             file.flush()
-            # Some file systems find out only now that there is no room.
+            # Some file systems report a full disk only now.
             os.fsync(file.fileno())
         for number in range(1, _MOST_OF_A_NAME + 1):
             path = folder / f"{name}{f'-{number}' if number > 1 else ''}{extension}"
-            if _took(hidden, path):
+            if _publish_file(hidden, path):
                 return path
     finally:
         with contextlib.suppress(OSError):
@@ -118,10 +122,10 @@ def write_new(folder: Path, name: str, extension: str, text: str) -> Path:
     raise FileExistsError(errno.EEXIST, f"there are too many files called {name}")
 
 
-def _took(hidden: Path, path: Path) -> bool:
-    """Give a written file its name, unless somebody else has it."""
+def _publish_file(hidden: Path, path: Path) -> bool:
+    """Give a written file its final name; return False if another file has it."""
     try:
-        # Unlike a rename, this never replaces.
+        # A hard link never replaces a file, unlike a rename.
         path.hardlink_to(hidden)
         return True
     except FileExistsError:
@@ -129,7 +133,7 @@ def _took(hidden: Path, path: Path) -> bool:
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
             raise
-    # A file system without links: take the name first, then put the text there at once.
+    # Without hard links, reserve the name first, then replace the empty file.
     try:
         path.touch(exist_ok=False)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""Repros that are being made for an editor: two at a time, each finding once."""
+"""Repro jobs of an editor: two at a time, with one job per finding."""
 
 from __future__ import annotations
 
@@ -13,92 +13,98 @@ from typing import Protocol
 
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.repro import ReductionState, ReproOutcome
-from fullgraph.engines import Reproduction, sentences
-from fullgraph.session.analysis_unit import Unit
-from fullgraph.session.repro import followed, reproduce_request
-from fullgraph.session.repro_data import Data, handed_over
-from fullgraph.session.repro_files import Kept, Unwritable, folder_of, keep, name_of
+from fullgraph.engines import ReproductionRequest, sentences
+from fullgraph.session.analysis_unit import AnalysisUnit
+from fullgraph.session.repro import follow_reproduction, reproduce_request
+from fullgraph.session.repro_data import ReproData, temporary_data_folder
+from fullgraph.session.repro_files import (
+    ReproUnwritable,
+    WrittenRepro,
+    folder_of,
+    name_of,
+    write_repro,
+)
 from fullgraph.session.session import Session
 from fullgraph_engine.protocol import Reproduce, Wanted
 
 MOST_AT_ONCE = 2
 
 _MOST_KEPT = 8
-"""Repros of which it is remembered where they are, and what is to be said of them."""
+"""Maximum number of finished repros whose results stay available."""
 
 
 class Bar(Protocol):
-    """Shows how a job goes on."""
+    """A display of the progress of a job."""
 
     def advance(self, state: ReductionState, seconds: float) -> None:
-        """``seconds``: how long it may take in all."""
+        """Show the state of the job; ``seconds`` is its time limit."""
 
     def end(self) -> None: ...
 
 
 Shown = Callable[[Reproduce, Callable[[], None]], Bar]
-"""Begins to show a job, given a way to cancel it."""
+"""Function that shows a job, given its request and a function that cancels it."""
 
 
 @dataclass(frozen=True)
-class Made:
-    """What became of a job, and where its script is. ``lost`` says in a sentence why it is not."""
+class MadeRepro:
+    """The result of a job and the path of its script; ``lost`` is a sentence if writing failed."""
 
     outcome: ReproOutcome
     name: str
     folder: Path
-    kept: Kept | None = None
+    kept: WrittenRepro | None = None
     lost: str = ""
 
     @property
     def reason(self) -> str:
-        """What is not as it should be, in sentences; empty if all is."""
+        """Sentences about problems with the result; empty if none."""
         remark = self.lost or (self.kept.remark if self.kept is not None else "")
         return sentences(self.outcome.reason, remark)
 
     @property
     def intact(self) -> bool:
-        """The file is there, and still as it was written."""
+        """Whether the script exists and is unchanged."""
         found, kept = self.outcome.found, self.kept
         if found is None or kept is None:
             return False
         try:
             is_same = kept.path.read_text(encoding="utf-8") == found.script
-            return is_same and Data(names=found.data).is_beside(kept.path)
+            return is_same and ReproData(names=found.data).is_beside(kept.path)
         except (OSError, ValueError):
             return False
 
 
 class _Job:
     def __init__(
-        self, session: Session, unit: Unit, wanted: Wanted, item: FileFinding | None
+        self, session: Session, unit: AnalysisUnit, wanted: Wanted, item: FileFinding | None
     ) -> None:
         settings = session.settings(unit)
         self.uri = unit.document.uri
-        # Of the text as it is now: what is wanted has its place in this one.
-        analyze = session.request(unit, (wanted.target,))
+        # Build the request now, because the wanted place refers to the current text.
+        analyze = session.build_request(unit, (wanted.target,))
         self.request = reproduce_request(analyze, wanted, settings)
         self.name = name_of(wanted, item, unit.document.name)
         self.folder = folder_of(settings, session.project(unit))
         self.unit = unit
-        self.key = unit.document.hash, self.uri, self.request.wanted, settings.tracing()
+        self.key = unit.document.hash, self.uri, self.request.wanted, settings.tracing_key()
         self.waiters = 0
         self.cancelled = False
         self.again = False
-        """It ends only to begin anew, with another time limit."""
-        self.reproduction: Reproduction | None = None
-        self.task: asyncio.Task[Made] | None = None
+        """True if the job is being cancelled only to start again with another time limit."""
+        self.reproduction: ReproductionRequest | None = None
+        self.task: asyncio.Task[MadeRepro] | None = None
 
     def cancel(self) -> None:
-        """End it with the best so far."""
+        """Cancel the job; the best script so far is kept."""
         self.cancelled = True
         if self.reproduction is not None:
             self.reproduction.cancel()
         elif self.task is not None:
             self.task.cancel()
 
-    def limit(self, seconds: float) -> None:
-        """Allow it another time: the engine plans for all of it, so it begins anew."""
+    def set_time_limit(self, seconds: float) -> None:
+        """Change the time limit and restart the job, because the engine plans with its limit."""
         if seconds == self.request.seconds:
             return
         self.request = dataclasses.replace(self.request, seconds=seconds)
@@ -115,21 +121,23 @@ class ReproJobs:
         self._shown = shown
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
         self._jobs: dict[object, _Job] = {}
-        self._made: dict[object, Made] = {}
+        self._made: dict[object, MadeRepro] = {}
 
-    async def made(self, unit: Unit, wanted: Wanted, item: FileFinding | None = None) -> Made:
-        """The repro of a finding: the one that there is, or that is being made, or a new one.
+    async def make_repro(
+        self, unit: AnalysisUnit, wanted: Wanted, item: FileFinding | None = None
+    ) -> MadeRepro:
+        """Return the repro of a finding from the cache, from a running job, or from a new one.
 
-        If the last who waits is cancelled, that ends the job, and its best so far is returned.
+        Cancelling the last waiting caller ends the job and returns its best script so far.
         """
-        await self._session.configured()
+        await self._session.wait_until_configured()
         job = _Job(self._session, unit, wanted, item)
         known = self._made.get(job.key)
         if known is not None and known.outcome.verified and known.intact:
             return known
         job = self._jobs.setdefault(job.key, job)
         if job.task is None:
-            job.task = asyncio.create_task(self._work(job))
+            job.task = asyncio.create_task(self._run_job(job))
         job.waiters += 1
         try:
             return await asyncio.shield(job.task)
@@ -141,27 +149,27 @@ class ReproJobs:
             job.waiters -= 1
         return await asyncio.shield(job.task)
 
-    def at(self, path: Path | None) -> Made | None:
-        """The repro that was written to a path."""
+    def find_at_path(self, path: Path | None) -> MadeRepro | None:
+        """Return the repro that was written to a path."""
         for made in self._made.values():
             if path is not None and made.kept is not None and made.kept.path == path:
                 return made
         return None
 
     def cancel(self, uri: str = "") -> None:
-        """End the jobs of a text, or all, with the best that they have."""
+        """Cancel the jobs of a file, or all jobs; their best scripts are kept."""
         for job in list(self._jobs.values()):
             if uri in ("", job.uri):
                 job.cancel()
 
     def settings_changed(self) -> None:
-        """Jobs that go on follow the time limit."""
+        """Apply a changed time limit to running jobs."""
         for job in self._jobs.values():
-            job.limit(self._session.settings(job.unit).repro_time_budget)
+            job.set_time_limit(self._session.settings(job.unit).repro_time_budget)
 
-    async def _work(self, job: _Job) -> Made:
+    async def _run_job(self, job: _Job) -> MadeRepro:
         try:
-            made = await self._kept(job)
+            made = await self._make_and_write(job)
         finally:
             del self._jobs[job.key]
         self._made.pop(job.key, None)
@@ -170,20 +178,20 @@ class ReproJobs:
             del self._made[old]
         return made
 
-    async def _kept(self, job: _Job) -> Made:
-        with handed_over() as folder:
+    async def _make_and_write(self, job: _Job) -> MadeRepro:
+        with temporary_data_folder() as folder:
             job.request = dataclasses.replace(job.request, folder=folder)
             try:
-                outcome = await self._outcome(job)
+                outcome = await self._reproduce_finding(job)
             except asyncio.CancelledError:
                 if not job.cancelled:
                     raise
                 reason = "It was cancelled before it began."
                 outcome = ReproOutcome(job.request.wanted, reason=reason, cancelled=True)
-            return await asyncio.to_thread(_written, job, outcome)
+            return await asyncio.to_thread(_write_outcome, job, outcome)
 
-    async def _outcome(self, job: _Job) -> ReproOutcome:
-        with self._bar(job) as bar:
+    async def _reproduce_finding(self, job: _Job) -> ReproOutcome:
+        with self._show_progress(job) as bar:
             async with self._room:
                 engine = self._session.engine_on_demand(job.unit)
                 if isinstance(engine, str):
@@ -192,12 +200,12 @@ class ReproJobs:
                     job.again = False
                     job.reproduction = engine.reproduce(job.request)
                     report = partial(bar.advance, seconds=job.request.seconds)
-                    outcome = await followed(job.reproduction, report)
+                    outcome = await follow_reproduction(job.reproduction, report)
                     if not job.again or job.cancelled or outcome.verified:
                         return outcome
 
     @contextlib.contextmanager
-    def _bar(self, job: _Job) -> Iterator[Bar]:
+    def _show_progress(self, job: _Job) -> Iterator[Bar]:
         bar = self._shown(job.request, job.cancel)
         try:
             yield bar
@@ -205,13 +213,13 @@ class ReproJobs:
             bar.end()
 
 
-def _written(job: _Job, outcome: ReproOutcome) -> Made:
-    made = Made(outcome, job.name, job.folder)
+def _write_outcome(job: _Job, outcome: ReproOutcome) -> MadeRepro:
+    made = MadeRepro(outcome, job.name, job.folder)
     if outcome.found is None:
         return made
-    data = Data(job.request.folder, outcome.found.data)
+    data = ReproData(job.request.folder, outcome.found.data)
     try:
-        kept = keep(job.folder, job.name, ".py", outcome.found.script, data)
-    except Unwritable as error:
+        kept = write_repro(job.folder, job.name, ".py", outcome.found.script, data)
+    except ReproUnwritable as error:
         return dataclasses.replace(made, lost=str(error))
     return dataclasses.replace(made, kept=kept)

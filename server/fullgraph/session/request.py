@@ -1,4 +1,4 @@
-"""What the engine is asked, the same for the editor and for ``fullgraph check``."""
+"""Engine requests, built in the same way for the editor and for ``fullgraph check``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fullgraph.session.recordings import recording_of
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import Analyze, OpenFile, Part
 
-# Text without any of these holds no target: no class, no mention of torch, no probe comment, no
+# A text without any of these has no targets: no class, no mention of torch, no probe comment and no
 # annotation with a shape.
 _TARGET_WORDS = re.compile(
     r"""torch|fullgraph|jaxtyping|^[ \t]*class\s|["'][^"'\n]*\w\[""", re.MULTILINE
@@ -19,29 +19,29 @@ _TARGET_WORDS = re.compile(
 
 
 NICE = 15
-"""How far forecasts that nobody waits for give way to everything else."""
+"""Nice value of forecasts, which run with low priority."""
 
 FORECAST_SECONDS = 120.0
-"""What those of one text may take together."""
+"""Time limit in seconds for all forecasts of one file."""
 
 PATH_SECONDS = 60.0
-"""The same for the paths that probes do not lead along."""
+"""Time limit in seconds for tracing alternative paths of one file."""
 
 _TORCH = re.compile(r"\btorch")
 
 
 def mentions_torch(text: str) -> bool:
-    """Whether its names may be torch's, so that somebody may ask what they are."""
+    """Return whether names in the text may belong to torch."""
     return _TORCH.search(text) is not None
 
 
 def may_have_targets(text: str) -> bool:
-    """False only where it is certain that the engine would find nothing to trace."""
+    """Return False only if the engine would certainly find nothing to trace."""
     return _TARGET_WORDS.search(text) is not None
 
 
 def forecast_request(request: Analyze) -> Analyze:
-    """One for forecasts alone, of what was traced by requests like this one."""
+    """Return a request for the forecasts of targets that ``request`` traced."""
     return dataclasses.replace(
         request, parts=("forecast",), forecast_seconds=FORECAST_SECONDS, nice=NICE
     )
@@ -59,7 +59,7 @@ def analyze_request(
     forecast: bool = False,
     open_files: tuple[OpenFile, ...] = (),
 ) -> Analyze:
-    """A request to trace one text. ``name`` is its absolute path, or a bare name."""
+    """Return a request to trace one text; ``name`` is its absolute path, or a bare name."""
     wanted: dict[Part, bool] = {
         "first": True,
         "second": settings.try_dynamic,
@@ -67,9 +67,9 @@ def analyze_request(
         "forecast": forecast,
         "export": settings.export,
     }
-    roots = list(settings.roots(project))
+    roots = list(settings.import_roots(project))
     if project is not None:
-        # As a program started in the project would find its own packages.
+        # A program started in the project would find the project's packages.
         roots += [str(folder) for folder in (project, project / "src") if folder.is_dir()]
     return Analyze(
         request=0,
@@ -81,15 +81,15 @@ def analyze_request(
         focus=focus,
         roots=tuple(dict.fromkeys(roots)),
         cwd=str(project) if project is not None else "",
-        limits=settings.limits(),
+        limits=settings.run_limits(),
         jobs=settings.parallel,
         parts=tuple(part for part, is_wanted in wanted.items() if is_wanted),
         recorded=recording_of(name, project).classes,
         methods=settings.methods,
-        examples=settings.examples(),
+        examples=settings.example_kinds(),
         path_seconds=PATH_SECONDS,
         open_files=open_files,
         files=True,
         calls=True,
-        program=settings.program(),
+        program=settings.program_request(),
     )

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from fullgraph.engines import Analysis
+from fullgraph.engines import AnalysisRequest
 from fullgraph.incremental import Moves
-from fullgraph.kept import Recorder
+from fullgraph.kept import ResultRecorder
 from fullgraph.session.history import Reused, TraceBasis
 from fullgraph.session.results import Results
 from fullgraph_engine.protocol import (
@@ -37,17 +37,17 @@ _SAVE_SECONDS = 1.0
 class RunOwner(Protocol):
     """The receiver of the events of a run."""
 
-    def take(self, event: Event) -> None:
+    def apply_event(self, event: Event) -> None:
         """Apply an event, which is not the last."""
 
-    def interrupt(self) -> None:
-        """Keep the results of a run that is being cancelled; no more follow."""
+    def interrupt_run(self) -> None:
+        """Keep the results of a run that is being cancelled."""
 
     def settle_so_far(self, run: UnitRun) -> None:
-        """Save the results of a run that goes on."""
+        """Save the results of an unfinished run."""
 
     def run_ended(self, run: UnitRun, last: Analyzed | Failed, seconds: float) -> None:
-        """Take the last event of a run, which took so many seconds."""
+        """Apply the last event of a run, which took ``seconds``."""
 
 
 class ForecastOwner(Protocol):
@@ -69,14 +69,14 @@ class MovedResults:
     path: str
     lines: Sequence[str]
 
-    def again(self) -> MovedResults:
+    def copy_for_events(self) -> MovedResults:
         """Return a copy for more events of the run."""
         return dataclasses.replace(self)
 
     @cached_property
     def results(self) -> Results:
         """The results in the text as it is now."""
-        return self.told.relocated(self.moves, self.path, self.lines)
+        return self.told.relocate_to(self.moves, self.path, self.lines)
 
     @property
     def is_whole(self) -> bool:
@@ -90,41 +90,41 @@ class UnitRun:
     def __init__(
         self,
         owner: RunOwner,
-        analysis: Analysis,
+        analysis: AnalysisRequest,
         basis: TraceBasis,
-        recorder: Recorder,
+        recorder: ResultRecorder,
         reused: Reused | None,
     ) -> None:
         self._owner = owner
         self._analysis = analysis
         self.basis = self.now = basis
-        """Basis of the text that is traced, and of the current text with the same code."""
+        """Basis of the traced text, and basis of the current text, which has the same code."""
         self.recorder = recorder
         self.reused = reused
         self.generation = analysis.request.generation
         self.only = analysis.request.only
         self.obsolete = False
-        """Whether the run was cancelled, so that its remaining events are discarded."""
+        """True if the run was cancelled; its remaining events are discarded."""
         self.timings: list[Timings] = []
-        self._task = asyncio.create_task(self._follow())
+        self._task = asyncio.create_task(self._follow_events())
 
     @property
     def is_partial(self) -> bool:
-        """Whether some targets of the text have results that are not of this run."""
+        """Whether some targets of the text have results of another run."""
         return bool(self.only) or self.reused is not None
 
     def covers(self, basis: TraceBasis) -> bool:
         """Whether a new run of ``basis`` would do the same."""
-        return not self.obsolete and self.now.is_as(basis) and self.recorder.holds()
+        return not self.obsolete and self.now.is_as(basis) and self.recorder.is_current()
 
     def cancel(self) -> None:
         """End the run in the engine, and discard its remaining events."""
         if not self.obsolete:
             self.obsolete = True
-            self._owner.interrupt()
+            self._owner.interrupt_run()
             self._analysis.cancel()
 
-    async def _follow(self) -> None:
+    async def _follow_events(self) -> None:
         try:
             await self._take_events()
         except Exception as error:
@@ -142,7 +142,7 @@ class UnitRun:
         # Further paths of targets do not count: they must not delay the trace of an edit.
         paths_begun: float | None = None
         async for event in self._analysis:
-            self.recorder.hear(event)
+            self.recorder.record_event(event)
             if isinstance(event, Timings):
                 self.timings.append(event)
                 continue
@@ -156,7 +156,7 @@ class UnitRun:
                 paths_begun = loop.time()
             if self.obsolete:
                 continue
-            self._owner.take(event)
+            self._owner.apply_event(event)
             if isinstance(event, TargetDone) and loop.time() >= next_save:
                 self._owner.settle_so_far(self)
                 next_save = loop.time() + max(_SAVE_SECONDS, loop.time() - begun)
@@ -165,18 +165,18 @@ class UnitRun:
 class ForecastRun:
     """A forecast of recompiles. Passes forecasts to the owner, and no other events but the last."""
 
-    def __init__(self, owner: ForecastOwner, analysis: Analysis) -> None:
+    def __init__(self, owner: ForecastOwner, analysis: AnalysisRequest) -> None:
         self._owner = owner
         self._analysis = analysis
         self._obsolete = False
-        self._task = asyncio.create_task(self._follow())
+        self._task = asyncio.create_task(self._follow_events())
 
     def cancel(self) -> None:
         """End the forecast in the engine, and discard its remaining events."""
         self._obsolete = True
         self._analysis.cancel()
 
-    async def _follow(self) -> None:
+    async def _follow_events(self) -> None:
         async for event in self._analysis:
             if isinstance(event, (Analyzed, Failed)):
                 self._owner.forecast_ended(self, event)

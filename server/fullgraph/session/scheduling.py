@@ -1,4 +1,4 @@
-"""When a file is traced: one run that goes on, and at most one that waits."""
+"""Schedule traces of a file: at most one run at a time, and at most one waiting."""
 
 from __future__ import annotations
 
@@ -12,29 +12,28 @@ T = TypeVar("T")
 LEAST_DELAY = 0.1
 MOST_DELAY = 1.0
 FIRST_DELAY = 0.3
-"""Before anything is known of how long a run of this file takes."""
+"""Seconds to wait after an edit before the first run of a file."""
 
 FRACTION = 0.25
-"""Of the time of a run that typing may pause before the text is traced."""
+"""Fraction of a run's duration to wait after an edit before tracing."""
 
 
 REST = 1.5
-"""Seconds after an edit before anything is made of a text that takes much longer than a trace."""
+"""Seconds without edits before work starts that takes much longer than a trace."""
 
 
 class Cancelable(Protocol):
-    """Something that goes on, can be ended, and then is ended."""
+    """A run that can be cancelled and reports its end."""
 
     def cancel(self) -> None:
-        """End it soon. It still calls back when it has ended."""
+        """Cancel the run; it still reports its end."""
 
 
 class Schedule:
-    """Decides when ``begin`` is called for one file.
+    """Schedules the runs of one file.
 
-    An edit kills the run that goes on and starts the clock of the next; a further edit starts it
-    anew. ``begin`` returns the run it started, or None if there was nothing to do; whoever runs
-    calls ``ended`` once.
+    An edit cancels the current run and restarts the delay of the next. ``begin`` returns the run it
+    started, or None if nothing has to be done; ``run_ended`` is called once per run.
     """
 
     def __init__(self, begin: Callable[[], Cancelable | None]) -> None:
@@ -45,7 +44,7 @@ class Schedule:
         self._seconds: deque[float] = deque(maxlen=5)
         self._closed = False
         self.at_rest = False
-        """Begin only when the text has rested, because the run takes as long as a program."""
+        """True if runs execute a program, so that they start only after a pause in typing."""
 
     @property
     def running(self) -> bool:
@@ -57,7 +56,7 @@ class Schedule:
 
     @property
     def delay(self) -> float:
-        """How long after an edit the text is traced: a share of what recent runs took."""
+        """Seconds to wait after an edit, from the duration of recent runs."""
         if self.at_rest:
             return REST
         if not self._seconds:
@@ -65,16 +64,16 @@ class Schedule:
         mean = sum(self._seconds) / len(self._seconds)
         return min(max(FRACTION * mean, LEAST_DELAY), MOST_DELAY)
 
-    def edited(self) -> None:
-        """The text changed."""
-        self._request(self.delay)
+    def request_after_edit(self) -> None:
+        """Schedule a run after the delay, because the text changed."""
+        self._request_run(self.delay)
 
-    def now(self) -> None:
-        """Trace without delay: saved, opened, or asked for."""
-        self._request(0.0)
+    def request_now(self) -> None:
+        """Schedule a run without delay."""
+        self._request_run(0.0)
 
     def withdraw(self) -> None:
-        """Forget what waits and end what runs."""
+        """Cancel the waiting and the current run."""
         self._due = None
         self._stop_timer()
         if self._running is not None:
@@ -84,35 +83,35 @@ class Schedule:
         self._closed = True
         self.withdraw()
 
-    def ended(self, seconds: float | None) -> None:
-        """The run has ended; ``seconds`` if it went through to its end."""
+    def run_ended(self, seconds: float | None) -> None:
+        """Finish the current run; ``seconds`` is its duration if it completed."""
         self._running = None
         if seconds is not None:
             self._seconds.append(seconds)
-        self._arm()
+        self._start_timer()
 
-    def _request(self, delay: float) -> None:
+    def _request_run(self, delay: float) -> None:
         if self._closed:
             return
         self._due = asyncio.get_running_loop().time() + delay
         self._stop_timer()
         if self._running is not None:
-            # Its end arms the next. The delay has been counting from the edit all the while.
+            # The end of the current run starts the next one; the delay counts from the edit.
             self._running.cancel()
         else:
-            self._arm()
+            self._start_timer()
 
-    def _arm(self) -> None:
+    def _start_timer(self) -> None:
         if self._due is None or self._closed:
             return
         self._stop_timer()
         loop = asyncio.get_running_loop()
         if self._due <= loop.time():
-            self._start()
+            self._start_run()
         else:
-            self._timer = loop.call_at(self._due, self._start)
+            self._timer = loop.call_at(self._due, self._start_run)
 
-    def _start(self) -> None:
+    def _start_run(self) -> None:
         self._timer = None
         self._due = None
         self._running = self._begin()
@@ -124,9 +123,9 @@ class Schedule:
 
 
 class Turns(Generic[T]):
-    """Whose turn it is: one text at a time, when it has rested and nothing is traced.
+    """Assigns turns to files: one at a time, after a pause in typing and while nothing is traced.
 
-    ``begin`` returns False if there is nothing to do; else somebody calls ``ended`` once.
+    ``begin`` returns False if nothing has to be done; otherwise ``turn_ended`` is called once.
     """
 
     def __init__(self, busy: Callable[[], bool], begin: Callable[[T], bool]) -> None:
@@ -136,22 +135,22 @@ class Turns(Generic[T]):
         self._running: T | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def want(self, text: T, when: float) -> None:
-        """A turn for a text, not before ``when``; what it was promised before stays."""
+    def request_turn(self, text: T, when: float) -> None:
+        """Request a turn at ``when`` or later; an earlier request of the file stays valid."""
         self._due.setdefault(text, when)
-        self.next()
+        self.begin_next()
 
     def withdraw(self, text: T) -> None:
-        """It wants none any more. What it has begun is for itself to end."""
+        """Withdraw the request of a file; work that has begun is not cancelled."""
         self._due.pop(text, None)
 
-    def ended(self, text: T) -> None:
+    def turn_ended(self, text: T) -> None:
         if self._running is text:
             self._running = None
-        self.next()
+        self.begin_next()
 
-    def next(self) -> None:
-        """Something may have ended."""
+    def begin_next(self) -> None:
+        """Begin the next turn if one is due and nothing is running."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -159,7 +158,7 @@ class Turns(Generic[T]):
         while self._due and self._running is None and not self._busy():
             text, due = min(self._due.items(), key=lambda item: item[1])
             if due > loop.time():
-                self._timer = loop.call_at(due, self.next)
+                self._timer = loop.call_at(due, self.begin_next)
                 return
             del self._due[text]
             if self._begin(text):

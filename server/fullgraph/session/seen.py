@@ -1,6 +1,6 @@
-"""What the last runs saw of expressions and locals, moved with the text.
+"""Values seen by the last runs: kinds of expressions and locals, moved with the text.
 
-Held by line: most edits stay within one line, and then only what stands on that line can change.
+Values are stored by line, because most edits stay within one line and affect only its values.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from dataclasses import dataclass
 from fullgraph.domain.positions import TextPositions
 from fullgraph.incremental.relocation import Relocation
 from fullgraph.operators import Seen, SeenSpan
-from fullgraph.session.edit_tracking import Edit
+from fullgraph.session.edit_tracking import AppliedEdit
 from fullgraph_engine.protocol import Position, Range, SeenKind, SeenValue
 
 _Short = tuple[int, int, SeenKind]
-"""The first byte of an expression on one line, the byte behind its last, and what it was."""
+"""First byte and end byte of an expression on one line, and its kind."""
 _Local = tuple[str, str]
 """Qualified name of a function and name of a local."""
 
 
 @dataclass(frozen=True)
 class SeenByTarget:
-    """What the runs of one target saw. An expression may have been of several kinds."""
+    """Values seen by the runs of one target. An expression may have several kinds."""
 
     short: Mapping[int, tuple[_Short, ...]]
     long: tuple[tuple[Range, SeenKind], ...]
-    """Expressions of several lines, of which there are few."""
+    """Expressions that span several lines; these are rare."""
     locals: frozenset[tuple[_Local, SeenKind]]
     functions: frozenset[tuple[str, Range]]
-    """The functions of the locals, and where their names stand."""
+    """Functions of the locals, with the ranges of their names."""
 
     @classmethod
-    def of(cls, values: Iterable[SeenValue]) -> SeenByTarget:
+    def from_values(cls, values: Iterable[SeenValue]) -> SeenByTarget:
         spans, locals_, functions = [], set(), set()
         for value in values:
             if value.name:
@@ -42,8 +42,8 @@ class SeenByTarget:
                 spans.append((value.range, value.kind))
         return cls(*_by_line(spans), frozenset(locals_), frozenset(functions))
 
-    def joined(self, other: SeenByTarget) -> SeenByTarget:
-        """What either saw, as runs with two probes of a target do."""
+    def merge_with(self, other: SeenByTarget) -> SeenByTarget:
+        """Return the values of both objects, as for runs with two probes of a target."""
         short = dict(self.short)
         for line, spans in other.short.items():
             short[line] = tuple(sorted({*short.get(line, ()), *spans}))
@@ -54,37 +54,39 @@ class SeenByTarget:
             self.functions | other.functions,
         )
 
-    def moved(self, edit: Edit) -> SeenByTarget:
-        """After an edit: what it touched is left out."""
+    def apply_edit(self, edit: AppliedEdit) -> SeenByTarget:
+        """Return the values after an edit, without the ones it touches."""
         functions = frozenset(
             (name, range_)
             for name, old in self.functions
-            if (range_ := edit.moved(old)) is not None
+            if (range_ := edit.shift_range(old)) is not None
         )
         locals_ = self.locals
         if len(functions) < len(self.functions):
             left = {name for name, _ in functions}
             locals_ = frozenset(item for item in locals_ if item[0][0] in left)
         long = tuple(
-            (range_, kind) for old, kind in self.long if (range_ := edit.moved(old)) is not None
+            (range_, kind)
+            for old, kind in self.long
+            if (range_ := edit.shift_range(old)) is not None
         )
         return SeenByTarget(self._moved_short(edit), long, locals_, functions)
 
-    def relocated(self, move: Relocation) -> SeenByTarget:
+    def apply_relocation(self, move: Relocation) -> SeenByTarget:
         spans = [
             (Range(Position(line, start), Position(line, end)), kind)
             for line, short in self.short.items()
             for start, end, kind in short
         ]
         short, long = _by_line(
-            (move.range(range_, "expression"), kind) for range_, kind in (*spans, *self.long)
+            (move.move_range(range_, "expression"), kind) for range_, kind in (*spans, *self.long)
         )
         functions = frozenset(
-            (name, move.range(range_, "expression")) for name, range_ in self.functions
+            (name, move.move_range(range_, "expression")) for name, range_ in self.functions
         )
         return SeenByTarget(short, long, self.locals, functions)
 
-    def _moved_short(self, edit: Edit) -> Mapping[int, tuple[_Short, ...]]:
+    def _moved_short(self, edit: AppliedEdit) -> Mapping[int, tuple[_Short, ...]]:
         first, last, shift = edit.start.line, edit.end.line, edit.lines
         if shift:
             short = {
@@ -96,7 +98,7 @@ class SeenByTarget:
             short = {line: spans for line, spans in self.short.items() if not first <= line <= last}
         for line in range(first, last + 1):
             for start, end, kind in self.short.get(line, ()):
-                range_ = edit.moved(Range(Position(line, start), Position(line, end)))
+                range_ = edit.shift_range(Range(Position(line, start), Position(line, end)))
                 if range_ is not None:
                     span = (range_.start.byte, range_.end.byte, kind)
                     line_now = range_.start.line
@@ -107,7 +109,7 @@ class SeenByTarget:
 def _by_line(
     values: Iterable[tuple[Range, SeenKind]],
 ) -> tuple[dict[int, tuple[_Short, ...]], tuple[tuple[Range, SeenKind], ...]]:
-    """Those on one line, in its order, and those on several, in that of the text."""
+    """Split values into single-line ones by line, and longer ones in the order of the text."""
     short: dict[int, list[_Short]] = {}
     long = []
     for range_, kind in sorted(values):
@@ -120,7 +122,7 @@ def _by_line(
 
 
 def seen_in(text: TextPositions, targets: Iterable[SeenByTarget]) -> Seen:
-    """What the runs of all targets agree on, by offsets into the text as it is now."""
+    """Return the kinds on which the runs of all targets agree, by offsets in the current text."""
     spans: dict[tuple[int, int], SeenKind | None] = {}
     locals_: dict[_Local, SeenKind | None] = {}
     for target in targets:

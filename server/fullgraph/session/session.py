@@ -1,6 +1,6 @@
-"""All that one editor window has open, and the engines that trace it.
+"""The open files and engines of one editor window.
 
-Knows nothing of LSP: whoever speaks to the editor calls in, and hears back through a listener.
+This module is independent of LSP: the protocol layer calls its methods and listens for events.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from fullgraph.engines import (
     InterpreterNotFound,
     sentences,
 )
-from fullgraph.kept import KeptFor, KeptResults, Store, engine_basis
+from fullgraph.kept import EngineStore, KeptResults, ResultStore, engine_basis
 from fullgraph.operators.index import OperatorIndex
-from fullgraph.session.analysis_unit import Ending, TraceInputs, Unit
+from fullgraph.session.analysis_unit import AnalysisUnit, RunEnding, TraceInputs
 from fullgraph.session.capabilities import ClientCapabilities
-from fullgraph.session.documents import Change, Document, path_of
+from fullgraph.session.documents import Document, TextChange, path_of
 from fullgraph.session.engine_pool import EngineKey, EnginePool
 from fullgraph.session.programs import WorkspacePrograms, with_programs
 from fullgraph.session.recordings import recording_of
@@ -49,21 +49,21 @@ from fullgraph.session.unit_events import (
     UnitEvent,
     is_due,
 )
-from fullgraph.session.unseen import unseen, warning
+from fullgraph.session.unseen import hidden_facts, hidden_warning
 from fullgraph.session.workspace import Workspace
 from fullgraph_engine.protocol import Analyze, Event, Failed, Log, OpenFile
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 LONGEST_READ = 300_000
-"""Characters up to which a text is read for what its names mean: on the loop, after each edit."""
+"""Maximum number of characters for resolving names on the event loop after each edit."""
 
 _LOCAL = frozenset({"file", "untitled", "buffer"})
-"""Kinds of URIs of files, and of texts that are nowhere else yet: ``buffer`` is Sublime Text's."""
+"""URI schemes of files and of unsaved documents; ``buffer`` is used by Sublime Text."""
 
 
-class State(enum.Enum):
-    """What a status bar shows."""
+class SessionState(enum.Enum):
+    """The states shown in a status bar."""
 
     STOPPED = "stopped"
     UNTRUSTED = "untrusted"
@@ -76,87 +76,91 @@ class State(enum.Enum):
 
 @dataclass(frozen=True)
 class SessionStatus:
-    """What a status bar shows; ``message`` and ``next_step`` are sentences.
+    """The status shown in a status bar; ``message`` and ``next_step`` are sentences.
 
-    ``busy``: something is being traced. Versions are empty until the engine reports them.
+    ``busy``: a file is being traced. Versions are empty until the engine reports them.
     """
 
-    state: State
+    state: SessionState
     message: str
     next_step: str = ""
     torch: str = ""
     python: str = ""
     interpreter: str = ""
     why: str = ""
-    """Why it is this interpreter, and which were passed over."""
+    """Reason for the choice of the interpreter, with the candidates that were skipped."""
     sandbox: str = ""
-    """How far the sandbox holds, in a short line; empty until the engine reports it."""
+    """Short description of the sandbox; empty until the engine reports it."""
     busy: bool = False
 
 
 class MessageLevel(enum.Enum):
-    """The severity of a message to the user, as ``MessageType`` of LSP."""
+    """Severity of a message to the user, as ``MessageType`` of LSP."""
 
     ERROR = "error"
     WARNING = "warning"
     INFORMATION = "information"
 
 
-class Listener(Protocol):
-    """Whoever speaks to the editor."""
+class SessionListener(Protocol):
+    """The receiver of a session's events, which forwards them to the editor."""
 
-    def results_changed(self, unit: Unit, *, final: bool) -> None: ...
+    def results_changed(self, unit: AnalysisUnit, *, final: bool) -> None: ...
 
-    def run_began(self, unit: Unit, *, asked: bool) -> None: ...
+    def run_began(self, unit: AnalysisUnit, *, asked: bool) -> None: ...
 
-    def run_asked(self, unit: Unit) -> None: ...
+    def run_asked(self, unit: AnalysisUnit) -> None: ...
 
-    def run_advanced(self, unit: Unit, event: Event) -> None: ...
+    def run_advanced(self, unit: AnalysisUnit, event: Event) -> None: ...
 
-    def run_ended(self, unit: Unit) -> None: ...
+    def run_ended(self, unit: AnalysisUnit) -> None: ...
 
-    def unit_closed(self, unit: Unit) -> None: ...
+    def unit_closed(self, unit: AnalysisUnit) -> None: ...
 
     def status_changed(self, status: SessionStatus) -> None: ...
 
     def log(self, text: str) -> None: ...
 
     def show_message(self, level: MessageLevel, message: str) -> None:
-        """Something that the user should read now, once."""
+        """Show a message to the user immediately."""
 
 
 class Session:
     """The workspace, open files and engines of one editor window."""
 
     def __init__(
-        self, listener: Listener, *, boot: Path | None = None, early: EarlyEngine | None = None
+        self,
+        listener: SessionListener,
+        *,
+        boot: Path | None = None,
+        early: EarlyEngine | None = None,
     ) -> None:
         self.client = ClientCapabilities()
-        self.units: dict[str, Unit] = {}
+        self.units: dict[str, AnalysisUnit] = {}
         self._listener = listener
         self._configured = asyncio.Event()
         self._workspace = Workspace(lambda why: self._show_once(MessageLevel.WARNING, why))
         self._engines = EnginePool(
             self._engine_changed, self._engine_recovered, listener.log, boot=boot, early=early
         )
-        self._store = Store()
-        self._turns = Turns(self.is_busy, self._forecast)
+        self._store = ResultStore()
+        self._turns = Turns(self.is_busy, self._begin_forecast)
         self._last: SessionStatus | None = None
         self._programs = WorkspacePrograms()
         self._shown: set[str] = set()
         self._closed = False
 
-    # -- the editor's window ------------------------------------------------------------------
+    # -- events of the editor window ----------------------------------------------------------
 
     def initialize(
         self, client: ClientCapabilities, options: object, folders: Iterable[str]
     ) -> None:
-        """What the editor says of itself. Nothing is traced before ``configure``."""
+        """Store what the client sent at initialization; nothing is traced before ``configure``."""
         self.client = client
         self._workspace.initialize(options, folders, user_settings=client.user_settings)
 
     def change_folders(self, added: Iterable[str], removed: Iterable[str]) -> None:
-        """Nothing is traced before ``configure`` says what is set in the new folders."""
+        """Change the workspace folders; nothing is traced before ``configure`` is called again."""
         self._configured.clear()
         self._workspace.change_folders(added, removed)
 
@@ -165,75 +169,77 @@ class Session:
         return self._workspace.folders
 
     def configure(self, by_scope: Mapping[str, object]) -> None:
-        """The editor's settings: by folder, and under the empty name those of no folder."""
+        """Apply the editor's settings, by folder; the empty name is for files outside of all
+        folders."""
         self._workspace.configure(by_scope)
         waited = not self._configured.is_set()
         self._configured.set()
-        self._reconsider()
+        self._apply_settings()
         if waited:
-            for unit in self._informed():
-                self._open(unit)
+            for unit in self._updated_units():
+                self._open_unit(unit)
 
-    async def configured(self) -> None:
-        """Wait for the editor's settings, without which nothing may be executed."""
+    async def wait_until_configured(self) -> None:
+        """Wait for the editor's settings; nothing may be executed before."""
         await self._configured.wait()
 
     def trust(self, trusted: bool) -> None:
-        """The user granted or withdrew trust in the code of this window."""
+        """Grant or withdraw trust in the code of this window."""
         try:
             self._workspace.trust(trusted)
         except OSError as error:
             why = error.strerror or str(error)
             self._listener.log(f"Trust holds until the server ends; it cannot be kept: {why}.")
         if trusted:
-            self._reconsider(again=True)
+            self._apply_settings(again=True)
         else:
             for unit in self.units.values():
                 unit.cancel()
             self._check_trust()
 
-    def focused(self) -> None:
-        """The user came back: what kept an engine from starting may have been put right."""
+    def handle_focus(self) -> None:
+        """Retry failed engines when the user returns to the window."""
         failed = (EngineState.UNUSABLE, EngineState.CRASHED)
-        for unit in self._informed():
+        for unit in self._updated_units():
             key = self._engine_key(unit)
-            status = self._engines.status(key) if key is not None else None
+            status = self._engines.find_status(key) if key is not None else None
             if status is None or status.state in failed:
                 unit.reconsider()
 
     def manifest_changed(self) -> None:
-        """A pyproject.toml was written."""
-        self._reconsider()
+        """Reload the settings after a change of a pyproject.toml."""
+        self._apply_settings()
 
     def recording_changed(self) -> None:
-        """A recording was written: trace what it says something else of than before."""
-        for unit in self._informed():
+        """Trace files again whose recording has changed."""
+        for unit in self._updated_units():
             unit.reconsider()
 
     def files_changed(self, uris: Iterable[str]) -> None:
-        """Others are on disk, have come, or are gone: trace again what has read them, or has looked
-        for them. Of files that are open, their editor says so."""
+        """Trace files again that have read, or looked for, changed files. Open files are ignored,
+        because the editor reports their changes."""
         paths = {str(path) for uri in uris if uri not in self.units and (path := path_of(uri))}
         self._reconsider_readers(paths)
 
     def _check_trust(self) -> None:
         if not self._workspace.trusted:
-            self._report(
+            self._report_status(
                 SessionStatus(
-                    State.UNTRUSTED,
+                    SessionState.UNTRUSTED,
                     "This workspace is not trusted, so none of its code is executed.",
                     "Trust the workspace in the editor, or run `fullgraph trust` in its folder.",
                 )
             )
 
-    def _reconsider(self, *, again: bool = False) -> None:
-        """Settings may have changed: show findings anew, and trace again what depends on them."""
+    def _apply_settings(self, *, again: bool = False) -> None:
+        """Reload the settings, update the findings, and trace again where a setting affects
+        traces."""
         before = {unit: (self.project(unit), self.settings(unit)) for unit in self.units.values()}
-        self._workspace.forget()
+        self._workspace.forget_settings()
         if not self._configured.is_set():
             return
         self._check_trust()
-        for unit in self._informed():
+        for unit in self._updated_units():
             (root, old), now = before[unit], unit.inputs.settings
             if again or root != self.project(unit) or _traced_differently(old, now):
                 unit.refresh()
@@ -242,59 +248,61 @@ class Session:
                 self._listener.results_changed(unit, final=True)
                 if old.trace_on != now.trace_on:
                     unit.reconsider()
-            self._prepare(unit)
-        self._engines.keep(self._engine_keys())
+            self._prepare_engine(unit)
+        self._engines.keep_only(self._engine_keys())
 
-    # -- texts --------------------------------------------------------------------------------
+    # -- open files ---------------------------------------------------------------------------
 
     def open(self, uri: str, text: str, version: int, language: str) -> None:
-        """A text appeared. Only Python is ours; notebook cells and our documents are not files."""
-        # A client may not have said that it closed it.
+        """Open a file if it is Python code; notebook cells and our own documents are ignored."""
+        # The client may have reopened a file without closing it.
         self.close_text(uri)
         if language.lower() != "python" or uri.startswith(("vscode-notebook-cell:", "fullgraph:")):
             return
         document = Document(uri, text, version, language, self.client.encoding)
-        unit = self.units[uri] = Unit(document, self._inputs(document), self._unit_reported)
+        unit = self.units[uri] = AnalysisUnit(
+            document, self._trace_inputs(document), self._unit_reported
+        )
         if self._configured.is_set():
-            self._open(unit)
+            self._open_unit(unit)
 
-    def _open(self, unit: Unit) -> None:
-        kept = self._kept(unit)
-        found = kept.find(self.request(unit, ())) if kept is not None else None
+    def _open_unit(self, unit: AnalysisUnit) -> None:
+        kept = self._stored_results(unit)
+        found = kept.find(self.build_request(unit, ())) if kept is not None else None
         if found is not None:
             unit.show_kept(found)
         unit.open()
-        self._prepare(unit)
+        self._prepare_engine(unit)
 
-    def _kept(self, unit: Unit) -> KeptFor | None:
-        """Results on disk of the engine that a text needs; none where they may not be shown."""
+    def _stored_results(self, unit: AnalysisUnit) -> EngineStore | None:
+        """Return the stored results of the unit's engine; None if they may not be shown."""
         settings, key = self.settings(unit), self._engine_key(unit)
-        if not settings.cache or key is None or self.permits(unit, Reason.OPENED):
+        if not settings.cache or key is None or self.explain_refusal(unit, Reason.OPENED):
             return None
         basis = engine_basis(key.interpreter, key.allowed, settings.engine_processes)
-        return KeptFor(self._store, basis)
+        return EngineStore(self._store, basis)
 
-    def _keep(self, unit: Unit, results: KeptResults) -> None:
-        kept = self._kept(unit)
+    def _store_results(self, unit: AnalysisUnit, results: KeptResults) -> None:
+        kept = self._stored_results(unit)
         if kept is not None:
-            # To write them takes longer than anybody waits for a hover.
+            # Write in a thread; a hover must not wait for the disk.
             loop = asyncio.get_running_loop()
-            loop.run_in_executor(None, kept.keep, self.request(unit, ()), results)
+            loop.run_in_executor(None, kept.keep, self.build_request(unit, ()), results)
 
-    def change(self, uri: str, changes: Sequence[Change], version: int) -> None:
+    def change(self, uri: str, changes: Sequence[TextChange], version: int) -> None:
         if (unit := self.units.get(uri)) is not None:
-            self._inform(unit).change(changes, version)
+            self._update_inputs(unit).change(changes, version)
 
     def save(self, uri: str) -> None:
         unit = self.units.get(uri)
         if unit is not None:
-            self._inform(unit).save()
+            self._update_inputs(unit).save()
         path = path_of(uri)
         if path is None:
             return
         module = path.parent.name if path.stem == "__init__" else path.stem
         imported = re.compile(rf"^[ \t]*(?:from|import)\b[^\n#]*\b{re.escape(module)}\b", re.M)
-        for other in self._informed():
+        for other in self._updated_units():
             if other is unit or not imported.search(other.document.text):
                 continue
             if unit is not None and other.reads is not None:
@@ -302,26 +310,26 @@ class Session:
             else:
                 other.refresh()
 
-    def analyze(self, unit: Unit, only: tuple[str, ...] = ()) -> asyncio.Future[Ending]:
-        """Trace a text now, whatever is known of it; ``only``: names of targets, empty for all.
+    def analyze(self, unit: AnalysisUnit, only: tuple[str, ...] = ()) -> asyncio.Future[RunEnding]:
+        """Trace a file now; ``only`` names its targets, empty for all.
 
-        The future says how the run ended.
+        The returned future resolves when the run ends.
         """
-        return self._inform(unit).analyze(only)
+        return self._update_inputs(unit).analyze(only)
 
     def close_text(self, uri: str) -> None:
-        self._workspace.forget(uri)
+        self._workspace.forget_settings(uri)
         unit = self.units.pop(uri, None)
         if unit is not None:
             unit.close()
             self._listener.unit_closed(unit)
-            self._imported(unit)
+            self._reconsider_importers(unit)
 
     def documents(self) -> dict[str, Document]:
-        """The open texts by URI."""
+        """Return the open documents by URI."""
         return {uri: unit.document for uri, unit in self.units.items()}
 
-    def _inputs(self, document: Document) -> TraceInputs:
+    def _trace_inputs(self, document: Document) -> TraceInputs:
         recording = recording_of(document.name, self._workspace.project(document))
         if recording.problem:
             self._show_once(MessageLevel.WARNING, recording.problem)
@@ -330,40 +338,39 @@ class Session:
         return TraceInputs(settings, recording.classes, self._open_files(document), folder)
 
     def _open_files(self, document: Document) -> tuple[OpenFile, ...]:
-        """The other files that are open and not on disk as they are: who imports them gets these
-        texts."""
+        """Return the other open files whose text differs from the file on disk."""
         others = (unit for unit in self.units.values() if unit.document.uri != document.uri)
         return tuple(file for unit in others if (file := unit.unsaved) is not None)
 
-    def _imported(self, unit: Unit) -> None:
-        """A text may be another one for those that import it."""
+    def _reconsider_importers(self, unit: AnalysisUnit) -> None:
+        """Trace files again that import this file."""
         self._reconsider_readers({unit.document.name})
 
     def _reconsider_readers(self, paths: Set[str]) -> None:
         for unit in self.units.values():
             if unit.depends_on(paths - {unit.document.name}):
-                self._inform(unit).reconsider()
+                self._update_inputs(unit).reconsider()
 
-    def _inform(self, unit: Unit) -> Unit:
-        """Let a unit know of the settings and the recording as they are now."""
-        unit.inputs = self._inputs(unit.document)
+    def _update_inputs(self, unit: AnalysisUnit) -> AnalysisUnit:
+        """Update the settings and the recording of a unit."""
+        unit.inputs = self._trace_inputs(unit.document)
         return unit
 
-    def _informed(self) -> list[Unit]:
-        """All units, each with the settings and the recording as they are now."""
-        return [self._inform(unit) for unit in self.units.values()]
+    def _updated_units(self) -> list[AnalysisUnit]:
+        """Return all units, with updated settings and recordings."""
+        return [self._update_inputs(unit) for unit in self.units.values()]
 
-    # -- what units report --------------------------------------------------------------------
+    # -- events of the units ------------------------------------------------------------------
 
-    def _unit_reported(self, unit: Unit, event: UnitEvent) -> None:
+    def _unit_reported(self, unit: AnalysisUnit, event: UnitEvent) -> None:
         match event:
             case TraceDue():
-                self._trace(unit, event)
+                self._trace_unit(unit, event)
             case ResultsChanged(final):
                 if self.units.get(unit.document.uri) is unit:
                     self._listener.results_changed(unit, final=final)
             case ResultsSettled(kept):
-                self._keep(unit, kept)
+                self._store_results(unit, kept)
             case RunBegan(asked):
                 self._listener.run_began(unit, asked=asked)
                 self._refresh_status(unit)
@@ -371,123 +378,123 @@ class Session:
                 self._listener.run_asked(unit)
             case RunAdvanced(advance):
                 if isinstance(advance, Log):
-                    self._engines.log(advance)
+                    self._engines.log_output(advance)
                 self._listener.run_advanced(unit, advance)
             case RunEnded(failure):
                 self._run_ended(unit, failure)
             case ForecastDue(when):
-                self._turns.want(unit, when)
+                self._turns.request_turn(unit, when)
             case ForecastWithdrawn():
                 self._turns.withdraw(unit)
             case ForecastEnded(failure):
                 self._forecast_ended(unit, failure)
 
-    def _trace(self, unit: Unit, due: TraceDue) -> None:
-        refusal = self.permits(unit, due.reason)
+    def _trace_unit(self, unit: AnalysisUnit, due: TraceDue) -> None:
+        refusal = self.explain_refusal(unit, due.reason)
         if refusal:
             if self._may_execute:
                 words = f"{unit.document.name}: {refusal}"
                 self._show_once(MessageLevel.INFORMATION, words, quiet=True)
-            # Of a text that was opened, nobody will look whether what is known is still so.
+            # Results of an earlier session cannot be confirmed without a trace, so discard them.
             unit.leave_untraced(refusal, forget=due.reason is Reason.OPENED)
             return
-        if self._inform(unit).settle(due):
-            self._imported(unit)
+        if self._update_inputs(unit).settle_without_engine(due):
+            self._reconsider_importers(unit)
             return
-        engine = self.engine(unit)
+        engine = self.get_engine(unit)
         if isinstance(engine, str):
             unit.leave_untraced(engine, forget=True)
         else:
-            unit.trace(due, engine, self.request(unit, due.only))
+            unit.begin_trace(due, engine, self.build_request(unit, due.only))
 
-    def _forecast(self, unit: Unit) -> bool:
+    def _begin_forecast(self, unit: AnalysisUnit) -> bool:
         targets = unit.forecasts_due
-        if not targets or self.permits(unit, Reason.ASKED):
+        if not targets or self.explain_refusal(unit, Reason.ASKED):
             return False
-        engine = self.engine(unit)
+        engine = self.get_engine(unit)
         if isinstance(engine, str):
             return False
-        self._inform(unit).trace_forecast(engine, self.request(unit, targets))
+        self._update_inputs(unit).trace_forecast(engine, self.build_request(unit, targets))
         return True
 
-    def _forecast_ended(self, unit: Unit, failure: Failed | None) -> None:
-        self._turns.ended(unit)
+    def _forecast_ended(self, unit: AnalysisUnit, failure: Failed | None) -> None:
+        self._turns.turn_ended(unit)
         if failure is not None:
             reason = sentences(failure.reason, failure.next_step)
             self._listener.log(f"{unit.document.name} has no forecast: {reason}")
 
-    def _run_ended(self, unit: Unit, failure: Failed | None) -> None:
+    def _run_ended(self, unit: AnalysisUnit, failure: Failed | None) -> None:
         self._listener.run_ended(unit)
         self._refresh_status(unit)
-        self._imported(unit)
-        self._inform(unit).compare_imports()
-        self._turns.next()
+        self._reconsider_importers(unit)
+        self._update_inputs(unit).compare_imports()
+        self._turns.begin_next()
         if failure is None:
             return
         key = self._engine_key(unit)
-        status = self._engines.status(key) if key is not None else None
+        status = self._engines.find_status(key) if key is not None else None
         if status is not None and status.state is EngineState.READY and not unit.unparsed:
-            # Otherwise the engine's own state has been told, or a finding says it at its place.
+            # Otherwise the engine's status or a finding already reports the failure.
             words = sentences(failure.reason, failure.next_step)
             self._listener.log(words)
             self._show_once(MessageLevel.ERROR, words)
 
-    # -- what documents, repros and handlers need ---------------------------------------------
+    # -- queries of other parts ---------------------------------------------------------------
 
-    def settings(self, unit: Unit) -> Settings:
+    def settings(self, unit: AnalysisUnit) -> Settings:
         return self._workspace.settings(unit.document)
 
-    def project(self, unit: Unit) -> Path:
+    def project(self, unit: AnalysisUnit) -> Path:
         return self._workspace.project(unit.document)
 
     @property
     def _may_execute(self) -> bool:
         return self._workspace.trusted and self._configured.is_set() and not self._closed
 
-    def permits(self, unit: Unit, reason: Reason) -> str:
-        """Why the unit may not be traced now, in a sentence; empty if it may."""
+    def explain_refusal(self, unit: AnalysisUnit, reason: Reason) -> str:
+        """Return why the unit may not be traced now, as a sentence; empty if it may."""
         if self._closed or not self._configured.is_set():
             return "The server is starting; try again in a moment."
         if not self._workspace.trusted:
             return "This workspace is not trusted, so none of its code is executed."
         if not self._workspace.is_current(unit.document):
-            self._workspace.forget()
-            self._informed()
+            self._workspace.forget_settings()
+            self._updated_units()
         if reason is Reason.ASKED:
             return ""
         trace_on = self.settings(unit).trace_on
         if not is_due(reason, trace_on):
-            # It was not known yet when the text was edited.
+            # The setting was not known when the text was edited.
             return f"The setting `trace-on` is {trace_on!r}."
         path = unit.document.path
         if path is not None and not _INSTALLED.isdisjoint(path.parts):
             return "Installed packages are traced only on command."
         if urlsplit(unit.document.uri).scheme not in _LOCAL:
             return "What is no file of this machine is traced only on command."
-        if self._workspace.excludes(unit.document):
+        if self._workspace.is_excluded(unit.document):
             return "The setting `exclude` leaves this file to be traced only on command."
         return ""
 
-    def engine(self, unit: Unit) -> AnyEngine | str:
-        """The engine of the unit's interpreter, or why there is none, in a sentence."""
+    def get_engine(self, unit: AnalysisUnit) -> AnyEngine | str:
+        """Return the engine of the unit's interpreter, or a sentence why it is unavailable."""
         try:
-            interpreter = self._workspace.interpreter(unit.document)
+            interpreter = self._workspace.choose_interpreter(unit.document)
         except InterpreterNotFound as error:
-            self._report(SessionStatus(State.UNUSABLE, str(error)))
+            self._report_status(SessionStatus(SessionState.UNUSABLE, str(error)))
             self._show_once(MessageLevel.WARNING, str(error))
             return str(error)
         settings = self.settings(unit)
-        allowed = self._workspace.allowed(unit.document)
-        return self._engines.engine(
+        allowed = self._workspace.resolve_allowed(unit.document)
+        return self._engines.get_engine(
             interpreter, settings.engine_processes, allowed, settings.engine_keep_seconds
         )
 
-    def engine_on_demand(self, unit: Unit) -> AnyEngine | str:
-        """The engine for what the user asked for, or why it may not be had, in a sentence."""
-        return self.permits(unit, Reason.ASKED) or self.engine(unit)
+    def engine_on_demand(self, unit: AnalysisUnit) -> AnyEngine | str:
+        """Return the engine for an explicit request, or a sentence why it is unavailable."""
+        return self.explain_refusal(unit, Reason.ASKED) or self.get_engine(unit)
 
-    def request(self, unit: Unit, only: tuple[str, ...]) -> Analyze:
-        """What an engine is asked, to trace a text as it is now."""
+    def build_request(self, unit: AnalysisUnit, only: tuple[str, ...]) -> Analyze:
+        """Return a request to trace the current text of the unit."""
         document = unit.document
         settings, project = self.settings(unit), self.project(unit)
         request = analyze_request(
@@ -498,23 +505,22 @@ class Session:
             project=project,
             focus=document.focus,
             only=only,
-            open_files=self._read_by(unit),
+            open_files=self._imported_open_files(unit),
         )
         shown = (one.document.name for one in self.units.values())
         return with_programs(request, self._programs, project, settings.program_files, shown)
 
-    def _read_by(self, unit: Unit) -> tuple[OpenFile, ...]:
-        """Of the files that are open those that a text may import."""
+    def _imported_open_files(self, unit: AnalysisUnit) -> tuple[OpenFile, ...]:
+        """Return the other open files that the unit may import."""
         files, reads = self._open_files(unit.document), unit.reads
         return tuple(file for file in files if reads is None or file.path in reads)
 
-    def index(self, unit: Unit) -> OperatorIndex | None:
-        """The operators of the unit's torch, and those that its file registered.
+    def find_index(self, unit: AnalysisUnit) -> OperatorIndex | None:
+        """Return the operators of the unit's torch and of its file.
 
-        None before they are known, and for a text in which it takes too long to find out what a
-        name means.
+        Return None while they are unknown, and for files that are too long to resolve names in.
         """
-        self._prepare(unit)
+        self._prepare_engine(unit)
         if len(unit.document.text) > LONGEST_READ:
             self._show_once(
                 MessageLevel.INFORMATION,
@@ -524,28 +530,28 @@ class Session:
             )
             return None
         key = self._engine_key(unit)
-        index = self._engines.index(key.interpreter) if key is not None else None
+        index = self._engines.find_index(key.interpreter) if key is not None else None
         if index is None:
             return None
-        return unit.extended.of(index, unit.results.operators)
+        return unit.extended.extend_index(index, unit.results.operators)
 
-    def _prepare(self, unit: Unit) -> None:
-        """Start the engine for a text that uses torch, whether there is anything to trace or not.
+    def _prepare_engine(self, unit: AnalysisUnit) -> None:
+        """Start the engine for a file that uses torch, even if it has nothing to trace.
 
-        The engine executes nothing of the text, but its interpreter may be the workspace's.
+        The engine executes no code of the file, but the interpreter may belong to the workspace.
         """
         if self._may_execute and mentions_torch(unit.document.text):
-            self.engine(unit)
+            self.get_engine(unit)
 
     # -- engines ------------------------------------------------------------------------------
 
-    def _engine_key(self, unit: Unit) -> EngineKey | None:
-        """Of the engine that a text needs."""
+    def _engine_key(self, unit: AnalysisUnit) -> EngineKey | None:
+        """Return the key of the engine that traces the unit; None without an interpreter."""
         try:
-            interpreter = self._workspace.interpreter(unit.document).path
+            interpreter = self._workspace.choose_interpreter(unit.document).path
         except InterpreterNotFound:
             return None
-        return EngineKey(interpreter, self._workspace.allowed(unit.document))
+        return EngineKey(interpreter, self._workspace.resolve_allowed(unit.document))
 
     def _engine_keys(self) -> set[EngineKey]:
         return {key for unit in self.units.values() if (key := self._engine_key(unit))}
@@ -555,7 +561,7 @@ class Session:
     ) -> None:
         if self._closed:
             return
-        self._report(self._of_engine(status))
+        self._report_status(self._session_status(status))
         sentence = sentences(status.message, status.next_step)
         if status.state is EngineState.UNUSABLE:
             self._show_once(MessageLevel.WARNING, sentence)
@@ -567,28 +573,28 @@ class Session:
         elif status.state is EngineState.READY:
             for one in status.degraded:
                 self._show_once(MessageLevel.INFORMATION, f"{one.words}.", quiet=True)
-            hidden = warning(status, unseen(status, Settings()))
+            hidden = hidden_warning(status, hidden_facts(status, Settings()))
             if hidden:
                 self._show_once(MessageLevel.WARNING, hidden)
         if before is None or before.state is not status.state:
             self._listener.log(f"{key.interpreter}: {sentence}")
 
     def _engine_recovered(self, key: EngineKey) -> None:
-        """Trace what could not be traced meanwhile."""
-        for unit in self._informed():
+        """Trace the files again that failed while the engine was unavailable."""
+        for unit in self._updated_units():
             if self._engine_key(unit) == key:
                 unit.reconsider()
 
     def is_busy(self) -> bool:
-        """Whether a text is being traced."""
+        """Return whether a file is being traced."""
         return any(unit.busy for unit in self.units.values())
 
-    def _of_engine(self, status: EngineStatus) -> SessionStatus:
+    def _session_status(self, status: EngineStatus) -> SessionStatus:
         busy = self.is_busy()
-        state = State(status.state.value)
+        state = SessionState(status.state.value)
         message = status.message
-        if state is State.READY and busy:
-            state, message = State.TRACING, f"Tracing with torch {status.torch}."
+        if state is SessionState.READY and busy:
+            state, message = SessionState.TRACING, f"Tracing with torch {status.torch}."
         return SessionStatus(
             state,
             message,
@@ -596,55 +602,55 @@ class Session:
             status.torch,
             status.python,
             status.interpreter,
-            self.why(status.interpreter),
+            self.explain_interpreter(status.interpreter),
             level_line(status.sandbox),
             busy,
         )
 
-    def _refresh_status(self, unit: Unit) -> None:
+    def _refresh_status(self, unit: AnalysisUnit) -> None:
         key = self._engine_key(unit)
-        status = self._engines.status(key) if key is not None else None
+        status = self._engines.find_status(key) if key is not None else None
         if status is not None and self._workspace.trusted:
-            self._report(self._of_engine(status))
+            self._report_status(self._session_status(status))
 
-    def _report(self, status: SessionStatus) -> None:
+    def _report_status(self, status: SessionStatus) -> None:
         if status != self._last:
             self._last = status
             self._listener.status_changed(status)
 
     @property
     def status(self) -> SessionStatus:
-        return self._last or SessionStatus(State.STOPPED, "The engine is not running.")
+        return self._last or SessionStatus(SessionState.STOPPED, "The engine is not running.")
 
-    def why(self, interpreter: str) -> str:
-        """How an interpreter that traces was found, and which were passed over."""
-        return self._engines.why(interpreter)
+    def explain_interpreter(self, interpreter: str) -> str:
+        """Return how the interpreter was found and which candidates were skipped."""
+        return self._engines.explain_choice(interpreter)
 
     def engine_statuses(self) -> tuple[EngineStatus, ...]:
-        return self._engines.statuses()
+        return self._engines.all_statuses()
 
     async def restart_engines(self) -> None:
-        """Look for torch again, start every engine afresh and trace again what is open."""
+        """Search for torch again, restart every engine and trace the open files again."""
         self._shown.clear()
-        self._workspace.interpreters.forget()
+        self._workspace.interpreters.forget_all()
         if used := self._engine_keys():
-            self._engines.keep(used)
-        await self._engines.restart()
-        for unit in self._informed():
+            self._engines.keep_only(used)
+        await self._engines.restart_all()
+        for unit in self._updated_units():
             unit.refresh()
 
     async def close(self) -> None:
-        """End all that runs."""
+        """Close all units and engines."""
         for unit in self.units.values():
             unit.close()
         self._closed = True
-        await self._engines.close()
+        await self._engines.close_all()
 
     def kill(self) -> None:
-        """End the engines at once, where there is no loop any more to wait on."""
-        self._engines.kill()
+        """Kill the engines immediately, without an event loop."""
+        self._engines.kill_all()
 
-    # -- words --------------------------------------------------------------------------------
+    # -- messages -----------------------------------------------------------------------------
 
     def _show_once(self, level: MessageLevel, message: str, *, quiet: bool = False) -> None:
         if message in self._shown:
@@ -657,4 +663,4 @@ class Session:
 
 
 def _traced_differently(before: Settings, now: Settings) -> bool:
-    return (before.tracing(), before.exclude) != (now.tracing(), now.exclude)
+    return (before.tracing_key(), before.exclude) != (now.tracing_key(), now.exclude)

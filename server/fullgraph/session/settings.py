@@ -29,7 +29,7 @@ from fullgraph.domain.codes import Severity, is_known_selector
 from fullgraph.session import allowances
 from fullgraph_engine.protocol import Allowance, ExampleKind, Limits, Mode, ProgramRequest
 
-# The standard library has it from Python 3.11 on; before, it is a dependency.
+# In the standard library from Python 3.11 on; before that a dependency.
 tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 Scope = Literal["application", "machine", "machine-overridable", "window", "resource"]
@@ -41,53 +41,54 @@ ProcessStart = Literal["auto", "fork", "spawn"]
 FileProbes = Literal["all", "main", "docstrings", "off"]
 
 
-# -- kinds of value ---------------------------------------------------------------------------
+# -- types of values --------------------------------------------------------------------------
 
 
-class Kind(Protocol):
-    """What a setting may hold: reads a raw value, and describes itself as JSON schema."""
+class SettingKind(Protocol):
+    """The type of a setting: parses raw values and describes itself as JSON schema."""
 
-    def read(self, raw: object) -> Any:
-        """The value, or ValueError with the end of a sentence: "must be ..."."""
+    def read_value(self, raw: object) -> Any:
+        """Return the parsed value, or raise ValueError with the end of a sentence: "must be
+        ..."."""
 
-    def schema(self) -> dict[str, Any]: ...
+    def json_schema(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)
-class Text:
-    """A string, without the whitespace around it."""
+class TextKind:
+    """A string without surrounding whitespace."""
 
-    def read(self, raw: object) -> str:
+    def read_value(self, raw: object) -> str:
         if not isinstance(raw, str):
             raise ValueError("must be a text")
         return raw.strip()
 
-    def schema(self) -> dict[str, Any]:
+    def json_schema(self) -> dict[str, Any]:
         return {"type": "string"}
 
 
 @dataclass(frozen=True)
-class Flag:
+class FlagKind:
     """A boolean."""
 
-    def read(self, raw: object) -> bool:
+    def read_value(self, raw: object) -> bool:
         if not isinstance(raw, bool):
             raise ValueError("must be true or false")
         return raw
 
-    def schema(self) -> dict[str, Any]:
+    def json_schema(self) -> dict[str, Any]:
         return {"type": "boolean"}
 
 
 @dataclass(frozen=True)
-class Number:
+class NumberKind:
     """A number of at least ``least``; ``whole`` numbers also accept ``2.0``."""
 
     least: float
     unit: str = ""
     whole: bool = True
 
-    def read(self, raw: object) -> int | float:
+    def read_value(self, raw: object) -> int | float:
         wanted = "a whole number" if self.whole else "a number"
         unit = f" of {self.unit}" if self.unit else ""
         complaint = f"must be {wanted}{unit}, at least {self.least:g}"
@@ -97,12 +98,12 @@ class Number:
             value = float(raw)
         except ValueError:
             raise ValueError(complaint) from None
-        # NaN fails this comparison too; infinity has no whole number.
+        # NaN fails this comparison as well, and infinity cannot become an integer.
         if not self.least <= value < float("inf") or (self.whole and value != int(value)):
             raise ValueError(complaint)
         return int(value) if self.whole else value
 
-    def schema(self) -> dict[str, Any]:
+    def json_schema(self) -> dict[str, Any]:
         return {"type": "integer" if self.whole else "number", "minimum": self.least}
 
 
@@ -112,14 +113,14 @@ class Choice:
 
     words: tuple[tuple[str, str], ...]
 
-    def read(self, raw: object) -> str:
+    def read_value(self, raw: object) -> str:
         names = [word for word, _ in self.words]
         value = raw.strip().lower() if isinstance(raw, str) else raw
         if not isinstance(value, str) or value not in names:
-            raise ValueError(f"must be {_either(names)}")
+            raise ValueError(f"must be {_join_alternatives(names)}")
         return value
 
-    def schema(self) -> dict[str, Any]:
+    def json_schema(self) -> dict[str, Any]:
         return {
             "type": "string",
             "enum": [word for word, _ in self.words],
@@ -129,43 +130,45 @@ class Choice:
 
 @dataclass(frozen=True)
 class SeverityName:
-    """A severity, by its name."""
+    """A severity, written by name."""
 
     names: tuple[str, ...]
 
-    def read(self, raw: object) -> Severity:
+    def read_value(self, raw: object) -> Severity:
         value = raw.strip().lower() if isinstance(raw, str) else raw
         if value not in self.names:
-            raise ValueError(f"must be {_either(self.names)}")
+            raise ValueError(f"must be {_join_alternatives(self.names)}")
         return Severity(value)
 
-    def schema(self) -> dict[str, Any]:
+    def json_schema(self) -> dict[str, Any]:
         return {"type": "string", "enum": list(self.names)}
 
 
 @dataclass(frozen=True)
 class Texts:
-    """A list of texts; one text with commas is split, as on a command line."""
+    """A list of texts; a single text is split at commas, as on a command line."""
 
-    def read(self, raw: object) -> tuple[str, ...]:
+    def read_value(self, raw: object) -> tuple[str, ...]:
         if isinstance(raw, str):
             raw = raw.split(",")
         if not isinstance(raw, (list, tuple)) or not all(isinstance(item, str) for item in raw):
             raise ValueError("must be a list of texts")
         return tuple(item.strip() for item in raw if item.strip())
 
-    def schema(self) -> dict[str, Any]:
+    def json_schema(self) -> dict[str, Any]:
         return {"type": "array", "items": {"type": "string"}}
 
 
 @dataclass(frozen=True)
 class Allowances(Texts):
-    """What the sandbox is to allow."""
+    """A list of entries that the sandbox allows."""
 
-    def read(self, raw: object) -> tuple[Allowance, ...]:  # type: ignore[override]
-        return tuple(dict.fromkeys(allowances.parsed(text) for text in super().read(raw)))
+    def read_value(self, raw: object) -> tuple[Allowance, ...]:  # type: ignore[override]
+        return tuple(
+            dict.fromkeys(allowances.parse_allowance(text) for text in super().read_value(raw))
+        )
 
-    def schema(self) -> dict[str, Any]:
+    def json_schema(self) -> dict[str, Any]:
         patterns = [f"^{kind}:.+" for kind in allowances.WITH_VALUE]
         items = [{"enum": list(allowances.PLAIN)}, *({"pattern": one} for one in patterns)]
         return {
@@ -177,39 +180,39 @@ class Allowances(Texts):
 
 @dataclass(frozen=True)
 class Codes(Texts):
-    """A list of finding codes, or beginnings of them up to a slash."""
+    """A list of finding codes, or of their prefixes up to a slash."""
 
-    def read(self, raw: object) -> tuple[str, ...]:
-        selectors = tuple(_selector(text) for text in super().read(raw))
+    def read_value(self, raw: object) -> tuple[str, ...]:
+        selectors = tuple(_clean_selector(text) for text in super().read_value(raw))
         _check_selectors(selectors)
         return selectors
 
 
 @dataclass(frozen=True)
 class Severities:
-    """Severity by finding code."""
+    """A mapping from finding codes to severities."""
 
-    def read(self, raw: object) -> Mapping[str, Severity]:
+    def read_value(self, raw: object) -> Mapping[str, Severity]:
         names = [severity.value for severity in Severity]
-        wanted = f"must map finding codes to {_either(names)}"
+        wanted = f"must map finding codes to {_join_alternatives(names)}"
         if isinstance(raw, (str, list, tuple)):
-            raw = _pairs(Texts().read(raw), wanted)
+            raw = _split_pairs(Texts().read_value(raw), wanted)
         if not isinstance(raw, Mapping):
             raise ValueError(wanted)
         chosen: dict[str, Severity] = {}
         for code, name in raw.items():
             if not isinstance(name, str) or name.lower() not in names:
                 raise ValueError(f"{wanted}, but {code!r} has {name!r}")
-            chosen[_selector(str(code))] = Severity(name.lower())
+            chosen[_clean_selector(str(code))] = Severity(name.lower())
         _check_selectors(chosen)
         return chosen
 
-    def schema(self) -> dict[str, Any]:
+    def json_schema(self) -> dict[str, Any]:
         names = [severity.value for severity in Severity]
         return {"type": "object", "additionalProperties": {"type": "string", "enum": names}}
 
 
-def _pairs(texts: Iterable[str], wanted: str) -> dict[str, str]:
+def _split_pairs(texts: Iterable[str], wanted: str) -> dict[str, str]:
     pairs = {}
     for text in texts:
         code, equals, name = text.partition("=")
@@ -219,7 +222,7 @@ def _pairs(texts: Iterable[str], wanted: str) -> dict[str, str]:
     return pairs
 
 
-def _selector(text: str) -> str:
+def _clean_selector(text: str) -> str:
     return text.strip().removesuffix("*").rstrip("/")
 
 
@@ -229,47 +232,47 @@ def _check_selectors(selectors: Iterable[str]) -> None:
             raise ValueError(f"names {selector!r}, which is no finding code or beginning of one")
 
 
-def _either(words: Iterable[str]) -> str:
+def _join_alternatives(words: Iterable[str]) -> str:
     *head, last = [f'"{word}"' for word in words]
     return f"{', '.join(head)} or {last}" if head else last
 
 
-# -- the declaration --------------------------------------------------------------------------
+# -- declarations -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """What is known of one setting besides its type."""
+    """The declaration of one setting: its name, type, default and documentation."""
 
     field: str
     default: Any
-    kind: Kind
+    kind: SettingKind
     description: str
     scope: Scope
     editor: bool
     feature: str
     users: bool
-    """Only the user may set it: nothing that a workspace brings."""
+    """True if a workspace must not set it, only the user."""
 
     @property
     def name(self) -> str:
-        """As in pyproject.toml and on the command line."""
+        """Name in pyproject.toml and on the command line."""
         return self.field.replace("_", "-")
 
     @property
     def editor_name(self) -> str:
-        group = f"{_camel(self.feature)}." if self.feature else ""
-        return group + _camel(self.field.removeprefix(f"{self.feature}_"))
+        group = f"{_to_camel_case(self.feature)}." if self.feature else ""
+        return group + _to_camel_case(self.field.removeprefix(f"{self.feature}_"))
 
 
-def _camel(name: str) -> str:
+def _to_camel_case(name: str) -> str:
     head, *rest = name.split("_")
     return head + "".join(word.capitalize() for word in rest)
 
 
 def _setting(
     default: Any,
-    kind: Kind,
+    kind: SettingKind,
     description: str,
     scope: Scope = "resource",
     *,
@@ -296,11 +299,11 @@ class Settings:
 
     interpreter: str = _setting(
         "",
-        Text(),
+        TextKind(),
         "Python interpreter whose torch traces the code. Empty: the first that has torch of the "
         "environment that the editor has active, `VIRTUAL_ENV`, `.venv` beside the project root, "
         "`CONDA_PREFIX`, the Python that fullgraph is installed in, and `python3` on PATH.",
-        # A workspace that could choose what to execute would decide over the machine.
+        # A workspace that could choose the executed program would control the machine.
         "machine-overridable",
     )
     mode: Mode = _setting(
@@ -342,7 +345,7 @@ class Settings:
     )
     jobs: int = _setting(
         0,
-        Number(0),
+        NumberKind(0),
         "How many runs go on at once. 0: one per processor, at most 8.",
         "machine-overridable",
     )
@@ -362,7 +365,7 @@ class Settings:
     )
     engine_keep: float = _setting(
         10.0,
-        Number(0, "minutes", whole=False),
+        NumberKind(0, "minutes", whole=False),
         "Minutes that the engine of a command or an editor stays for others once nobody uses it: "
         "these need not import torch then. 0: it ends with the command or the editor's window, as "
         "where the environment variable `CI` is set. The variable `FULLGRAPH_ENGINE_KEEP` has "
@@ -372,36 +375,36 @@ class Settings:
     )
     timeout: float = _setting(
         60.0,
-        Number(0.1, "seconds", whole=False),
+        NumberKind(0.1, "seconds", whole=False),
         "Seconds that the run of one target may take.",
     )
     memory_limit: int = _setting(
         4096,
-        Number(256, "MiB"),
+        NumberKind(256, "MiB"),
         "MiB of memory that one run may use.",
         "machine-overridable",
     )
     max_targets: int = _setting(
         200,
-        Number(1),
+        NumberKind(1),
         "How many targets of one file are traced; a note says so where there are more.",
     )
     try_dynamic: bool = _setting(
         True,
-        Flag(),
+        FlagKind(),
         "Trace a second time with the first dimension of each input as dynamic, where the probe "
         "names no symbolic dimension, to find dimensions that the code fixes to one size.",
     )
     try_paths: bool = _setting(
         True,
-        Flag(),
+        FlagKind(),
         "Trace what the inputs of a probe do not lead to: the other of training and evaluation "
         "mode, flags and optional arguments, and conditions on the data of tensors. Only where "
         "lines are left that no trace came to, and after everything else.",
     )
     cache: bool = _setting(
         True,
-        Flag(),
+        FlagKind(),
         "Keep results in the user's cache folder. `fullgraph check` takes them from there where "
         "neither the file nor anything that it imports or reads has changed, nor torch or a "
         "setting; an editor shows them until the file is traced.",
@@ -427,13 +430,13 @@ class Settings:
     )
     probes_from_tests: bool = _setting(
         False,
-        Flag(),
+        FlagKind(),
         "Execute tests of the workspace that import the file, by pytest, in the sandbox and for a "
         "few seconds, to see what they call its classes and functions with.",
     )
     program_run: bool = _setting(
         True,
-        Flag(),
+        FlagKind(),
         "Run a file that is a program as `python FILE` would, in the sandbox, and report what it "
         "compiles: a file with a `__main__` block, or with top-level code that calls what it "
         "compiles. Its writes are discarded and it has no network.",
@@ -441,7 +444,7 @@ class Settings:
     )
     program_seconds: float = _setting(
         20.0,
-        Number(1, "seconds", whole=False),
+        NumberKind(1, "seconds", whole=False),
         "Seconds after which a program is stopped. What it compiled until then is reported.",
         feature="program",
     )
@@ -462,27 +465,27 @@ class Settings:
     )
     program_backend: str = _setting(
         "",
-        Text(),
+        TextKind(),
         "Backend that compiles the graphs of a program, such as `inductor`. Empty: graphs run as "
         "they were captured.",
         feature="program",
     )
     program_uncompiled: bool = _setting(
         False,
-        Flag(),
+        FlagKind(),
         "Also trace the classes and functions of a program that it does not compile, with inputs "
         "found as for any other file.",
         feature="program",
     )
     export: bool = _setting(
         False,
-        Flag(),
+        FlagKind(),
         "Also put each target through `torch.export`, strictly and not, and show all that it "
         "refuses, each at its line.",
     )
     forecast: bool = _setting(
         True,
-        Flag(),
+        FlagKind(),
         "In the editor, after each trace and while the text is not edited, call each target again "
         "with other sizes and values at low priority, to say what will recompile. "
         "`fullgraph check` does so only with `--forecast`.",
@@ -527,13 +530,13 @@ class Settings:
     )
     code_lens_enabled: bool = _setting(
         True,
-        Flag(),
+        FlagKind(),
         "Show above each target, or above each of its probe comments, how it was traced.",
         feature="code_lens",
     )
     untraced_faded: bool = _setting(
         False,
-        Flag(),
+        FlagKind(),
         "Fade the lines of each target that no run came to.",
         feature="untraced",
     )
@@ -550,33 +553,33 @@ class Settings:
         feature="inlay_hints",
     )
     inlay_hints_parameters: bool = _setting(
-        True, Flag(), "Show what the parameters of functions were.", feature="inlay_hints"
+        True, FlagKind(), "Show what the parameters of functions were.", feature="inlay_hints"
     )
     inlay_hints_returns: bool = _setting(
-        True, Flag(), "Show what functions returned.", feature="inlay_hints"
+        True, FlagKind(), "Show what functions returned.", feature="inlay_hints"
     )
     inlay_hints_constants: bool = _setting(
         False,
-        Flag(),
+        FlagKind(),
         "Show values that are the same constant in every call of the traced code.",
         feature="inlay_hints",
     )
     repro_folder: str = _setting(
         "fullgraph-repros",
-        Text(),
+        TextKind(),
         "Folder that minified repros are written to, relative to the project root. No file in it "
         "is ever overwritten.",
         feature="repro",
     )
     repro_time_budget: float = _setting(
         30.0,
-        Number(1, "seconds", whole=False),
+        NumberKind(1, "seconds", whole=False),
         "Seconds that making one minified repro may take.",
         feature="repro",
     )
     repro_data: bool = _setting(
         False,
-        Flag(),
+        FlagKind(),
         "Keep the contents of tensors in minified repros, in files beside the script, also where "
         "random numbers show the same.",
         feature="repro",
@@ -615,8 +618,8 @@ class Settings:
         """``engine_keep`` in seconds."""
         return 60 * self.engine_keep
 
-    def limits(self) -> Limits:
-        """What a run may use, as the engine wants it."""
+    def run_limits(self) -> Limits:
+        """Return the resource limits of runs."""
         return Limits(
             seconds=self.timeout,
             module_seconds=self.timeout,
@@ -624,8 +627,8 @@ class Settings:
             targets=self.max_targets,
         )
 
-    def examples(self) -> tuple[ExampleKind, ...]:
-        """``probes_from_file`` and ``probes_from_tests`` as the engine wants them."""
+    def example_kinds(self) -> tuple[ExampleKind, ...]:
+        """Return ``probes_from_file`` and ``probes_from_tests`` as kinds of examples."""
         kinds: dict[FileProbes, tuple[ExampleKind, ...]] = {
             "all": ("main", "docstring"),
             "main": ("main",),
@@ -635,8 +638,8 @@ class Settings:
         tests: tuple[ExampleKind, ...] = ("test",) if self.probes_from_tests else ()
         return kinds[self.probes_from_file] + tests
 
-    def program(self) -> ProgramRequest:
-        """How programs are run, as the engine wants it."""
+    def program_request(self) -> ProgramRequest:
+        """Return the part of a request that controls programs."""
         return ProgramRequest(
             seconds=self.program_seconds if self.program_run else 0.0,
             arguments=self.program_arguments,
@@ -644,27 +647,27 @@ class Settings:
             uncompiled=self.program_uncompiled,
         )
 
-    def tracing(self) -> tuple[object, ...]:
-        """All of them that what a trace finds depends on."""
+    def tracing_key(self) -> tuple[object, ...]:
+        """Return the values of all settings that affect the results of traces."""
         return (
             *(self.interpreter, self.mode, self.try_dynamic, self.try_paths, self.extra_paths),
             self.export,
             self.methods,
-            self.examples(),
-            self.limits(),
-            self.program(),
+            self.example_kinds(),
+            self.run_limits(),
+            self.program_request(),
             self.program_files,
             self.sandbox_allow,
         )
 
-    def roots(self, project: Path | None) -> tuple[str, ...]:
-        """``extra_paths`` as absolute paths; a relative one is below the project root."""
+    def import_roots(self, project: Path | None) -> tuple[str, ...]:
+        """Return ``extra_paths`` as absolute paths, resolved against the project root."""
         base = project if project is not None else Path.cwd()
-        return tuple(str(base / expanded(path, base)) for path in self.extra_paths)
+        return tuple(str(base / expand_path(path, base)) for path in self.extra_paths)
 
 
-def declarations() -> tuple[Declaration, ...]:
-    """All settings in the order in which a manual lists them."""
+def list_declarations() -> tuple[Declaration, ...]:
+    """Return all settings in the order of the manual."""
     defaults = Settings()
     return tuple(
         Declaration(
@@ -684,97 +687,100 @@ def declarations() -> tuple[Declaration, ...]:
 # -- sources ----------------------------------------------------------------------------------
 
 _FLAGS = {"sandbox-allow": "allow"}
-"""Flags that have a shorter name than their settings."""
+"""Command-line flags that are shorter than the names of their settings."""
 _COMMAND_LINE = "the command line"
 _EDITOR = "the editor"
 
 
 @dataclass(frozen=True)
 class SettingsSource:
-    """Raw values from one place. ``origin`` is how a user knows it: a path, "the editor".
+    """Raw values from one source; ``origin`` names it for users: a path, "the editor".
 
-    ``users``: what is there is the user's own, and nothing that a workspace brings."""
+    ``users``: the source belongs to the user, not to the workspace.
+    """
 
     origin: str
     values: Mapping[str, Any]
     users: bool = False
 
-    def named(self, key: object) -> str:
-        """A setting of this place as its user wrote it, for the beginning of a sentence."""
+    def describe_key(self, key: object) -> str:
+        """Return a setting as its user wrote it, for the beginning of a sentence."""
         if self.origin == _COMMAND_LINE:
-            return f"--{_FLAGS.get(_kebab(key), _kebab(key))}"
+            return f"--{_FLAGS.get(_to_kebab_case(key), _to_kebab_case(key))}"
         return f"Setting {str(key)!r} of {self.origin}"
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """Settings, where each that some source sets came from, and what was wrong with the rest."""
+    """The resolved settings, the origin of each, and the problems with invalid values."""
 
     settings: Settings
     origins: Mapping[str, str]
     problems: tuple[str, ...]
 
 
-# Settings of editors under our section that are for the client alone.
+# Editor settings in our section that only the client uses.
 _CLIENT_ONLY = frozenset({"trace", "server", "enable", "gutter"})
 
 
-def resolve(*sources: SettingsSource) -> Resolved:
-    """The settings of all sources; a later source wins. A bad value keeps the one before it."""
-    known = {declaration.name: declaration for declaration in declarations()}
+def resolve_settings(*sources: SettingsSource) -> Resolved:
+    """Merge the settings of all sources; later sources win, and invalid values are skipped."""
+    known = {declaration.name: declaration for declaration in list_declarations()}
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     problems: list[str] = []
     for source in sources:
-        for key, raw in _flat(source.values, known):
-            name = _kebab(key)
+        for key, raw in _flatten_tables(source.values, known):
+            name = _to_kebab_case(key)
             declaration = known.get(name)
             if declaration is None:
                 if source.origin != _EDITOR or str(key).split(".")[0] not in _CLIENT_ONLY:
-                    problems.append(_unknown(source, str(key), known))
+                    problems.append(_unknown_problem(source, str(key), known))
                 continue
             if raw is None:
                 continue
             if declaration.users and not source.users:
                 if raw:
                     problems.append(
-                        f"{source.named(key)} is not used: only settings of your own and the "
-                        "command line may say what the sandbox allows."
+                        f"{source.describe_key(key)} is not used: only settings of your own and "
+                        "the command line may say what the sandbox allows."
                     )
                 continue
             try:
-                value = declaration.kind.read(raw)
+                value = declaration.kind.read_value(raw)
             except ValueError as error:
                 kept = "is used" if declaration.field not in values else "stays in force"
                 now = values.get(declaration.field, declaration.default)
-                problems.append(f"{source.named(key)} {error}; {shown(now)} {kept}.")
+                problems.append(f"{source.describe_key(key)} {error}; {format_value(now)} {kept}.")
                 continue
             values[declaration.field] = value
             origins[name] = source.origin
     return Resolved(Settings(**values), origins, tuple(problems))
 
 
-def _flat(values: Mapping[str, Any], known: Mapping[str, Declaration]) -> Iterable[tuple[str, Any]]:
-    """The settings of a source, those that are in the table of a feature by their whole names."""
-    features = {_kebab(declaration.feature) for declaration in known.values()} - {""}
+def _flatten_tables(
+    values: Mapping[str, Any], known: Mapping[str, Declaration]
+) -> Iterable[tuple[str, Any]]:
+    """Yield all settings of a source, including those inside the table of a feature."""
+    features = {_to_kebab_case(declaration.feature) for declaration in known.values()} - {""}
     for key, raw in values.items():
-        if _kebab(key) in features and isinstance(raw, Mapping):
+        if _to_kebab_case(key) in features and isinstance(raw, Mapping):
             yield from ((f"{key}.{inner}", value) for inner, value in raw.items())
         else:
             yield key, raw
 
 
 def editor_source(raw: object, *, users: bool = False) -> SettingsSource:
-    """What ``workspace/configuration``, ``didChangeConfiguration`` or a client's start gave.
+    """Return the source for settings that an editor sent.
 
-    All of it is taken as chosen: a client leaves out what is not set. ``users``: what a workspace
-    may not set is set by the user.
+    Every value counts as chosen, because clients omit unset ones. ``users``: settings reserved for
+    the user are accepted.
     """
     return SettingsSource(_EDITOR, dict(without_section(raw)), users)
 
 
 def without_section(raw: object) -> Mapping[str, Any]:
-    """Settings that may have the section's name around them; none where it is something else."""
+    """Return settings without the enclosing section name; empty if they are not a mapping."""
     inner = raw.get("fullgraph", raw) if isinstance(raw, Mapping) else None
     return inner if isinstance(inner, Mapping) else {}
 
@@ -784,7 +790,8 @@ _NO = ("", "0", "false", "no", "off")
 
 
 def environment_source(environment: Mapping[str, str]) -> SettingsSource:
-    """What variables set: a job of a CI leaves no process behind."""
+    """Return the source for environment variables; in CI the engine does not outlive the
+    command."""
     kept = environment.get(KEEP_VARIABLE, "")
     if kept:
         return SettingsSource(KEEP_VARIABLE, {"engine-keep": kept}, users=True)
@@ -793,14 +800,14 @@ def environment_source(environment: Mapping[str, str]) -> SettingsSource:
 
 
 def command_line_source(flags: Mapping[str, Any]) -> SettingsSource:
-    """Flags by name; those that were not given are None."""
+    """Return the source for command-line flags; flags that are None were not given."""
     given = {k: v for k, v in flags.items() if v is not None}
     return SettingsSource(_COMMAND_LINE, given, users=True)
 
 
 @dataclass(frozen=True)
 class Project:
-    """The folder that settings and relative paths belong to."""
+    """The folder that settings and relative paths refer to."""
 
     root: Path
     source: SettingsSource
@@ -808,9 +815,9 @@ class Project:
 
 
 def find_project(start: Path) -> Project:
-    """The nearest folder at or above ``start`` with ``[tool.fullgraph]``.
+    """Return the nearest folder at or above ``start`` with ``[tool.fullgraph]``.
 
-    Else the nearest with a pyproject.toml or a repository, else ``start``.
+    Fall back to the nearest folder with a pyproject.toml or a repository, then to ``start``.
     """
     folder = start if start.is_dir() else start.parent
     folder = folder.absolute()
@@ -820,19 +827,19 @@ def find_project(start: Path) -> Project:
         manifest = candidate / "pyproject.toml"
         if manifest.is_file():
             marked = marked or candidate
-            table, problem = _table(manifest)
+            table, problem = _read_table(manifest)
             if problem:
                 problems.append(problem)
             if table is not None:
                 return Project(candidate, SettingsSource(str(manifest), table), tuple(problems))
         if (candidate / ".git").exists():
             marked = marked or candidate
-            # Settings above the repository belong to something else.
+            # Settings above the repository belong to another project.
             break
     return Project(marked or folder, SettingsSource("pyproject.toml", {}), tuple(problems))
 
 
-def _table(manifest: Path) -> tuple[Mapping[str, Any] | None, str]:
+def _read_table(manifest: Path) -> tuple[Mapping[str, Any] | None, str]:
     try:
         document = tomllib.loads(manifest.read_text(encoding="utf-8"))
     except OSError as error:
@@ -848,24 +855,24 @@ def _table(manifest: Path) -> tuple[Mapping[str, Any] | None, str]:
     return table, ""
 
 
-def expanded(text: str, folder: Path) -> str:
-    """A path setting with ``~`` and ``${workspaceFolder}`` replaced."""
+def expand_path(text: str, folder: Path) -> str:
+    """Return a path setting with ``~`` and ``${workspaceFolder}`` replaced."""
     return str(Path(text.replace("${workspaceFolder}", str(folder))).expanduser())
 
 
-def _kebab(key: object) -> str:
+def _to_kebab_case(key: object) -> str:
     text = re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", str(key))
     return text.replace("_", "-").replace(".", "-").lower()
 
 
-def _unknown(source: SettingsSource, key: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(_kebab(key), list(known), n=1)
+def _unknown_problem(source: SettingsSource, key: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(_to_kebab_case(key), list(known), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else " and is not used."
-    return f"{source.named(key)} is unknown{hint}"
+    return f"{source.describe_key(key)} is unknown{hint}"
 
 
-def shown(value: object) -> str:
-    """A value as a user would write it."""
+def format_value(value: object) -> str:
+    """Return a value as a user would write it."""
     if isinstance(value, Severity):
         return f'"{value.value}"'
     if isinstance(value, bool):
@@ -875,35 +882,35 @@ def shown(value: object) -> str:
     if isinstance(value, (str, Allowance)):
         return f'"{value}"'
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key} = {shown(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{key} = {format_value(item)}" for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(shown(item) for item in value) + "]"
+        return "[" + ", ".join(format_value(item) for item in value) + "]"
     return str(value)
 
 
-# -- the manifest of an editor ----------------------------------------------------------------
+# -- manifest of the VS Code extension --------------------------------------------------------
 
 
 def vscode_configuration() -> dict[str, Any]:
-    """``contributes.configuration`` of the VS Code extension."""
+    """Return ``contributes.configuration`` of the VS Code extension."""
     properties: dict[str, Any] = {}
-    for declaration in declarations():
+    for declaration in list_declarations():
         if not declaration.editor:
             continue
         properties[f"fullgraph.{declaration.editor_name}"] = {
-            **declaration.kind.schema(),
-            "default": _plain(declaration.default),
+            **declaration.kind.json_schema(),
+            "default": _to_json_value(declaration.default),
             "markdownDescription": declaration.description,
             "scope": declaration.scope,
         }
     return {"title": "fullgraph", "properties": properties}
 
 
-def _plain(value: Any) -> Any:
+def _to_json_value(value: Any) -> Any:
     if isinstance(value, Severity):
         return value.value
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _to_json_value(item) for key, item in value.items()}
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+        return [_to_json_value(item) for item in value]
     return value

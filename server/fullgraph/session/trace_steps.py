@@ -1,4 +1,4 @@
-"""The steps of the last runs: graphs and breaks in their order, moved with the text."""
+"""Steps of the last runs, graphs and breaks in order, moved with the text."""
 
 from __future__ import annotations
 
@@ -7,51 +7,51 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fullgraph.incremental.relocation import Relocation
-from fullgraph.session.edit_tracking import Edit
+from fullgraph.session.edit_tracking import AppliedEdit
 from fullgraph_engine.protocol.trace_steps import TraceStep, TraceStepPlace
 
 
 @dataclass(frozen=True)
 class TraceStepsByTarget:
-    """The steps for each probe of a target, by its number."""
+    """The trace steps of a target, by probe number."""
 
     by_probe: Mapping[int, tuple[TraceStep, ...]]
     left_out: int = 0
 
-    def joined(self, other: TraceStepsByTarget) -> TraceStepsByTarget:
+    def merge_with(self, other: TraceStepsByTarget) -> TraceStepsByTarget:
         both = {**self.by_probe, **other.by_probe}
         return TraceStepsByTarget(dict(sorted(both.items())), self.left_out + other.left_out)
 
-    def moved(self, edit: Edit) -> TraceStepsByTarget:
-        """After an edit: lines that it touched are not known any more."""
+    def apply_edit(self, edit: AppliedEdit) -> TraceStepsByTarget:
+        """Return the steps after an edit, without places on lines that it touches."""
         by_probe = {
-            number: tuple(_moved(step, edit) for step in steps)
+            number: tuple(_shift_step(step, edit) for step in steps)
             for number, steps in self.by_probe.items()
         }
         return TraceStepsByTarget(by_probe, self.left_out)
 
-    def relocated(self, move: Relocation) -> TraceStepsByTarget:
+    def apply_relocation(self, move: Relocation) -> TraceStepsByTarget:
         by_probe = {
-            number: tuple(_relocated(step, move) for step in steps)
+            number: tuple(_relocate_step(step, move) for step in steps)
             for number, steps in self.by_probe.items()
         }
         return TraceStepsByTarget(by_probe, self.left_out)
 
 
-def _moved(step: TraceStep, edit: Edit) -> TraceStep:
+def _shift_step(step: TraceStep, edit: AppliedEdit) -> TraceStep:
     places = tuple(
         TraceStepPlace(moved, place.ops)
         for place in step.places
-        if (moved := edit.moved(place.range)) is not None
+        if (moved := edit.shift_range(place.range)) is not None
     )
-    range_ = edit.moved(step.range) if step.range is not None else None
+    range_ = edit.shift_range(step.range) if step.range is not None else None
     return dataclasses.replace(step, places=places, range=range_)
 
 
-def _relocated(step: TraceStep, move: Relocation) -> TraceStep:
-    places = ((move.range(place.range, "instruction"), place.ops) for place in step.places)
+def _relocate_step(step: TraceStep, move: Relocation) -> TraceStep:
+    places = ((move.move_range(place.range, "instruction"), place.ops) for place in step.places)
     return dataclasses.replace(
         step,
         places=tuple(TraceStepPlace(*place) for place in sorted(places)),
-        range=move.range(step.range, "place") if step.range is not None else None,
+        range=move.move_range(step.range, "place") if step.range is not None else None,
     )

@@ -1,6 +1,6 @@
-"""The folders whose code a user lets fullgraph execute, where the editor keeps no such list.
+"""The folders whose code a user trusts, for editors that do not manage trust themselves.
 
-They are kept in the user's own configuration, one folder in a line: nothing in a workspace can add
+The list is stored in the user's configuration, one folder per line, so that a workspace cannot add
 itself.
 """
 
@@ -13,56 +13,62 @@ from pathlib import Path
 
 
 def trusted_folders_file(env: Mapping[str, str]) -> Path:
-    """Where the list is; it may not exist."""
+    """Return the path of the list, which may not exist."""
     home = env.get("XDG_CONFIG_HOME", "")
     base = Path(home) if os.path.isabs(home) else Path("~/.config").expanduser()  # noqa: PTH117
     return base / "fullgraph" / "trusted-folders"
 
 
 class TrustedFolders:
-    """The list, read again each time: other editors of the user write it as well."""
+    """The list of trusted folders, read each time because other editors write it as well."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
-    def holds(self, folders: Iterable[Path | None]) -> bool:
-        """Whether each of some folders, of which there is one, is in the list or below one."""
-        wanted = [_resolved(folder) if folder is not None else None for folder in folders]
-        known = self._read()
+    def contains_all(self, folders: Iterable[Path | None]) -> bool:
+        """Return whether every folder, and at least one, is in the list or below a listed
+        folder."""
+        wanted = [_resolve_folder(folder) if folder is not None else None for folder in folders]
+        known = self._read_folders()
         return bool(wanted) and all(
             folder is not None and any(folder.is_relative_to(one) for one in known)
             for folder in wanted
         )
 
     def add(self, folders: Iterable[Path]) -> None:
-        """Put folders into the list.
+        """Add folders to the list.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: The list cannot be written.
         """
-        known = self._read()
-        self._write([*known, *(_resolved(one) for one in folders if _resolved(one) not in known)])
+        known = self._read_folders()
+        self._write_folders(
+            [
+                *known,
+                *(_resolve_folder(one) for one in folders if _resolve_folder(one) not in known),
+            ]
+        )
 
     def remove(self, folders: Iterable[Path]) -> None:
-        """Take folders, and those below them, out of the list.
+        """Remove folders, and folders below them, from the list.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: The list cannot be written.
         """
-        gone = [_resolved(folder) for folder in folders]
-        known = self._read()
+        gone = [_resolve_folder(folder) for folder in folders]
+        known = self._read_folders()
         kept = [one for one in known if not any(one.is_relative_to(folder) for folder in gone)]
         if kept != known:
-            self._write(kept)
+            self._write_folders(kept)
 
-    def _read(self) -> list[Path]:
+    def _read_folders(self) -> list[Path]:
         try:
             lines = self._file.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError):
             return []
         return [Path(line) for line in lines if os.path.isabs(line)]  # noqa: PTH117
 
-    def _write(self, folders: list[Path]) -> None:
+    def _write_folders(self, folders: list[Path]) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)
         fresh = self._file.with_name(f"{self._file.name}.{os.getpid()}")
         fresh.write_text("".join(f"{folder}\n" for folder in folders), encoding="utf-8")
@@ -74,5 +80,5 @@ class TrustedFolders:
             raise
 
 
-def _resolved(folder: Path) -> Path:
+def _resolve_folder(folder: Path) -> Path:
     return folder.resolve()

@@ -1,4 +1,4 @@
-"""What a unit reports to the session, which answers with commands."""
+"""Events that a unit reports to the session."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from fullgraph_engine.protocol import Event, Failed
 
 
 class Reason(enum.Enum):
-    """Why a file is to be traced, the weakest first."""
+    """The reason for a trace, the weakest first."""
 
     CHANGED = "changed"
     SAVED = "saved"
     OPENED = "opened"
     ASKED = "asked"
-    """By command, or because something else changed that results depend on."""
+    """Requested by command, or because an input other than the text changed."""
 
 
 def is_due(reason: Reason, trace_on: TraceOn) -> bool:
-    """Whether the setting leaves it to us to trace for this reason."""
+    """Return whether the setting allows an automatic trace for this reason."""
     if reason is Reason.CHANGED:
         return trace_on == "change"
     return reason is Reason.ASKED or trace_on != "manual"
@@ -29,7 +29,8 @@ def is_due(reason: Reason, trace_on: TraceOn) -> bool:
 
 @dataclass(frozen=True)
 class TraceDue:
-    """It is time to trace the text. Answered at once by ``Unit.trace`` or ``Unit.leave_untraced``.
+    """A trace of the text is due. The session answers at once with ``AnalysisUnit.begin_trace`` or
+    ``AnalysisUnit.leave_untraced``.
 
     ``only``: names of targets; empty for all.
     """
@@ -47,7 +48,7 @@ class RunBegan:
 
 @dataclass(frozen=True)
 class RunAsked:
-    """Somebody asked for the run that goes on, and now waits for it."""
+    """A caller requested the current run and now waits for it."""
 
 
 @dataclass(frozen=True)
@@ -59,31 +60,30 @@ class RunAdvanced:
 
 @dataclass(frozen=True)
 class RunEnded:
-    """The run ended; ``failure`` says why the engine could not do it."""
+    """The run ended; ``failure`` explains an engine failure."""
 
     failure: Failed | None
 
 
 @dataclass(frozen=True)
 class ResultsChanged:
-    """What is shown of the text changed; ``final``: nothing more is about to come."""
+    """The displayed results changed; ``final``: the run has ended."""
 
     final: bool
 
 
 @dataclass(frozen=True)
 class ResultsSettled:
-    """The text was traced, completely or in part, or saved as it was: ``kept`` is for the next time
-    that it is opened."""
+    """Results are ready to be saved to disk for the next time that the file is opened."""
 
     kept: KeptResults
 
 
 @dataclass(frozen=True)
 class ForecastDue:
-    """The unit has a forecast to make, at ``when`` by the loop's clock or later.
+    """A forecast is due at ``when``, by the event loop's clock, or later.
 
-    Answered by ``Unit.trace_forecast`` when its turn has come.
+    The session answers with ``AnalysisUnit.trace_forecast`` in its turn.
     """
 
     when: float
@@ -91,12 +91,12 @@ class ForecastDue:
 
 @dataclass(frozen=True)
 class ForecastWithdrawn:
-    """It has no forecast to make any more."""
+    """The unit does not need a forecast any more."""
 
 
 @dataclass(frozen=True)
 class ForecastEnded:
-    """A forecast that was begun ended; ``failure`` says why the engine could not make it."""
+    """A forecast ended; ``failure`` explains an engine failure."""
 
     failure: Failed | None
 

@@ -1,4 +1,4 @@
-"""What the torch in use does not show of the findings that are asked for."""
+"""Findings that are selected but that the installed torch cannot report."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from fullgraph_engine.protocol import Degraded
 from fullgraph_engine.protocol.facts import CODES, WORDS
 
 
-def unseen(status: EngineStatus, settings: Settings) -> tuple[Degraded, ...]:
-    """The facts whose findings are asked for, and whose absence means nothing."""
+def hidden_facts(status: EngineStatus, settings: Settings) -> tuple[Degraded, ...]:
+    """Return the missing hooks of torch whose findings are selected."""
 
     def is_asked_for(beginning: str) -> bool:
         return may_be_selected(beginning, settings.select, settings.ignore, settings.severity)
@@ -19,8 +19,8 @@ def unseen(status: EngineStatus, settings: Settings) -> tuple[Degraded, ...]:
     return tuple(one for one in status.degraded if any(map(is_asked_for, CODES.get(one.fact, ()))))
 
 
-def warning(status: EngineStatus, hidden: tuple[Degraded, ...]) -> str:
-    """What a user has to know of it, and what to do; empty if nothing is hidden."""
+def hidden_warning(status: EngineStatus, hidden: tuple[Degraded, ...]) -> str:
+    """Return a warning about hidden findings with the next step; empty if none are hidden."""
     if not hidden:
         return ""
     words = listing(WORDS[one.fact] for one in hidden)

@@ -1,4 +1,4 @@
-"""Lines that no trace of a target came to, to be faded on request."""
+"""Lines that no trace of a target reached, faded on request."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ CODE = "trace/untraced"
 def untraced_findings(
     targets: Iterable[str], reports: Iterable[TargetReport], text: TextPositions
 ) -> Iterator[FileFinding]:
-    """One for each block of such lines. With several probes, those that none of them came to."""
+    """Yield a finding for each block of lines that no probe of a target reached."""
     by_target: dict[str, set[int]] = {}
     for report in reports:
         if report.lines is not None:
             lines = set(report.untraced)
             by_target[report.name] = by_target.get(report.name, lines) & lines
     for target in targets:
-        for first, last in _blocks(sorted(by_target.get(target, ()))):
+        for first, last in _line_blocks(sorted(by_target.get(target, ()))):
             indented = text.line(first)
             start = len(indented) - len(indented.lstrip())
             finding = Finding(
@@ -35,8 +35,8 @@ def untraced_findings(
             yield FileFinding(finding, Severity.HINT, (target,), documentation_url(CODE))
 
 
-def _blocks(lines: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """The first and the last of lines that follow each other."""
+def _line_blocks(lines: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first and last line of each block of consecutive lines."""
     first = last = None
     for line in lines:
         if first is None or last is None or line > last + 1:

@@ -1,4 +1,4 @@
-"""Warnings of Python and of torch's logging, which every run of a file prints again."""
+"""Filter for repeated warnings of Python and of torch's logging."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ _PYTHON = re.compile(r"^\S.*:\d+: \w*Warning: .*$")
 _TORCH = re.compile(r"^W\d{4} [\d:.]+ \d+ (?P<said>.*)$")
 
 MOST_KNOWN = 1000
-"""Warnings that are remembered."""
+"""Maximum number of warnings that are remembered."""
 
 
 class WarningLog:
-    """Tells warnings that are new from those that were logged already."""
+    """A filter that removes warnings logged before."""
 
     def __init__(self) -> None:
         self._known: set[str] = set()
 
     def without_known(self, text: str) -> str:
-        """Output without the warnings that an earlier output had, each with its line of code."""
+        """Return output without known warnings and their lines of code."""
         kept = []
         dropping = False
         for line in text.split("\n"):
-            if (said := _said(line)) is not None:
+            if (said := _warning_key(line)) is not None:
                 dropping = said in self._known
                 if len(self._known) < MOST_KNOWN:
                     self._known.add(said)
@@ -33,8 +33,8 @@ class WarningLog:
         return "\n".join(kept)
 
 
-def _said(line: str) -> str | None:
-    """What a line warns of, without the time and the process; None of other lines."""
+def _warning_key(line: str) -> str | None:
+    """Return the warning in a line, without time and process; None for other lines."""
     if _PYTHON.match(line):
         return line
     match = _TORCH.match(line)

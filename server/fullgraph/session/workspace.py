@@ -1,4 +1,4 @@
-"""The folders of one editor window, and which settings and Python hold for a text in them."""
+"""Folders of one editor window, with the settings and interpreter of each file in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fullgraph.engines import Interpreter, working_folder
-from fullgraph.session.allowances import allowed
+from fullgraph.session.allowances import resolve_allowances
 from fullgraph.session.documents import Document, path_of
 from fullgraph.session.interpreters import Interpreters
 from fullgraph.session.settings import (
@@ -20,35 +20,35 @@ from fullgraph.session.settings import (
     editor_source,
     environment_source,
     find_project,
-    resolve,
+    resolve_settings,
     without_section,
 )
 from fullgraph.session.trust import TrustedFolders, trusted_folders_file
 from fullgraph_engine.protocol import Allowed
 
 ACTIVE_INTERPRETER = "activeInterpreter"
-"""Beside its settings, an editor may say which Python its user has active in a folder."""
+"""Key under which an editor sends the Python selected in a folder."""
 
 
 @dataclass(frozen=True)
 class _Folder:
-    """A workspace folder and what the editor says is set in it."""
+    """A workspace folder, by its URI."""
 
     uri: str
     path: Path | None
 
 
 class Workspace:
-    """Folders, what the editor says is set in them, and what follows for each text.
+    """The workspace folders, the editor's settings for them, and the results for each file.
 
-    ``warn`` is called with each problem of a setting, in a sentence, once per reading.
+    ``warn`` receives each problem of a setting as a sentence, once per reading.
     """
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         self._said: bool | None = None
-        """Whether it is trusted, by the client or by command; None before one of them says so."""
+        """Trust granted or withdrawn by the client or by command; None if not decided."""
         self._denied = False
-        """A setting says that it is not."""
+        """True if a setting withdraws trust."""
         self._trusted_folders = TrustedFolders(trusted_folders_file(os.environ))
         self.interpreters = Interpreters()
         self._warn = warn
@@ -59,13 +59,13 @@ class Workspace:
         self._resolved: dict[str, tuple[Project, Resolved]] = {}
         self._manifests: dict[Path, float] = {}
 
-    # -- what the editor says -----------------------------------------------------------------
+    # -- configuration by the editor ----------------------------------------------------------
 
     def initialize(
         self, options: object, folders: Iterable[str], *, user_settings: bool = False
     ) -> None:
-        """What the editor says when it starts the server. ``user_settings``: what only a user may
-        set is the user's also where the editor says it later; else what it says now counts."""
+        """Store the initialization options. ``user_settings``: settings that only a user may set
+        are also accepted later, not only now."""
         self._user_settings = user_settings
         if isinstance(options, Mapping):
             self._options = without_section(options)
@@ -84,28 +84,29 @@ class Workspace:
         return tuple(self._folders)
 
     def configure(self, by_scope: Mapping[str, object]) -> None:
-        """The editor's settings: by folder, and under the empty name those of no folder."""
+        """Store the editor's settings, by folder; the empty name is for files outside of all
+        folders."""
         self._configuration = {scope: without_section(raw) for scope, raw in by_scope.items()}
-        # A workspace brings settings of its own: they may take trust away, but not give it.
+        # A workspace may contain settings, so they may withdraw trust but not grant it.
         self._denied = any(
             raw.get("trusted", True) is not True for raw in self._configuration.values()
         )
 
     @property
     def trusted(self) -> bool:
-        """Code of the workspace may be executed: the client, a command or the user's list say so,
-        and no setting says otherwise."""
+        """Whether code of the workspace may be executed: the client, a command or the user's list
+        grants trust and no setting withdraws it."""
         if self._denied:
             return False
         if self._said is not None:
             return self._said
-        return self._trusted_folders.holds(folder.path for folder in self._folders.values())
+        return self._trusted_folders.contains_all(folder.path for folder in self._folders.values())
 
     def trust(self, trusted: bool) -> None:
-        """The user grants or withdraws trust, for this window and those to come.
+        """Grant or withdraw trust for this window and later ones.
 
         Raises:
-            OSError: it holds for this window alone, as the list cannot be written.
+            OSError: The list cannot be written, so the choice applies to this window only.
         """
         self._said = trusted
         folders = [folder.path for folder in self._folders.values() if folder.path is not None]
@@ -114,23 +115,23 @@ class Workspace:
         else:
             self._trusted_folders.remove(folders)
 
-    # -- what holds for a text ----------------------------------------------------------------
+    # -- settings of a file -------------------------------------------------------------------
 
     def settings(self, document: Document) -> Settings:
-        return self._resolve(document)[1].settings
+        return self._resolve_settings(document)[1].settings
 
     def project(self, document: Document) -> Path:
-        return self._resolve(document)[0].root
+        return self._resolve_settings(document)[0].root
 
-    def allowed(self, document: Document) -> Allowed:
-        """What the code of a text may do beyond what every run may."""
+    def resolve_allowed(self, document: Document) -> Allowed:
+        """Return the permissions of the file's code beyond the default sandbox."""
         folder = self._folder_of(document.path)
         base = folder.path if folder is not None else None
         entries = self.settings(document).sandbox_allow
-        return allowed(entries, base or self.project(document))
+        return resolve_allowances(entries, base or self.project(document))
 
-    def excludes(self, document: Document) -> bool:
-        """The setting ``exclude`` names the file."""
+    def is_excluded(self, document: Document) -> bool:
+        """Return whether the setting ``exclude`` matches the file."""
         patterns, root = self.settings(document).exclude, self.project(document)
         path = document.path
         if not patterns or path is None or not path.is_relative_to(root):
@@ -139,11 +140,11 @@ class Workspace:
 
         return GitIgnoreSpec.from_lines(patterns).match_file(str(path.relative_to(root)))
 
-    def interpreter(self, document: Document) -> Interpreter:
-        """The Python that traces a text.
+    def choose_interpreter(self, document: Document) -> Interpreter:
+        """Return the interpreter that traces a file.
 
         Raises:
-            InterpreterNotFound: there is none, or none is known yet and nothing is trusted.
+            InterpreterNotFound: No interpreter was found, or a search needs trust.
         """
         root = self.project(document)
         folder = self._folder_of(document.path)
@@ -158,44 +159,47 @@ class Workspace:
         )
 
     def is_current(self, document: Document) -> bool:
-        """Its project's pyproject.toml is as it was when it was read.
+        """Return whether the project's pyproject.toml is unchanged since it was read.
 
-        Not every editor watches files for us.
+        Not every editor watches files for the server.
         """
         manifest = self.project(document) / "pyproject.toml"
-        return self._manifests.get(manifest) == _modified(manifest)
+        return self._manifests.get(manifest) == _modified_time(manifest)
 
-    def forget(self, uri: str | None = None) -> None:
-        """Read again what holds for one text, or for all."""
+    def forget_settings(self, uri: str | None = None) -> None:
+        """Discard the cached settings of one file, or of all."""
         if uri is not None:
             self._resolved.pop(uri, None)
         else:
             self._resolved.clear()
             self._manifests.clear()
 
-    def _resolve(self, document: Document) -> tuple[Project, Resolved]:
+    def _resolve_settings(self, document: Document) -> tuple[Project, Resolved]:
         known = self._resolved.get(document.uri)
         if known is None:
             folder = self._folder_of(document.path)
-            project = _project(document.path, folder.path if folder else None)
+            project = _find_project_of(document.path, folder.path if folder else None)
             environment = environment_source(os.environ)
-            started = editor_source(_ours(self._options), users=True)
-            set_ = editor_source(_ours(self._configured_in(folder)), users=self._user_settings)
-            known = (project, resolve(project.source, environment, started, set_))
+            started = editor_source(_setting_values(self._options), users=True)
+            set_ = editor_source(
+                _setting_values(self._configured_in(folder)), users=self._user_settings
+            )
+            known = (project, resolve_settings(project.source, environment, started, set_))
             self._resolved[document.uri] = known
             manifest = project.root / "pyproject.toml"
-            self._manifests[manifest] = _modified(manifest)
+            self._manifests[manifest] = _modified_time(manifest)
             for problem in (*project.problems, *known[1].problems):
                 self._warn(problem)
         return known
 
     def _configured_in(self, folder: _Folder | None) -> Mapping[str, Any]:
-        """What the editor says is set in a folder."""
+        """Return the editor's settings for a folder."""
         nowhere: Mapping[str, Any] = self._configuration.get("", {})
         return self._configuration.get(folder.uri, nowhere) if folder else nowhere
 
     def _folder_of(self, path: Path | None) -> _Folder | None:
-        """The innermost workspace folder around a path; for a text without one, the first."""
+        """Return the innermost workspace folder around a path; the first folder for unsaved
+        files."""
         if path is None:
             return next(iter(self._folders.values()), None)
         around = [
@@ -206,14 +210,14 @@ class Workspace:
         return max(around, key=lambda folder: len(str(folder.path)), default=None)
 
 
-def _ours(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what is not a setting: whether to execute code is for the client to know."""
+def _setting_values(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings without values that only the client uses."""
     theirs = ("trusted", "commands", ACTIVE_INTERPRETER)
     return {key: value for key, value in raw.items() if key not in theirs}
 
 
-def _project(path: Path | None, folder: Path | None) -> Project:
-    """The project of a file; the workspace folder where nothing on disk marks one."""
+def _find_project_of(path: Path | None, folder: Path | None) -> Project:
+    """Return the project of a file, or the workspace folder if nothing on disk marks a project."""
     start = path if path is not None else folder
     if start is None:
         return find_project(working_folder())
@@ -224,7 +228,7 @@ def _project(path: Path | None, folder: Path | None) -> Project:
     return dataclasses.replace(project, root=folder)
 
 
-def _modified(path: Path) -> float:
+def _modified_time(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:

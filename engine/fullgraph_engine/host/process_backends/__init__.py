@@ -1,9 +1,9 @@
-"""Worker processes: started, connected, limited and ended, differently on each system.
+"""Start, connect, limit and end worker processes, with one back end per way of starting them.
 
-Everything that only some systems have (forks, sockets that pass descriptors, ``/proc``, resource
-limits, files in memory, signals) is in this package. The rest of the engine knows
-:class:`ProcessBackend`: ``forking`` is fast and needs a system where a process that has imported
-torch may fork; ``spawning`` starts every process afresh and works everywhere else.
+Everything that depends on the operating system is in this package: forks, sockets that pass
+descriptors, ``/proc``, resource limits, in-memory files and signals. The rest of the engine uses
+:class:`ProcessBackend`. ``forking`` is fast, and needs a system where forking after importing torch
+is safe. ``spawning`` starts a new interpreter for every process and works everywhere.
 """
 
 from __future__ import annotations
@@ -17,44 +17,47 @@ from .channels import Channels
 if TYPE_CHECKING:
     from ...protocol import ProbeInfo
     from ..wire import (
-        Enclose,
-        Exited,
-        Followed,
-        Forked,
-        Job,
-        Launch,
-        NotForked,
+        ChildExited,
+        ChildForked,
+        ForkFailed,
+        LateImports,
+        LaunchEnclosingRun,
+        LaunchRun,
+        ModuleOrder,
         OperatorCalls,
         Order,
-        Planned,
+        RunsPlanned,
     )
 
 BackendName = Literal["fork", "spawn"]
 
 
-class Owner(Protocol):
-    """Who wants to know of a process."""
+class ProcessOwner(Protocol):
+    """A receiver of the events of one process."""
 
-    def became(self, pid: int) -> None:
-        """Its process is this one now; 0 while that is not known."""
+    def set_pid(self, pid: int) -> None:
+        """Record the pid of the process; 0 while it is unknown."""
 
-    def ended(self, code: int | None) -> None:
-        """As ``subprocess`` has it: negative for a signal. None if nobody knows."""
+    def handle_end(self, code: int | None) -> None:
+        """Handle the end of the process.
+
+        ``code`` is as in ``subprocess``: negative for a signal. It is None if unknown.
+        """
 
 
-class ForkedOwner(Owner, Protocol):
-    """Who wants to know of a process that another one is to fork."""
+class ForkedProcessOwner(ProcessOwner, Protocol):
+    """A receiver of the events of a process that another process forks on request."""
 
-    def refused(self, error: int) -> None:
-        """There was no room for it: it never was. ``error`` is an errno."""
+    def handle_refusal(self, error: int) -> None:
+        """Handle a shortage of resources that prevented the fork; ``error`` is an errno."""
 
 
 @dataclass(frozen=True)
-class Launched:
-    """A process. ``pid`` is 0 until its owner is told.
+class LaunchedProcess:
+    """A started process; ``pid`` is 0 until its owner receives it.
 
-    ``begun`` is false of one that has to get ready first, and says so; ``taken_over`` is true of
-    the one that executed the module and now goes on as a run.
+    ``begun`` is false for a process that first imports torch and then reports its start.
+    ``taken_over`` is true for the process that executed the module and continues as a run.
     """
 
     channels: Channels
@@ -64,88 +67,104 @@ class Launched:
 
 
 class RunSource(Protocol):
-    """A process that gives runs."""
+    """A process that can start runs."""
 
     @property
     def channels(self) -> Channels: ...
 
-    def launch(self, command: Launch, probe: ProbeInfo, owner: ForkedOwner) -> Launched | None:
-        """A new run, of a target with this probe; None if the process is gone.
+    def launch(
+        self, command: LaunchRun, probe: ProbeInfo, owner: ForkedProcessOwner
+    ) -> LaunchedProcess | None:
+        """Start a run of a target with this probe; None if the process has ended.
 
         Raises:
-            OSError: there is no room for another process.
+            OSError: the system lacks resources for another process.
         """
 
     def close(self) -> None:
-        """No more commands follow."""
+        """Stop sending commands."""
 
 
 class EnclosingProcess(RunSource, Protocol):
-    """Does an enclosing run; its snapshots give the runs of what they were taken of."""
+    """A process for an enclosing run, whose snapshots fork the runs of their targets."""
 
-    def heard(self, message: Forked | NotForked | Exited) -> None:
-        """What the snapshots say of their runs."""
+    def handle_message(self, message: ChildForked | ForkFailed | ChildExited) -> None:
+        """Handle a message from a snapshot about one of its runs."""
 
 
 class ModuleProcess(RunSource, Protocol):
-    """Has executed a text, or is doing so, and can give runs of it."""
+    """A process that executes a text and then starts runs of its targets."""
 
     @property
     def pid(self) -> int: ...
     @property
     def begun(self) -> bool:
-        """As ``Launched`` has it."""
+        """Whether the process is ready, as in ``LaunchedProcess``."""
 
     @property
     def source(self) -> int:
-        """The process that it is forked off; 0 if that is none but the parent."""
+        """Pid of the preamble that the process is forked from; 0 if the parent process forked
+        it."""
 
-    def enclose(self, command: Enclose, owner: ForkedOwner) -> EnclosingProcess | None:
-        """An enclosing run that leaves snapshots; None if the process is gone, or cannot fork.
+    def launch_enclosing(
+        self, command: LaunchEnclosingRun, owner: ForkedProcessOwner
+    ) -> EnclosingProcess | None:
+        """Start an enclosing run that leaves snapshots; None if the process has ended or cannot
+        fork.
 
         Raises:
-            OSError: there is no room for another process.
+            OSError: the system lacks resources for another process.
         """
 
-    def heard(self, message: Forked | NotForked | Exited | Followed | Planned) -> None:
-        """What the process says of its runs, or of its imports."""
+    def handle_message(
+        self, message: ChildForked | ForkFailed | ChildExited | LateImports | RunsPlanned
+    ) -> None:
+        """Handle a message from the process about its runs or imports."""
 
-    def outdated(self) -> None:
-        """The process that it was started from cannot serve this text."""
+    def discard_source(self) -> None:
+        """Discard the preamble that the process was forked from, because it does not fit the
+        text."""
 
-    def remember(self, calls: OperatorCalls) -> None:
-        """Have those that are started from the same process know what a run has worked out."""
+    def repeat_calls(self, calls: OperatorCalls) -> None:
+        """Pass the operator results of a run to the preamble, for processes forked from it
+        later."""
 
 
 class ProcessBackend(Protocol):
-    """Starts processes that execute a text or carry out an order: by ``fork`` or by ``spawn``."""
+    """A way to start processes that execute a text or an order: ``fork`` or ``spawn``."""
 
     @property
     def name(self) -> BackendName: ...
 
-    def execute(self, job: Job, owner: ForkedOwner, *, keep: bool) -> ModuleProcess:
-        """Start a process that executes a text. ``keep``: it may stay for later texts.
+    def execute_module(
+        self, job: ModuleOrder, owner: ForkedProcessOwner, *, keep: bool
+    ) -> ModuleProcess:
+        """Start a process that executes a text. ``keep``: whether it may stay as a preamble.
 
         Raises:
-            OSError: there is no room for another process.
+            OSError: the system lacks resources for another process.
         """
 
-    def perform(self, order: Order, owner: Owner) -> Launched:
-        """Start a process for something else than to execute a text. Raises as ``execute``."""
+    def perform_order(self, order: Order, owner: ProcessOwner) -> LaunchedProcess:
+        """Start a process for any other order.
+
+        Raises:
+            OSError: the system lacks resources for another process.
+        """
 
     def prepare(self, waiting: int | None) -> None:
-        """Have processes get ready for so many runs; None while nothing is asked for, which they
-        do for the next time."""
+        """Prepare processes for this number of runs; None without requests, to prepare for the next
+        one."""
 
     def make_room(self) -> bool:
-        """End something that is only kept for the next time; False if there is nothing."""
+        """End an idle process to free resources; False if there is none."""
 
-    def keeps(self, scratch: str) -> bool:
-        """Whether a process goes on using a scratch folder, and removes it at its end."""
+    def uses_folder(self, scratch: str) -> bool:
+        """Whether a preamble uses a scratch folder, and removes it when it ends."""
 
 
-def chosen(wanted: str) -> BackendName:
-    """``wanted`` is "fork", "spawn" or "auto".
+def choose_backend(wanted: str) -> BackendName:
+    """Return the back end for an option: "fork", "spawn" or "auto".
 
     macOS has ``fork``, but its system libraries may crash in the child (bpo-33725).
     """
@@ -153,5 +172,5 @@ def chosen(wanted: str) -> BackendName:
 
 
 def can_fork() -> bool:
-    """Whether the ``forking`` back end works on this system; only Linux has all that it needs."""
+    """Whether the ``forking`` back end works on this system; it needs Linux."""
     return sys.platform.startswith("linux")

@@ -1,4 +1,4 @@
-"""Trying something out in a process that ends with it: it does nothing to this one."""
+"""Evaluate a function in another process, so that its side effects do not affect this one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from ... import texts
-from ..wire import BranchAnswer, Branching
+from ..wire import BranchAnswer, BranchBegun
 from . import descriptors, limits, processes
 
-# Bound now: user code may replace them later in the same process.
+# Saved now, as user code may replace them later in the same process.
 _fork, _waitpid, _exit, _pipe = os.fork, os.waitpid, os._exit, os.pipe
 _read, _close, _getpid = os.read, os.close, os.getpid
 _open, _dup2 = os.open, os.dup2
@@ -28,21 +28,24 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Answer(Generic[T]):
-    """What a fork gave: a value, or ``lost`` says how it ended instead, as part of a sentence."""
+class BranchResult(Generic[T]):
+    """The result of a function in another process: a value, or a clause ``lost`` on why it is
+    missing."""
 
     value: T | None = None
     lost: str = ""
     late: bool = False
-    """It was lost because time was up."""
+    """True if the value is missing because time ran out."""
     used: float = 0.0
-    """Seconds of processor time, if it was given by a process that is no child of this one."""
+    """Seconds of processor time, if a process other than a child of this one computed the
+    answer."""
 
 
 class Branches:
-    """``forking`` is called with True before a fork and with False after it, on both sides.
+    """A way to evaluate functions in forks.
 
-    ``until`` is when all have to be through, by the monotonic clock; ``answers`` are there already.
+    ``forking`` is called with True before a fork and with False after it, in both processes. All
+    forks end before ``until``, in monotonic time. ``answers`` were computed earlier.
     """
 
     def __init__(
@@ -55,83 +58,82 @@ class Branches:
         self._until = until
         self._answers = {answer.name: answer for answer in answers}
 
-    def __call__(self, work: Callable[[], T], seconds: float, name: str = "") -> Answer[T]:
-        """What ``work`` gives in a fork; ``seconds`` are of processor time.
+    def __call__(self, work: Callable[[], T], seconds: float, name: str = "") -> BranchResult[T]:
+        """Evaluate ``work`` in a fork, within ``seconds`` of processor time.
 
-        A process that gives way to others may wait for a processor longer than it has one; but
-        not for ever, as one does that waits for something else.
+        A low-priority process may wait long for a processor, so the limit of elapsed time is
+        higher.
         """
         known = self._answers.get(name)
         if known is not None:
-            return unpacked(known)
+            return unpack_answer(known)
         most = min(_PATIENCE * seconds, self._until - _monotonic() - _SLACK)
-        late = Answer[T](lost=late_words(seconds), late=True)
+        late = BranchResult[T](lost=late_words(seconds), late=True)
         if most <= 0:
             return late
         come, go = _pipe()
         parent = _getpid()
-        descriptors.flush()
+        descriptors.flush_streams()
         self._forking(True)
         try:
             pid = _fork()
         except OSError as error:
             descriptors.close_all([come, go])
-            return Answer(lost=f"no process could be started ({error.strerror})")
+            return BranchResult(lost=f"no process could be started ({error.strerror})")
         finally:
             self._forking(False)
         if pid == 0:
             try:
                 processes.die_with(parent)
-                silence()
-                # By itself: the sandbox lets no process end another.
+                silence_output()
+                # The fork limits itself, because the sandbox prevents it from being killed.
                 limits.end_within(seconds, most)
-                descriptors.write_all(go, _dumps(answer_of(work)))
+                descriptors.write_all(go, _dumps(evaluate_here(work)))
             finally:
                 _exit(0)
         _close(go)
         try:
-            answer = _receive(come, _monotonic() + most + _SLACK)
+            answer = _receive_all(come, _monotonic() + most + _SLACK)
         finally:
             _close(come)
         if answer is None:
             return late
-        status = _reap(pid)
+        status = _wait_status(pid)
         code = os.waitstatus_to_exitcode(status)
         if limits.ran_out_of_time(code):
             return late
         try:
-            found: Answer[T] = _loads(answer)
-        except Exception:  # it ended before its last word
-            return Answer(lost=ending(code))
+            found: BranchResult[T] = _loads(answer)
+        except Exception:  # the process ended before it wrote the whole answer
+            return BranchResult(lost=describe_end(code))
         return found
 
 
-def answer_of(work: Callable[[], T]) -> Answer[T]:
-    """What it gives in this process, or how it failed."""
+def evaluate_here(work: Callable[[], T]) -> BranchResult[T]:
+    """Evaluate a function in this process; return its value or the reason for the failure."""
     try:
-        return Answer(work())
-    except BaseException as error:  # whatever the user's code raises
-        return Answer(lost=f"it raised {texts.type_and_message(error)}")
+        return BranchResult(work())
+    except BaseException as error:  # user code may raise anything
+        return BranchResult(lost=f"it raised {texts.type_and_message(error)}")
 
 
-def ending(code: int | None) -> str:
-    """How a process ended that had not answered."""
-    return f"it {processes.ending(code)}"
+def describe_end(code: int | None) -> str:
+    """Describe how a process ended that returned no answer."""
+    return f"it {processes.describe_exit(code)}"
 
 
 class Replay:
-    """Trying something out where nothing can be forked, or ahead of the run that asks for it.
+    """A way to evaluate functions where forking is impossible, or before the answer is needed.
 
-    This process tries it itself, tells what came of it, and ends. Then the same run is made again
-    with that answer: a process that had the answers to all of its questions never ends here.
-    ``last``: what has no answer is given none. ``tell`` reports to the parent; the rest is as
-    ``Branches`` has it.
+    This process evaluates the function itself, reports the answer and ends. Then the same run is
+    repeated with that answer. A run with answers to all questions completes. With ``last``,
+    questions without an answer remain unanswered. ``tell`` reports to the parent process.
     """
 
     def __init__(
         self,
         answers: Iterable[BranchAnswer],
-        tell: Callable[[Branching | BranchAnswer], None],
+        tell: Callable[[BranchBegun | BranchAnswer], None],
         until: float,
         *,
         last: bool,
@@ -141,48 +143,50 @@ class Replay:
 
     def __call__(  # noqa: RET503 - it ends with the process
         self, work: Callable[[], T], seconds: float, name: str = ""
-    ) -> Answer[T]:
-        """``name`` tells one question from another."""
+    ) -> BranchResult[T]:
+        """Return the known answer to the question ``name``, or compute it and end this process."""
         answer = self._answers.get(name)
         if answer is not None:
-            return unpacked(answer)
+            return unpack_answer(answer)
         most = min(_PATIENCE * seconds, self._until - _monotonic() - _SLACK)
         if self._last or most <= 0:
-            return Answer(lost=late_words(seconds), late=True)
-        self._tell(Branching(name, seconds))
+            return BranchResult(lost=late_words(seconds), late=True)
+        self._tell(BranchBegun(name, seconds))
         limits.end_within(seconds, most)
         before = _process_time()
-        found = answer_of(work)
+        found = evaluate_here(work)
         try:
             packed = base64.b64encode(_dumps(found.value)).decode()
         except Exception as error:
             packed = ""
-            found = Answer(lost=f"its answer cannot be passed on ({texts.error_message(error)})")
+            found = BranchResult(
+                lost=f"its answer cannot be passed on ({texts.error_message(error)})"
+            )
         self._tell(BranchAnswer(name, packed, found.lost, used=_process_time() - before))
         _exit(0)
 
 
-def unpacked(answer: BranchAnswer) -> Answer[Any]:
-    """The answer that another process packed; its value is unpickled, None if there is none."""
+def unpack_answer(answer: BranchAnswer) -> BranchResult[Any]:
+    """Decode an answer from another process; its value is unpickled, None if missing."""
     value = _loads(base64.b64decode(answer.packed)) if answer.packed else None
-    return Answer(value, answer.lost, answer.late, answer.used)
+    return BranchResult(value, answer.lost, answer.late, answer.used)
 
 
 def late_words(seconds: float) -> str:
-    """Why there is no answer after so many seconds, as a clause."""
+    """Return a clause that reports a missing answer after this time."""
     return f"it did not end within {seconds:.1f} seconds"
 
 
-def silence() -> None:
-    """Print and log nothing from here on: it was seen before, or is of no call of the user's."""
+def silence_output() -> None:
+    """Discard all further output: it repeats earlier output or comes from calls by the engine."""
     void = _open("/dev/null", os.O_WRONLY)
     for stream in (1, 2):
         _dup2(void, stream)
     _close(void)
 
 
-def _receive(descriptor: int, until: float) -> bytes | None:
-    """Everything up to the end; None if it has not come to an end in time."""
+def _receive_all(descriptor: int, until: float) -> bytes | None:
+    """Read everything up to the end of a descriptor; None if it takes too long."""
     parts: list[bytes] = []
     while True:
         ready, _, _ = _select([descriptor], [], [], max(0.0, until - _monotonic()))
@@ -194,8 +198,8 @@ def _receive(descriptor: int, until: float) -> bytes | None:
         parts.append(part)
 
 
-def _reap(pid: int) -> int:
+def _wait_status(pid: int) -> int:
     try:
         return _waitpid(pid, 0)[1]
-    except OSError:  # a thread of the user's waits for any child
+    except OSError:  # a thread of user code waits for any child
         return 0

@@ -1,4 +1,4 @@
-"""The descriptors between the parent and one process that executes user code, both ends."""
+"""Create the descriptors that connect the parent process with a process that executes user code."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from . import descriptors, packets
 
 @dataclass
 class Channels:
-    """The parent's ends: what it reads from one process. It owns them."""
+    """The parent's ends of the channels to one process; this object closes them."""
 
     reports: int
     stdout: int
     stderr: int
     box: int
-    """A file that the process writes its last words to (``blackbox``)."""
+    """Descriptor of the in-memory file in which the process records where it is (``blackbox``)."""
 
     def close(self) -> None:
         descriptors.close_all(vars(self).values())
@@ -24,49 +24,49 @@ class Channels:
 
 @dataclass
 class ProcessEnds:
-    """The ends of the process."""
+    """The child's ends of its channels to the parent process."""
 
     report: int
     stdout: int
     stderr: int
     box: int
     control: int = -1
-    """Where a module process takes commands; -1 in a run, which takes none."""
+    """Descriptor from which a module process reads commands; -1 in a run."""
     paper: int = -1
-    """A file that holds the job of a generation of a preamble."""
+    """Descriptor of a file with the order for a generation of a preamble."""
     keep_control: int = -1
     keep_report: int = -1
-    """Where it takes commands and reports if it stays as a preamble; -1 if it must not."""
+    """Descriptors for commands and reports while it is a preamble; -1 if it must not become one."""
 
-    def opened(self) -> list[int]:
+    def open_descriptors(self) -> list[int]:
         return [descriptor for descriptor in vars(self).values() if descriptor >= 0]
 
     def close(self) -> None:
-        descriptors.close_all(self.opened())
+        descriptors.close_all(self.open_descriptors())
 
     def raise_all(self) -> None:
-        """Move those that the process keeps out of the way of user code."""
+        """Move the engine's own descriptors to high numbers, out of the way of user code."""
         self._raise("report", "box", "control", "keep_control", "keep_report")
 
     def raise_streams(self) -> None:
-        """The same for what user code has copies of."""
+        """Move the descriptors whose copies user code uses to high numbers."""
         self._raise("stdout", "stderr")
 
     def _raise(self, *names: str) -> None:
         for name in names:
             if getattr(self, name) >= 0:
-                setattr(self, name, descriptors.raised(getattr(self, name)))
+                setattr(self, name, descriptors.move_to_end(getattr(self, name)))
 
 
-def opened() -> tuple[Channels, ProcessEnds]:
-    """New descriptors, none inherited by a program that is executed.
+def open_channels() -> tuple[Channels, ProcessEnds]:
+    """Create the channels of a process; programs that it executes do not inherit them.
 
     Raises:
-        OSError: there are too many open descriptors.
+        OSError: too many descriptors are open.
     """
     made: list[int] = []
     try:
-        made += packets.reports()
+        made += packets.report_channel()
         for _ in range(2):
             made += os.pipe()
         reports, report, out, out_in, err, err_in = made

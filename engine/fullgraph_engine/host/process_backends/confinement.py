@@ -1,4 +1,5 @@
-"""What the kernel keeps user code from: which layers there are, and how a process enters them."""
+"""Combine the kernel's sandbox layers: detect the available ones and confine processes with
+them."""
 
 from __future__ import annotations
 
@@ -30,16 +31,16 @@ Part = Literal[
     "capabilities",
     "credentials",
 ]
-"""What can be left out of the sandbox, to measure what it is good for."""
+"""Name of a sandbox layer that can be left out, to measure what it contributes."""
 
 _left_out: set[Part] = set()
 
 
 def leave_out(parts: Iterable[str]) -> None:
-    """Have the engine, and all that it forks, go without these.
+    """Disable parts of the sandbox in this process and all processes forked from it.
 
     Raises:
-        ValueError: there is no such part.
+        ValueError: a name is not a part of the sandbox.
     """
     known = {str(part): part for part in get_args(Part)}
     for name in parts:
@@ -49,39 +50,44 @@ def leave_out(parts: Iterable[str]) -> None:
 
 
 def is_left_out(part: Part) -> bool:
-    """Whether the engine was started without it."""
+    """Whether a part of the sandbox is disabled."""
     return part in _left_out
 
 
 @dataclass(frozen=True)
 class Confinement:
-    """Of an engine. ``collector`` is the first process of its pid namespace, 0 if it has none."""
+    """The sandbox of an engine.
+
+    ``collector`` is the pid of the first process in the engine's pid namespace; 0 without such a
+    namespace.
+    """
 
     level: SandboxLevel
     collector: int = 0
 
     def collector_has_ended(self) -> bool:
-        """Whether there was one and it is ending, for which it waits for all others there."""
+        """Whether the collector exists and is ending; it ends after all other processes of its
+        namespace."""
         return bool(self.collector) and processes.is_exiting(self.collector)
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """What was found out in a process that has ended."""
+class _KernelSupport:
+    """The sandbox support of the kernel, as tested in another process."""
 
     entered: Entered
     level: SandboxLevel
 
 
-def begin(scratch: str, allowed: Allowed) -> Confinement:
-    """Find out which layers there are, and put what this process will start into namespaces.
+def begin_confinement(scratch: str, allowed: Allowed) -> Confinement:
+    """Detect the available layers, and enter namespaces that the processes started later inherit.
 
-    To be called before there is another thread. ``scratch`` is a folder of the engine.
+    Call it before a second thread starts. ``scratch`` is a folder of the engine.
     """
-    seen = _seen(scratch, allowed)
+    seen = _test_kernel(scratch, allowed)
     collector = 0
     if seen.entered.held:
-        namespaces.repeat(seen.entered)
+        namespaces.reenter_namespaces(seen.entered)
         if seen.entered.held & namespaces.PID:
             collector = namespaces.start_collector()
     return Confinement(seen.level, collector)
@@ -95,16 +101,16 @@ class Confined:
     private: tuple[str, ...] = ()
 
 
-def confine(
+def confine_process(
     root: str, allowed: Allowed, *, memory: int, programs: bool, private: tuple[str, ...] = ()
 ) -> Confined:
-    """Confine this process and its later forks, irrevocably.
+    """Confine this process and the processes it forks later, irrevocably.
 
-    Files may be written below ``root`` and where that is ``allowed``; ``memory`` is the MiB of
-    shared memory. ``programs``: whether programs may be started. Changes below ``private`` folders
-    are discarded with the process, if the kernel has overlays.
+    Files may be written below ``root`` and in ``allowed`` folders. ``memory`` is the MiB of shared
+    memory. ``programs``: whether programs may be started. Changes below ``private`` folders are
+    discarded with the process, if the kernel supports overlays.
     """
-    folders = caches.writable(allowed)
+    folders = caches.writable_folders(allowed)
     mounts = namespaces.Mounts(_LEFT_OUT, _LEFT_OUT)
     if not is_left_out("mounts"):
         mounts = namespaces.restrict_mounts(root, memory, folders, private)
@@ -113,11 +119,11 @@ def confine(
     on_landlock = SandboxLayer("Landlock", _LEFT_OUT)
     if not is_left_out("Landlock"):
         writable = (root, namespaces.SHARED_MEMORY, *folders, *mounts.private)
-        on_landlock = landlock.restrict(writable, _DEVICES, network=allowed.network)
+        on_landlock = landlock.restrict_process(writable, _DEVICES, network=allowed.network)
     on_seccomp = _LEFT_OUT
     if not is_left_out("seccomp"):
         metadata = programs or not mounts.read_only
-        on_seccomp = seccomp.restrict(
+        on_seccomp = seccomp.restrict_calls(
             programs=programs or allowed.programs, metadata=metadata, network=allowed.network
         )
     network = "`network` is allowed" if allowed.network else ""
@@ -131,24 +137,24 @@ def confine(
 
 
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom"))
-"""What user code may write to. Not to terminals, nor, as root, to disks, and to no GPU."""
+"""Device files that user code may write to; terminals, disks and GPUs are excluded."""
 
 
-def isolate() -> None:
-    """In a process that was forked off one that is confined: keep it from signals to that one."""
+def isolate_process() -> None:
+    """Protect a confined process from signals of this process, which was forked from it."""
     if not is_left_out("Landlock"):
-        landlock.isolate()
+        landlock.isolate_signals()
 
 
-def _seen(scratch: str, allowed: Allowed) -> _Seen:
-    """Try all of it in processes that end."""
+def _test_kernel(scratch: str, allowed: Allowed) -> _KernelSupport:
+    """Test all layers in other processes."""
     come, go = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             os.setsid()
             limits.end_within(None, _SECONDS)
-            _look(scratch, allowed, go)
+            _report_support(scratch, allowed, go)
         finally:
             os._exit(0)
     os.close(go)
@@ -158,28 +164,28 @@ def _seen(scratch: str, allowed: Allowed) -> _Seen:
     os.close(come)
     _, status = os.waitpid(pid, 0)
     try:
-        found: _Seen = from_plain(_Seen, json.loads(said))
+        found: _KernelSupport = from_plain(_KernelSupport, json.loads(said))
     except (ValueError, TypeError, KeyError, AttributeError):
         ended = os.waitstatus_to_exitcode(status)
         lack = f"trying it out failed ({ended})"
-        return _Seen(Entered(), _level(Entered(), allowed, lack, ()))
+        return _KernelSupport(Entered(), _sandbox_level(Entered(), allowed, lack, ()))
     return found
 
 
-def _look(scratch: str, allowed: Allowed, go: int) -> None:
-    entered = namespaces.enter(_kinds(allowed))
-    # Only what is forked now is in the pid namespace.
+def _report_support(scratch: str, allowed: Allowed, go: int) -> None:
+    entered = namespaces.enter_namespaces(_namespace_kinds(allowed))
+    # Only processes forked from now on are in the pid namespace.
     if os.fork() == 0:
         signal.alarm(int(_SECONDS))
-        layers = confine(scratch, allowed, memory=1, programs=False).layers
-        seen = _Seen(entered, _level(entered, allowed, "", layers))
+        layers = confine_process(scratch, allowed, memory=1, programs=False).layers
+        seen = _KernelSupport(entered, _sandbox_level(entered, allowed, "", layers))
         descriptors.write_all(go, json.dumps(to_plain(seen)).encode())
         os._exit(0)
     os.wait()
 
 
-def _kinds(allowed: Allowed) -> int:
-    """The namespaces that are to be entered."""
+def _namespace_kinds(allowed: Allowed) -> int:
+    """Return the flags of the namespaces to enter."""
     kinds = namespaces.ALL & ~namespaces.NETWORK if allowed.network else namespaces.ALL
     for name, kind in _NAMESPACES:
         if is_left_out(name):
@@ -195,7 +201,7 @@ _NAMESPACES = (
 )
 
 
-def _level(
+def _sandbox_level(
     entered: Entered, allowed: Allowed, lack: str, layers: tuple[SandboxLayer, ...]
 ) -> SandboxLevel:
     others = [
@@ -204,18 +210,19 @@ def _level(
     ]
     if allowed.network:
         others[1] = SandboxLayer("network namespace", "`network` is allowed")
-    what = _words(allowed)
+    what = _allowed_words(allowed)
     hook = SandboxLayer("audit hook", f"allowed {what}" if what else "", partly=bool(what))
     if is_left_out("audit hook"):
         hook = SandboxLayer("audit hook", _LEFT_OUT)
     return SandboxLevel((hook, *layers, *others))
 
 
-def _words(allowed: Allowed) -> str:
-    """What is allowed, as part of a sentence with "is" or "are" in it; empty if it is nothing."""
+def _allowed_words(allowed: Allowed) -> str:
+    """Describe the allowed operations as part of a sentence with "is" or "are"; empty if there are
+    none."""
     parts = ["the network"] if allowed.network else []
     parts += ["programs"] if allowed.programs else []
-    parts += [f"writing below {one.path}" for one in caches.folders(allowed)]
+    parts += [f"writing below {one.path}" for one in caches.allowed_folders(allowed)]
     parts += [f"the variable {name}" for name in allowed.variables]
     if not parts:
         return ""

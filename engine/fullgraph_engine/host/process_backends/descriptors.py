@@ -1,4 +1,4 @@
-"""File descriptors: where a process keeps its own ones, and what it gives user code as 0 to 2."""
+"""Manage file descriptors: the engine's own and the standard streams of user code."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from dataclasses import dataclass
 from typing import Any
 
 _ROOM = 24
-"""Descriptors at the very end of the table are left for the engine."""
+"""Number of descriptors reserved for the engine at the end of the table."""
 
 _F_GETPATH, _LONGEST_PATH = 50, 1024
-"""sys/fcntl.h and sys/param.h of macOS."""
+"""Constants from sys/fcntl.h and sys/param.h of macOS."""
 
 _LINUX = sys.platform.startswith("linux")
 _close, _dup2, _open, _poll = os.close, os.dup2, os.open, select.poll
 _write, _unlink, _rmtree = os.write, os.unlink, shutil.rmtree
 
 
-def listed() -> set[int]:
-    """All open descriptors of this process."""
+def list_open() -> set[int]:
+    """Return all open descriptors of this process."""
     folder = "/proc/self/fd" if _LINUX else "/dev/fd"
     return {int(name) for name in os.listdir(folder)}  # noqa: PTH208 - also in a hurry
 
 
-def raised(descriptor: int) -> int:
-    """Move a descriptor to the end of the table, closed on exec.
+def move_to_end(descriptor: int) -> int:
+    """Move a descriptor to the end of the table, with close-on-exec set.
 
-    ``os.closerange(3, 1000)``, which daemons and careless tests do, then leaves it alone.
+    So ``os.closerange(3, 1000)``, which daemons and some tests call, does not close it.
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     top = 4096 if soft == resource.RLIM_INFINITY else min(soft, 4096)
@@ -47,7 +47,7 @@ def raised(descriptor: int) -> int:
 
 
 def path_of(folder: int) -> str:
-    """Where an open folder is."""
+    """Return the path of an open folder."""
     if _LINUX:
         return f"/proc/self/fd/{folder}"
     found = fcntl.fcntl(folder, _F_GETPATH, bytes(_LONGEST_PATH))
@@ -55,7 +55,7 @@ def path_of(folder: int) -> str:
 
 
 def held_by_files(folder: str) -> int:
-    """Bytes on the disk of all files below a folder, as far as they can be seen."""
+    """Return the bytes on disk of all readable files below a folder."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:
@@ -66,8 +66,8 @@ def held_by_files(folder: str) -> int:
     return total
 
 
-def remove(path: str) -> None:
-    """Remove a file, or a folder with all that is in it, as far as that is possible."""
+def remove_path(path: str) -> None:
+    """Remove a file or a folder with its contents, ignoring errors."""
     try:
         _unlink(path)
     except OSError:
@@ -75,21 +75,21 @@ def remove(path: str) -> None:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """A pipe takes no more at once than it has room for."""
+    """Write all data to a descriptor, as a pipe may accept only a part at once."""
     view = memoryview(data)
     while view:
         view = view[_write(descriptor, view) :]
 
 
-def readable(descriptor: int, milliseconds: int = 0) -> bool:
-    """Whether there is something to read, or the end, within that time."""
+def is_readable(descriptor: int, milliseconds: int = 0) -> bool:
+    """Whether a descriptor has data or has reached its end, within a time limit."""
     poll = _poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(milliseconds))
 
 
 def close_all(descriptors: Iterable[int]) -> None:
-    """Close descriptors, except those that cannot be closed."""
+    """Close descriptors, ignoring errors."""
     for descriptor in descriptors:
         try:
             _close(descriptor)
@@ -98,7 +98,7 @@ def close_all(descriptors: Iterable[int]) -> None:
 
 
 def in_memory(name: str) -> int:
-    """A new descriptor of a file without a place, closed on exec."""
+    """Create an in-memory file with close-on-exec set; return its descriptor."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create(name, os.MFD_CLOEXEC)
     descriptor, path = tempfile.mkstemp()
@@ -108,60 +108,64 @@ def in_memory(name: str) -> int:
 
 @dataclass(frozen=True)
 class Inheritance:
-    """How a new process gets descriptors: the options to start it with, and what they are there."""
+    """The inheritance of descriptors: the options for ``Popen`` and the numbers in the new
+    process."""
 
     numbers: tuple[int, ...]
     popen: dict[str, Any]
 
 
-def inheritance(descriptors: Iterable[int]) -> Inheritance:
-    """For a program that leads a session of its own, so that an interrupt does not reach it."""
+def prepare_inheritance(descriptors: Iterable[int]) -> Inheritance:
+    """Prepare descriptors for inheritance by a program in its own session.
+
+    Interrupts from the terminal do not reach such a program.
+    """
     given = tuple(descriptors)
     return Inheritance(given, {"pass_fds": given, "start_new_session": True})
 
 
-def inherited(numbers: Iterable[int]) -> list[int]:
-    """In that program: its descriptors."""
+def adopt_inherited(numbers: Iterable[int]) -> list[int]:
+    """Return the inherited descriptors, in the started program."""
     return list(numbers)
 
 
 def fill_standard() -> None:
-    """Make sure that 0 to 2 are open, so that no pipe of ours becomes one of them."""
+    """Open descriptors 0 to 2 if they are closed, so that the engine's pipes get other numbers."""
     while (descriptor := _open(os.devnull, os.O_RDWR)) <= 2:
         pass
     _close(descriptor)
 
 
-def attach(stdout: int, stderr: int) -> None:
-    """Make these the standard streams of this process, with an empty standard input.
+def attach_streams(stdout: int, stderr: int) -> None:
+    """Use these descriptors as standard output and error, with an empty standard input.
 
-    New stream objects, too: what user code did to ``sys.stdout`` in the process that this one
-    was forked from, or left in its buffer, is not repeated.
+    The stream objects are new too. So user code's changes to ``sys.stdout`` before the fork, and
+    text in its buffer, do not affect this process.
     """
     null = _open(os.devnull, os.O_RDONLY)
     for descriptor, standard in ((null, 0), (stdout, 1), (stderr, 2)):
         _dup2(descriptor, standard)
     close_all({null, stdout, stderr} - {0, 1, 2})
-    sys.stdin = sys.__stdin__ = _text(0, "r")  # type: ignore[misc]
-    sys.stdout = sys.__stdout__ = _text(1, "w")  # type: ignore[misc]
-    sys.stderr = sys.__stderr__ = _text(2, "w")  # type: ignore[misc]
+    sys.stdin = sys.__stdin__ = _open_text(0, "r")  # type: ignore[misc]
+    sys.stdout = sys.__stdout__ = _open_text(1, "w")  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = _open_text(2, "w")  # type: ignore[misc]
 
 
-def detach() -> None:
-    """Give up the standard streams: whoever reads them sees their end."""
-    attach(_open(os.devnull, os.O_WRONLY), _open(os.devnull, os.O_WRONLY))
+def detach_streams() -> None:
+    """Close the standard streams, so that their readers see the end."""
+    attach_streams(_open(os.devnull, os.O_WRONLY), _open(os.devnull, os.O_WRONLY))
 
 
-def flush() -> None:
-    """Flush standard output and error; ignore whatever a stream object of the user's raises."""
+def flush_streams() -> None:
+    """Flush standard output and error; ignore any exception of a user-defined stream object."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except Exception:  # a stream of the user's own may raise anything
+        except Exception:  # a user-defined stream may raise anything
             continue
 
 
-def _text(descriptor: int, mode: str) -> io.TextIOWrapper:
+def _open_text(descriptor: int, mode: str) -> io.TextIOWrapper:
     raw = io.FileIO(descriptor, mode, closefd=False)
     buffered = io.BufferedReader(raw) if mode == "r" else io.BufferedWriter(raw)
     return io.TextIOWrapper(

@@ -1,4 +1,4 @@
-"""Waiting in a process that holds user code: fork when told to, report who ended and how."""
+"""Serve fork commands in a process that contains user code, and report how the children end."""
 
 from __future__ import annotations
 
@@ -10,23 +10,32 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from .. import wire
-from ..wire import Ahead, Continue, Enclose, Exited, Forked, Launch, NotForked, Repeat
+from ..wire import (
+    ChildExited,
+    ChildForked,
+    ForkFailed,
+    ForkGeneration,
+    ImportAhead,
+    LaunchEnclosingRun,
+    LaunchRun,
+    RepeatOperatorCalls,
+)
 from . import descriptors, packets, processes
 from .channels import ProcessEnds
 
-# Bound now: user code may replace them later in the same process.
+# Saved now, as user code may replace them later in the same process.
 _fork, _waitpid, _exit, _poll = os.fork, os.waitpid, os._exit, select.poll
 _getpid, _setsid = os.getpid, os.setsid
 _WITHOUT_PIDFD = 20
 _REST = 100
-"""Milliseconds after which there is nothing else to do: what has just ended has its memory taken
-back, and the next text may be on its way."""
+"""Milliseconds without commands before background work starts; meanwhile the kernel frees the
+memory of ended processes."""
 _LEAST_ENDS = 4
-"""Of a ``ProcessEnds``; fewer come where there is no room for more."""
+"""Minimum number of descriptors with a command; fewer arrive when the process has too many open."""
 _pidfd_open = getattr(os, "pidfd_open", None)
 
-Forks = Launch | Enclose | Continue
-"""What a process is forked for."""
+Forks = LaunchRun | LaunchEnclosingRun | ForkGeneration
+"""A command to fork a child."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +48,10 @@ class _Child:
 
 
 class ForkServer:
-    """``forking`` is called with True before a fork and with False after it, on both sides."""
+    """A loop that forks children on command.
+
+    ``forking`` is called with True before a fork and with False after it, in both processes.
+    """
 
     forks = True
 
@@ -47,23 +59,23 @@ class ForkServer:
         self._control, self._report = socket.socket(fileno=control), report
         self._forking = forking
         self.onward: socket.socket | None = None
-        """To another server, for what is not for this one."""
+        """Socket for forwarding the commands of later snapshots."""
         self.is_own: Callable[[Forks], bool] = lambda _: True
         self._children: dict[int, _Child] = {}
-        """By pid."""
+        """Children by pid."""
 
     def wait(
         self,
         aside: Callable[[], None] | None = None,
-        ahead: Callable[[Ahead], None] = lambda _: None,
+        ahead: Callable[[ImportAhead], None] = lambda _: None,
         repeat: Callable[[bytes], Iterator[None]] = lambda _: iter(()),
     ) -> tuple[Forks, ProcessEnds]:
-        """Serve until the parent goes. Returns only in a child, with what it was forked for.
+        """Serve commands until the parent process ends; return only in a child, with its command.
 
-        ``ahead`` is called when something is to be imported ahead; ``repeat`` with the calls that
-        are to be made again, which goes a step on whenever there is nothing else to do and no child
-        that somebody waits for. ``aside`` is called once, when there are children and no more are
-        asked for: what it does keeps nobody waiting, but is done before the end of a child is told.
+        ``ahead`` is called for a request to import modules early. ``repeat`` is called with
+        operator calls to repeat; its iterator advances one step at a time while the server is idle
+        and only low-priority children run. ``aside`` is called once, when the first children exist
+        and no command waits, but before the end of a child is reported.
         """
         followed = False
         rested = False
@@ -82,8 +94,8 @@ class ForkServer:
             timeout = 0 if now else rest
             try:
                 ready = {found for found, _ in poll.poll(timeout)}
-            except OSError as error:  # fewer may be open than are
-                raise wire.Lost from error
+            except OSError as error:  # user code may have lowered the limit of descriptors
+                raise wire.ParentUnreachable from error
             if aside is not None and now and self._control.fileno() not in ready:
                 aside()
                 aside = None
@@ -93,25 +105,25 @@ class ForkServer:
                 if rested and next(repeating[0], self) is self:
                     del repeating[0]
                 continue
-            packet = packets.receive(self._control)
+            packet = packets.receive_packet(self._control)
             if packet is None:
                 _exit(0)
-            command = wire.decode(packet[0])
-            if isinstance(command, Ahead):
+            command = wire.decode_message(packet[0])
+            if isinstance(command, ImportAhead):
                 ahead(command)
                 continue
-            if isinstance(command, Repeat):
+            if isinstance(command, RepeatOperatorCalls):
                 for paper in packet[1]:
                     with open(paper, "rb") as file:  # noqa: PTH123
                         repeating.append(repeat(file.read()))
                 continue
             if len(packet[1]) < _LEAST_ENDS:
-                raise wire.Lost  # there is no room for descriptors any more
+                raise wire.ParentUnreachable  # the process has too many open descriptors
             given = ProcessEnds(*packet[1])
             if not self.is_own(command):
                 onward = self.onward
-                if onward is None or not packets.send(onward, packet[0], packet[1]):
-                    self._tell(Exited(command.number, None))
+                if onward is None or not packets.send_packet(onward, packet[0], packet[1]):
+                    self._report_child(ChildExited(command.number, None))
                 given.close()
                 continue
             try:
@@ -119,13 +131,13 @@ class ForkServer:
                     return command, given
             except OSError as error:
                 given.close()
-                self._tell(NotForked(command.number, error.errno or 0))
+                self._report_child(ForkFailed(command.number, error.errno or 0))
             followed = True
 
     def fork(self, command: Forks, given: ProcessEnds | None = None) -> bool:
         """Fork a child for a command; True in the child, which owns the given descriptors."""
         parent = _getpid()
-        descriptors.flush()
+        descriptors.flush_streams()
         self._forking(True)
         try:
             pid = _fork()
@@ -134,7 +146,7 @@ class ForkServer:
         if pid == 0:
             _setsid()
             processes.die_with(parent)
-            self._tell(Forked(command.number))  # the kernel adds the pid
+            self._report_child(ChildForked(command.number))  # the kernel adds the pid
             self._disown()
             return True
         if given is not None:
@@ -143,7 +155,7 @@ class ForkServer:
             ended = _pidfd_open(pid) if _pidfd_open is not None else -1
         except OSError:
             ended = -1
-        gives_way = isinstance(command, Continue) and command.gives_way
+        gives_way = isinstance(command, ForkGeneration) and command.gives_way
         self._children[pid] = _Child(command.number, ended, gives_way)
         return False
 
@@ -152,23 +164,23 @@ class ForkServer:
             try:
                 found, status = _waitpid(pid, os.WNOHANG)
                 code = os.waitstatus_to_exitcode(status)
-            except OSError:  # a thread of the user's waits for any child
+            except OSError:  # a thread of user code waits for any child
                 found, code = pid, None
             if found == 0:
                 continue
             del self._children[pid]
             if child.ended >= 0:
                 descriptors.close_all([child.ended])
-            self._tell(Exited(child.number, code))
+            self._report_child(ChildExited(child.number, code))
 
-    def _tell(self, message: Forked | NotForked | Exited) -> None:
+    def _report_child(self, message: ChildForked | ForkFailed | ChildExited) -> None:
         try:
-            wire.report(self._report, message)
-        except wire.Lost:
+            wire.write_message(self._report, message)
+        except wire.ParentUnreachable:
             _exit(0)
 
     def _disown(self) -> None:
-        """In a child: close what belongs to the process that it was forked from."""
+        """Close the descriptors of the parent process, in a child."""
         open_ones = [child.ended for child in self._children.values() if child.ended >= 0]
         descriptors.close_all(open_ones)
         self._children.clear()
@@ -177,12 +189,13 @@ class ForkServer:
             self.onward.close()
 
 
-def forked(work: Callable[[int], None]) -> tuple[int, int]:
-    """A process that does this with the descriptor that it reports through, and ends; its pid and
-    the other end.
+def fork_worker(work: Callable[[int], None]) -> tuple[int, int]:
+    """Fork a process that calls a function with its report descriptor and then ends.
+
+    Returns its pid and the other end of the report channel.
 
     Raises:
-        OSError: there is no room for another process.
+        OSError: the system lacks resources for another process.
     """
     report, theirs = os.pipe()
     parent = os.getpid()

@@ -1,4 +1,4 @@
-"""Processes by fork: the warm parent forks module processes, and these fork their own runs."""
+"""Back end with forks: the parent forks module processes, which fork their own runs."""
 
 from __future__ import annotations
 
@@ -13,18 +13,27 @@ from .. import wire
 from ..preamble import Preamble, Shelf
 from ..services import Services
 from ..wire import (
-    Enclose,
-    Exited,
-    Followed,
-    Forked,
-    Job,
-    Launch,
-    NotForked,
+    ChildExited,
+    ChildForked,
+    ForkFailed,
+    LateImports,
+    LaunchEnclosingRun,
+    LaunchRun,
+    ModuleOrder,
     OperatorCalls,
     Order,
-    Planned,
+    RunsPlanned,
 )
-from . import BackendName, ForkedOwner, Launched, Owner, channels, descriptors, packets, processes
+from . import (
+    BackendName,
+    ForkedProcessOwner,
+    LaunchedProcess,
+    ProcessOwner,
+    channels,
+    descriptors,
+    packets,
+    processes,
+)
 from .channels import Channels, ProcessEnds
 
 if TYPE_CHECKING:
@@ -35,26 +44,28 @@ _MOST_PATHS = 100
 
 
 class Forking:
-    """For a parent that has torch imported and no thread but its own."""
+    """The back end that forks a single-threaded parent process with torch imported."""
 
     name: BackendName = "fork"
 
     def __init__(self, host: Services) -> None:
         self.host = host
         self.shelf = Shelf()
-        # What is open now belongs to torch or the interpreter and is inherited; what the parent
-        # opens from here on, children close.
-        self._inherited = descriptors.listed() - host.own_descriptors()
+        # Descriptors open at this point belong to torch or the interpreter and are inherited.
+        # Children close descriptors that the parent opens later.
+        self._inherited = descriptors.list_open() - host.own_descriptors()
         self._paths = deque[str](maxlen=_MOST_PATHS)
-        """Of texts that were executed before, in no order."""
+        """Paths of texts that were executed before."""
 
-    def execute(self, job: Job, owner: ForkedOwner, *, keep: bool) -> ForkedModule:
+    def execute_module(
+        self, job: ModuleOrder, owner: ForkedProcessOwner, *, keep: bool
+    ) -> ForkedModule:
         path = job.analyze.path
         if path in self._paths:
             job = replace(job, edited=True)
         else:
             self._paths.append(path)
-        ours, given = channels.opened()
+        ours, given = channels.open_channels()
         module = ForkedModule(self, ours, owner)
         try:
             module.begin(job, given, keep=keep)
@@ -66,10 +77,10 @@ class Forking:
             given.close()
         return module
 
-    def perform(self, order: Order, owner: Owner) -> Launched:
-        ours, given = channels.opened()
+    def perform_order(self, order: Order, owner: ProcessOwner) -> LaunchedProcess:
+        ours, given = channels.open_channels()
         try:
-            return Launched(ours, self.fork(order, given, owner))
+            return LaunchedProcess(ours, self.fork(order, given, owner))
         except OSError:
             ours.close()
             raise
@@ -77,16 +88,16 @@ class Forking:
             given.close()
 
     def prepare(self, waiting: int | None) -> None:
-        """A fork takes no time."""
+        """Do nothing, as a fork is fast."""
 
     def make_room(self) -> bool:
         return self.shelf.drop_oldest()
 
-    def keeps(self, scratch: str) -> bool:
-        return self.shelf.keeps(scratch)
+    def uses_folder(self, scratch: str) -> bool:
+        return self.shelf.uses_folder(scratch)
 
-    def fork(self, order: Order, given: ProcessEnds, owner: Owner) -> int:
-        """A child of the parent itself that does what was ordered."""
+    def fork(self, order: Order, given: ProcessEnds, owner: ProcessOwner) -> int:
+        """Fork a child of the parent process that executes an order; return its pid."""
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -94,51 +105,60 @@ class Forking:
                 os.setsid()
                 processes.die_with(parent)
                 descriptors.close_all(
-                    descriptors.listed() - self._inherited - {0, 1, 2} - set(given.opened())
+                    descriptors.list_open()
+                    - self._inherited
+                    - {0, 1, 2}
+                    - set(given.open_descriptors())
                 )
                 signal.set_wakeup_fd(-1)
-                self.host.perform(order, given)
+                self.host.perform_order(order, given)
             finally:
                 os._exit(1)
-        self.host.adopt(pid, owner.ended)
+        self.host.watch_child(pid, owner.handle_end)
         return pid
 
 
 class ForkedSource:
-    """A fork server in the eyes of the parent, with what it needs to have runs forked."""
+    """The parent's handle of a fork server, through which it requests runs."""
 
     def __init__(self, ours: Channels, control: socket.socket | None = None) -> None:
         self.channels = ours
         self._control = control
-        self._runs: dict[int, ForkedOwner] = {}
+        self._runs: dict[int, ForkedProcessOwner] = {}
 
-    def launch(self, command: Launch, probe: ProbeInfo, owner: ForkedOwner) -> Launched | None:
-        ours, given = channels.opened()
+    def launch(
+        self, command: LaunchRun, probe: ProbeInfo, owner: ForkedProcessOwner
+    ) -> LaunchedProcess | None:
+        ours, given = channels.open_channels()
         if not self._send(command, given, owner):
             ours.close()
             return None
-        return Launched(ours)
+        return LaunchedProcess(ours)
 
-    def _send(self, command: Launch | Enclose, given: ProcessEnds, owner: ForkedOwner) -> bool:
-        control, rights = self._control, given.opened()
-        sent = control is not None and packets.send(control, wire.encode(command), rights)
+    def _send(
+        self, command: LaunchRun | LaunchEnclosingRun, given: ProcessEnds, owner: ForkedProcessOwner
+    ) -> bool:
+        control, rights = self._control, given.open_descriptors()
+        sent = control is not None and packets.send_packet(
+            control, wire.encode_message(command), rights
+        )
         given.close()
         if sent:
             self._runs[command.number] = owner
         return sent
 
-    def heard(self, message: Forked | NotForked | Exited) -> None:
+    def handle_message(self, message: ChildForked | ForkFailed | ChildExited) -> None:
         owner = self._runs.get(message.number)
         if owner is None:
             return
-        if isinstance(message, Forked):
-            owner.became(message.pid)
+        if isinstance(message, ChildForked):
+            owner.set_pid(message.pid)
             return
         del self._runs[message.number]
-        if isinstance(message, NotForked):
-            owner.refused(message.error)
+        if isinstance(message, ForkFailed):
+            owner.handle_refusal(message.error)
         else:
-            owner.ended(message.code)
+            owner.handle_end(message.code)
 
     def close(self) -> None:
         if self._control is not None:
@@ -147,27 +167,27 @@ class ForkedSource:
 
 
 class ForkedModule(ForkedSource):
-    """A module process, and where it comes from."""
+    """The parent's handle of a module process and its preamble."""
 
-    def __init__(self, backend: Forking, ours: Channels, owner: ForkedOwner) -> None:
+    def __init__(self, backend: Forking, ours: Channels, owner: ForkedProcessOwner) -> None:
         super().__init__(ours)
         self.pid, self.begun = 0, True
         self._backend, self._owner = backend, owner
         self._preamble: Preamble | None = None
-        """The one that this process is forked off, or becomes."""
+        """Preamble that this process is forked from, or becomes."""
 
-    def begin(self, job: Job, given: ProcessEnds, *, keep: bool) -> None:
+    def begin(self, job: ModuleOrder, given: ProcessEnds, *, keep: bool) -> None:
         backend, owner = self._backend, self._owner
-        self._control, given.control = packets.pair()
+        self._control, given.control = packets.control_pair()
         if not keep:
             self.pid = backend.fork(job, given, owner)
             return
         kept = backend.shelf.find(job.analyze)
-        if kept is not None and kept.proceed(job, given, owner):
+        if kept is not None and kept.fork_generation(job, given, owner):
             self._preamble = kept
             return
-        ours, given.keep_control = packets.pair()
-        reports, given.keep_report = packets.reports()
+        ours, given.keep_control = packets.control_pair()
+        reports, given.keep_report = packets.report_channel()
         fresh = Preamble(job.analyze, backend.host, backend.shelf, ours, reports, job.scratch)
         self._preamble = fresh
         self.pid = backend.fork(job, given, fresh)
@@ -177,10 +197,12 @@ class ForkedModule(ForkedSource):
     def source(self) -> int:
         return self._preamble.pid if self._preamble is not None else 0
 
-    def enclose(self, command: Enclose, owner: ForkedOwner) -> ForkedSource | None:
-        ours, given = channels.opened()
+    def launch_enclosing(
+        self, command: LaunchEnclosingRun, owner: ForkedProcessOwner
+    ) -> ForkedSource | None:
+        ours, given = channels.open_channels()
         try:
-            control, given.control = packets.pair()
+            control, given.control = packets.control_pair()
         except OSError:
             ours.close()
             given.close()
@@ -191,16 +213,18 @@ class ForkedModule(ForkedSource):
             return None
         return ForkedSource(ours, control)
 
-    def heard(self, message: Forked | NotForked | Exited | Followed | Planned) -> None:
-        if isinstance(message, Followed) and self._preamble is not None:
-            self._preamble.followed(message)
-        if isinstance(message, (Forked, NotForked, Exited)):
-            super().heard(message)
+    def handle_message(
+        self, message: ChildForked | ForkFailed | ChildExited | LateImports | RunsPlanned
+    ) -> None:
+        if isinstance(message, LateImports) and self._preamble is not None:
+            self._preamble.import_early(message)
+        if isinstance(message, (ChildForked, ForkFailed, ChildExited)):
+            super().handle_message(message)
 
-    def outdated(self) -> None:
+    def discard_source(self) -> None:
         if self._preamble is not None:
             self._backend.shelf.drop(self._preamble)
 
-    def remember(self, calls: OperatorCalls) -> None:
+    def repeat_calls(self, calls: OperatorCalls) -> None:
         if self._preamble is not None:
-            self._preamble.remember(calls)
+            self._preamble.repeat_calls(calls)

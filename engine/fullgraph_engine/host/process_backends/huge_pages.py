@@ -1,7 +1,7 @@
-"""Memory in huge pages, so that processes that share it are forked, and ended, sooner.
+"""Move memory to huge pages, so that forks and exits of processes take less time.
 
-For both the kernel goes through the pages of a process. With torch imported that are 60,000 of
-4 KiB, or a hundred of 2 MiB. Of those, a process that writes to one copies 4 KiB, as ever.
+Both operations traverse the page table of a process. With torch imported it has 60,000 pages of 4
+KiB, or a hundred of 2 MiB. Copy-on-write after a fork still copies 4 KiB at a time.
 """
 
 from __future__ import annotations
@@ -10,32 +10,32 @@ import ctypes
 from collections.abc import Iterator
 
 _COLLAPSE = 25
-"""``MADV_COLLAPSE`` of Linux 6.1 and later, ``include/uapi/asm-generic/mman-common.h``."""
+"""Value of ``MADV_COLLAPSE`` from Linux 6.1, ``include/uapi/asm-generic/mman-common.h``."""
 _SIZE = 2 << 20
-"""Bytes of a huge page where others have 4 KiB."""
+"""Bytes of a huge page, on machines with normal pages of 4 KiB."""
 
 
-def gather() -> None:
-    """Move what this process has allocated into huge pages, if the kernel can do that.
+def gather_pages() -> None:
+    """Move the allocated memory of this process to huge pages, if the kernel supports it.
 
-    Call it before the first fork: what is shared with another process would be there twice.
+    Call it before the first fork: shared pages would be duplicated.
     """
     try:
         with open("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", "rb") as size:  # noqa: PTH123
             if int(size.read()) != _SIZE:
                 return
-        allocated = list(_allocated())
+        allocated = list(_anonymous_ranges())
     except OSError:
         return
     madvise = ctypes.CDLL(None).madvise
     for first, last in allocated:
         for address in range(-(-first // _SIZE) * _SIZE, last - _SIZE + 1, _SIZE):
-            # Where nothing has been written yet it fails, and nothing is lost.
+            # The call fails for unwritten memory, which does no harm.
             madvise(ctypes.c_void_p(address), ctypes.c_size_t(_SIZE), _COLLAPSE)
 
 
-def _allocated() -> Iterator[tuple[int, int]]:
-    """Addresses where memory of no file begins and ends."""
+def _anonymous_ranges() -> Iterator[tuple[int, int]]:
+    """Yield the start and end addresses of anonymous memory."""
     with open("/proc/self/maps", "rb") as maps:  # noqa: PTH123
         lines = maps.read().splitlines()
     for line in lines:

@@ -1,8 +1,8 @@
-"""Linux Landlock: no writing outside a folder, no TCP, no signals to others; for C code as well.
+"""Restrict writing, TCP and signals with Linux Landlock, which applies to C code too.
 
-The audit hook of the interpreter (``sandbox``) sees what Python code does. A checkpoint written by
-``torch.save`` goes through C++ and is seen by the kernel only. Where the kernel has no Landlock
-(before 5.13, or switched off) only the hook is left.
+The interpreter's audit hook (``sandbox``) only sees Python code. ``torch.save`` writes checkpoints
+through C++, which only the kernel sees. Without Landlock (before Linux 5.13, or disabled), only the
+hook remains.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ _NET = 0b11  # bind and connect TCP, ABI 4
 _SCOPED = 0b11  # abstract sockets and signals, ABI 6
 _ONLY_SCOPED = struct.pack("QQQ", 0, 0, _SCOPED)
 
-# Bound now: a process that ran user code may find these replaced.
+# Saved now, as user code may replace them later in the same process.
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform.startswith("linux") else None
 _close = os.close
 
 
-def restrict(
+def restrict_process(
     writable: tuple[str, ...], devices: tuple[str, ...], *, network: bool = False
 ) -> SandboxLayer:
-    """Restrict this process and all that it forks, for good, as far as that is possible.
+    """Restrict this process and all processes forked from it, irrevocably, as far as supported.
 
-    In ``writable`` folders everything is allowed; ``devices``, and files below them, may be written
-    to. ``network``: TCP may be used.
+    Everything is allowed below ``writable`` folders. ``devices``, and files below them, may be
+    written. ``network``: whether TCP is allowed.
     """
     libc = _libc
     if libc is None:
-        return _layer("only Linux has it")
+        return _landlock_layer("only Linux has it")
     version = libc.syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG)
     if version < 1:
-        return _layer("this kernel has none (Linux 5.13), or it is switched off")
+        return _landlock_layer("this kernel has none (Linux 5.13), or it is switched off")
     files = _WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE
     files |= (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
     net = _NET if version >= 4 and not network else 0
@@ -53,27 +53,29 @@ def restrict(
     size = 24 if version >= 6 else 16 if version >= 4 else 8
     ruleset = libc.syscall(_CREATE_RULESET, attributes, size, 0)
     if ruleset < 0:
-        return _layer("the kernel refuses it")
+        return _landlock_layer("the kernel refuses it")
     try:
         on_files = _WRITE_FILE | (_TRUNCATE if version >= 3 else 0)
         for path in writable:
-            _allow(libc, ruleset, path, files)
+            _allow_path(libc, ruleset, path, files)
         for path in devices:
-            _allow(libc, ruleset, path, on_files)
+            _allow_path(libc, ruleset, path, on_files)
         if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-            return _layer("this kernel has no no_new_privs")
+            return _landlock_layer("this kernel has no no_new_privs")
         if libc.syscall(_RESTRICT_SELF, ruleset, 0) != 0:
-            return _layer("the kernel refuses it")
+            return _landlock_layer("the kernel refuses it")
     finally:
         os.close(ruleset)
     if version < 6:
-        return _layer("it restricts no signals before Linux 6.12", partly=True)
-    return _layer()
+        return _landlock_layer("it restricts no signals before Linux 6.12", partly=True)
+    return _landlock_layer()
 
 
-def isolate() -> None:
-    """Keep this process, and all that it forks, from sending signals to those that it was forked
-    from, which share its restrictions; as far as that is possible."""
+def isolate_signals() -> None:
+    """Prevent this process and its forks from signaling the process that it was forked from.
+
+    The two share their other restrictions. Without kernel support this does nothing.
+    """
     if _libc is None or _libc.syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG) < 6:
         return
     ruleset = _libc.syscall(_CREATE_RULESET, _ONLY_SCOPED, len(_ONLY_SCOPED), 0)
@@ -82,11 +84,11 @@ def isolate() -> None:
         _close(ruleset)
 
 
-def _layer(lack: str = "", *, partly: bool = False) -> SandboxLayer:
+def _landlock_layer(lack: str = "", *, partly: bool = False) -> SandboxLayer:
     return SandboxLayer("Landlock", lack, partly)
 
 
-def _allow(libc: ctypes.CDLL, ruleset: int, path: str, access: int) -> None:
+def _allow_path(libc: ctypes.CDLL, ruleset: int, path: str, access: int) -> None:
     try:
         folder = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:

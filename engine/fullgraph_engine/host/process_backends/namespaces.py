@@ -1,10 +1,10 @@
-"""Linux namespaces: a private view of processes, of the network, of shared memory and of mounts.
+"""Isolate processes with Linux namespaces: processes, network, shared memory and mounts.
 
-The parent puts all processes that it starts into one pid, IPC and network namespace and stays
-outside of the first, so it knows and signals them by pids of its own. The first process in it does
-nothing but collect those that have lost their parents; when it ends, as it does with the parent,
-the kernel ends all others. Each module process has mounts of its own: everything is read-only but
-the scratch folder, and ``/dev/shm`` is empty.
+The parent process puts all processes it starts into one pid, IPC and network namespace. It stays
+outside the pid namespace, so it sees their pids and can signal them. The first process in that
+namespace only adopts orphans; when it ends, which it does with the parent, the kernel ends all
+others. Each module process has its own mounts: everything but the scratch folder is read-only, and
+``/dev/shm`` is empty.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ALL = PID | NETWORK | IPC
 _RDONLY, _NOSUID, _NODEV, _NOEXEC = 1, 2, 4, 8
 _BIND, _RECURSIVE, _PRIVATE = 4096, 16384, 1 << 18
 _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE, _ATTR_RDONLY = 442, -100, 0x8000, 1
-"""The number is the same on x86_64 and aarch64."""
+"""Number and constants of the system call, equal on x86_64 and aarch64."""
 
 _CAPABILITIES, _SYS_ADMIN, _DAC_READ_SEARCH = 0x20080522, 21, 2
 _PR_CAP_AMBIENT, _RAISE = 47, 2
@@ -37,8 +37,8 @@ SHARED_MEMORY = "/dev/shm"
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform.startswith("linux") else None
 
 
-class _Refused(Exception):
-    """The kernel refused a system call; ``lack`` is part of a sentence."""
+class _KernelRefusal(Exception):
+    """Raised when the kernel refuses a system call; ``lack`` is a clause for the user."""
 
     def __init__(self, call: str) -> None:
         self.number = ctypes.get_errno()
@@ -52,28 +52,30 @@ class _Refused(Exception):
 
 @dataclass(frozen=True)
 class Entered:
-    """``held``: of ``PID``, ``NETWORK`` and ``IPC``, those that were entered; ``user`` is whether
-    that took a user namespace; ``lack`` is why any is missing, as part of a sentence."""
+    """The namespaces that were entered.
+
+    ``held`` has flags from ``PID``, ``NETWORK`` and ``IPC``. ``user``: whether a user namespace was
+    necessary. ``lack`` is a clause on why any is missing.
+    """
 
     held: int = 0
     user: bool = False
     lack: str = ""
 
 
-def enter(kinds: int = ALL) -> Entered:
-    """Try all ways into new namespaces of these kinds, for this process and those that it will
-    start.
+def enter_namespaces(kinds: int = ALL) -> Entered:
+    """Enter new namespaces of the given kinds, trying every way, for this process and its children.
 
-    What fails may leave this process unfit for anything else: call it in one that ends, then
-    ``repeat`` what it returns.
+    A failure may leave this process unusable. So call this in a temporary process, then call
+    ``reenter_namespaces`` with the result.
     """
     if _libc is None:
         return Entered(lack="only Linux has it")
     lack = ""
     for user in (False, True):
         try:
-            repeat(Entered(kinds, user))
-        except (OSError, _Refused) as error:
+            reenter_namespaces(Entered(kinds, user))
+        except (OSError, _KernelRefusal) as error:
             lack = getattr(error, "lack", str(error))
         else:
             return Entered(kinds, user)
@@ -81,25 +83,25 @@ def enter(kinds: int = ALL) -> Entered:
     for kind in (kind for kind in (PID, IPC, NETWORK) if kind & kinds):
         for user in (entered.user,) if entered.held else (False, True):
             try:
-                repeat(Entered(kind, user and not entered.held))
-            except (OSError, _Refused):
+                reenter_namespaces(Entered(kind, user and not entered.held))
+            except (OSError, _KernelRefusal):
                 continue
             entered = replace(entered, held=entered.held | kind, user=user)
             break
     return entered
 
 
-def repeat(entered: Entered) -> None:
-    """Enter those namespaces; where that takes a user namespace, with the same user and group.
+def reenter_namespaces(entered: Entered) -> None:
+    """Enter the namespaces of an earlier success; in a user namespace, keep the user and group ids.
 
     Raises:
-        OSError, _Refused: this kernel does not let this user do it.
+        OSError, _Refused: the kernel does not permit it.
     """
     if _libc is None or not entered.held:
         return
     uid, gid = os.geteuid(), os.getegid()
     if _libc.unshare(entered.held | (_USER if entered.user else 0)) != 0:
-        raise _Refused("new namespaces")
+        raise _KernelRefusal("new namespaces")
     if entered.user:
         for name, text in (
             ("setgroups", "deny"),
@@ -112,7 +114,7 @@ def repeat(entered: Entered) -> None:
 
 
 def _keep_for_programs() -> None:
-    """Let interpreters that are started have mounts of their own; root may anyway."""
+    """Allow programs started later to have their own mounts, which root may have anyway."""
     only = 1 << _SYS_ADMIN
     _set_capabilities(only, only)
     assert _libc is not None
@@ -120,10 +122,10 @@ def _keep_for_programs() -> None:
 
 
 def start_collector() -> int:
-    """Start the first process of the pid namespace that was entered; its pid.
+    """Start the first process of the entered pid namespace; return its pid.
 
     Raises:
-        OSError: there is no room for another process.
+        OSError: the system lacks resources for another process.
     """
     parent = os.getpid()
     come, ready = os.pipe()
@@ -132,8 +134,8 @@ def start_collector() -> int:
         try:
             os.setsid()
             processes.die_with(parent)
-            os.write(ready, b"!")  # raises where the parent has ended before
-            _collect()
+            os.write(ready, b"!")  # raises if the parent process has ended before
+            _collect_orphans()
         finally:
             os._exit(0)
     os.close(ready)
@@ -142,11 +144,11 @@ def start_collector() -> int:
     return pid
 
 
-def _collect() -> None:
-    descriptors.close_all(descriptors.listed())
+def _collect_orphans() -> None:
+    descriptors.close_all(descriptors.list_open())
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
     while True:
-        for _ in processes.ended():
+        for _ in processes.collect_ended():
             continue
         signal.sigwait((signal.SIGCHLD,))
 
@@ -156,13 +158,16 @@ def _collect() -> None:
 
 @dataclass(frozen=True)
 class Mounts:
-    """Why the file systems are not read-only, and why shared memory is not private: parts of
-    sentences, empty if they are."""
+    """The result of restricting mounts: clauses on why files are writable or shared memory is
+    shared.
+
+    Both are empty on success.
+    """
 
     read_only: str = ""
     shared_memory: str = ""
     private: tuple[str, ...] = ()
-    """Folders that this process may write to in a view of its own, which is discarded."""
+    """Folders that this process may write to in a private view, which is discarded."""
 
 
 def restrict_mounts(
@@ -178,17 +183,17 @@ def restrict_mounts(
         return Mounts("only Linux has it", "only Linux has it")
     try:
         if _libc.unshare(_MOUNTS) != 0:
-            raise _Refused("a mount namespace")
-        _mount("none", "/", "", _PRIVATE | _RECURSIVE)
-        _mount(root, root, "", _BIND)
+            raise _KernelRefusal("a mount namespace")
+        _mount_filesystem("none", "/", "", _PRIVATE | _RECURSIVE)
+        _mount_filesystem(root, root, "", _BIND)
         allowed = tuple(one for one in allowed if _is_bound(one))
-        private = _overlaid(private, root, shared_memory)
-    except _Refused as error:
+        private = _overlay_folders(private, root, shared_memory)
+    except _KernelRefusal as error:
         return Mounts(error.lack, error.lack)
     found = Mounts(
         private=private,
-        shared_memory=_lack(
-            lambda: _mount(
+        shared_memory=_describe_lack(
+            lambda: _mount_filesystem(
                 "tmpfs", SHARED_MEMORY, "tmpfs", _NOSUID | _NODEV, f"size={shared_memory}m"
             )
         ),
@@ -196,34 +201,35 @@ def restrict_mounts(
     writable = (root,) if found.shared_memory else (root, SHARED_MEMORY)
     try:
         _set_read_only("/", below=True)
-    except _Refused as error:
+    except _KernelRefusal as error:
         found = replace(found, read_only=error.lack)
     else:
         covered = tuple(f"{folder}/" for folder in private)
         for path in (*private, *(one for one in writable if not one.startswith(covered))):
             _set_writable(path)
         for path in allowed:
-            _lack(functools.partial(_set_writable, path))
+            _describe_lack(functools.partial(_set_writable, path))
     if _proc_is_of_others() and not _has_mounts_below_proc():
         flags = _RDONLY | _NOSUID | _NODEV | _NOEXEC
-        _lack(lambda: _mount("proc", "/proc", "proc", flags))
-    _stay()
+        _describe_lack(lambda: _mount_filesystem("proc", "/proc", "proc", flags))
+    _reenter_folder()
     return found
 
 
-def _overlaid(folders: tuple[str, ...], root: str, size: int) -> tuple[str, ...]:
-    """Lay a writable layer in memory over each folder; those for which the kernel does it."""
+def _overlay_folders(folders: tuple[str, ...], root: str, size: int) -> tuple[str, ...]:
+    """Mount a writable in-memory layer over each folder; return the folders where this
+    succeeded."""
     wanted = [one for one in folders if not _holds_mounts(one, root)]
     outermost = [one for one in wanted if not any(one.startswith(f"{other}/") for other in wanted)]
     if not outermost:
         return ()
-    # Last the folder that contains the layers: an overlay hides them from later mounts.
+    # The folder with the layers comes last, because an overlay hides them from later mounts.
     outermost.sort(key=lambda one: root.startswith(f"{one}/"))
     layers = f"{root}/private"
     found: list[str] = []
     try:
         os.makedirs(layers, exist_ok=True)  # noqa: PTH103
-        _mount("tmpfs", layers, "tmpfs", _NOSUID | _NODEV, f"size={size}m")
+        _mount_filesystem("tmpfs", layers, "tmpfs", _NOSUID | _NODEV, f"size={size}m")
         for number, folder in enumerate(outermost):
             upper, work = f"{layers}/upper{number}", f"{layers}/work{number}"
             os.mkdir(upper)  # noqa: PTH102
@@ -232,17 +238,22 @@ def _overlaid(folders: tuple[str, ...], root: str, size: int) -> tuple[str, ...]
             if any(character in folder for character in ",:\\"):
                 continue
             for extra in ("", ",userxattr"):
-                if not _lack(lambda: _mount("overlay", folder, "overlay", 0, options + extra)):  # noqa: B023
+                mount = functools.partial(
+                    _mount_filesystem, "overlay", folder, "overlay", 0, options + extra
+                )
+                if not _describe_lack(mount):
                     found.append(folder)
                     break
-    except (OSError, _Refused):
+    except (OSError, _KernelRefusal):
         pass
     return tuple(found)
 
 
 def _holds_mounts(folder: str, root: str) -> bool:
-    """Whether something is mounted below a folder, which a layer over it would hide. The folder
-    ``root`` is the engine's own, where that does not matter."""
+    """Whether a folder contains mounts, which a layer would hide.
+
+    Mounts in the engine's own folder ``root`` do not count.
+    """
     try:
         with open("/proc/self/mountinfo", "rb") as mounts:  # noqa: PTH123
             places = [line.split()[4].decode(errors="replace") for line in mounts]
@@ -252,36 +263,36 @@ def _holds_mounts(folder: str, root: str) -> bool:
 
 
 def _is_bound(folder: str) -> bool:
-    """Make a folder a mount of its own, unless it is read-only anyway."""
+    """Make a folder a mount of its own; False if it is read-only."""
     try:
         if os.statvfs(folder).f_flag & os.ST_RDONLY:
             return False
-        _mount(folder, folder, "", _BIND | _RECURSIVE)
-    except (OSError, _Refused):
+        _mount_filesystem(folder, folder, "", _BIND | _RECURSIVE)
+    except (OSError, _KernelRefusal):
         return False
     return True
 
 
 def drop_capabilities() -> None:
-    """Give up what root may do more than others, but to read every file."""
+    """Drop all capabilities of root except reading every file."""
     if _libc is not None:
         kept = 1 << _DAC_READ_SEARCH if os.geteuid() == 0 else 0
-        _set_capabilities(kept & _permitted(), 0)
+        _set_capabilities(kept & _permitted_capabilities(), 0)
 
 
-def _lack(call: Callable[[], None]) -> str:
+def _describe_lack(call: Callable[[], None]) -> str:
     try:
         call()
-    except _Refused as error:
+    except _KernelRefusal as error:
         return error.lack
     return ""
 
 
-def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+def _mount_filesystem(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
     assert _libc is not None
     words = [word.encode() or None for word in (source, target, kind, options)]
     if _libc.mount(words[0], words[1], words[2], ctypes.c_ulong(flags), words[3]) != 0:
-        raise _Refused(f"a mount at {target}")
+        raise _KernelRefusal(f"a mount at {target}")
 
 
 def _set_read_only(path: str, *, below: bool) -> None:
@@ -298,11 +309,11 @@ def _set_attributes(path: str, added: int, removed: int, *, below: bool) -> None
     flags = _AT_RECURSIVE if below else 0
     arguments = (_AT_FDCWD, path.encode(), flags, attributes, len(attributes))
     if _libc.syscall(_MOUNT_SETATTR, *arguments) != 0:
-        raise _Refused("read-only mounts")
+        raise _KernelRefusal("read-only mounts")
 
 
-def _stay() -> None:
-    """The working folder may lie below something that was mounted since."""
+def _reenter_folder() -> None:
+    """Enter the working folder again, since a mount may have hidden it."""
     try:
         os.chdir(os.getcwd())  # noqa: PTH109
     except OSError:
@@ -310,7 +321,7 @@ def _stay() -> None:
 
 
 def _proc_is_of_others() -> bool:
-    """Whether ``/proc`` shows the processes of another pid namespace than this one's."""
+    """Whether ``/proc`` shows another pid namespace than this process's."""
     try:
         with open("/proc/self/status", "rb") as status:  # noqa: PTH123
             return any(line.startswith(b"NSpid:") and len(line.split()) > 2 for line in status)
@@ -319,7 +330,8 @@ def _proc_is_of_others() -> bool:
 
 
 def _has_mounts_below_proc() -> bool:
-    """Containers hide parts of it, or show other ones: a new one would not."""
+    """Whether something is mounted below ``/proc``, as in containers, which a new mount would
+    expose."""
     try:
         with open("/proc/self/mountinfo", "rb") as mounts:  # noqa: PTH123
             below = [line.split()[4] for line in mounts]
@@ -332,7 +344,7 @@ def _has_mounts_below_proc() -> bool:
 # -- capabilities ---------------------------------------------------------------------------------
 
 
-def _permitted() -> int:
+def _permitted_capabilities() -> int:
     assert _libc is not None
     header = struct.pack("Ii", _CAPABILITIES, 0)
     data = ctypes.create_string_buffer(24)
@@ -350,4 +362,4 @@ def _set_capabilities(permitted: int, inheritable: int) -> None:
         part, kept = permitted >> shift & 0xFFFFFFFF, inheritable >> shift & 0xFFFFFFFF
         words += [part, part, kept]
     if _libc.capset(header, struct.pack("6I", *words)) != 0:
-        raise _Refused("fewer capabilities")
+        raise _KernelRefusal("fewer capabilities")

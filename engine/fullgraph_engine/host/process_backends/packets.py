@@ -1,8 +1,7 @@
-"""Packets with descriptors, on a socket between a process and the one that it was forked from; and
-a stream of reports, of which the kernel says who wrote what.
+"""Send packets with descriptors through sockets, and receive reports with the sender's pid.
 
-Linux: ``SOCK_SEQPACKET`` keeps packets apart and tells the end of the other side; ``SCM_RIGHTS``
-passes descriptors along. macOS has no such socket, and no use for it: there nothing is forked.
+On Linux, ``SOCK_SEQPACKET`` preserves packet boundaries and signals the end of the other side;
+``SCM_RIGHTS`` passes descriptors. macOS lacks such sockets, and does not need them without forks.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ _CREDENTIALS = struct.Struct("3i")
 _KNOWS_SENDERS = sys.platform.startswith("linux")
 
 
-def reports() -> tuple[int, int]:
-    """What a process reports through: the parent's end, and the one that is written to."""
+def report_channel() -> tuple[int, int]:
+    """Create a channel for reports; return the parent's end and the end for writing."""
     if not _KNOWS_SENDERS:
         return os.pipe()
     ours, theirs = socket.socketpair()
@@ -31,17 +30,18 @@ def reports() -> tuple[int, int]:
 
 
 def read_report(descriptor: int, most: int) -> tuple[bytes, int]:
-    """What one process has written, and its pid in the pid namespace of this one; 0 if the system
-    does not know that. Nothing at the end.
+    """Read a report and the pid of its writer in this pid namespace; 0 if unknown.
+
+    The data is empty at the end.
 
     Raises:
-        OSError: as ``os.read``.
+        OSError: as in ``os.read``.
     """
     if not _KNOWS_SENDERS:
         return os.read(descriptor, most), 0
     try:
         channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fileno=descriptor)
-    except OSError:  # a pipe
+    except OSError:  # the channel is a pipe
         return os.read(descriptor, most), 0
     try:
         data, rights, _, _ = channel.recvmsg(most, socket.CMSG_SPACE(_CREDENTIALS.size))
@@ -53,14 +53,14 @@ def read_report(descriptor: int, most: int) -> tuple[bytes, int]:
     return data, 0
 
 
-def pair() -> tuple[socket.socket, int]:
-    """The parent's end, and a descriptor of the child's."""
+def control_pair() -> tuple[socket.socket, int]:
+    """Create a socket pair; return the parent's socket and the child's descriptor."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     return ours, theirs.detach()
 
 
-def send(channel: socket.socket, data: bytes, descriptors: list[int]) -> bool:
-    """One packet; False if nobody is there to read it."""
+def send_packet(channel: socket.socket, data: bytes, descriptors: list[int]) -> bool:
+    """Send one packet; False if the other end is closed."""
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
     try:
         channel.sendmsg([data], rights)
@@ -69,8 +69,8 @@ def send(channel: socket.socket, data: bytes, descriptors: list[int]) -> bool:
     return True
 
 
-def receive(channel: socket.socket) -> tuple[bytes, list[int]] | None:
-    """The next packet and its descriptors; None when the other end is gone."""
+def receive_packet(channel: socket.socket) -> tuple[bytes, list[int]] | None:
+    """Receive the next packet and its descriptors; None if the other end is closed."""
     found = array.array("i")
     room = socket.CMSG_SPACE(_MOST_DESCRIPTORS * found.itemsize)
     try:

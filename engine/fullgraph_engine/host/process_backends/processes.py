@@ -1,4 +1,4 @@
-"""Process trees: keeping descendants together, finding them, ending them, measuring them."""
+"""Adopt, find, measure and end process trees."""
 
 from __future__ import annotations
 
@@ -23,60 +23,61 @@ _PF_EXITING = 0x4
 _LINUX = sys.platform.startswith("linux")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _THREADS = 17
-"""Which field of ``stat`` is the number of threads, counted from the state on."""
+"""Index of the number of threads in ``/proc/<pid>/stat``, counted from the state."""
 _PROC = Path("/proc")
 _LOOK_EVERY = 1.0
 _PS_SECONDS = 5.0
 
-# Bound now: a process that ran user code may find these replaced.
+# Saved now, as user code may replace them later in the same process.
 _kill, _getppid, _exit, _listdir, _getpid = os.kill, os.getppid, os._exit, os.listdir, os.getpid
 _sleep = time.sleep
 _prctl = ctypes.CDLL(None).prctl if _LINUX else None
 
 
 def adopt_orphans() -> bool:
-    """Become the parent of every descendant whose own parent died, also after ``setsid``."""
+    """Make this process the parent of orphaned descendants, also after ``setsid``."""
     return _prctl is not None and _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
 
 
 def die_with(parent: int) -> None:
-    """Have this process end when ``parent``, its creator, does."""
+    """End this process when its creator ``parent`` ends."""
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     else:
         threading.Thread(target=watch_parent, args=(parent,), daemon=True).start()
-    # To a process in a pid namespace, 0 is one outside of it, with which the namespace ends.
-    if _getppid() not in (parent, 0):  # it ended before the line above
+    # In a pid namespace, 0 stands for a parent outside of it; the namespace ends with that parent.
+    if _getppid() not in (parent, 0):  # the parent ended before the call above
         _exit(0)
 
 
 def die_with_server() -> None:
-    """Have the parent of all others end when its creator does, should it be stopped by then.
+    """End the engine's parent process when the server ends, even while the engine is stopped.
 
-    Otherwise it notices that its pipe was closed.
+    Without this it only notices the closed pipe.
     """
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 def watch_parent(parent: int) -> None:
-    """End this process once its parent is another one; for systems that do not do it themselves."""
+    """End this process when its parent changes, on systems where the kernel cannot do this."""
     while _getppid() in (parent, 0):
         _sleep(_LOOK_EVERY)
     _kill(_getpid(), signal.SIGKILL)
 
 
 class _Reserve:
-    """A descriptor that is given up while another one is needed to find out what goes on.
+    """A reserved descriptor, released while processes are measured.
 
-    Without it, a parent that has none left could neither measure its processes nor end them.
+    Without it, a parent process without free descriptors could neither measure nor end its
+    processes.
     """
 
     def __init__(self) -> None:
         self._descriptor = -1
 
     def hold(self) -> None:
-        """Have it from now on."""
+        """Reserve the descriptor."""
         self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def __enter__(self) -> None:
@@ -91,19 +92,20 @@ class _Reserve:
 _reserve = _Reserve()
 
 
-class Snapshot(Protocol):
-    """The processes of this machine, zombies left out, at one time."""
+class ProcessTable(Protocol):
+    """The processes of this machine at one time, without zombies."""
 
     parents: dict[int, int]
     stopped: set[int]
-    """Those that a signal has stopped."""
+    """Pids of processes that a signal has stopped."""
 
     def resident(self, pid: int) -> int:
-        """Bytes of memory that a process has, shared pages included; 0 if it is gone."""
+        """Return the resident bytes of a process, including shared pages; 0 if it has ended."""
 
 
-def snapshot() -> Snapshot:
-    """The processes of this machine now: from ``/proc`` on Linux, from ``ps`` elsewhere."""
+def read_processes() -> ProcessTable:
+    """Read the current processes of this machine: from ``/proc`` on Linux, from ``ps``
+    elsewhere."""
     return _FromProc() if _LINUX else FromPs()
 
 
@@ -136,7 +138,7 @@ class _FromProc:
 
 
 def is_exiting(pid: int) -> bool:
-    """Whether a process has ended or is about to; for Linux alone."""
+    """Whether a process has ended or is ending; only on Linux."""
     try:
         stat = (_PROC / str(pid) / "stat").read_bytes()
     except OSError:
@@ -146,23 +148,23 @@ def is_exiting(pid: int) -> bool:
 
 
 def _state_and_parent(stat: bytes) -> tuple[bytes, int]:
-    """Of a ``/proc/<pid>/stat``."""
-    # The command between the parentheses may itself hold spaces and parentheses.
+    """Return the state and the parent's pid from a ``/proc/<pid>/stat``."""
+    # The command in parentheses may contain spaces and parentheses.
     fields = stat[stat.rindex(b")") + 2 :].split(None, _THREADS + 1)
     state, parent, threads = fields[0], int(fields[1]), int(fields[_THREADS])
-    # Where only the main thread has ended, the process is no zombie yet.
+    # A process whose main thread has ended is not a zombie while other threads run.
     return (b"S" if state == b"Z" and threads > 1 else state), parent
 
 
 class FromPs:
-    """By ``ps``, which POSIX has with these columns, memory apart, which macOS has in KiB."""
+    """The process table from ``ps``, with the columns of POSIX and the resident memory in KiB."""
 
     def __init__(self) -> None:
         self.parents: dict[int, int] = {}
         self.stopped: set[int] = set()
         self._resident: dict[int, int] = {}
         try:
-            # Each in an option of its own: what follows an equals sign is a heading.
+            # Each column is a separate option, because the rest after an equals sign is a heading.
             columns = [
                 part for name in ("pid", "ppid", "state", "rss") for part in ("-o", f"{name}=")
             ]
@@ -182,8 +184,8 @@ class FromPs:
         return self._resident.get(pid, 0)
 
 
-def descendants(root: int, parents: dict[int, int]) -> list[int]:
-    """All processes below ``root``, which is not one of them."""
+def find_descendants(root: int, parents: dict[int, int]) -> list[int]:
+    """Return all processes below ``root``, without ``root`` itself."""
     below: dict[int, list[int]] = {}
     for pid, parent in parents.items():
         below.setdefault(parent, []).append(pid)
@@ -196,19 +198,19 @@ def descendants(root: int, parents: dict[int, int]) -> list[int]:
     return found
 
 
-def kill(roots: Iterable[int]) -> None:
+def kill_trees(roots: Iterable[int]) -> None:
     """Kill processes and all their descendants, if they are descendants of this process.
 
-    A pid may come from a process that executes user code, and be anybody's. Repeated until nothing
-    new turns up: a process may fork while its children are being listed. Elsewhere than on Linux
-    one whose parent has ended is found only in the process group.
+    A pid may come from a process that executes user code, and be forged. The search repeats until
+    it finds nothing new, because a process may fork meanwhile. On systems other than Linux, orphans
+    are found only through their process group.
     """
     roots = tuple(roots)
     seen: set[int] = set()
     for _ in range(20):
-        table = snapshot().parents
-        own = set(descendants(_getpid(), table)).intersection(roots)
-        found = own.union(*(descendants(root, table) for root in own)) - seen
+        table = read_processes().parents
+        own = set(find_descendants(_getpid(), table)).intersection(roots)
+        found = own.union(*(find_descendants(root, table) for root in own)) - seen
         if not found:
             return
         seen |= found
@@ -218,23 +220,23 @@ def kill(roots: Iterable[int]) -> None:
                 _signal_group(pid)
 
 
-def end(pid: int) -> None:
-    """Kill one descendant of this process, without looking for what it has started."""
+def kill_process(pid: int) -> None:
+    """Kill one descendant of this process, but not the processes that it started."""
     if is_below(pid):
         signal_process(pid, signal.SIGKILL)
 
 
-def interrupt(pid: int, *, late: bool) -> None:
-    """Ask a descendant of this process where it is, as its time is up (``late``) or as it is to
-    end for another reason."""
+def interrupt_process(pid: int, *, late: bool) -> None:
+    """Ask a descendant for its stack, because its time is up (``late``) or it is about to be
+    killed."""
     if is_below(pid):
         signal_process(pid, INTERRUPT if late else LAST_WORD)
 
 
 def is_below(pid: int) -> bool:
-    """Whether a process is a descendant of this one, which alone may be sent signals."""
+    """Whether a process is a descendant of this one; others must not be signaled."""
     if not _LINUX:
-        return pid in descendants(_getpid(), snapshot().parents)
+        return pid in find_descendants(_getpid(), read_processes().parents)
     own = _getpid()
     with _reserve:
         while pid > 1 and pid != own:
@@ -247,8 +249,8 @@ def is_below(pid: int) -> bool:
 
 
 def signal_process(pid: int, number: int) -> None:
-    """Send a signal; ignore processes that are gone or another user's, and numbers up to 1."""
-    if pid <= 1:  # to kill(2), 0 is our own process group
+    """Send a signal; ignore missing processes, processes of other users, and pids up to 1."""
+    if pid <= 1:  # kill(2) interprets 0 as its own process group
         return
     try:
         _kill(pid, number)
@@ -256,8 +258,8 @@ def signal_process(pid: int, number: int) -> None:
         return
 
 
-def exists(pid: int) -> bool:
-    """Whether there is such a process, also if it is somebody else's."""
+def process_exists(pid: int) -> bool:
+    """Whether a process exists, including processes of other users."""
     try:
         _kill(pid, 0)
     except ProcessLookupError:
@@ -268,19 +270,19 @@ def exists(pid: int) -> bool:
 
 
 def was_killed(code: int | None) -> bool:
-    """Whether a process was ended by SIGKILL, as the kernel does when memory runs out."""
+    """Whether SIGKILL ended a process, as the kernel does when memory runs out."""
     return code == -signal.SIGKILL
 
 
 def signal_name(code: int) -> str:
-    """What a process was ended by, from its negative exit code."""
+    """Return the name of the signal that ended a process, from its negative exit code."""
     with contextlib.suppress(ValueError):
         return signal.strsignal(-code) or f"signal {-code}"
     return f"signal {-code}"
 
 
-def ending(code: int | None) -> str:
-    """How a process ended, from its exit code: a verb and what goes with it."""
+def describe_exit(code: int | None) -> str:
+    """Describe how a process ended, from its exit code, as a verb phrase."""
     if code is None:
         return "exited for an unknown reason"
     if code < 0:
@@ -289,18 +291,18 @@ def ending(code: int | None) -> str:
 
 
 def hold_reserve() -> None:
-    """Keep a descriptor for ``snapshot``, which is then sure of one.
+    """Reserve a descriptor for reading the process table.
 
     Raises:
-        OSError: there is none left.
+        OSError: all descriptors are in use.
     """
     _reserve.hold()
 
 
 def give_way(pid: int) -> None:
-    """Have the kernel prefer others to a process that has made itself nice.
+    """Lower the scheduling priority of a process with raised niceness.
 
-    Where it groups processes by session, niceness counts only within the group.
+    Where the kernel groups processes by session, niceness only counts within the group.
     """
     try:
         nice = os.getpriority(os.PRIO_PROCESS, pid)
@@ -318,26 +320,29 @@ def _signal_group(pid: int) -> None:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a process and its descendants hold."""
+    """The number of processes below a process, including itself, and their memory."""
 
     processes: int
     memory: int
-    """Resident bytes, shared pages counted once for each process that maps them."""
+    """Resident bytes, where shared pages count once per process that maps them."""
 
     def beyond(self, shared: int) -> int:
-        """Resident bytes, without the ``shared`` ones that each process has from its source."""
+        """Return the resident bytes without the ``shared`` ones that each process inherited by
+        fork."""
         return self.memory - self.processes * shared
 
 
-def usage(root: int, now: Snapshot) -> Usage:
-    """The number of processes and the resident bytes of ``root`` with all of its descendants."""
-    pids = [root, *descendants(root, now.parents)]
+def measure_usage(root: int, now: ProcessTable) -> Usage:
+    """Count ``root`` and its descendants and sum their resident bytes."""
+    pids = [root, *find_descendants(root, now.parents)]
     return Usage(len(pids), sum(now.resident(pid) for pid in pids))
 
 
 def held_by_removed_files(pids: Iterable[int], folder: str) -> int:
-    """Bytes on the disk of ``folder`` of files that processes have open and that have no name any
-    more, as far as they can be seen."""
+    """Return the bytes of deleted files that processes hold open on the disk of ``folder``.
+
+    Files that this process cannot inspect are left out.
+    """
     try:
         disk = Path(folder).stat().st_dev
     except OSError:
@@ -363,8 +368,8 @@ def _open_files(pid: int) -> list[str]:
         return []
 
 
-def threads() -> int:
-    """How many threads this process has, also those that Python does not know."""
+def count_threads() -> int:
+    """Return the number of threads of this process, including those not created by Python."""
     count = 1
     for _ in range(25):
         try:
@@ -373,7 +378,7 @@ def threads() -> int:
             return 1
         if count == 1:
             break
-        # The kernel may still list one that has just been joined.
+        # The kernel may still list a joined thread for a moment.
         _sleep(0.002)
     return count
 
@@ -382,7 +387,7 @@ def threads() -> int:
 
 
 def wake_on_end() -> int:
-    """A descriptor that can be read from when a child of this process has ended."""
+    """Return a descriptor that becomes readable when a child of this process ends."""
     wake, woken = os.pipe()
     os.set_blocking(wake, False)
     os.set_blocking(woken, False)
@@ -391,8 +396,8 @@ def wake_on_end() -> int:
     return wake
 
 
-def ended() -> Iterator[tuple[int, int]]:
-    """The children that have ended since somebody asked, with their exit codes."""
+def collect_ended() -> Iterator[tuple[int, int]]:
+    """Yield the children that ended since the last call, with their exit codes."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -404,7 +409,7 @@ def ended() -> Iterator[tuple[int, int]]:
 
 
 def wait_for_all() -> None:
-    """Wait until there is no child any more."""
+    """Wait until all children have ended."""
     with contextlib.suppress(ChildProcessError):
         while True:
             os.waitpid(-1, 0)

@@ -1,8 +1,8 @@
-"""Linux seccomp: system calls that code which is only traced has no use for are refused.
+"""Refuse system calls with Linux seccomp that traced code does not need.
 
-The filter sees the number of a call and its arguments, but not what a pointer points to: paths and
-addresses are for Landlock and the mount namespace. A refused call fails with EPERM; one of another
-machine (32 bit, x32) ends the process.
+The filter sees the number and the arguments of a call, but not memory behind pointers. So paths and
+addresses are left to Landlock and the mount namespace. A refused call fails with EPERM; a call of
+another architecture (32 bit, x32) kills the process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_CALL = {"x86_64": 317, "aarch64": 277}
 _SET_MODE_FILTER = 1
 _ALL_THREADS, _SPEC_ALLOW = 1, 4
-"""Flags of the filter: for every thread; without the slow-down of speculation on older kernels."""
+"""Flags of the filter: it applies to all threads, and leaves out a slow speculation mitigation of
+old kernels."""
 
 # linux/audit.h
 _MACHINES = {
@@ -41,8 +42,10 @@ _ALL_BITS = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class Is:
-    """The low 32 bits of an argument, of which ``bits`` count, are one of ``values``, or are none
-    of them (``negated``). ``upper``: the high 32 bits of a pointer instead."""
+    """A test of an argument: whether its low 32 bits, masked with ``bits``, are one of ``values``.
+
+    ``negated`` inverts the test. ``upper`` tests the high 32 bits of a pointer instead.
+    """
 
     argument: int
     values: tuple[int, ...]
@@ -52,20 +55,21 @@ class Is:
 
 
 Rule = tuple[tuple[Is, ...], ...]
-"""When a call is allowed: if all of one of these hold. Never, if there are none."""
+"""Alternatives for allowing a call, each a list of tests that must all hold; none if it is
+refused."""
 
 _NEVER: Rule = ()
 
 
-def _null(argument: int) -> tuple[Is, ...]:
+def _null_pointer(argument: int) -> tuple[Is, ...]:
     return Is(argument, (0,)), Is(argument, (0,), upper=True)
 
 
 _ITSELF: Rule = ((Is(0, (0,)),),)
-"""The first argument is a process: the caller."""
+"""Rule that the first argument, a process, is the caller."""
 _RLIMIT_NPROC = 6
 _NAMESPACES = 0x7E020000
-"""CLONE_NEW…, as far as clone(2) has them."""
+"""Mask of the CLONE_NEW… flags of clone(2)."""
 _CLONE_PARENT = 0x8000
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
 _SOCK_STREAM, _SOCK_DGRAM, _SOCK_SEQPACKET, _TYPE = 1, 2, 5, 0xF
@@ -75,11 +79,11 @@ _TIOCSTI, _TIOCLINUX, _FIOSETOWN, _SIOCSPGRP = 0x5412, 0x541C, 0x8901, 0x8902
 _FS_IOC_SETFLAGS, _FS_IOC_FSSETXATTR = 0x40086602, 0x401C5820
 
 _RULES: dict[str, Rule] = {
-    # Other processes. Which pid is the caller's own, or its child's, a filter cannot know: what is
-    # left of kill(2) is for Landlock and the pid namespace.
+    # Other processes: a filter cannot know which pids belong to the caller and its children.
+    # Landlock and the pid namespace restrict the rest of kill(2).
     "kill": ((Is(0, (0xFFFFFFFF,), negated=True),),),
-    # Without a process to be forked, the next run could not begin.
-    "prlimit64": ((*_ITSELF[0], Is(1, (_RLIMIT_NPROC,), negated=True)), _null(2)),
+    # If a process could limit its forks, the next run could not start.
+    "prlimit64": ((*_ITSELF[0], Is(1, (_RLIMIT_NPROC,), negated=True)), _null_pointer(2)),
     "setrlimit": ((Is(0, (_RLIMIT_NPROC,), negated=True),),),
     "setpriority": ((Is(0, (0,)), Is(1, (0,))),),
     "ioprio_set": ((Is(0, (1,)), Is(1, (0,))),),
@@ -94,7 +98,7 @@ _RULES: dict[str, Rule] = {
         _ITSELF,
     ),
     "fcntl": ((Is(1, (_F_SETOWN, _F_SETSIG, _F_SETOWN_EX, _F_SETLEASE), negated=True),),),
-    # It must not learn to outlive the process that it was forked from, nor hide what it has open.
+    # The process must still end with its parent, and its open files must remain visible.
     "prctl": (
         (Is(0, (_PR_SET_PDEATHSIG,)), Is(1, (int(signal.SIGKILL),))),
         (
@@ -106,9 +110,9 @@ _RULES: dict[str, Rule] = {
         ),
     ),
     "clone": ((Is(0, (0,), bits=_NAMESPACES | _CLONE_PARENT),),),
-    # A packet socket can be sent to any address, those of these types only to the other end.
+    # A datagram socket can send to any address, a stream or packet socket only to its peer.
     "socketpair": ((Is(0, (_AF_UNIX,)), Is(1, (_SOCK_STREAM, _SOCK_SEQPACKET), bits=_TYPE)),),
-    "sendto": (_null(4),),
+    "sendto": (_null_pointer(4),),
     "ioctl": (
         (
             Is(
@@ -125,7 +129,7 @@ _RULES: dict[str, Rule] = {
             ),
         ),
     ),
-    # 0xffffffff asks which it is.
+    # 0xffffffff queries the current value.
     "personality": ((Is(0, (0xFFFFFFFF,)),),),
     **dict.fromkeys(
         (
@@ -146,7 +150,7 @@ _RULES: dict[str, Rule] = {
             "connect",
             "listen",
             "socket",
-            # what outlives a process, or is no file that Landlock knows
+            # objects that outlive a process, or files that Landlock does not cover
             "mq_open",
             "mq_unlink",
             "msgctl",
@@ -160,7 +164,7 @@ _RULES: dict[str, Rule] = {
             "shmat",
             "shmctl",
             "shmget",
-            # files by another way
+            # other ways to access files
             "io_uring_enter",
             "io_uring_register",
             "io_uring_setup",
@@ -217,7 +221,7 @@ _RULES: dict[str, Rule] = {
 }
 
 _NETWORK: dict[str, Rule] = {
-    # To services of this machine there are other sockets, which do more than to send.
+    # Other sockets reach local services that can act on behalf of the process.
     "socket": (
         (
             Is(0, (_AF_INET, _AF_INET6)),
@@ -226,12 +230,12 @@ _NETWORK: dict[str, Rule] = {
     ),
 }
 _NETWORK_FREE = ("bind", "connect", "listen", "sendto")
-"""What may be done with such sockets; others there are only as connected pairs."""
+"""System calls allowed for network sockets; other sockets exist only as connected pairs."""
 
 _PROGRAMS = ("execve", "execveat")
 
 _IN_MEMORY = ("memfd_create", "memfd_secret")
-"""Memory that counts for no limit of a process."""
+"""System calls that allocate memory outside of a process's limits."""
 
 _METADATA = (
     "chmod",
@@ -256,14 +260,16 @@ _METADATA = (
     "utimensat",
     "utimes",
 )
-"""Landlock lets everybody change modes, owners and times; a read-only file system does not."""
+"""System calls that change the mode, owner or times of files, which Landlock does not restrict; a
+read-only file system does."""
 
 
-def restrict(*, programs: bool, metadata: bool, network: bool = False) -> str:
-    """Restrict this process and all that it forks, for good; why that is impossible, or nothing.
+def restrict_calls(*, programs: bool, metadata: bool, network: bool = False) -> str:
+    """Restrict this process and all processes forked from it, irrevocably.
 
-    ``programs`` may be started, if that is so; the metadata of files may be changed, if
-    ``metadata``; TCP and UDP may be used, if ``network``.
+    Returns the reason for a failure, or an empty string. ``programs``: whether programs may
+    be started. ``metadata``: whether the metadata of files may be changed. ``network``: whether TCP
+    and UDP are allowed.
     """
     if not sys.platform.startswith("linux"):
         return "only Linux has it"
@@ -271,7 +277,7 @@ def restrict(*, programs: bool, metadata: bool, network: bool = False) -> str:
     if machine not in _MACHINES or struct.calcsize("P") != 8:
         return f"there is no table of system calls for {machine}"
     libc = ctypes.CDLL(None, use_errno=True)
-    code = program(machine, programs=programs, metadata=metadata, network=network)
+    code = filter_program(machine, programs=programs, metadata=metadata, network=network)
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
@@ -282,9 +288,9 @@ def restrict(*, programs: bool, metadata: bool, network: bool = False) -> str:
     return ""
 
 
-@functools.cache  # for whatever is forked
-def program(machine: str, *, programs: bool, metadata: bool, network: bool = False) -> bytes:
-    """The filter for a machine, as the kernel reads it; the rest is as ``restrict`` has it."""
+@functools.cache  # forked processes use it too
+def filter_program(machine: str, *, programs: bool, metadata: bool, network: bool = False) -> bytes:
+    """Build the filter program for a machine; the other arguments are as in ``restrict_calls``."""
     architecture, numbers = _MACHINES[machine]
     rules = dict(_RULES)
     if not programs:
@@ -298,55 +304,64 @@ def program(machine: str, *, programs: bool, metadata: bool, network: bool = Fal
     refused = _ERROR | errno.EPERM
     absent = _ERROR | errno.ENOSYS
     code = [
-        _instruction(_LOAD, _ARCHITECTURE),
-        _instruction(_IF_EQUAL, architecture, 1, 0),
-        _instruction(_RETURN, _KILL),
-        _instruction(_LOAD, _NUMBER),
+        _encode_instruction(_LOAD, _ARCHITECTURE),
+        _encode_instruction(_IF_EQUAL, architecture, 1, 0),
+        _encode_instruction(_RETURN, _KILL),
+        _encode_instruction(_LOAD, _NUMBER),
     ]
     if machine == "x86_64":
-        code += [_instruction(_IF_ABOVE, _X32 - 1, 0, 1), _instruction(_RETURN, _KILL)]
-    # What it does is not known. For clone3, glibc has clone, whose flags can be seen.
-    code += [_instruction(_IF_ABOVE, system_calls.LAST, 0, 1), _instruction(_RETURN, absent)]
-    code += _call(numbers["clone3"], [_instruction(_RETURN, absent)])
+        code += [
+            _encode_instruction(_IF_ABOVE, _X32 - 1, 0, 1),
+            _encode_instruction(_RETURN, _KILL),
+        ]
+    # Newer system calls are unknown. glibc falls back from clone3 to clone, whose flags are
+    # visible.
+    code += [
+        _encode_instruction(_IF_ABOVE, system_calls.LAST, 0, 1),
+        _encode_instruction(_RETURN, absent),
+    ]
+    code += _encode_call(numbers["clone3"], [_encode_instruction(_RETURN, absent)])
     for name, rule in rules.items():
         if name in numbers:
-            code += _call(numbers[name], [*_allowed(rule), _instruction(_RETURN, refused)])
-    code.append(_instruction(_RETURN, _ALLOW))
+            code += _encode_call(
+                numbers[name], [*_encode_rule(rule), _encode_instruction(_RETURN, refused)]
+            )
+    code.append(_encode_instruction(_RETURN, _ALLOW))
     return b"".join(code)
 
 
-def _instruction(code: int, value: int, if_so: int = 0, if_not: int = 0) -> bytes:
-    """Of a comparison, how many instructions to pass over if it holds, and if it does not."""
+def _encode_instruction(code: int, value: int, if_so: int = 0, if_not: int = 0) -> bytes:
+    """Encode an instruction; a comparison skips ``if_so`` or ``if_not`` instructions."""
     return struct.pack("HBBI", code, if_so, if_not, value)
 
 
-def _call(number: int, body: list[bytes]) -> list[bytes]:
-    """What is done for one call; the number is there before and after it."""
-    return [_instruction(_IF_EQUAL, number, 0, len(body)), *body]
+def _encode_call(number: int, body: list[bytes]) -> list[bytes]:
+    """Encode the instructions for one call, which preserve the loaded call number."""
+    return [_encode_instruction(_IF_EQUAL, number, 0, len(body)), *body]
 
 
-def _allowed(rule: Rule) -> list[bytes]:
-    """Allow a call, or go on behind this."""
+def _encode_rule(rule: Rule) -> list[bytes]:
+    """Encode a rule: allow the call, or continue after these instructions."""
     code: list[bytes] = []
     for tests in rule:
-        # From the end, as each has to know how far it is to there.
-        rest = [_instruction(_RETURN, _ALLOW)]
+        # Encode backwards, because each jump needs the distance to the end.
+        rest = [_encode_instruction(_RETURN, _ALLOW)]
         for test in reversed(tests):
-            rest = [*_test(test, len(rest)), *rest]
+            rest = [*_encode_test(test, len(rest)), *rest]
         code += rest
     return code
 
 
-def _test(test: Is, behind: int) -> list[bytes]:
-    """Go on if a test holds, else pass over the ``behind`` instructions that follow it."""
+def _encode_test(test: Is, behind: int) -> list[bytes]:
+    """Encode a test that skips the ``behind`` instructions after it on failure."""
     offset = _ARGUMENTS + 8 * test.argument + (4 if test.upper else 0)
-    code = [_instruction(_LOAD, offset)]
+    code = [_encode_instruction(_LOAD, offset)]
     if test.bits != _ALL_BITS:
-        code.append(_instruction(_AND, test.bits))
+        code.append(_encode_instruction(_AND, test.bits))
     for left in range(len(test.values), 0, -1):
         value = test.values[-left]
         if test.negated:
-            code.append(_instruction(_IF_EQUAL, value, left - 1 + behind, 0))
+            code.append(_encode_instruction(_IF_EQUAL, value, left - 1 + behind, 0))
         else:
-            code.append(_instruction(_IF_EQUAL, value, left - 1, 0 if left > 1 else behind))
+            code.append(_encode_instruction(_IF_EQUAL, value, left - 1, 0 if left > 1 else behind))
     return code

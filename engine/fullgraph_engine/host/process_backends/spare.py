@@ -1,6 +1,6 @@
-"""Spares: processes of this interpreter that have torch imported and wait to be told what for.
+"""Spare processes: waiting interpreters with torch imported.
 
-A spare gets one order in its life, as the name of a file that holds it.
+A spare receives a single order, as the name of a file that contains it.
 """
 
 from __future__ import annotations
@@ -27,44 +27,44 @@ _exit, _read = os._exit, os.read
 
 @dataclass
 class Spare:
-    """One, for the process that has started it and waits for its end."""
+    """The handle of a spare for the process that started it and waits for its end."""
 
     pid: int
     channels: Channels
     control: int
-    """Where it is told things, a line each; -1 when nothing more follows."""
+    """Descriptor for sending lines to the spare; -1 after the last one."""
 
-    def order(self, order: wire.Order, folder: str) -> None:
-        """Tell it what to do. One that has ended does not hear it: its end is told elsewhere.
+    def send_order(self, order: wire.Order, folder: str) -> None:
+        """Send an order to the spare. The end of a spare is handled elsewhere.
 
         Raises:
-            OSError: the folder cannot be written to.
+            OSError: the folder is not writable.
         """
         path = Path(folder, f"order-{self.pid}")
-        path.write_bytes(wire.encode(order))
-        self.say(str(path).encode())
+        path.write_bytes(wire.encode_message(order))
+        self.write_line(str(path).encode())
 
-    def say(self, line: bytes) -> None:
+    def write_line(self, line: bytes) -> None:
         try:
             os.write(self.control, line + b"\n")
         except OSError:
             return
 
     def close(self) -> None:
-        """Say nothing more: one that waits ends."""
+        """Close the control pipe; a waiting spare then ends."""
         if self.control >= 0:
             os.close(self.control)
             self.control = -1
 
     def discard(self) -> None:
-        """Nobody is to hear of it any more."""
+        """Close all channels of the spare."""
         self.close()
         self.channels.close()
 
 
 @dataclass(frozen=True)
 class Beginning:
-    """What a spare is started with. ``unset``: variables of its environment that are ours."""
+    """The startup parameters of a spare; ``unset`` names environment variables of the engine."""
 
     given: tuple[int, ...]
     parent: int
@@ -73,32 +73,32 @@ class Beginning:
 
 
 class Starter:
-    """Starts spares that are alike: sets and dictionaries of strings have one order in all."""
+    """A starter of spares that share one hash seed, so that sets of strings have equal orders."""
 
     def __init__(self, pipeline: str, permissions: Permissions) -> None:
         self._pipeline, self._permissions = pipeline, permissions
         self.forking: Callable[[bool], None] = lambda _: None
-        """Called with True before a process is started and with False after it."""
+        """Callback that gets True before a process is started and False after it."""
         self._own: dict[str, str] = {}
         if not os.environ.get(_HASH_SEED):
             self._own[_HASH_SEED] = str(secrets.randbelow(1 << 32))
 
     def start(self) -> Spare:
-        """A new one, which takes its time until it listens.
+        """Start a spare, which needs seconds until it accepts an order.
 
         Raises:
-            OSError: there is no room for another process.
+            OSError: the system lacks resources for another process.
         """
-        ours, given = channels.opened()
+        ours, given = channels.open_channels()
         try:
             given.control, control = os.pipe()
         except OSError:
             ours.close()
             given.close()
             raise
-        options = descriptors.inheritance(given.opened())
+        options = descriptors.prepare_inheritance(given.open_descriptors())
         environment = {**os.environ, **self._own}
-        environment.pop("PYTHONPYCACHEPREFIX", None)  # else all of torch would be compiled
+        environment.pop("PYTHONPYCACHEPREFIX", None)  # otherwise all of torch would be compiled
         own = tuple(self._own)
         beginning = Beginning(options.numbers, os.getpid(), own, self._permissions)
         command = [sys.executable, str(_BOOT), "--spare", json.dumps(to_plain(beginning))]
@@ -119,37 +119,37 @@ class Starter:
         finally:
             self.forking(False)
             given.close()
-        process.returncode = 0  # else it would be waited for behind the back of its owner
+        process.returncode = 0  # the owner waits for the process, not the Popen object
         return Spare(process.pid, ours, control)
 
 
 # -- in the spare -------------------------------------------------------------------------------
 
 
-def begun(text: str) -> tuple[ProcessEnds, int, Permissions]:
-    """What it was given, its parent, and what user code may do in it."""
+def decode_beginning(text: str) -> tuple[ProcessEnds, int, Permissions]:
+    """Decode the startup parameters: the descriptors, the parent's pid and the permissions."""
     found: Beginning = from_plain(Beginning, json.loads(text))
     for name in found.unset:
         os.environ.pop(name, None)
-    given = ProcessEnds(*descriptors.inherited(found.given))
+    given = ProcessEnds(*descriptors.adopt_inherited(found.given))
     return given, found.parent, found.permissions
 
 
 def next_order(control: int) -> wire.Order:
-    """Wait for it; the process ends if none comes."""
-    path = Path(os.fsdecode(_line(control)))
-    found: wire.Order = wire.decode(path.read_bytes())
+    """Wait for the order; end the process if the control pipe closes."""
+    path = Path(os.fsdecode(_read_line(control)))
+    found: wire.Order = wire.decode_message(path.read_bytes())
     path.unlink()
     return found
 
 
 def next_command(control: int) -> wire.Downward:
-    """Wait for the next command; the process ends if none can follow."""
-    found: wire.Downward = wire.decode(_line(control))
+    """Wait for the next command; end the process if the control pipe closes."""
+    found: wire.Downward = wire.decode_message(_read_line(control))
     return found
 
 
-def _line(control: int) -> bytes:
+def _read_line(control: int) -> bytes:
     line = b""
     while not line.endswith(b"\n"):
         part = _read(control, 1 << 12)

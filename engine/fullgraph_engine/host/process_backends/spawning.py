@@ -1,7 +1,7 @@
-"""Processes without forks: each is a spare that executes the module for itself.
+"""Back end without forks: each process is a spare that executes the module itself.
 
-It costs the time to execute the module for each run, and memory for each spare, and gives what a
-fork gives: nothing of one run is seen by another.
+It costs one execution of the module per run, and memory per spare. As with forks, runs do not
+affect each other.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 from .. import wire
 from ..services import Services
 from ..wire import (
-    Again,
-    Enclose,
-    Exited,
-    Followed,
-    Forked,
-    Job,
-    Launch,
-    NotForked,
+    ChildExited,
+    ChildForked,
+    ForkFailed,
+    LateImports,
+    LaunchEnclosingRun,
+    LaunchRun,
+    ModuleOrder,
     OperatorCalls,
     Order,
-    Planned,
+    RepeatedExecution,
+    RunsPlanned,
 )
-from . import BackendName, ForkedOwner, Launched, Owner, processes
+from . import BackendName, ForkedProcessOwner, LaunchedProcess, ProcessOwner, processes
 from .spare import Spare, Starter
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 
 _IDLE = 2
-"""How many are kept while nothing is asked for: an edit is likely to need these at once."""
+"""Number of spares kept while idle, as the next edit most likely needs them at once."""
 
 
 class Spares:
-    """Those that wait for an order. ``start`` makes another one."""
+    """A pool of spares that wait for an order."""
 
     def __init__(self, starter: Starter) -> None:
         self._starter = starter
@@ -51,7 +51,7 @@ class Spares:
         return iter(self._idle)
 
     def forking(self, call: Callable[[bool], None]) -> None:
-        """Have it called with True before one is started, and with False after it."""
+        """Set the callback that gets True before a process is started and False after it."""
         self._starter.forking = call
 
     def add(self) -> Spare:
@@ -60,21 +60,21 @@ class Spares:
         return spare
 
     def take(self) -> Spare:
-        """The one that has had the most time to get ready."""
+        """Remove and return the oldest spare, which has had the most time to start."""
         return self._idle.popleft() if self._idle else self._starter.start()
 
     def forget(self, spare: Spare) -> None:
-        """It has ended before it was needed."""
+        """Remove a spare that ended before it was used."""
         if spare in self._idle:
             self._idle.remove(spare)
             spare.discard()
 
     def end(self) -> bool:
-        """End all of them; False if there was none."""
+        """End all spares; False if there were none."""
         there_were = bool(self._idle)
         while self._idle:
             spare = self._idle.popleft()
-            processes.end(spare.pid)
+            processes.kill_process(spare.pid)
             spare.discard()
         return there_were
 
@@ -88,45 +88,48 @@ class Spawning:
         self.host, self._spares = host, spares
         self._most = 1
         self._broken = False
-        """A spare did not even get ready: the next ones are started only when they are needed."""
+        """True if a spare ended during startup; further spares are then started only on demand."""
         for spare in spares:
-            self._keep(spare)
+            self._keep_spare(spare)
 
-    def execute(self, job: Job, owner: ForkedOwner, *, keep: bool) -> SpawnedModule:
+    def execute_module(
+        self, job: ModuleOrder, owner: ForkedProcessOwner, *, keep: bool
+    ) -> SpawnedModule:
         self._most = max(self._most, job.analyze.jobs)
         self._broken = False
         return SpawnedModule(self, job, owner)
 
-    def perform(self, order: Order, owner: Owner) -> Launched:
-        spare = self.ordered(order, order.scratch, owner)
+    def perform_order(self, order: Order, owner: ProcessOwner) -> LaunchedProcess:
+        spare = self.start_ordered(order, order.scratch, owner)
         spare.close()
-        return Launched(spare.channels, spare.pid, begun=False)
+        return LaunchedProcess(spare.channels, spare.pid, begun=False)
 
-    def ordered(self, order: Order, folder: str, owner: Owner) -> Spare:
-        """A process that does something; ``folder`` holds the order until it is read."""
+    def start_ordered(self, order: Order, folder: str, owner: ProcessOwner) -> Spare:
+        """Start a process that executes an order; ``folder`` contains the order until it is
+        read."""
         spare = self._spares.take()
         try:
-            spare.order(order, folder)
+            spare.send_order(order, folder)
         except OSError:
-            spare.close()  # which ends it
+            spare.close()  # the spare then ends
             spare.channels.close()
             raise
-        self.host.adopt(spare.pid, owner.ended)
+        self.host.watch_child(spare.pid, owner.handle_end)
         return spare
 
     def prepare(self, waiting: int | None) -> None:
-        """Have spares import torch for so many runs, but not for more than may go on at once."""
+        """Start spares for this number of runs, at most the number of concurrent runs."""
         most = min(_IDLE if waiting is None else waiting, self._most)
         while len(self._spares) < most and not self._broken:
             try:
-                self._keep(self._spares.add())
-            except OSError:  # whoever needs one is told
+                self._keep_spare(self._spares.add())
+            except OSError:  # the request that needs a spare reports the error
                 self._broken = True
 
-    def _keep(self, spare: Spare) -> None:
-        self.host.adopt(spare.pid, lambda code: self._lost(spare))
+    def _keep_spare(self, spare: Spare) -> None:
+        self.host.watch_child(spare.pid, lambda code: self._handle_lost(spare))
 
-    def _lost(self, spare: Spare) -> None:
+    def _handle_lost(self, spare: Spare) -> None:
         self._broken = True
         self._spares.forget(spare)
 
@@ -134,44 +137,49 @@ class Spawning:
         self._broken = True
         return self._spares.end()
 
-    def keeps(self, scratch: str) -> bool:
+    def uses_folder(self, scratch: str) -> bool:
         return False
 
 
 class SpawnedModule:
-    """A spare that executes a text and becomes its first run; for the others there are more."""
+    """A spare that executes a text and becomes its first run; other spares execute the further
+    runs."""
 
-    def __init__(self, backend: Spawning, job: Job, owner: Owner) -> None:
+    def __init__(self, backend: Spawning, job: ModuleOrder, owner: ProcessOwner) -> None:
         self._backend, self._job = backend, job
         self._late: int | None = None
-        self._spare: Spare | None = backend.ordered(job, job.scratch, owner)
+        self._spare: Spare | None = backend.start_ordered(job, job.scratch, owner)
         self.channels, self.pid, self.begun = self._spare.channels, self._spare.pid, False
         self.source = 0
 
-    def launch(self, command: Launch, probe: ProbeInfo, owner: ForkedOwner) -> Launched | None:
+    def launch(
+        self, command: LaunchRun, probe: ProbeInfo, owner: ForkedProcessOwner
+    ) -> LaunchedProcess | None:
         spare, self._spare = self._spare, None
         if spare is not None:
-            self._backend.host.adopt(spare.pid, owner.ended)
-            spare.say(wire.encode(command))
+            self._backend.host.watch_child(spare.pid, owner.handle_end)
+            spare.write_line(wire.encode_message(command))
             spare.close()
-            return Launched(spare.channels, spare.pid, taken_over=True)
-        job = replace(self._job, again=Again(command, self._late, probe))
-        spare = self._backend.ordered(job, job.scratch, owner)
+            return LaunchedProcess(spare.channels, spare.pid, taken_over=True)
+        job = replace(self._job, again=RepeatedExecution(command, self._late, probe))
+        spare = self._backend.start_ordered(job, job.scratch, owner)
         spare.close()
-        return Launched(spare.channels, spare.pid, begun=False)
+        return LaunchedProcess(spare.channels, spare.pid, begun=False)
 
-    def enclose(self, command: Enclose, owner: ForkedOwner) -> None:
-        """Nothing can be left behind without a fork."""
+    def launch_enclosing(self, command: LaunchEnclosingRun, owner: ForkedProcessOwner) -> None:
+        """Return None, as snapshots need a fork."""
 
-    def heard(self, message: Forked | NotForked | Exited | Followed | Planned) -> None:
-        if isinstance(message, Planned):
+    def handle_message(
+        self, message: ChildForked | ForkFailed | ChildExited | LateImports | RunsPlanned
+    ) -> None:
+        if isinstance(message, RunsPlanned):
             self._late = message.late
 
-    def outdated(self) -> None:
-        """It is of nothing else that could be."""
+    def discard_source(self) -> None:
+        """Do nothing, as preambles need a fork."""
 
-    def remember(self, calls: OperatorCalls) -> None:
-        """No run of it says any: nothing that stays could make them."""
+    def repeat_calls(self, calls: OperatorCalls) -> None:
+        """Do nothing, as preambles need a fork."""
 
     def close(self) -> None:
         if self._spare is not None:

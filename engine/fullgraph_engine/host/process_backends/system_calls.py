@@ -1,7 +1,7 @@
-"""Numbers of the Linux system calls that are refused to user code, for each machine.
+"""Numbers of the Linux system calls that the sandbox refuses, by machine.
 
-x86_64 has a table of its own, aarch64 the one that newer machines share; both have had the same
-numbers from 424 on.
+x86_64 has its own table; aarch64 uses the table of newer machines. Calls from 424 on have equal
+numbers on both.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SHARED = {
 }
 
 LAST = 469
-"""The newest call that was looked at (Linux 6.17): whatever comes after it is not there."""
+"""Number of the newest reviewed call (Linux 6.17); newer calls are refused as missing."""
 
 X86_64 = _SHARED | {
     "socket": 41,

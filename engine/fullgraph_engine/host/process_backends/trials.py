@@ -1,4 +1,4 @@
-"""Trying many texts out, each in a process that holds no user code, several at a time."""
+"""Execute a function on many texts concurrently, each in its own process without user code."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from ..wire import Trial
+from ..wire import TrialOrder
 from . import descriptors, limits, processes
-from .branches import silence
+from .branches import silence_output
 from .spawning import Spares
 
-# Bound now: what is imported for a text may replace them later.
+# Saved now, as modules imported for a text may replace them later.
 _fork, _waitpid, _exit, _pipe = os.fork, os.waitpid, os._exit, os.pipe
 _read, _write, _close, _getpid, _setsid = os.read, os.write, os.close, os.getpid, os.setsid
 _select, _monotonic = select.select, time.monotonic
 _SLACK = 1.0
 _START = 120.0
-"""Seconds in which a process that imports torch first begins."""
+"""Maximum seconds until a process that first imports torch starts its trial."""
 _BEGUN = b"\n"
 
 Work = Callable[[str], bytes]
@@ -36,12 +36,13 @@ class _Running:
     said: bytearray = field(default_factory=bytearray)
 
 
-class Trials:
-    """Runs ``work`` on texts in forks. What it returns comes back; None for one that did not end.
+class TrialPool:
+    """A pool that calls ``work`` on texts in forks and returns its results, or None for failed
+    trials.
 
-    ``forking`` is called with True before a process is started or ended and with False after it,
-    on both sides. ``seconds`` and ``memory`` (MiB) are what one trial may take; ``until``: none
-    goes on after that, by ``time.monotonic``.
+    ``forking`` is called with True before a process is started or ended and with False after it, in
+    both processes. One trial may use ``seconds`` and ``memory`` (MiB). All trials end before
+    ``until``, in ``time.monotonic``.
     """
 
     def __init__(
@@ -65,20 +66,20 @@ class Trials:
         return self.capacity - len(self._running)
 
     def submit(self, text: str) -> int:
-        """Start a trial; its number.
+        """Start a trial; return its number.
 
         Raises:
-            OSError: no process or pipe could be had.
+            OSError: the system lacks a process or a pipe.
         """
         self._number += 1
         self._running[self._number] = self._start(text)
         return self._number
 
     def wait(self) -> tuple[int, bytes | None]:
-        """The next trial that has ended, and what ``work`` gave.
+        """Wait for the next trial to end; return its number and the result of ``work``.
 
         Raises:
-            LookupError: none is running.
+            LookupError: no trial is running.
         """
         while True:
             if not self._running:
@@ -104,14 +105,14 @@ class Trials:
                     return number, None
 
     def kill(self, number: int) -> None:
-        """Forget a trial, and end its process and what it has started."""
+        """Forget a trial, and end its process and the processes that it started."""
         trial = self._running.pop(number, None)
         if trial is None:
             return
         _close(trial.answers)
-        self._forking(True)  # the sandbox lets nobody else be signaled
+        self._forking(True)  # the sandbox refuses other signals
         try:
-            processes.end(trial.pid)
+            processes.kill_process(trial.pid)
         finally:
             self._forking(False)
         try:
@@ -136,18 +137,18 @@ class Trials:
                 processes.die_with(parent)
                 for trial in self._running.values():
                     _close(trial.answers)
-                answer(go, lambda: self._work(text), self.seconds, self.memory)
+                write_answer(go, lambda: self._work(text), self.seconds, self.memory)
             finally:
                 _exit(0)
         _close(go)
         return _Running(pid, come, min(_monotonic() + self.seconds + _SLACK, self._until))
 
 
-class SpawnedTrials(Trials):
-    """The same in spares, for ``work`` that can be pickled.
+class SpawnedTrialPool(TrialPool):
+    """A pool that uses spares instead of forks, for ``work`` that can be pickled.
 
-    ``order`` makes one for a spare of the pickled work, a text, and what a trial may take;
-    ``folder`` is for orders on their way.
+    ``order`` creates the order of a trial from the pickled work, a text and the limits. ``folder``
+    stores orders until they are read.
     """
 
     def __init__(
@@ -156,7 +157,7 @@ class SpawnedTrials(Trials):
         until: float,
         spares: Spares,
         folder: str,
-        order: Callable[[str, str, float, int], Trial],
+        order: Callable[[str, str, float, int], TrialOrder],
         *,
         capacity: int,
         seconds: float,
@@ -171,7 +172,7 @@ class SpawnedTrials(Trials):
 
     def _start(self, text: str) -> _Running:
         spare = self._spares.take()
-        spare.order(self._order(self._packed, text, self.seconds, self.memory), self._folder)
+        spare.send_order(self._order(self._packed, text, self.seconds, self.memory), self._folder)
         spare.close()
         ours = spare.channels
         descriptors.close_all((ours.stdout, ours.stderr, ours.box))
@@ -182,19 +183,19 @@ class SpawnedTrials(Trials):
         return _Running(spare.pid, ours.reports, until)
 
 
-def answered(trial: Trial, report: int) -> NoReturn:
-    """In a spare: do what a trial is for."""
+def perform_trial(trial: TrialOrder, report: int) -> NoReturn:
+    """Execute the trial of an order, in a spare, and exit."""
     try:
         work: Work = pickle.loads(base64.b64decode(trial.work))
-        answer(report, lambda: work(trial.text), trial.seconds, trial.memory)
+        write_answer(report, lambda: work(trial.text), trial.seconds, trial.memory)
     finally:
         _exit(0)
 
 
-def answer(go: int, work: Callable[[], bytes], seconds: float, memory: int) -> None:
-    """In the process of a trial: give what the work gives, within these limits."""
-    silence()
+def write_answer(go: int, work: Callable[[], bytes], seconds: float, memory: int) -> None:
+    """Write the result of a trial within its limits, in the process of the trial."""
+    silence_output()
     _write(go, _BEGUN)
     limits.end_within(None, seconds)
-    limits.apply(memory)
+    limits.apply_limits(memory)
     descriptors.write_all(go, work())

@@ -1,10 +1,11 @@
-"""Brings the recorder into every Python that ``fullgraph record`` starts, also indirectly.
+"""Load the recorder into every Python process that ``fullgraph record`` starts, directly or
+indirectly.
 
-Its folder is the first of ``PYTHONPATH``, so ``site`` imports it at the start of an interpreter. It
-takes the folder off ``sys.path`` again and runs the ``sitecustomize`` that it stands before. Until
-the program imports torch nothing else happens.
+The folder of this file is the first entry of ``PYTHONPATH``, so ``site`` imports it when an
+interpreter starts. It removes that folder from ``sys.path`` and runs the ``sitecustomize`` that it
+shadows. The recorder itself is loaded only when the program imports torch.
 """
-# It runs in any Python 3 that the program starts, and loads next to nothing.
+# This file must work in any Python 3 and keeps imports minimal.
 # ruff: noqa: PTH100, PTH118, PTH120, UP004
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ _MODULES = "torch.nn.modules.module"
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-class _Finder(object):
-    """Lets the recorder look at ``torch.nn.Module`` when it is defined."""
+class _TorchImportHook(object):
+    """An import hook that starts the recorder once ``torch.nn.Module`` is defined."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != _MODULES:
@@ -32,20 +33,20 @@ class _Finder(object):
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
-            def executed(module: Any) -> None:
+            def exec_and_record(module: Any) -> None:
                 execute(module)
                 try:
-                    _recorder().begin(module.Module)
-                except Exception as error:  # the program goes on without being recorded
+                    _load_recorder().begin_recording(module.Module)
+                except Exception as error:  # the program continues without a recording
                     words = "fullgraph record: %s: %s\n" % (type(error).__name__, error)  # noqa: UP031
                     sys.stderr.write(words)
 
-            spec.loader.exec_module = executed  # type: ignore[method-assign]
+            spec.loader.exec_module = exec_and_record  # type: ignore[method-assign]
         return spec
 
 
-def _recorder() -> Any:
-    """The engine's package, from where it lies; it comes onto no path."""
+def _load_recorder() -> Any:
+    """Load the engine's package from its folder without adding the folder to ``sys.path``."""
     name = "fullgraph_engine"
     if name not in sys.modules:
         folder = os.path.dirname(os.path.dirname(_HERE))
@@ -58,7 +59,7 @@ def _recorder() -> Any:
 
 
 def _run_the_next() -> None:
-    """What ``site`` would have imported."""
+    """Run the ``sitecustomize`` module that this file shadows."""
     spec = machinery.PathFinder.find_spec("sitecustomize", sys.path)
     if spec is not None and spec.loader is not None:
         module = util.module_from_spec(spec)
@@ -68,5 +69,5 @@ def _run_the_next() -> None:
 
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _HERE]
 if sys.version_info >= (3, 10) and "FULLGRAPH_RECORD" in os.environ:
-    sys.meta_path.insert(0, _Finder())
+    sys.meta_path.insert(0, _TorchImportHook())
 _run_the_next()

@@ -1,1 +1,1 @@
-"""Live values, functions and classes as the text of a program."""
+"""Live values, functions and classes written as the source text of a program."""

@@ -1,4 +1,4 @@
-"""Taking out of a definition what does not matter when it is executed."""
+"""Removal of docstrings and unused annotations from definitions."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _BLIND = frozenset(_BLIND_NAMES.split())
 
 
 def needs_annotations(cls: type) -> bool:
-    """Whether annotations in the body of a class make a difference."""
+    """Whether the annotations in a class body affect the class, as in a dataclass."""
     return "__dataclass_fields__" in dir(cls) or issubclass(cls, tuple) or type(cls) is not type
 
 
-def clean(
+def clean_definition(
     tree: Any, keep_annotations: bool, lazy_annotations: bool, known: Callable[[str], bool]
 ) -> Any:
-    """Without docstrings and without annotations that nobody reads.
+    """Return a definition without docstrings and without unused annotations.
 
-    ``known`` tells which names mean something: a kept annotation with others becomes a string, if
-    the file says that annotations are not evaluated.
+    ``known`` says whether a name is defined. With ``lazy_annotations`` an annotation with unknown
+    names becomes a string.
     """
     return _Cleaning(keep_annotations, lazy_annotations, known).visit(tree)
 
@@ -41,12 +41,12 @@ class _Cleaning(ast.NodeTransformer):
         self._depth = 0
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        return self._function(node)
+        return self._clean_function(node)
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        return self._function(node)
+        return self._clean_function(node)
 
-    def _function(self, node: Any) -> ast.AST:
+    def _clean_function(self, node: Any) -> ast.AST:
         if all(_last_name(decorator) in _BLIND for decorator in node.decorator_list):
             node.returns = None
             for argument in ast.walk(node.args):
@@ -54,24 +54,24 @@ class _Cleaning(ast.NodeTransformer):
                     argument.annotation = None
         else:
             if node.returns is not None:
-                node.returns = self._kept(node.returns)
+                node.returns = self._kept_annotation(node.returns)
             for argument in ast.walk(node.args):
                 if isinstance(argument, ast.arg) and argument.annotation is not None:
-                    argument.annotation = self._kept(argument.annotation)
+                    argument.annotation = self._kept_annotation(argument.annotation)
         outer, self._in_class = self._in_class, False
-        return self._body(node, outer)
+        return self._clean_body(node, outer)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         outer, self._in_class = self._in_class, True
         keep = self._keep
         if self._depth:
-            # Nothing live to ask.
+            # A nested class: only its syntax is available.
             self._keep = bool(node.decorator_list or node.bases)
-        self._body(node, outer)
+        self._clean_body(node, outer)
         self._keep = keep
         return node
 
-    def _body(self, node: Any, outer: bool) -> ast.AST:
+    def _clean_body(self, node: Any, outer: bool) -> ast.AST:
         self._depth += 1
         self.generic_visit(node)
         self._depth -= 1
@@ -85,13 +85,13 @@ class _Cleaning(ast.NodeTransformer):
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
         self.generic_visit(node)
         if self._in_class and self._keep:
-            node.annotation = self._kept(node.annotation)
+            node.annotation = self._kept_annotation(node.annotation)
             return node
         if node.value is None:
             return None if self._in_class else ast.copy_location(ast.Pass(), node)
         return ast.copy_location(ast.Assign([node.target], node.value), node)
 
-    def _kept(self, annotation: ast.expr) -> ast.expr:
+    def _kept_annotation(self, annotation: ast.expr) -> ast.expr:
         if self._lazy and not all(self._known(name) for name in free_names(annotation)):
             return ast.Constant(ast.unparse(annotation))
         return annotation

@@ -1,4 +1,4 @@
-"""Live functions and classes as statements of a program, with the names that it uses."""
+"""Live functions and classes written as definitions, with the definitions that they use."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import torch
 
 from ...scopes import Function, Use, bound_names, uses
 from . import cleaning, paths, sources
-from .printer import Program
-from .sources import Found, Home, ModuleOrigin
-from .unwritable import Unwritable
+from .printer import ProgramBuilder
+from .sources import Home, ModuleOrigin, ResolvedName
+from .unwritable import UnwritableValue
 
 _PLAIN_NAMES = frozenset(
     {"__name__", "__file__", "__doc__", "__builtins__", "__package__", "__spec__", "__loader__"}
@@ -25,11 +25,11 @@ _PLAIN_NAMES = frozenset(
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Something to define. ``name`` is what the program calls it.
+class WantedDefinition:
+    """A function or class to define; ``name`` is its name in the program.
 
-    ``found`` says under which name of which module it was met; ``inside`` is the class of which it
-    is an attribute.
+    ``found`` is the module and name under which it was found. ``inside`` is the class around its
+    definition.
     """
 
     thing: Any
@@ -37,34 +37,34 @@ class Wanted:
     module: str
     qualified: str
     origin: ModuleOrigin
-    found: Found | None = None
+    found: ResolvedName | None = None
     inside: type | None = None
     name: str = ""
 
 
 @dataclass(frozen=True)
-class Context:
-    """What the free names of a piece of code mean."""
+class NameContext:
+    """The meanings of the free names of a piece of code."""
 
     home: Home
     cells: dict[str, types.CellType] = field(default_factory=dict)
     local: dict[str, Any] = field(default_factory=dict)
-    """What imports inside functions would bind."""
+    """Values that imports inside functions would bind."""
 
-    def find(self, name: str) -> Found | None:
+    def find(self, name: str) -> ResolvedName | None:
         if name in self.local:
             value = self.local[name]
-            return Found(value, (id(value), name), name)
+            return ResolvedName(value, (id(value), name), name)
         if name in self.cells:
             cell = self.cells[name]
             try:
-                return Found(cell.cell_contents, (id(cell), name), name)
+                return ResolvedName(cell.cell_contents, (id(cell), name), name)
             except ValueError:
-                raise Unwritable(f"`{name}` of a closure has no value") from None
+                raise UnwritableValue(f"`{name}` of a closure has no value") from None
         if name in _PLAIN_NAMES or name not in self.home.namespace:
             return None
         namespace = self.home.namespace
-        return Found(namespace[name], (id(namespace), name), name, self.home)
+        return ResolvedName(namespace[name], (id(namespace), name), name, self.home)
 
     def knows(self, name: str) -> bool:
         return self.find(name) is not None or hasattr(builtins, name)
@@ -74,8 +74,8 @@ class Context:
 
 
 def is_referable(value: object) -> bool:
-    """Whether a value is written as a name, not as an expression that makes it again."""
-    # Python 3.10 takes `list[int]` for a class.
+    """Whether a value is written as a name rather than as an expression that creates it."""
+    # Python 3.10 treats `list[int]` as a class.
     if is_bound_builtin(value) or type(value) is types.GenericAlias:
         return False
     if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)):
@@ -88,19 +88,19 @@ def is_referable(value: object) -> bool:
 
 
 def is_bound_builtin(value: object) -> bool:
-    """Whether it is a method of an object, as ``[].append`` is."""
+    """Whether a value is a bound builtin method, such as ``[].append``."""
     return isinstance(value, types.BuiltinFunctionType) and not isinstance(
         value.__self__, (type, types.ModuleType, type(None))
     )
 
 
 def _is_instance(value: object) -> bool:
-    """Whether what a value is depends on its state."""
+    """Whether a value has state of its own, like a module or a tensor."""
     return isinstance(value, (torch.nn.Module, torch.Tensor))
 
 
-def is_defined(found: Found) -> bool:
-    """Whether a decorator made an object of a definition, as ``custom_op`` does."""
+def is_defined(found: ResolvedName) -> bool:
+    """Whether a value is an object that a decorator made of a definition, like ``custom_op``."""
     value = found.value
     if found.home is None or found.home.text is None or not callable(value):
         return False
@@ -110,8 +110,8 @@ def is_defined(found: Found) -> bool:
     return bool(binding) and isinstance(binding[-1], (ast.FunctionDef, ast.ClassDef))
 
 
-def import_of(found: Found) -> tuple[str, str] | None:
-    """The module and the name there, of what ``from module import name`` bound."""
+def import_of(found: ResolvedName) -> tuple[str, str] | None:
+    """Return the module and name that a ``from module import name`` statement refers to."""
     home = found.home
     if home is None or home.text is None:
         return None
@@ -127,46 +127,46 @@ def import_of(found: Found) -> tuple[str, str] | None:
     return None
 
 
-def wanted(thing: Any, found: Found | None) -> Wanted:
-    """What is known about a thing before its definition is read."""
+def describe_definition(thing: Any, found: ResolvedName | None) -> WantedDefinition:
+    """Return the facts about a function or class that do not require its source."""
     module = getattr(thing, "__module__", None)
     qualified = getattr(thing, "__qualname__", None) or getattr(thing, "__name__", None)
     if not isinstance(module, str) or not isinstance(qualified, str):
         if found is None or found.home is None:
             named = f"`{qualified}`" if qualified else f"a {type(thing).__name__}"
-            raise Unwritable(f"{named} has no source text")
+            raise UnwritableValue(f"{named} has no source text")
         module, qualified = found.home.name, found.name
     if found is None or found.home is None:
-        found = _met(thing, module, qualified) or found
+        found = _module_level_name(thing, module, qualified) or found
     path = getattr(getattr(thing, "__code__", None), "co_filename", None)
     if found is not None and found.home is not None:
         module = found.home.name or module
         path = found.home.namespace.get("__file__", path)
     origin = sources.origin_of(module, path)
     hint = qualified.rpartition(".")[2]
-    inside = _owner(thing, module, qualified) if found is None else None
+    inside = _owner_class(thing, module, qualified) if found is None else None
     if hint.startswith("<"):
         hint = found.name if found is not None else _name_of(thing)
-    return Wanted(thing, hint, module, qualified, origin, found, inside)
+    return WantedDefinition(thing, hint, module, qualified, origin, found, inside)
 
 
 def _name_of(function: Any) -> str:
-    """A lambda is called like the first variable of its module that has it."""
+    """Return the name of the first variable that holds a lambda."""
     space = getattr(function, "__globals__", {})
     return next((name for name, value in space.items() if value is function), "function")
 
 
-def _met(thing: Any, module: str, name: str) -> Found | None:
-    """The name of the module level under which a thing is known."""
+def _module_level_name(thing: Any, module: str, name: str) -> ResolvedName | None:
+    """Return the name of a value at the top level of its module, or None."""
     spaces = [getattr(thing, "__globals__", None), vars(sys.modules.get(module, sys))]
     for space in spaces:
-        if isinstance(space, dict) and _same(space.get(name), thing):
-            return Found(thing, (id(space), name), name, _home_with(space, thing))
+        if isinstance(space, dict) and _is_same_function(space.get(name), thing):
+            return ResolvedName(thing, (id(space), name), name, _home_with(space, thing))
     return None
 
 
 def _home_with(space: dict[str, Any], thing: Any) -> Home:
-    inner = sources.innermost(thing)
+    inner = sources.unwrap_wrappers(thing)
     if isinstance(inner, types.FunctionType) and inner.__globals__ is space:
         return sources.home_of_function(inner)
     if isinstance(thing, type):
@@ -176,15 +176,15 @@ def _home_with(space: dict[str, Any], thing: Any) -> Home:
     return sources.home_of(space)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _is_same_function(one: Any, other: Any) -> bool:
     if one is other:
         return True
     compiled = isinstance(one, types.FunctionType)
     return compiled and one.__dict__.get("_torchdynamo_orig_callable") is other
 
 
-def _owner(thing: Any, module: str, qualified: str) -> type | None:
-    """The class in whose body a thing was defined."""
+def _owner_class(thing: Any, module: str, qualified: str) -> type | None:
+    """Return the class whose body defines a function or class, or None."""
     outer, _, name = qualified.rpartition(".")
     if not outer or outer.endswith("<locals>"):
         return None
@@ -194,17 +194,17 @@ def _owner(thing: Any, module: str, qualified: str) -> type | None:
     for part in parts[1:]:
         owner = getattr(owner, part, None)
     member = vars(owner).get(name) if isinstance(owner, type) else None
-    return owner if thing is member or thing is sources.bare(member) else None
+    return owner if thing is member or thing is sources.unwrap_descriptor(member) else None
 
 
 # -- writing one ----------------------------------------------------------------------------------
 
 
-def write(program: Program, wanted: Wanted) -> None:
-    """Add the definition of a thing.
+def write_definition(program: ProgramBuilder, wanted: WantedDefinition) -> None:
+    """Add the definition of a function or class to the program.
 
     Raises:
-        Unwritable: it has no source text.
+        UnwritableValue: it cannot be written as source text.
     """
     thing = wanted.thing
     if isinstance(thing, type):
@@ -217,11 +217,13 @@ def write(program: Program, wanted: Wanted) -> None:
         return
     if found is not None and copy_binding(program, found):
         return
-    raise Unwritable(f"`{wanted.hint}` has no source text")
+    raise UnwritableValue(f"`{wanted.hint}` has no source text")
 
 
-def _copy_definition(program: Program, wanted: Wanted, found: Found) -> bool:
-    """The ``def`` under which a module knows a function, with its decorators."""
+def _copy_definition(
+    program: ProgramBuilder, wanted: WantedDefinition, found: ResolvedName
+) -> bool:
+    """Copy the ``def`` that a module binds to a function, with its decorators."""
     home = found.home
     if home is None or home.text is None:
         return False
@@ -230,28 +232,30 @@ def _copy_definition(program: Program, wanted: Wanted, found: Found) -> bool:
         for node in home.text.binding(found.name)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
     ]
-    inner = sources.innermost(found.value)
+    inner = sources.unwrap_wrappers(found.value)
     line = getattr(getattr(inner, "__code__", None), "co_firstlineno", None)
     exact = [node for node in nodes if sources.first_line(node) == line]
     if not exact and isinstance(wanted.thing, types.FunctionType):
         code = wanted.thing.__code__
         here = home.text.function(code) if home.text.path == code.co_filename else None
-        if here is not None and not home.text.around(here):
-            return False  # bound by an assignment later on
+        if here is not None and not home.text.enclosing_definitions(here):
+            return False  # an assignment bound it
     if not exact and not nodes:
         return False
     original = (exact or nodes)[-1]
     program.mark_copied(original)
     node = copy.deepcopy(original)
     program.visit(home)
-    for function in (wanted.thing, sources.innermost(wanted.thing)):
-        program.mention(function)
-    _add(program, Context(home), node, wanted.name, wanted.thing)
+    for function in (wanted.thing, sources.unwrap_wrappers(wanted.thing)):
+        program.add_mentioned(function)
+    _append_renamed(program, NameContext(home), node, wanted.name, wanted.thing)
     return True
 
 
-def _write_code(program: Program, wanted: Wanted, function: types.FunctionType) -> bool:
-    """A function by the place of its code: a lambda, or one that another function made."""
+def _write_code(
+    program: ProgramBuilder, wanted: WantedDefinition, function: types.FunctionType
+) -> bool:
+    """Add a function found by its code object: a lambda, or a function made by another one."""
     home = sources.home_of_function(function)
     if home.text is None or home.origin in ("torch", "standard"):
         return False
@@ -259,75 +263,79 @@ def _write_code(program: Program, wanted: Wanted, function: types.FunctionType) 
     if original is None:
         return False
     program.visit(home)
-    program.mention(function)
+    program.add_mentioned(function)
     node = copy.deepcopy(original)
-    cells = _cells([function])
-    context = Context(home, cells)
-    if home.text.around(original):
+    cells = _closure_cells([function])
+    context = NameContext(home, cells)
+    if home.text.enclosing_definitions(original):
         _set_defaults(program, node, function)
     if isinstance(node, ast.Lambda):
         target = ast.Name(wanted.name, ast.Store())
-        rewritten = rewrite(program, context, ast.Expression(node), keep_annotations=False)
+        rewritten = rewrite_names(program, context, ast.Expression(node), keep_annotations=False)
         statement = ast.Assign([target], rewritten.body, lineno=0)
         program.append(ast.fix_missing_locations(statement))
         return True
     node.decorator_list = []
-    _add(program, context, node, wanted.name, function)
+    _append_renamed(program, context, node, wanted.name, function)
     return True
 
 
-def _write_class(program: Program, wanted: Wanted, cls: type) -> None:
+def _write_class(program: ProgramBuilder, wanted: WantedDefinition, cls: type) -> None:
     home = sources.home_of_class(cls)
-    original = home.text.class_(cls) if home is not None and home.text is not None else None
+    original = home.text.find_class(cls) if home is not None and home.text is not None else None
     if home is None or home.text is None or original is None:
         if wanted.found is not None and copy_binding(program, wanted.found):
             return
-        raise Unwritable(f"the class `{cls.__qualname__}` has no source text")
+        raise UnwritableValue(f"the class `{cls.__qualname__}` has no source text")
     program.visit(home)
     functions = [
         inner
         for function in sources.own_functions(cls)
-        if isinstance(inner := sources.innermost(function), types.FunctionType)
+        if isinstance(inner := sources.unwrap_wrappers(function), types.FunctionType)
     ]
     for function in functions:
-        program.mention(function)
+        program.add_mentioned(function)
     node = copy.deepcopy(original)
-    context = Context(home, _cells(functions))
-    if any(not isinstance(outer, ast.ClassDef) for outer in home.text.around(original)):
+    context = NameContext(home, _closure_cells(functions))
+    if any(
+        not isinstance(outer, ast.ClassDef) for outer in home.text.enclosing_definitions(original)
+    ):
         _take_from_live(program, context, node, cls)
-    _add(program, context, node, wanted.name, cls)
+    _append_renamed(program, context, node, wanted.name, cls)
 
 
-def _take_from_live(program: Program, context: Context, node: ast.ClassDef, cls: type) -> None:
-    """Of a class that a function made: what its header and body took from there."""
+def _take_from_live(
+    program: ProgramBuilder, context: NameContext, node: ast.ClassDef, cls: type
+) -> None:
+    """Replace names of the enclosing function in a nested class by values of the live class."""
     node.decorator_list = []
-    if any(context.find(use) is None for base in node.bases for use in _loads(base)):
+    if any(context.find(use) is None for base in node.bases for use in _read_names(base)):
         bases = [base for base in cls.__bases__ if base is not object]
-        node.bases = [_parsed(program.refer(base)) for base in bases]
+        node.bases = [_parse_expression(program.refer_to(base)) for base in bases]
     for statement in node.body:
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
             target = statement.targets[0].id
-            missing = [name for name in _loads(statement.value) if context.find(name) is None]
+            missing = [name for name in _read_names(statement.value) if context.find(name) is None]
             inside = bound_names(node.body)
             if target in vars(cls) and any(name not in inside for name in missing):
-                statement.value = _parsed(program.expression(vars(cls)[target], target))
+                statement.value = _parse_expression(program.expression(vars(cls)[target], target))
 
 
-def _loads(node: ast.expr) -> set[str]:
+def _read_names(node: ast.expr) -> set[str]:
     return {use.node.id for use in uses(node)} - set(dir(builtins))
 
 
 def _set_defaults(
-    program: Program, node: Function | ast.Lambda, function: types.FunctionType
+    program: ProgramBuilder, node: Function | ast.Lambda, function: types.FunctionType
 ) -> None:
-    """Defaults that were computed where the function was made."""
+    """Write defaults that were computed in an enclosing function."""
     values = function.__defaults__ or ()
     names = [arg.arg for arg in (*node.args.posonlyargs, *node.args.args)][-len(values) :]
     if len(values) == len(node.args.defaults):
         node.args.defaults = [
             default
             if isinstance(default, ast.Constant)
-            else _parsed(program.expression(value, name))
+            else _parse_expression(program.expression(value, name))
             for default, value, name in zip(node.args.defaults, values, names, strict=False)
         ]
     by_name = function.__kwdefaults__ or {}
@@ -336,10 +344,10 @@ def _set_defaults(
         computed = default is not None and not isinstance(default, ast.Constant)
         if computed and parameter.arg in by_name:
             written = program.expression(by_name[parameter.arg], parameter.arg)
-            node.args.kw_defaults[index] = _parsed(written)
+            node.args.kw_defaults[index] = _parse_expression(written)
 
 
-def _cells(functions: Iterable[types.FunctionType]) -> dict[str, types.CellType]:
+def _closure_cells(functions: Iterable[types.FunctionType]) -> dict[str, types.CellType]:
     cells: dict[str, types.CellType] = {}
     for function in functions:
         for name, cell in zip(
@@ -350,11 +358,15 @@ def _cells(functions: Iterable[types.FunctionType]) -> dict[str, types.CellType]
     return cells
 
 
-def _add(
-    program: Program, context: Context, node: Function | ast.ClassDef, name: str, thing: object
+def _append_renamed(
+    program: ProgramBuilder,
+    context: NameContext,
+    node: Function | ast.ClassDef,
+    name: str,
+    thing: object,
 ) -> None:
     keep = isinstance(thing, type) and cleaning.needs_annotations(thing)
-    rewritten = rewrite(program, context, node, keep_annotations=keep)
+    rewritten = rewrite_names(program, context, node, keep_annotations=keep)
     rewritten.name = name
     program.append(rewritten)
 
@@ -362,13 +374,13 @@ def _add(
 # -- methods alone --------------------------------------------------------------------------------
 
 
-def method(program: Program, owner: type, name: str) -> str:
-    """The text of what a class body binds to ``name``, if that is code."""
+def method_text(program: ProgramBuilder, owner: type, name: str) -> str:
+    """Return the source text of a method in a class body."""
     value = vars(owner)[name]
-    outer = sources.bare(value)
-    function = sources.innermost(outer if outer is not None else value)
+    outer = sources.unwrap_descriptor(value)
+    function = sources.unwrap_wrappers(outer if outer is not None else value)
     home = sources.home_of_class(owner)
-    original = home.text.class_(owner) if home is not None and home.text is not None else None
+    original = home.text.find_class(owner) if home is not None and home.text is not None else None
     nodes: list[Function] = []
     if original is not None:
         nodes = [
@@ -377,36 +389,36 @@ def method(program: Program, owner: type, name: str) -> str:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name
         ]
     if isinstance(function, types.FunctionType):
-        program.mention(function)
+        program.add_mentioned(function)
         line = function.__code__.co_firstlineno
         here = any(sources.first_line(node) == line for node in nodes)
         elsewhere = home is None or function.__globals__ is not home.namespace
-        if not here and (elsewhere or outer is None or sources.innermost(outer) is not outer):
-            return _bound_elsewhere(program, name, value, outer)
+        if not here and (elsewhere or outer is None or sources.unwrap_wrappers(outer) is not outer):
+            return _method_assignment(program, name, value, outer)
     if home is None or original is None or not nodes:
-        return _bound_elsewhere(program, name, value, outer)
+        return _method_assignment(program, name, value, outer)
     program.visit(home)
     functions = [one for one in sources.own_functions(owner) if one.__closure__]
-    context = Context(home, _cells(functions))
+    context = NameContext(home, _closure_cells(functions))
     names = frozenset(bound_names(original.body))
     lines: list[str] = []
     for node in nodes if isinstance(value, property) else nodes[-1:]:
         copied = copy.deepcopy(node)
         defaults = [*node.args.defaults, *(one for one in node.args.kw_defaults if one)]
-        if isinstance(function, types.FunctionType) and any(_loads(one) for one in defaults):
+        if isinstance(function, types.FunctionType) and any(_read_names(one) for one in defaults):
             _set_defaults(program, copied, function)
-        rewritten = rewrite(program, context, copied, keep_annotations=False, inside=names)
+        rewritten = rewrite_names(program, context, copied, keep_annotations=False, inside=names)
         lines.append(ast.unparse(rewritten))
     return "\n\n".join(lines)
 
 
-def _bound_elsewhere(
-    program: Program, name: str, value: object, function: types.FunctionType | None
+def _method_assignment(
+    program: ProgramBuilder, name: str, value: object, function: types.FunctionType | None
 ) -> str:
-    """A method that was assigned to the class, or made by a function."""
+    """Return an assignment for a method that was defined outside the class body."""
     if function is None:
-        raise Unwritable(f"the method `{name}` has no source text")
-    path = program.refer(function)
+        raise UnwritableValue(f"the method `{name}` has no source text")
+    path = program.refer_to(function)
     kind = type(value).__name__ if function is not value else ""
     return f"{name} = {kind}({path})" if kind else f"{name} = {path}"
 
@@ -414,16 +426,16 @@ def _bound_elsewhere(
 # -- copying other statements ---------------------------------------------------------------------
 
 
-def is_better_copied(found: Found) -> bool:
-    """Whether the statement that made a value says it better than the value does."""
+def is_better_copied(found: ResolvedName) -> bool:
+    """Whether the statement that made a value describes it better than the value itself."""
     value = found.value
     if type(value).__module__ != "typing" and type(value).__name__ != "Library":
         return False
     return found.home is not None and found.home.text is not None
 
 
-def copy_binding(program: Program, found: Found) -> bool:
-    """Add the statement of the module level that bound a name."""
+def copy_binding(program: ProgramBuilder, found: ResolvedName) -> bool:
+    """Add the module-level statement that bound a name."""
     if found.home is None or found.home.text is None:
         return False
     nodes = [
@@ -438,24 +450,24 @@ def copy_binding(program: Program, found: Found) -> bool:
 
 
 def copy_statement(
-    program: Program, home: Home, node: ast.stmt, *, is_effect: bool = False
+    program: ProgramBuilder, home: Home, node: ast.stmt, *, is_effect: bool = False
 ) -> None:
-    """Add a statement of a module as it stands there."""
+    """Add a statement of a module unchanged."""
     if program.mark_copied(node):
         program.visit(home)
-        context = Context(home)
-        rewritten = rewrite(program, context, copy.deepcopy(node), keep_annotations=False)
+        context = NameContext(home)
+        rewritten = rewrite_names(program, context, copy.deepcopy(node), keep_annotations=False)
         if isinstance(rewritten, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             rewritten.name = program.key_name((id(home.namespace), rewritten.name))
         program.append(rewritten, is_effect=is_effect)
 
 
-def add_function(program: Program, home: Home, node: ast.FunctionDef) -> str:
-    """Add a function that is made of code of a module; what it is called in the program."""
+def add_function(program: ProgramBuilder, home: Home, node: ast.FunctionDef) -> str:
+    """Add a function made of code of a module, and return its name in the program."""
     program.visit(home)
-    rewritten = rewrite(program, Context(home), node, keep_annotations=False)
-    rewritten.name = program.fresh(node.name)
-    program.written.mention(rewritten)
+    rewritten = rewrite_names(program, NameContext(home), node, keep_annotations=False)
+    rewritten.name = program.fresh_name(node.name)
+    program.written.add_mentioned(rewritten)
     program.append(rewritten)
     return str(rewritten.name)
 
@@ -463,43 +475,43 @@ def add_function(program: Program, home: Home, node: ast.FunctionDef) -> str:
 # -- names ----------------------------------------------------------------------------------------
 
 
-def rewrite(
-    program: Program,
-    context: Context,
+def rewrite_names(
+    program: ProgramBuilder,
+    context: NameContext,
     node: Any,
     *,
     keep_annotations: bool,
     inside: Collection[str] = (),
 ) -> Any:
-    """The piece with the names that the program has for what it mentions.
+    """Return a piece of code with names replaced by the names of the program.
 
-    ``inside`` are the names of the class body that it stands in.
+    ``inside`` are the names of the enclosing class body.
     """
     local, ignored = _local_imports(context.home, node)
-    context = Context(context.home, context.cells, {**context.local, **local})
+    context = NameContext(context.home, context.cells, {**context.local, **local})
     _drop_compilers(context, node)
     lazy = context.home.text is not None and context.home.text.lazy_annotations
-    node = cleaning.clean(node, keep_annotations, lazy, context.knows)
+    node = cleaning.clean_definition(node, keep_annotations, lazy, context.knows)
     found = {
         id(use.node): use
         for use in uses(node, ignored)
         if not (use.eager and use.node.id in inside)
     }
-    renaming = _Renaming(program, context, found, ignored)
+    renaming = _NameRewriter(program, context, found, ignored)
     return ast.fix_missing_locations(renaming.visit(node))
 
 
 def _local_imports(home: Home, tree: ast.AST) -> tuple[dict[str, Any], set[int]]:
-    """Imports inside functions of what the program does not import: their names are global then."""
+    """Return the values of imports inside functions that the program inlines, and their nodes."""
     local: dict[str, Any] = {}
     ignored: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             module = sources.imported_from(home, node)
-            things = _imported(module, node)
+            things = _imported_values(module, node)
         elif isinstance(node, ast.Import):
             module = node.names[0].name
-            things = _modules(node)
+            things = _imported_modules(node)
         else:
             continue
         if sources.origin_of(module) in ("torch", "standard") or things is None:
@@ -511,7 +523,7 @@ def _local_imports(home: Home, tree: ast.AST) -> tuple[dict[str, Any], set[int]]
     return local, ignored
 
 
-def _imported(module: str, node: ast.ImportFrom) -> dict[str, Any] | None:
+def _imported_values(module: str, node: ast.ImportFrom) -> dict[str, Any] | None:
     loaded = sys.modules.get(module)
     things: dict[str, Any] = {}
     for alias in node.names:
@@ -521,7 +533,7 @@ def _imported(module: str, node: ast.ImportFrom) -> dict[str, Any] | None:
     return things
 
 
-def _modules(node: ast.Import) -> dict[str, Any] | None:
+def _imported_modules(node: ast.Import) -> dict[str, Any] | None:
     things: dict[str, Any] = {}
     for alias in node.names:
         name = alias.name if alias.asname else alias.name.partition(".")[0]
@@ -531,8 +543,8 @@ def _modules(node: ast.Import) -> dict[str, Any] | None:
     return things
 
 
-def _drop_compilers(context: Context, tree: ast.AST) -> None:
-    """The program compiles what it calls; what is called is not compiled already."""
+def _drop_compilers(context: NameContext, tree: ast.AST) -> None:
+    """Remove decorators that compile, because the program compiles what it calls."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             node.decorator_list = [
@@ -542,15 +554,15 @@ def _drop_compilers(context: Context, tree: ast.AST) -> None:
             ]
 
 
-def _is_compiler(context: Context, decorator: ast.expr) -> bool:
+def _is_compiler(context: NameContext, decorator: ast.expr) -> bool:
     called = decorator
     if isinstance(called, ast.Call):
-        value = _value(context, called.func)
+        value = _value_of_name(context, called.func)
         if getattr(value, "__name__", "") == "partial" and called.args:
             called = called.args[0]
         else:
             called = called.func
-    value = _value(context, called)
+    value = _value_of_name(context, called)
     if value is None:
         return False
     from ...torch_internals.dynamo import optimize
@@ -558,10 +570,10 @@ def _is_compiler(context: Context, decorator: ast.expr) -> bool:
     return value is torch.compile or value is optimize
 
 
-def _value(context: Context, node: ast.expr) -> Any:
-    """What a dotted name means now."""
+def _value_of_name(context: NameContext, node: ast.expr) -> Any:
+    """Return the current value of a dotted name, or None."""
     if isinstance(node, ast.Attribute):
-        value = _value(context, node.value)
+        value = _value_of_name(context, node.value)
         return getattr(value, node.attr, None) if isinstance(value, types.ModuleType) else None
     if isinstance(node, ast.Name):
         found = context.find(node.id)
@@ -569,15 +581,19 @@ def _value(context: Context, node: ast.expr) -> Any:
     return None
 
 
-class _Renaming(ast.NodeTransformer):
+class _NameRewriter(ast.NodeTransformer):
     def __init__(
-        self, program: Program, context: Context, found: dict[int, Use], ignored: Collection[int]
+        self,
+        program: ProgramBuilder,
+        context: NameContext,
+        found: dict[int, Use],
+        ignored: Collection[int],
     ) -> None:
         self._program, self._context = program, context
         self._found, self._ignored = found, ignored
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return self._dotted(node, node, [])
+        return self._rewrite_dotted(node, node, [])
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         attributes: list[str] = []
@@ -588,12 +604,12 @@ class _Renaming(ast.NodeTransformer):
         if not isinstance(root, ast.Name):
             return self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load):
-            # What is assigned to stays an attribute of something.
-            node.value = self._dotted(node.value, root, attributes[:-1])
+            # An assignment target must stay an attribute.
+            node.value = self._rewrite_dotted(node.value, root, attributes[:-1])
             return node
-        return self._dotted(node, root, attributes)
+        return self._rewrite_dotted(node, root, attributes)
 
-    def _dotted(self, node: ast.expr, root: ast.Name, attributes: list[str]) -> ast.expr:
+    def _rewrite_dotted(self, node: ast.expr, root: ast.Name, attributes: list[str]) -> ast.expr:
         use = self._found.get(id(root))
         if use is None:
             return node
@@ -608,7 +624,7 @@ class _Renaming(ast.NodeTransformer):
         if found is None:
             return node
         path, covered = self._program.path(found, attributes, use.hidden)
-        result = _parsed(path)
+        result = _parse_expression(path)
         for attribute in attributes[covered:]:
             result = ast.Attribute(result, attribute, ast.Load())
         return result
@@ -625,7 +641,7 @@ class _Renaming(ast.NodeTransformer):
         return ast.Global([name for name in names if name.isidentifier()] or ["_"])
 
     def visit_Nonlocal(self, node: ast.Nonlocal) -> Any:
-        """Of a closure's variable, which the program has at module level."""
+        """Turn ``nonlocal`` into ``global`` for closure variables, which become global."""
         outer = [name for name in node.names if name in self._context.cells]
         inner = [name for name in node.names if name not in outer]
         result: list[ast.stmt] = [ast.Nonlocal(inner)] if inner else []
@@ -646,5 +662,5 @@ class _Renaming(ast.NodeTransformer):
         return node
 
 
-def _parsed(text: str) -> ast.expr:
+def _parse_expression(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body

@@ -1,4 +1,4 @@
-"""Literals and lists as text, and what classes are called."""
+"""Source text of literals and lists, and names of classes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import builtins
 import math
 
 
-def repeated(texts: list[str], *, immutable: bool = False) -> str:
-    """A list display; equal parts as a product or a comprehension."""
+def list_display(texts: list[str], *, immutable: bool = False) -> str:
+    """Return a list display; equal items become a product or a comprehension."""
     shown = f"[{', '.join(texts)}]"
     if len(texts) > 1 and len(set(texts)) == 1:
         if immutable:
@@ -19,13 +19,13 @@ def repeated(texts: list[str], *, immutable: bool = False) -> str:
     return shown
 
 
-def spread(shown: str) -> str:
-    """A list display as arguments."""
+def spread_arguments(shown: str) -> str:
+    """Return the items of a list display as arguments of a call."""
     return f"*{shown}" if shown.endswith(")]") and " for _ in " in shown else shown[1:-1]
 
 
-def constant(value: object) -> str | None:
-    """The literal of a constant, None if ``value`` is none."""
+def literal_text(value: object) -> str | None:
+    """Return the literal of a constant, or None if the value is not a constant."""
     kind = type(value)
     if value is None or value is Ellipsis or value is NotImplemented or kind is bool:
         return repr(value)
@@ -42,11 +42,11 @@ def constant(value: object) -> str | None:
         text = repr(value)
         if text[0].isdigit() and "n" not in text:
             return text
-        return f"complex({constant(value.real)}, {constant(value.imag)})"
+        return f"complex({literal_text(value.real)}, {literal_text(value.imag)})"
     return None
 
 
 def kind_name(kind: type) -> str:
-    """A class as a message names it."""
+    """Return the name of a class for messages."""
     where = "" if kind.__module__ == builtins.__name__ else f"{kind.__module__}."
     return f"{where}{kind.__qualname__}"

@@ -1,4 +1,4 @@
-"""Statements that matter by what they do: settings of torch, registrations, patches."""
+"""Module-level statements with effects: settings of torch, registrations and patches."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 from ...scopes import free_names
 from . import definitions, sources
-from .printer import Program
+from .printer import ProgramBuilder
 from .sources import Home
 
-# Calls of these change how something is traced or computed.
+# Functions whose calls change how code is traced or computed.
 _CALLS = (
     "torch._dynamo.",
     "torch.compiler.",
@@ -28,44 +28,46 @@ _CALLS = (
 )
 
 
-def copy(program: Program, home: Home, operators: Collection[str]) -> None:
-    """Add those statements of a module that concern what the program has already.
+def copy_effects(program: ProgramBuilder, home: Home, operators: Collection[str]) -> None:
+    """Add the statements of a module that affect the program.
 
-    ``operators`` are the namespaces of operators that it calls.
+    ``operators`` are the namespaces of the custom operators that the program calls.
     """
     if home.text is None or home.origin in ("torch", "standard"):
         return
     for node in sources.statements_of(home.text.tree.body):
-        if concerns(program, home, node, operators):
+        if has_needed_effect(program, home, node, operators):
             definitions.copy_statement(program, home, node, is_effect=True)
 
 
-def namespaces(node: ast.AST) -> set[str]:
-    """The namespaces of operators that a piece of a program calls: `torch.ops.mine.op`."""
+def operator_namespaces(node: ast.AST) -> set[str]:
+    """Return the namespaces of custom operators in code, such as `mine` in `torch.ops.mine.op`."""
     found: set[str] = set()
     for inner in ast.walk(node):
         if isinstance(inner, ast.Attribute):
-            parts = _dotted(inner)
+            parts = _dotted_names(inner)
             if parts[:2] == ["torch", "ops"] and len(parts) > 2:
                 found.add(parts[2])
     return found
 
 
-def concerns(program: Program, home: Home, node: ast.stmt, operators: Collection[str]) -> bool:
-    """Whether a top-level statement must be copied for its effect on what the program has already.
+def has_needed_effect(
+    program: ProgramBuilder, home: Home, node: ast.stmt, operators: Collection[str]
+) -> bool:
+    """Whether a top-level statement must be copied for its effect on the program.
 
-    These set attributes of torch (``torch._dynamo.config.x = ...``), call one of ``_CALLS``, patch
-    or call something of the program (``Net.forward = ...``), or name one of the ``operators``
-    namespaces. Of definitions only the decorators count.
+    It must be if it sets attributes of torch (``torch._dynamo.config.x = ...``), calls one of
+    ``_CALLS``, patches or calls a part of the program (``Net.forward = ...``), or names one of the
+    ``operators`` namespaces. For definitions only the decorators are considered.
     """
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-        roots = [_dotted(decorator) for decorator in node.decorator_list]
+        roots = [_dotted_names(decorator) for decorator in node.decorator_list]
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-        roots = [_dotted(node.value)]
+        roots = [_dotted_names(node.value)]
     elif isinstance(node, (ast.Assign, ast.AugAssign)):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        # Of an item or an attribute: `torch._dynamo.config.x = ...`, `Net.forward = ...`.
-        roots = [_dotted(target) for target in targets if not isinstance(target, ast.Name)]
+        # Item or attribute: `torch._dynamo.config.x = ...`, `Net.forward = ...`.
+        roots = [_dotted_names(target) for target in targets if not isinstance(target, ast.Name)]
         if not roots:
             return _has_operator(node, operators)
     else:
@@ -74,17 +76,17 @@ def concerns(program: Program, home: Home, node: ast.stmt, operators: Collection
         return True
     is_definition = isinstance(node, (ast.FunctionDef, ast.ClassDef))
     for root in roots:
-        path = _path(home, root)
+        path = _absolute_path(home, root)
         if path is None:
             continue
         if path.startswith("torch."):
             if is_definition:
-                continue  # comes with the function, if that is used
+                continue  # copied with the function if that is used
             if isinstance(node, (ast.Assign, ast.AugAssign)):
                 return True
             if path.startswith(_CALLS):
                 return _is_known(program, home, node)
-        elif root[1:] and program.makes(home, root[0]):
+        elif root[1:] and program.has_definition(home, root[0]):
             # `op.register_fake(...)`, `Net.forward = ...`
             return True
         elif isinstance(node, ast.Expr) and root == ["setattr"]:
@@ -92,8 +94,8 @@ def concerns(program: Program, home: Home, node: ast.stmt, operators: Collection
     return False
 
 
-def _is_known(program: Program, home: Home, node: ast.AST) -> bool:
-    """Whether all of the user's things in a statement are in the program anyway."""
+def _is_known(program: ProgramBuilder, home: Home, node: ast.AST) -> bool:
+    """Whether the program contains all user values that a statement reads."""
     for name in free_names(node):
         if name not in home.namespace:
             continue
@@ -103,7 +105,7 @@ def _is_known(program: Program, home: Home, node: ast.AST) -> bool:
             continue
         if isinstance(value, (bool, int, float, str, type(None))):
             continue
-        if not program.makes(home, name):
+        if not program.has_definition(home, name):
             return False
     return True
 
@@ -114,8 +116,8 @@ def _module_of(value: Any) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _path(home: Home, root: list[str]) -> str | None:
-    """The dotted name with what its first part is called in Python's own words."""
+def _absolute_path(home: Home, root: list[str]) -> str | None:
+    """Return a dotted name with its first part replaced by the module's real name."""
     if not root:
         return None
     value = home.namespace.get(root[0])
@@ -128,8 +130,8 @@ def _path(home: Home, root: list[str]) -> str | None:
     return ".".join(root)
 
 
-def _dotted(node: ast.expr) -> list[str]:
-    """The names of `a.b.c`, also where it is called or indexed."""
+def _dotted_names(node: ast.expr) -> list[str]:
+    """Return the names of `a.b.c`, ignoring calls and subscripts."""
     parts: list[str] = []
     while True:
         if isinstance(node, ast.Call):
@@ -146,19 +148,19 @@ def _dotted(node: ast.expr) -> list[str]:
 
 
 def _has_operator(node: ast.AST, operators: Collection[str]) -> bool:
-    """Whether a statement speaks of `namespace::op` or opens such a namespace."""
+    """Whether a statement names an operator `namespace::op` or opens its namespace."""
     return any(
         text.partition("::")[0] in operators and ("::" in text or _is_library(node))
-        for text in _strings(node)
+        for text in _string_constants(node)
     )
 
 
 def _is_library(node: ast.AST) -> bool:
     value = getattr(node, "value", None)
-    return isinstance(value, ast.Call) and _dotted(value)[-1:] == ["Library"]
+    return isinstance(value, ast.Call) and _dotted_names(value)[-1:] == ["Library"]
 
 
-def _strings(node: ast.AST) -> Iterator[str]:
+def _string_constants(node: ast.AST) -> Iterator[str]:
     parts: list[ast.AST] = [node]
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         parts = [*node.decorator_list]

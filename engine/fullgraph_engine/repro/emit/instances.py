@@ -1,7 +1,7 @@
-"""Instances of the user's classes: the class with only what is reached, made from live state.
+"""Instances of user classes, with a class that has only the members in use.
 
-The constructor of the class is not called: a new ``__init__`` without parameters makes the state
-that the instance has. It holds the attributes that the kept methods speak of.
+The program does not call the original constructor. A new ``__init__`` without parameters assigns
+the attributes of the live instance that the remaining methods use.
 """
 
 from __future__ import annotations
@@ -10,57 +10,66 @@ import re
 import types
 
 from ...object_state import instance_state
-from .printer import Printer, Program
+from .printer import Printer, ProgramBuilder
 from .reachability import (
     EVERYTHING,
     Member,
-    Reached,
-    outside,
-    plain,
-    reaches,
+    ReachedMembers,
+    library_bases,
+    may_look_up,
+    unmangle_name,
     user_classes,
 )
-from .unwritable import Unwritable
+from .unwritable import UnwritableValue
 
-# A name that stands for the class that is being written, in its own text.
+# Placeholder for the name of the class in its own text.
 _ITSELF = "Class__itself"
 
 
-def written(printer: Printer, value: object, place: str | None) -> str:
-    """An instance of a user's class that is no module."""
+def write_instance(printer: Printer, value: object, place: str | None) -> str:
+    """Return an expression for an instance of a user class other than a module."""
     kind = type(value)
     _check_inlinable(kind)
     words = printer.words
-    found = printer.program.written.reached(kind, words)
+    found = printer.program.written.reached_members(kind, words)
     state = instance_state(value)
     if words and not found.words & EVERYTHING:
-        state = {name: item for name, item in state.items() if reaches(found.words, name)}
+        state = {name: item for name, item in state.items() if may_look_up(found.words, name)}
     with printer.within(words=found.words):
-        assignments = [attribute(printer, kind, name, item, place) for name, item in state.items()]
-    bases = outside(kind)
+        assignments = [
+            attribute_assignment(printer, kind, name, item, place) for name, item in state.items()
+        ]
+    bases = library_bases(kind)
     first: list[str] = []
     for base in (dict, list, set, int, float, str, tuple):
         if base in bases:
             if base not in (dict, list, set):
-                raise Unwritable(f"a {kind.__qualname__} is a {base.__name__} with attributes")
+                raise UnwritableValue(f"a {kind.__qualname__} is a {base.__name__} with attributes")
             first.append(f"super().__init__({printer.expression(base(value), None)})")  # type: ignore[call-overload]
-    return synthesized(printer, kind, found, [*first, *filter(None, assignments)], bases)
+    return synthesize_instance(printer, kind, found, [*first, *filter(None, assignments)], bases)
 
 
 def _check_inlinable(kind: type) -> None:
     if "<locals>" in kind.__qualname__ and not user_classes(kind):
-        raise Unwritable(f"{kind.__qualname__} has no source text")
+        raise UnwritableValue(f"{kind.__qualname__} has no source text")
     if kind.__flags__ & (1 << 9) == 0 and not any(
         isinstance(one, types.FunctionType) for one in vars(kind).values()
     ):
-        raise Unwritable(f"{kind.__module__}.{kind.__qualname__} is not written in Python")
+        raise UnwritableValue(f"{kind.__module__}.{kind.__qualname__} is not written in Python")
 
 
-def attribute(
+def attribute_assignment(
     printer: Printer, kind: type, name: str, item: object, place: str | None
 ) -> str | None:
-    """One assignment in an ``__init__``; None if the attribute has to be left out."""
-    own = next((plain(one, name) for one in user_classes(kind) if plain(one, name) != name), name)
+    """Return an assignment for ``__init__``, or None if the value cannot be written."""
+    own = next(
+        (
+            unmangle_name(one, name)
+            for one in user_classes(kind)
+            if unmangle_name(one, name) != name
+        ),
+        name,
+    )
     if not own.isidentifier():
         return None
     inner = None if place is None else f"{place}.{name}"
@@ -70,14 +79,14 @@ def attribute(
     before = len(printer.after)
     try:
         return f"self.{own} = {printer.expression(item, inner)}"
-    except Unwritable as error:
+    except UnwritableValue as error:
         del printer.after[before:]
         printer.program.note(f"leaves out {kind.__name__}.{name}: {error.reason}")
         return None
 
 
-def own_afterwards(printer: Printer, before: int, place: str | None) -> list[str]:
-    """Take the statements since ``before`` that concern the object at ``place`` alone."""
+def take_own_statements(printer: Printer, before: int, place: str | None) -> list[str]:
+    """Remove and return the statements since ``before`` about the object at ``place`` alone."""
     if place is None:
         return []
     mine = [one for one in printer.after[before:] if one.within(place)]
@@ -85,14 +94,14 @@ def own_afterwards(printer: Printer, before: int, place: str | None) -> list[str
     return [one.text(place, "self") for one in mine]
 
 
-def synthesized(
+def synthesize_instance(
     printer: Printer,
     kind: type,
-    found: Reached,
+    found: ReachedMembers,
     statements: list[str],
     bases: list[type],
 ) -> str:
-    """A call that makes the instance: ``Block()``, of a class that is added to the program."""
+    """Add a class and return a call that creates the instance, such as ``Block()``."""
     program = printer.program
     owners = [kind]
     if found.uses_super:
@@ -101,29 +110,29 @@ def synthesized(
             for one in user_classes(kind)[1:]
             if any(member.owner is one for member in found.members)
         ]
-    names = ", ".join(printer.refer(base) for base in bases)
+    names = ", ".join(printer.refer_to(base) for base in bases)
     for owner in reversed(owners[1:]):
         kept = [member for member in found.members if member.owner is owner]
-        names = _class(program, owner, kept, [], names)
+        names = _add_class(program, owner, kept, [], names)
     flat = len(owners) == 1
     kept = [member for member in found.members if flat or member.owner is kind]
-    return f"{_class(program, kind, kept, statements, names)}()"
+    return f"{_add_class(program, kind, kept, statements, names)}()"
 
 
-def _class(
-    program: Program,
+def _add_class(
+    program: ProgramBuilder,
     owner: type,
     kept: list[Member],
     statements: list[str],
     bases: str,
 ) -> str:
-    """Add a class to the program, or find the one with the same text; its name."""
+    """Add a class, or reuse a class with the same text, and return its name."""
     parts: list[str] = []
     code: list[str] = []
     with program.alias(owner, _ITSELF):
         for member in kept:
             if member.is_code:
-                code.append(_indented(program.method(member.owner, member.name)))
+                code.append(_indent_lines(program.method(member.owner, member.name)))
             else:
                 plain = _plain_member(program, member)
                 if plain is not None:
@@ -136,7 +145,7 @@ def _class(
     text = f"class {_ITSELF}{head}:\n{body}\n"
     name = program.written.classes.get(text)
     if name is None:
-        name = program.fresh(owner.__name__)
+        name = program.fresh_name(owner.__name__)
         program.written.classes[text] = name
         program.define(name, re.sub(rf"\b{_ITSELF}\b", name, text))
         if not program.knows(owner):
@@ -144,16 +153,16 @@ def _class(
     return name
 
 
-def _plain_member(program: Program, member: Member) -> str | None:
-    """A class attribute that is no code."""
+def _plain_member(program: ProgramBuilder, member: Member) -> str | None:
+    """Return an assignment for a class attribute other than a function, or None."""
     if type(member.value).__name__ in ("member_descriptor", "getset_descriptor"):
         return None
     try:
         return f"{member.name} = {program.expression(member.value)}"
-    except Unwritable as error:
+    except UnwritableValue as error:
         program.note(f"leaves out {member.owner.__name__}.{member.name}: {error.reason}")
         return None
 
 
-def _indented(text: str) -> str:
+def _indent_lines(text: str) -> str:
     return "\n".join(f"    {line}" if line.strip() else line for line in text.splitlines())

@@ -1,8 +1,8 @@
-"""Objects of torch's classes as calls of their constructors.
+"""Objects of torch's classes written as calls of their constructors.
 
-A constructor of torch keeps most of its arguments as attributes of the same names. The call that
-follows from that is tried, on the meta device, and used if it makes an equal object; what is left
-of differences is written as assignments. ``repr`` is not asked: many leave arguments out.
+Constructors of torch store most arguments as attributes of the same names. This module guesses a
+call from the attributes, makes it on the meta device, and uses it if the result is equal. Remaining
+differences become assignments. Many ``repr`` texts leave arguments out, so ``repr`` is not used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch.utils.hooks import RemovableHandle
 from .printer import Printer
 from .tensors import tensor
 from .tensors.contents import is_fake, is_uninitialized
-from .unwritable import Unwritable
+from .unwritable import UnwritableValue
 
 _PLACEMENT = ("device", "dtype")
 
@@ -32,7 +32,7 @@ _INTERNAL_WORDS = (
     "_load_state_dict_post_hooks _compiled_call_impl _forward_module_hooks"
 )
 INTERNAL = frozenset(_INTERNAL_WORDS.split())
-"""The state of every module, which is written by other means than assignments."""
+"""Internal attributes of every module; assignments never write them."""
 
 _UNCOMPARED = frozenset({"_flat_weights", "_flat_weight_refs", "_parameters", "_buffers"})
 
@@ -40,66 +40,65 @@ _MISSING = object()
 
 
 @dataclass
-class Call:
-    """Arguments of a constructor."""
+class ConstructorCall:
+    """The arguments of a constructor."""
 
     positional: list[Any] = field(default_factory=list)
     named: dict[str, Any] = field(default_factory=dict)
 
 
-def constructed(printer: Printer, value: Any, place: str | None = None) -> str | None:
-    """A call of the constructor of ``value``'s class, None if none is known to make it."""
+def write_constructor_call(printer: Printer, value: Any, place: str | None = None) -> str | None:
+    """Return a constructor call that recreates a value, or None if no guess is right."""
     kind = type(value)
     if isinstance(value, torch.optim.Optimizer):
-        return _optimizer(printer, value)
-    call = _verified(value, kind)
+        return _write_optimizer(printer, value)
+    call = _find_constructor_call(value, kind)
     if call is None:
         return None
-    _differences(printer, value, call[1], place)
-    return printer.called(printer.refer(kind), call[0].positional, call[0].named)
+    _write_differences(printer, value, call[1], place)
+    return printer.call_text(printer.refer_to(kind), call[0].positional, call[0].named)
 
 
-def super_init(
+def super_init_call(
     printer: Printer, value: Any, kind: type, place: str | None
 ) -> tuple[str, frozenset[str]] | None:
-    """The call in an ``__init__`` that makes what ``value`` has of ``kind``, and which attributes
-    that are."""
-    found = _verified(value, kind)
+    """Return a ``super().__init__`` call, and the names of the attributes that it sets."""
+    found = _find_constructor_call(value, kind)
     if found is None:
         return None
     call, twin = found
-    _differences(printer, value, twin, place, additions=False)
+    _write_differences(printer, value, twin, place, additions=False)
     done = {*vars(twin), *twin._parameters, *twin._buffers, *twin._modules}
-    return printer.called("super().__init__", call.positional, call.named), frozenset(done)
+    return printer.call_text("super().__init__", call.positional, call.named), frozenset(done)
 
 
-def twin(value: Any, kind: type | None = None) -> Any:
-    """An object made like ``value`` without memory, None if that is not possible."""
-    found = _verified(value, kind or type(value))
+def make_twin(value: Any, kind: type | None = None) -> Any:
+    """Create an equal object on the meta device, or return None if that is not possible."""
+    found = _find_constructor_call(value, kind or type(value))
     return None if found is None else found[1]
 
 
-def _verified(value: Any, kind: type) -> tuple[Call, Any] | None:
-    for call in _calls(value, kind):
+def _find_constructor_call(value: Any, kind: type) -> tuple[ConstructorCall, Any] | None:
+    for call in _candidate_calls(value, kind):
         with _without_memory():
             try:
                 made = kind(
-                    *map(_bare, call.positional),
-                    **{name: _bare(item) for name, item in call.named.items()},
+                    *map(_copy_without_memory, call.positional),
+                    **{name: _copy_without_memory(item) for name, item in call.named.items()},
                 )
             except Exception:
                 continue
-        if _alike(value, made):
+        if _is_alike(value, made):
             return call, made
     return None
 
 
-def _bare(value: Any) -> Any:
-    """A module among the arguments is copied by its class: without its weights that is cheap."""
+def _copy_without_memory(value: Any) -> Any:
+    """Return a module without memory to pass to a constructor that copies it."""
     if isinstance(value, torch.nn.Module):
-        other = twin(value)
+        other = make_twin(value)
         if other is None:
-            raise Unwritable("")
+            raise UnwritableValue("")
         return other
     return value
 
@@ -119,43 +118,45 @@ def _without_memory() -> Iterator[None]:
 # -- arguments --------------------------------------------------------------------------------
 
 
-def _calls(value: Any, kind: type) -> Iterator[Call]:
-    """Calls that may make ``value``, the shortest first."""
+def _candidate_calls(value: Any, kind: type) -> Iterator[ConstructorCall]:
+    """Yield constructor calls that may recreate a value, shortest first."""
     special = _SPECIAL.get(kind)
     try:
-        call = special(value) if special is not None else _by_name(value, kind)
+        call = special(value) if special is not None else _call_by_names(value, kind)
     except (AttributeError, TypeError, ValueError, IndexError):
         return
     if call is None:
         return
-    usual = {one.name: one.default for one in _parameters(kind)}
-    single = {name: _same(item) for name, item in call.named.items()}
-    short = Call(
-        [_same(item) for item in call.positional],
-        {name: item for name, item in single.items() if not _equal(item, usual.get(name))},
+    usual = {one.name: one.default for one in _constructor_parameters(kind)}
+    single = {name: _collapse_equal(item) for name, item in call.named.items()}
+    short = ConstructorCall(
+        [_collapse_equal(item) for item in call.positional],
+        {name: item for name, item in single.items() if not _is_equal(item, usual.get(name))},
     )
-    # Where None is the default, the constructor works out the usual value.
+    # A default of None means that the constructor computes the value.
     for name in [name for name in short.named if name in usual and usual[name] is None]:
-        yield Call(short.positional, {key: short.named[key] for key in short.named if key != name})
+        yield ConstructorCall(
+            short.positional, {key: short.named[key] for key in short.named if key != name}
+        )
     if short != call:
         yield short
     yield call
 
 
-def _same(item: Any) -> Any:
-    """One number for a tuple of equal ones."""
+def _collapse_equal(item: Any) -> Any:
+    """Return one number for a tuple of equal numbers."""
     if type(item) is tuple and item and all(type(part) is int for part in item):
         return item[0] if len(set(item)) == 1 else item
     return item
 
 
-def _by_name(value: Any, kind: type) -> Call | None:
-    """Attributes with the names of the parameters."""
-    call = Call()
-    for parameter in _parameters(kind):
+def _call_by_names(value: Any, kind: type) -> ConstructorCall | None:
+    """Guess a call from attributes with the names of the parameters."""
+    call = ConstructorCall()
+    for parameter in _constructor_parameters(kind):
         if parameter.name in _PLACEMENT:
             continue
-        item = _argument(value, parameter.name)
+        item = _constructor_argument(value, parameter.name)
         if item is _MISSING:
             if parameter.default is inspect.Parameter.empty:
                 return None
@@ -165,12 +166,12 @@ def _by_name(value: Any, kind: type) -> Call | None:
                 call.named[parameter.name] = item
             else:
                 call.positional.append(item)
-        elif not _equal(item, parameter.default):
+        elif not _is_equal(item, parameter.default):
             call.named[parameter.name] = item
     return call
 
 
-def _parameters(kind: type) -> list[inspect.Parameter]:
+def _constructor_parameters(kind: type) -> list[inspect.Parameter]:
     for owner in kind.__mro__:
         init = vars(owner).get("__init__")
         if init is None:
@@ -184,7 +185,7 @@ def _parameters(kind: type) -> list[inspect.Parameter]:
     return []
 
 
-def _argument(value: Any, name: str) -> Any:
+def _constructor_argument(value: Any, name: str) -> Any:
     state = vars(value)
     if isinstance(value, torch.nn.Module):
         if name == "bias" and name in value._parameters:
@@ -197,13 +198,13 @@ def _argument(value: Any, name: str) -> Any:
     return getattr(value, name, _MISSING)
 
 
-def _unusual(said: dict[str, tuple[Any, Any]]) -> dict[str, Any]:
-    """Of arguments with their defaults those that differ."""
-    return {name: item for name, (item, default) in said.items() if item != default}
+def _changed_arguments(arguments: dict[str, tuple[Any, Any]]) -> dict[str, Any]:
+    """Return the arguments that differ from their defaults."""
+    return {name: item for name, (item, default) in arguments.items() if item != default}
 
 
-def _attention(value: Any) -> Call:
-    said = {
+def _attention_call(value: Any) -> ConstructorCall:
+    arguments = {
         "dropout": (value.dropout, 0.0),
         "bias": (value.in_proj_bias is not None, True),
         "add_bias_kv": (value.bias_k is not None, False),
@@ -212,12 +213,12 @@ def _attention(value: Any) -> Call:
         "vdim": (value.vdim, value.embed_dim),
         "batch_first": (value.batch_first, False),
     }
-    return Call([value.embed_dim, value.num_heads], _unusual(said))
+    return ConstructorCall([value.embed_dim, value.num_heads], _changed_arguments(arguments))
 
 
-def _transformer_layer(value: Any) -> Call:
+def _transformer_layer_call(value: Any) -> ConstructorCall:
     attention = value.self_attn
-    said = {
+    arguments = {
         "dim_feedforward": (value.linear1.out_features, 2048),
         "dropout": (value.dropout.p, 0.1),
         "activation": (value.activation, torch.nn.functional.relu),
@@ -226,14 +227,16 @@ def _transformer_layer(value: Any) -> Call:
         "norm_first": (value.norm_first, False),
         "bias": (value.linear1.bias is not None, True),
     }
-    call = Call([attention.embed_dim, attention.num_heads], _unusual(said))
+    call = ConstructorCall(
+        [attention.embed_dim, attention.num_heads], _changed_arguments(arguments)
+    )
     if call.named.get("activation") is torch.nn.functional.gelu:
         call.named["activation"] = "gelu"
     return call
 
 
-def _encoder(value: Any) -> Call:
-    call = Call([value.layers[0], value.num_layers])
+def _encoder_call(value: Any) -> ConstructorCall:
+    call = ConstructorCall([value.layers[0], value.num_layers])
     if value.norm is not None:
         call.named["norm"] = value.norm
     if getattr(value, "enable_nested_tensor", True) is False:
@@ -241,23 +244,25 @@ def _encoder(value: Any) -> Call:
     return call
 
 
-def _decoder(value: Any) -> Call:
+def _decoder_call(value: Any) -> ConstructorCall:
     named = {} if value.norm is None else {"norm": value.norm}
-    return Call([value.layers[0], value.num_layers], named)
+    return ConstructorCall([value.layers[0], value.num_layers], named)
 
 
-def _transformer(value: Any) -> Call:
+def _transformer_call(value: Any) -> ConstructorCall:
     named = {
         "d_model": (value.d_model, 512),
         "nhead": (value.nhead, 8),
         "num_encoder_layers": (value.encoder.num_layers, 6),
         "num_decoder_layers": (value.decoder.num_layers, 6),
     }
-    return Call([], _unusual(named) | _transformer_layer(value.encoder.layers[0]).named)
+    return ConstructorCall(
+        [], _changed_arguments(named) | _transformer_layer_call(value.encoder.layers[0]).named
+    )
 
 
-def _recurrent(value: Any) -> Call | None:
-    call = _by_name(value, torch.nn.RNNBase)
+def _recurrent_call(value: Any) -> ConstructorCall | None:
+    call = _call_by_names(value, torch.nn.RNNBase)
     if call is None:
         return None
     if value.mode == "RNN_RELU":
@@ -265,35 +270,35 @@ def _recurrent(value: Any) -> Call | None:
     return call
 
 
-_SPECIAL: dict[type, Callable[[Any], Call | None]] = {
-    torch.nn.MultiheadAttention: _attention,
-    torch.nn.TransformerEncoderLayer: _transformer_layer,
-    torch.nn.TransformerDecoderLayer: _transformer_layer,
-    torch.nn.TransformerEncoder: _encoder,
-    torch.nn.TransformerDecoder: _decoder,
-    torch.nn.Transformer: _transformer,
-    torch.nn.RNN: _recurrent,
+_SPECIAL: dict[type, Callable[[Any], ConstructorCall | None]] = {
+    torch.nn.MultiheadAttention: _attention_call,
+    torch.nn.TransformerEncoderLayer: _transformer_layer_call,
+    torch.nn.TransformerDecoderLayer: _transformer_layer_call,
+    torch.nn.TransformerEncoder: _encoder_call,
+    torch.nn.TransformerDecoder: _decoder_call,
+    torch.nn.Transformer: _transformer_call,
+    torch.nn.RNN: _recurrent_call,
 }
 
 
-def _optimizer(printer: Printer, value: torch.optim.Optimizer) -> str:
+def _write_optimizer(printer: Printer, value: torch.optim.Optimizer) -> str:
     if len(value.param_groups) == 1:
         params: list[Any] = value.param_groups[0]["params"]
     else:
         params = [{"params": group["params"], "lr": group["lr"]} for group in value.param_groups]
-    usual = {one.name: one.default for one in _parameters(type(value))}
+    usual = {one.name: one.default for one in _constructor_parameters(type(value))}
     named = {
         name: item
         for name, item in value.defaults.items()
-        if name in usual and not _equal(item, usual[name])
+        if name in usual and not _is_equal(item, usual[name])
     }
-    return printer.called(printer.refer(type(value)), [params], named)
+    return printer.call_text(printer.refer_to(type(value)), [params], named)
 
 
 # -- comparison -------------------------------------------------------------------------------
 
 
-def _plain(value: Any) -> dict[str, Any]:
+def _plain_attributes(value: Any) -> dict[str, Any]:
     state = dict(getattr(value, "__dict__", {}))
     if isinstance(value, torch.nn.Module):
         return {
@@ -304,8 +309,8 @@ def _plain(value: Any) -> dict[str, Any]:
     return state
 
 
-def _alike(value: Any, made: Any) -> bool:
-    """Whether ``made`` is so far the same that assignments can do the rest."""
+def _is_alike(value: Any, made: Any) -> bool:
+    """Whether assignments can turn ``made`` into ``value``."""
     if isinstance(value, torch.nn.Module):
         if set(made._parameters) - set(value._parameters):
             return False
@@ -315,7 +320,7 @@ def _alike(value: Any, made: Any) -> bool:
             other = value._modules[name]
             if (child is None) != (other is None):
                 return False
-            if child is not None and not (type(other) is type(child) and _alike(other, child)):
+            if child is not None and not (type(other) is type(child) and _is_alike(other, child)):
                 return False
         for name, parameter in made._parameters.items():
             if not _same_shape(parameter, value._parameters[name]):
@@ -323,14 +328,14 @@ def _alike(value: Any, made: Any) -> bool:
         for name, buffer in made._buffers.items():
             if name not in value._buffers or not _same_shape(buffer, value._buffers[name]):
                 return False
-        state, twin_state = _plain(value), _plain(made)
+        state, twin_state = _plain_attributes(value), _plain_attributes(made)
         return all(
-            name in state and (name.startswith("__") or _equal(state[name], item))
+            name in state and (name.startswith("__") or _is_equal(state[name], item))
             for name, item in twin_state.items()
         )
-    state, twin_state = _plain(value), _plain(made)
+    state, twin_state = _plain_attributes(value), _plain_attributes(made)
     return state.keys() == twin_state.keys() and all(
-        _equal(item, twin_state[name]) for name, item in state.items()
+        _is_equal(item, twin_state[name]) for name, item in state.items()
     )
 
 
@@ -344,8 +349,8 @@ def _same_shape(first: Any, second: Any) -> bool:
     return bool(first.shape == second.shape)
 
 
-def _equal(first: Any, second: Any) -> bool:
-    """Whether two attributes are the same, tensors by their shapes."""
+def _is_equal(first: Any, second: Any) -> bool:
+    """Whether two attributes are equal; tensors are compared by shape and dtype."""
     if first is second:
         return True
     if type(first) is not type(second):
@@ -355,36 +360,38 @@ def _equal(first: Any, second: Any) -> bool:
     if isinstance(first, torch.Tensor):
         return bool(first.shape == second.shape) and first.dtype == second.dtype
     if isinstance(first, (list, tuple)):
-        return len(first) == len(second) and all(map(_equal, first, second))
+        return len(first) == len(second) and all(map(_is_equal, first, second))
     if isinstance(first, dict):
         return list(first) == list(second) and all(
-            _equal(item, second[name]) for name, item in first.items()
+            _is_equal(item, second[name]) for name, item in first.items()
         )
     if isinstance(first, torch.nn.Module):
-        return _alike(first, second)
+        return _is_alike(first, second)
     if isinstance(first, torch.Generator):
         return bool(first.device == second.device)
     try:
         return bool(first == second)
-    except Exception:  # comparison is the object's own affair
+    except Exception:  # user objects may raise anything
         return False
 
 
-def _differences(
+def _write_differences(
     printer: Printer, value: Any, made: Any, place: str | None, *, additions: bool = True
 ) -> None:
-    """Say in assignments how ``value`` differs from its twin; with ``additions`` also what it has
-    besides."""
+    """Write assignments for the differences between a value and its twin.
+
+    ``additions`` includes attributes that the twin does not have.
+    """
     if not isinstance(value, torch.nn.Module):
         return
-    _parameter_differences(printer, value, made, place)
-    _buffer_differences(printer, value, made, place)
-    _child_differences(printer, value, made, place)
+    _write_parameter_differences(printer, value, made, place)
+    _write_buffer_differences(printer, value, made, place)
+    _write_child_differences(printer, value, made, place)
     if additions:
-        _additions(printer, value, made, place)
+        _write_additions(printer, value, made, place)
 
 
-def _parameter_differences(
+def _write_parameter_differences(
     printer: Printer, value: torch.nn.Module, made: torch.nn.Module, place: str | None
 ) -> None:
     outer = printer.outer
@@ -393,61 +400,61 @@ def _parameter_differences(
         where = None if place is None else f"{place}.{name}"
         known = printer.place_of(item) if item is not None else None
         if known is not None and where is not None and known != where:
-            printer.then("{0} = {1}", where, known)
+            printer.run_afterwards("{0} = {1}", where, known)
             continue
         if item is not None:
-            printer.placed(item, where)
+            printer.mark_placed(item, where)
         if item is None or is_uninitialized(item):
             continue
         if type(item) is not type(twin_item) and not is_fake(item):
-            printer.then(f"{{0}} = {tensor.parameter(printer, item)}", where)
+            printer.run_afterwards(f"{{0}} = {tensor.parameter_text(printer, item)}", where)
         elif not _same_dtype(printer, item, twin_item):
-            printer.then(f"{{0}}.data = {{0}}.data.to({item.dtype})", where)
+            printer.run_afterwards(f"{{0}}.data = {{0}}.data.to({item.dtype})", where)
         if item.requires_grad != (outer.grad and item.is_floating_point()):
-            printer.then(f"{{0}}.requires_grad_({item.requires_grad})", where)
-        _fill(printer, item, where)
+            printer.run_afterwards(f"{{0}}.requires_grad_({item.requires_grad})", where)
+        _fill_contents(printer, item, where)
 
 
-def _buffer_differences(
+def _write_buffer_differences(
     printer: Printer, value: torch.nn.Module, made: torch.nn.Module, place: str | None
 ) -> None:
     for name, twin_item in made._buffers.items():
         item = value._buffers[name]
         where = None if place is None else f"{place}.{name}"
         if item is not None:
-            printer.placed(item, where)
+            printer.mark_placed(item, where)
             if not _same_dtype(printer, item, twin_item):
-                printer.then(f"{{0}} = {{0}}.to({item.dtype})", where)
-            _fill(printer, item, where)
+                printer.run_afterwards(f"{{0}} = {{0}}.to({item.dtype})", where)
+            _fill_contents(printer, item, where)
 
 
-def _fill(printer: Printer, item: torch.Tensor, where: str | None) -> None:
-    """Where real data is kept, put it into what a constructor has made."""
+def _fill_contents(printer: Printer, item: torch.Tensor, where: str | None) -> None:
+    """Write the contents of a weight that a constructor made, if the program stores data."""
     if printer.program.store is None:
         return
     if where is None:
         printer.program.note("some weights of a module are random: there is no name for its place")
         return
-    text = tensor.refilled(printer, item)
+    text = tensor.refill_statement(printer, item)
     if text:
-        printer.then(text, where)
+        printer.run_afterwards(text, where)
 
 
 def _same_dtype(printer: Printer, item: torch.Tensor, made: torch.Tensor | None) -> bool:
-    return made is not None and printer.outer.written(item.dtype) == made.dtype
+    return made is not None and printer.outer.creation_dtype(item.dtype) == made.dtype
 
 
-def _child_differences(
+def _write_child_differences(
     printer: Printer, value: torch.nn.Module, made: torch.nn.Module, place: str | None
 ) -> None:
     for name, twin_child in made._modules.items():
         child, where = value._modules[name], _child_place(place, name)
         if child is None or twin_child is None:
             continue
-        printer.placed(child, where)
-        _differences(printer, child, twin_child, where)
+        printer.mark_placed(child, where)
+        _write_differences(printer, child, twin_child, where)
         if child.training != printer.outer.training:
-            printer.then(f"{{0}}.training = {child.training}", where)
+            printer.run_afterwards(f"{{0}}.training = {child.training}", where)
 
 
 def _child_place(place: str | None, name: str) -> str | None:
@@ -456,23 +463,23 @@ def _child_place(place: str | None, name: str) -> str | None:
     return f"{place}.{name}" if place is not None and name.isidentifier() else None
 
 
-def _additions(
+def _write_additions(
     printer: Printer, value: torch.nn.Module, made: torch.nn.Module, place: str | None
 ) -> None:
-    """What was set on a module of torch from outside."""
+    """Write assignments for buffers, parameters and modules added to a module of torch."""
     for name, item in value._buffers.items():
         if name not in made._buffers:
             late = ", persistent=False" if name in value._non_persistent_buffers_set else ""
-            text = "None" if item is None else tensor.buffer(printer, item)
-            printer.then(f"{{0}}.register_buffer({name!r}, {text}{late})", place)
+            text = "None" if item is None else tensor.buffer_text(printer, item)
+            printer.run_afterwards(f"{{0}}.register_buffer({name!r}, {text}{late})", place)
     added: dict[str, object] = {
         **{name: one for name, one in value._parameters.items() if name not in made._parameters},
         **{name: one for name, one in value._modules.items() if name not in made._modules},
     }
-    twin_state = _plain(made)
-    for name, item in _plain(value).items():
+    twin_state = _plain_attributes(made)
+    for name, item in _plain_attributes(value).items():
         if name not in twin_state and name in printer.words:
             added[name] = item
     for name, addition in added.items():
         where = _child_place(place, name)
-        printer.then(f"{{0}} = {printer.expression(addition, where)}", where)
+        printer.run_afterwards(f"{{0}} = {printer.expression(addition, where)}", where)

@@ -1,6 +1,6 @@
-"""``torch.nn.Module`` instances as expressions.
+"""``torch.nn.Module`` instances written as expressions.
 
-What is the same everywhere in a module is said once, around it: ``Net().eval().to(torch.float16)``.
+Properties of all parts of a module are set once, on the whole: ``Net().eval().to(torch.float16)``.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 import torch
 
 from ...object_state import instance_state
-from ..inputs.store import Store
+from ..inputs.store import TensorStore
 from . import instances, layers, reachability
-from .displays import repeated, spread
+from .displays import list_display, spread_arguments
 from .layers import INTERNAL
 from .printer import Outer, Printer, Writer
-from .tensors.tensor import buffer
-from .unwritable import Unwritable
+from .tensors.tensor import buffer_text
+from .unwritable import UnwritableValue
 
 _TRAVERSALS = (
     "parameters named_parameters children named_children modules named_modules buffers "
@@ -26,26 +26,28 @@ _TRAVERSALS = (
     "get_buffer"
 )
 EVERYTHING = reachability.EVERYTHING | frozenset(_TRAVERSALS.split())
-"""Code that speaks of these may reach any attribute of a module."""
+"""Names whose use in code means that it may read any attribute of a module."""
 
 
-def written(printer: Printer, module: torch.nn.Module, place: str | None) -> str:
-    """An expression for a module."""
+def write_module(printer: Printer, module: torch.nn.Module, place: str | None) -> str:
+    """Return an expression for a module."""
     if isinstance(module, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
-        raise Unwritable("a TorchScript module has no source text")
+        raise UnwritableValue("a TorchScript module has no source text")
     if isinstance(module, torch.fx.GraphModule):
-        raise Unwritable("a torch.fx.GraphModule has no source text")
-    inner, around = _around(printer.outer, module, printer.program.store)
+        raise UnwritableValue("a torch.fx.GraphModule has no source text")
+    inner, around = _outer_calls(printer.outer, module, printer.program.store)
     with printer.within(outer=inner):
-        text = _constructed(printer, module, place)
+        text = _write_construction(printer, module, place)
     if module.training != inner.training and not reachability.user_classes(type(module)):
-        printer.then(f"{{0}}.training = {module.training}", place)
-    _hooks(printer, module, place)
+        printer.run_afterwards(f"{{0}}.training = {module.training}", place)
+    _write_hooks(printer, module, place)
     return text + around
 
 
-def _around(outer: Outer, module: torch.nn.Module, store: Store | None) -> tuple[Outer, str]:
-    """The calls to be made on a module as a whole, and what is left to say inside."""
+def _outer_calls(
+    outer: Outer, module: torch.nn.Module, store: TensorStore | None
+) -> tuple[Outer, str]:
+    """Return the calls to make on a whole module, and the state that they set."""
     text = ""
     flags = {part.training for part in module.modules()}
     if flags == {not outer.training}:
@@ -56,151 +58,159 @@ def _around(outer: Outer, module: torch.nn.Module, store: Store | None) -> tuple
         outer = replace(outer, grad=False)
         text += ".requires_grad_(False)"
     states = [*parameters, *module.buffers()]
-    said = []
+    targets = []
     devices = {one.device for one in states}
     if outer.device is None and len(devices) == 1:
         device = devices.pop()
         if device.type not in ("cpu", "meta"):
             outer = replace(outer, device=device)
-            said.append(f'"{device}"')
+            targets.append(f'"{device}"')
     dtypes = {one.dtype for one in states if one.is_floating_point() or one.is_complex()}
-    # Real data has the dtype that it was found in.
+    # Real data keeps the dtype in which it was saved.
     if outer.dtype is None and len(dtypes) == 1 and store is None:
         dtype = dtypes.pop()
         if dtype.is_floating_point and dtype != torch.float32:
             outer = replace(outer, dtype=dtype)
-            said.append(str(dtype))
-    return outer, f"{text}.to({', '.join(said)})" if said else text
+            targets.append(str(dtype))
+    return outer, f"{text}.to({', '.join(targets)})" if targets else text
 
 
-def _constructed(printer: Printer, module: torch.nn.Module, place: str | None) -> str:
+def _write_construction(printer: Printer, module: torch.nn.Module, place: str | None) -> str:
     kind = type(module)
     write = _CONTAINERS.get(kind)
     text = write(printer, module, place) if write is not None else None
     if text is None and reachability.is_library(kind):
-        text = layers.constructed(printer, module, place)
+        text = layers.write_constructor_call(printer, module, place)
         if text is None:
-            raise Unwritable(f"a {kind.__module__}.{kind.__qualname__} has no source text")
-    return _synthesized(printer, module, place) if text is None else text
+            raise UnwritableValue(f"a {kind.__module__}.{kind.__qualname__} has no source text")
+    return _synthesize_module(printer, module, place) if text is None else text
 
 
 # -- containers -------------------------------------------------------------------------------
 
 
-def _only_children(module: torch.nn.Module) -> bool:
-    """Whether a container has nothing but children."""
+def _has_only_children(module: torch.nn.Module) -> bool:
+    """Whether a container has only children, without parameters, buffers or attributes."""
     own = set(vars(module)) - INTERNAL - {"_size", "_keys"}
     buffers = any(one is not None for one in module._buffers.values())
     return not (own or buffers or module._parameters)
 
 
-def _children(printer: Printer, module: torch.nn.Module, place: str | None) -> list[str] | None:
-    """The entries of a numbered container."""
+def _child_expressions(
+    printer: Printer, module: torch.nn.Module, place: str | None
+) -> list[str] | None:
+    """Return expressions for the children of a numbered container, or None."""
     names = list(module._modules)
     if names != [str(index) for index in range(len(names))]:
         return None
     return printer.items(list(module._modules.values()), place)
 
 
-def _sequential(printer: Printer, module: Any, place: str | None) -> str | None:
-    if not _only_children(module):
+def _write_sequential(printer: Printer, module: Any, place: str | None) -> str | None:
+    if not _has_only_children(module):
         return None
-    texts = _children(printer, module, place)
+    texts = _child_expressions(printer, module, place)
     if texts is None:
         parts = []
         for key, child in module._modules.items():
             where = f"{place}.{key}" if place is not None and key.isidentifier() else None
             parts.append(f"{key!r}: {printer.expression(child, where)}")
-        return (
-            f"torch.nn.Sequential({printer.refer(collections)}.OrderedDict({{{', '.join(parts)}}}))"
-        )
-    return f"torch.nn.Sequential({spread(repeated(texts))})"
+        ordered = f"{printer.refer_to(collections)}.OrderedDict"
+        return f"torch.nn.Sequential({ordered}({{{', '.join(parts)}}}))"
+    return f"torch.nn.Sequential({spread_arguments(list_display(texts))})"
 
 
-def _module_list(printer: Printer, module: Any, place: str | None) -> str | None:
-    if not _only_children(module):
+def _write_module_list(printer: Printer, module: Any, place: str | None) -> str | None:
+    if not _has_only_children(module):
         return None
-    texts = _children(printer, module, place)
+    texts = _child_expressions(printer, module, place)
     if texts is None:
         for name, child in module._modules.items():
-            printer.then(f"{{0}}.add_module({name!r}, {printer.expression(child, None)})", place)
-    inner = repeated(texts) if texts else ""
+            printer.run_afterwards(
+                f"{{0}}.add_module({name!r}, {printer.expression(child, None)})", place
+            )
+    inner = list_display(texts) if texts else ""
     return f"torch.nn.ModuleList({inner})"
 
 
-def _module_dict(printer: Printer, module: Any, place: str | None) -> str | None:
-    if not _only_children(module):
+def _write_module_dict(printer: Printer, module: Any, place: str | None) -> str | None:
+    if not _has_only_children(module):
         return None
-    inner = printer.entries(module._modules, place) if module._modules else ""
+    inner = printer.dict_display(module._modules, place) if module._modules else ""
     return f"torch.nn.ModuleDict({inner})"
 
 
-def _parameter_list(printer: Printer, module: Any, place: str | None) -> str | None:
-    inner = repeated(printer.items(list(module), place)) if len(module) else ""
+def _write_parameter_list(printer: Printer, module: Any, place: str | None) -> str | None:
+    inner = list_display(printer.items(list(module), place)) if len(module) else ""
     return f"torch.nn.ParameterList({inner})"
 
 
-def _parameter_dict(printer: Printer, module: Any, place: str | None) -> str | None:
-    inner = printer.entries(module, place) if len(module) else ""
+def _write_parameter_dict(printer: Printer, module: Any, place: str | None) -> str | None:
+    inner = printer.dict_display(module, place) if len(module) else ""
     return f"torch.nn.ParameterDict({inner})"
 
 
 _CONTAINERS: dict[type, Writer] = {
-    torch.nn.Sequential: _sequential,
-    torch.nn.ModuleList: _module_list,
-    torch.nn.ModuleDict: _module_dict,
-    torch.nn.ParameterList: _parameter_list,
-    torch.nn.ParameterDict: _parameter_dict,
+    torch.nn.Sequential: _write_sequential,
+    torch.nn.ModuleList: _write_module_list,
+    torch.nn.ModuleDict: _write_module_dict,
+    torch.nn.ParameterList: _write_parameter_list,
+    torch.nn.ParameterDict: _write_parameter_dict,
 }
 
 
 # -- the user's classes -----------------------------------------------------------------------
 
 
-def _synthesized(printer: Printer, module: torch.nn.Module, place: str | None) -> str:
+def _synthesize_module(printer: Printer, module: torch.nn.Module, place: str | None) -> str:
     kind = type(module)
-    found = printer.program.written.reached(kind, printer.words | {"forward"})
+    found = printer.program.written.reached_members(kind, printer.words | {"forward"})
     everything = bool(found.words & EVERYTHING)
     before = len(printer.after)
-    bases = reachability.outside(kind)
+    bases = reachability.library_bases(kind)
     base = next(one for one in bases if issubclass(one, torch.nn.Module))
-    first, done = _super_init(printer, module, base, place)
+    first, done = _super_init_call(printer, module, base, place)
 
     statements = [first]
     with printer.within(words=found.words):
-        for name, item in _state(module, done):
-            if not (everything or reachability.reaches(found.words, name)) and name.isidentifier():
+        for name, item in _remaining_attributes(module, done):
+            if (
+                not (everything or reachability.may_look_up(found.words, name))
+                and name.isidentifier()
+            ):
                 continue
-            text = _assigned(printer, module, name, item, place)
+            text = _attribute_statement(printer, module, name, item, place)
             if text is not None:
                 statements.append(text)
     if module.training != printer.outer.training:
         statements.append(f"self.training = {module.training}")
-    statements += instances.own_afterwards(printer, before, place)
-    return instances.synthesized(printer, kind, found, statements, bases)
+    statements += instances.take_own_statements(printer, before, place)
+    return instances.synthesize_instance(printer, kind, found, statements, bases)
 
 
-def _super_init(
+def _super_init_call(
     printer: Printer, module: torch.nn.Module, base: type, place: str | None
 ) -> tuple[str, frozenset[str]]:
-    """The call of torch's constructor, and which attributes it makes."""
+    """Return the call of the base constructor, and the attributes that it sets."""
     if base is torch.nn.Module:
         return "super().__init__()", frozenset()
     if base in (torch.nn.Sequential, torch.nn.ModuleList):
         count = sum(name.isdigit() for name in module._modules)
         if list(module._modules)[:count] == [str(index) for index in range(count)]:
             entries = list(module._modules.values())[:count]
-            shown = repeated(printer.items(entries, place))
-            inner = shown if base is torch.nn.ModuleList else spread(shown)
+            shown = list_display(printer.items(entries, place))
+            inner = shown if base is torch.nn.ModuleList else spread_arguments(shown)
             return f"super().__init__({inner})", frozenset(map(str, range(count)))
     if base in _CONTAINERS:
         return "super().__init__()", frozenset({"_size", "_keys"})
-    made = layers.super_init(printer, module, base, place)
+    made = layers.super_init_call(printer, module, base, place)
     return made or ("torch.nn.Module.__init__(self)", frozenset())
 
 
-def _state(module: torch.nn.Module, done: frozenset[str]) -> list[tuple[str, object]]:
-    """Attributes in the order in which they were made, as far as that is known."""
+def _remaining_attributes(
+    module: torch.nn.Module, done: frozenset[str]
+) -> list[tuple[str, object]]:
+    """Return the attributes that remain to be set, in order of creation where known."""
     plain = {name: item for name, item in vars(module).items() if name not in INTERNAL}
     plain |= {
         name: item
@@ -211,7 +221,7 @@ def _state(module: torch.nn.Module, done: frozenset[str]) -> list[tuple[str, obj
     return [(name, item) for name, item in own.items() if name not in done]
 
 
-def _assigned(
+def _attribute_statement(
     printer: Printer, module: torch.nn.Module, name: str, item: Any, place: str | None
 ) -> str | None:
     if name in module._parameters and item is None:
@@ -222,11 +232,11 @@ def _assigned(
             return f"self.register_buffer({name!r}, None{late})"
         known = printer.place_of(item)
         if known is None:
-            printer.placed(item, None if place is None else f"{place}.{name}")
-            return f"self.register_buffer({name!r}, {buffer(printer, item)}{late})"
+            printer.mark_placed(item, None if place is None else f"{place}.{name}")
+            return f"self.register_buffer({name!r}, {buffer_text(printer, item)}{late})"
     if name in module._modules and not name.isidentifier():
         return f"self.add_module({name!r}, {printer.expression(item, None)})"
-    return instances.attribute(printer, type(module), name, item, place)
+    return instances.attribute_assignment(printer, type(module), name, item, place)
 
 
 # -- hooks ------------------------------------------------------------------------------------
@@ -239,18 +249,18 @@ _HOOKS = (
 )
 
 
-def _hooks(printer: Printer, module: torch.nn.Module, place: str | None) -> None:
+def _write_hooks(printer: Printer, module: torch.nn.Module, place: str | None) -> None:
     for holder, register, flags in _HOOKS:
         for key, hook in getattr(module, holder, {}).items():
             if getattr(hook, "__self__", None) is module and reachability.is_library(hook):
-                continue  # the constructor's own, of lazy modules
+                continue  # lazy modules register it themselves
             with_kwargs = key in getattr(module, flags, {}) if flags else False
-            said = ", with_kwargs=True" if with_kwargs else ""
+            flag = ", with_kwargs=True" if with_kwargs else ""
             try:
                 text = printer.expression(hook, None)
-            except Unwritable as error:
+            except UnwritableValue as error:
                 printer.program.note(
                     f"leaves out a hook of {type(module).__name__}: {error.reason}"
                 )
                 continue
-            printer.then(f"{{0}}.{register}({text}{said})", place)
+            printer.run_afterwards(f"{{0}}.{register}({text}{flag})", place)

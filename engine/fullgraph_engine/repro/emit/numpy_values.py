@@ -1,4 +1,4 @@
-"""Arrays and numbers of numpy."""
+"""NumPy arrays and scalars written as expressions."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Any
 
 from .printer import Printer
 from .tensors.strided import INLINE
-from .unwritable import Unwritable
+from .unwritable import UnwritableValue
 
 
 def is_numpy(value: object) -> bool:
-    """Whether a value is an array, a number or a dtype of numpy, where that is imported at all."""
+    """Whether a value is a NumPy array, scalar or dtype; this does not import NumPy."""
     numpy: Any = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray, numpy.dtype))
 
 
-def numpy_value(printer: Printer, value: Any, place: str | None) -> str:
-    """Small arrays as they are, large ones random."""
+def write_numpy_value(printer: Printer, value: Any, place: str | None) -> str:
+    """Return an expression for a NumPy value; large arrays become random."""
     import numpy
 
-    name = printer.refer(numpy)
+    name = printer.refer_to(numpy)
     if isinstance(value, numpy.dtype):
         return f"{name}.dtype({value.str!r})"
     kind = str(value.dtype)
     if not hasattr(numpy, kind) or kind == "object":
-        raise Unwritable(f"an array of numpy's {kind} has no source text")
+        raise UnwritableValue(f"an array of numpy's {kind} has no source text")
     if isinstance(value, numpy.generic):
         return f"{name}.{kind}({printer.expression(value.item(), None)})"
     dtype = f"dtype={name}.{kind}"
@@ -44,4 +44,4 @@ def numpy_value(printer: Printer, value: Any, place: str | None) -> str:
     if value.dtype.kind in "fc":
         text = f"{name}.random.randn({', '.join(map(str, value.shape))})"
         return text if kind == "float64" else f"{text}.astype({name}.{kind})"
-    raise Unwritable(f"a large array of numpy's {kind} has no source text")
+    raise UnwritableValue(f"a large array of numpy's {kind} has no source text")

@@ -1,4 +1,4 @@
-"""The statements of a program in an order in which it can be executed."""
+"""Ordering of the statements of a program so that it can run."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from ...scopes import bound_names, uses
 
 @dataclass(frozen=True)
 class Piece:
-    """A statement. ``is_step``: what it does may change the values that it mentions.
+    """A statement with the names that it binds and reads.
 
-    ``is_effect``: it is there for what it does, not for the names that it binds.
+    ``is_step`` means that it may change the values that it reads, and ``is_effect`` that it is kept
+    for its effect.
     """
 
     node: ast.stmt
@@ -25,10 +26,10 @@ class Piece:
     lazy: frozenset[str]
 
 
-def piece(node: ast.stmt, *, is_effect: bool = False) -> Piece:
-    """The piece of a statement, with the names that it binds and those that it reads.
+def analyze_statement(node: ast.stmt, *, is_effect: bool = False) -> Piece:
+    """Return the piece of a statement.
 
-    A name that is only read when a function is called is ``lazy``, any other ``eager``.
+    Names read only when a function is called are ``lazy``; other names are ``eager``.
     """
     eager: set[str] = set()
     lazy: set[str] = set()
@@ -43,30 +44,33 @@ def piece(node: ast.stmt, *, is_effect: bool = False) -> Piece:
     return Piece(node, is_step, is_effect, names, frozenset(eager - names), frozenset(lazy - names))
 
 
-def in_order(pieces: Sequence[Piece]) -> list[Piece]:
-    """What a piece needs stands before it; what calls of it need too, where that is possible.
+def sort_pieces(pieces: Sequence[Piece]) -> list[Piece]:
+    """Order pieces so that each follows the pieces that it needs, also those of its calls if
+    possible.
 
-    Steps that share a value keep their order, and so do effects. Everything else stays as near to
-    the given order as it can.
+    Steps that share a value keep their order, and so do effects. Other pieces stay close to the
+    given order.
     """
-    eager, every = _needs(pieces)
-    groups = _components(every)
+    eager, every = _dependencies(pieces)
+    groups = _strong_components(every)
     place = {member: index for index, group in enumerate(groups) for member in group}
     before: list[set[int]] = [
         {place[need] for member in group for need in every[member]} - {index}
         for index, group in enumerate(groups)
     ]
     ordered: list[Piece] = []
-    for index in _sorted(before, [min(group) for group in groups]):
+    for index in _topological_order(before, [min(group) for group in groups]):
         group = sorted(groups[index])
         at = {member: number for number, member in enumerate(group)}
         inner = [{at[need] for need in eager[member] if need in at} for member in group]
-        ordered += [pieces[group[number]] for number in _sorted(inner, list(range(len(group))))]
+        ordered += [
+            pieces[group[number]] for number in _topological_order(inner, list(range(len(group))))
+        ]
     return ordered
 
 
-def needed(pieces: Sequence[Piece], names: set[str]) -> list[Piece]:
-    """The pieces that bind some of the names, and what those need. Effects are all kept."""
+def select_needed(pieces: Sequence[Piece], names: set[str]) -> list[Piece]:
+    """Return the pieces that bind these names, their dependencies, and all effects."""
     binding: dict[str, list[int]] = {}
     for index, part in enumerate(pieces):
         for name in part.binds:
@@ -89,7 +93,7 @@ def needed(pieces: Sequence[Piece], names: set[str]) -> list[Piece]:
     return [part for index, part in enumerate(pieces) if index in kept]
 
 
-def _needs(pieces: Sequence[Piece]) -> tuple[list[set[int]], list[set[int]]]:
+def _dependencies(pieces: Sequence[Piece]) -> tuple[list[set[int]], list[set[int]]]:
     binding: dict[str, int] = {}
     for index, part in enumerate(pieces):
         for name in part.binds:
@@ -105,7 +109,7 @@ def _needs(pieces: Sequence[Piece]) -> tuple[list[set[int]], list[set[int]]]:
             for name in (part.binds | part.eager) & variables:
                 if name in last:
                     at_once.add(last[name])
-                if binding[name] <= index:  # else it comes after what binds the name
+                if binding[name] <= index:  # otherwise it follows the binding
                     last[name] = index
         if part.is_effect:
             at_once |= effects
@@ -117,8 +121,8 @@ def _needs(pieces: Sequence[Piece]) -> tuple[list[set[int]], list[set[int]]]:
     return eager, every
 
 
-def _sorted(before: list[set[int]], key: list[int]) -> list[int]:
-    """Topologically, the least key first. Of a circle the least goes first."""
+def _topological_order(before: list[set[int]], key: list[int]) -> list[int]:
+    """Return a topological order, smallest key first; cycles start at their smallest key."""
     waiting = [set(needs) for needs in before]
     after: list[list[int]] = [[] for _ in before]
     for index, needs in enumerate(before):
@@ -143,8 +147,8 @@ def _sorted(before: list[set[int]], key: list[int]) -> list[int]:
     return done
 
 
-def _components(needs: list[set[int]]) -> list[list[int]]:
-    """Strongly connected components (Tarjan), without recursion."""
+def _strong_components(needs: list[set[int]]) -> list[list[int]]:
+    """Return the strongly connected components (Tarjan's algorithm, without recursion)."""
     number: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []

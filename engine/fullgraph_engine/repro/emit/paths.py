@@ -1,4 +1,4 @@
-"""How a program names what torch and the standard library bring."""
+"""Names by which a program refers to torch and the standard library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from ...torch_internals import dispatcher as ops
 from .sources import origin_of
 
-# Usable after nothing but `import torch`, in all versions that are supported.
+# Modules available after `import torch` in all supported versions.
 _LOADED = """
 _C _dynamo _dynamo.config _inductor _inductor.config _ops amp autograd autograd.function
 autograd.functional autograd.graph autograd.profiler backends backends.cuda backends.cudnn
@@ -22,7 +22,7 @@ nn.utils.rnn onnx ops optim optim.lr_scheduler overrides package profiler quanti
 serialization signal sparse special storage testing types utils utils.data version xpu
 """
 _WITH_TORCH = {"torch", *(f"torch.{name}" for name in _LOADED.split())}
-# Where functions are looked for that do not say where they are.
+# Modules to search for functions without ``__module__``.
 _SEARCHED = """
 torch torch.nn.functional torch.Tensor torch.linalg torch.fft torch.special torch.nn torch.nn.init
 torch.nn.utils.rnn torch.nn.utils torch.autograd torch.utils.checkpoint torch.compiler
@@ -34,26 +34,26 @@ _PLACES = _SEARCHED.split()
 
 
 def needs_import(module: str) -> bool:
-    """Whether a module of torch must be imported besides ``torch``."""
+    """Whether a module of torch must be imported in addition to ``torch``."""
     return module not in _WITH_TORCH
 
 
 def public_path(value: Any) -> tuple[str, str] | None:
-    """The module and the dotted name in it under which a thing of torch or Python is found."""
+    """Return the public module and dotted name of a value of torch or Python, or None."""
     by_operator = _operator_path(value)
     if by_operator is not None:
         return "torch", by_operator
     module = _module_name(value)
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
     if isinstance(module, str) and isinstance(name, str) and origin_of(module) in _PUBLIC:
-        for place in _shorter(module):
-            if not _is_private(place) and reach(place, name) is value:
+        for place in _shorter_modules(module):
+            if not _is_private(place) and resolve_path(place, name) is value:
                 return place, name
-    found = _index().get(id(value))
-    if found is not None and reach(*found) is value:
+    found = _index_paths().get(id(value))
+    if found is not None and resolve_path(*found) is value:
         return found
     if isinstance(module, str) and isinstance(name, str) and origin_of(module) in _PUBLIC:
-        return (module, name) if reach(module, name) is value else None
+        return (module, name) if resolve_path(module, name) is value else None
     return None
 
 
@@ -69,7 +69,7 @@ def _module_name(value: Any) -> Any:
 
 
 def _operator_path(value: Any) -> str | None:
-    """Of ``torch.ops.aten.relu.default`` and the like."""
+    """Return the path of an operator, like ``ops.aten.relu.default``, or None."""
     if isinstance(value, ops.OpOverload):
         namespace, _, name = value._schema.name.partition("::")
         return f"ops.{namespace}.{name}.{value._overloadname}"
@@ -79,8 +79,8 @@ def _operator_path(value: Any) -> str | None:
     return None
 
 
-def _shorter(module: str) -> list[str]:
-    """The public modules above one first: ``torch.nn`` for ``torch.nn.modules.linear``."""
+def _shorter_modules(module: str) -> list[str]:
+    """Return the parents of a module first: ``torch.nn`` before ``torch.nn.modules.linear``."""
     parts = module.split(".")
     above = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
     if parts[0] not in ("torch", "functorch") and parts[0].startswith("_"):
@@ -92,8 +92,8 @@ def _is_private(module: str) -> bool:
     return module[0] == "_" or "._" in module
 
 
-def reach(module: str, name: str) -> Any:
-    """What a dotted name means in a loaded module, None if nothing."""
+def resolve_path(module: str, name: str) -> Any:
+    """Return the value of a dotted name in a loaded module, or None."""
     loaded = sys.modules.get(module)
     if loaded is None:
         parts = module.split(".")
@@ -108,8 +108,8 @@ def reach(module: str, name: str) -> Any:
 
 
 @functools.cache
-def _index() -> dict[int, tuple[str, str]]:
-    """Builtin functions say no module, or a private one."""
+def _index_paths() -> dict[int, tuple[str, str]]:
+    """Index functions by identity, because builtins name a private module or none."""
     found: dict[int, tuple[str, str]] = {}
     for place in _PLACES:
         module, _, name = (place, "", "")

@@ -1,4 +1,4 @@
-"""One program in the making: statements, the names they bind, and what a reader should know."""
+"""A draft of a program: its statements, the names they bind, and notes for the reader."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from typing import TypeVar
 
 from ...placeholder import Placeholder, error_of_use
 from ...targets.probes import unwrap_compiled
-from ..inputs.store import Store
-from ..reduce.program import formatted
+from ..inputs.store import TensorStore
+from ..reduce.program import format_tree
 from . import definitions, effects, ordering, paths, sources, values
-from .printer import Program
-from .sources import Found
-from .unwritable import Unwritable
+from .printer import ProgramBuilder
+from .sources import ResolvedName
+from .unwritable import UnwritableValue
 
 THIRD_PARTY_LINES = 400
-"""So many lines of another package are inlined; if it needs more it stays an import."""
+"""Maximum number of lines of another package to inline; beyond it the import is kept."""
 
 T = TypeVar("T")
 
 
-class _TooLong(Exception):
-    """More lines of other packages than are worth inlining."""
+class _LineLimitExceeded(Exception):
+    """Raised when a definition needs too many lines of another package."""
 
 
-class Draft(Program):
-    """Accumulates one program."""
+class ProgramDraft(ProgramBuilder):
+    """A program under construction."""
 
-    def __init__(self, store: Store | None = None) -> None:
+    def __init__(self, store: TensorStore | None = None) -> None:
         super().__init__(store)
-        self._definitions: deque[definitions.Wanted] = deque()
-        self._values: deque[tuple[Found, str]] = deque()
+        self._definitions: deque[definitions.WantedDefinition] = deque()
+        self._values: deque[tuple[ResolvedName, str]] = deque()
         self._kept: dict[int, tuple[object, str]] = {}
         self._depth = 0
         self._limit: int | None = None
@@ -54,29 +54,29 @@ class Draft(Program):
                 else:
                     rest.append(index)
             names = [hints[index] if index < len(hints) else "value" for index in rest]
-            written = values.expressions(self, [several[index] for index in rest], names)
+            written = values.write_expressions(self, [several[index] for index in rest], names)
             texts.update(zip(rest, written, strict=True))
         finally:
             self._depth -= 1
         if not self._depth:
-            self._drain()
+            self._write_queued()
         return [texts[index] for index in range(len(several))]
 
-    def named(self, value: object, hint: str = "value") -> str:
-        """The variable of the program that holds a value, added where there is none.
+    def named_variable(self, value: object, hint: str = "value") -> str:
+        """Return the variable that holds a value; add an assignment if there is none.
 
         Raises:
-            Unwritable: something in it has no source text.
+            UnwritableValue: something in it cannot be written as source text.
         """
-        return self.assigned(value, self.expression(value, hint), hint)
+        return self.variable_for(value, self.expression(value, hint), hint)
 
-    def refer(self, thing: object) -> str:
+    def refer_to(self, thing: object) -> str:
         outermost = not self._depth
         self._depth += 1
         try:
             path = self.path_of_thing(thing)
             if outermost:
-                self._drain(root=path)
+                self._write_queued(root=path)
         finally:
             self._depth -= 1
         return path
@@ -84,98 +84,98 @@ class Draft(Program):
     def method(self, owner: type, name: str) -> str:
         self._depth += 1
         try:
-            text = definitions.method(self, owner, name)
+            text = definitions.method_text(self, owner, name)
         finally:
             self._depth -= 1
         if not self._depth:
-            self._drain()
+            self._write_queued()
         return text
 
-    def text(self, act: Sequence[str]) -> str:
-        """The program, which ends with the statements ``act``."""
-        self._drain()
-        self._complete()
-        ending = ast.parse("\n".join(act)).body
+    def text(self, calls: Sequence[str]) -> str:
+        """Return the text of the program, with the statements ``calls`` at the end."""
+        self._write_queued()
+        self._add_effects()
+        ending = ast.parse("\n".join(calls)).body
         used: set[str] = set()
         for node in ending:
-            part = ordering.piece(node)
+            part = ordering.analyze_statement(node)
             used |= part.eager | part.lazy
-        kept = ordering.needed(self._state.pieces, used)
+        kept = ordering.select_needed(self._state.pieces, used)
         for part in kept:
             used |= part.eager | part.lazy
-        body = [part.node for part in ordering.in_order(kept)]
+        body = [part.node for part in ordering.sort_pieces(kept)]
         heads = [text for text, name in self._state.imports.items() if name in used]
         lines = ["import torch", *sorted(heads, key=lambda one: (one.startswith("from"), one))]
-        return formatted(ast.Module([*ast.parse("\n".join(lines)).body, *body, *ending], []))
+        return format_tree(ast.Module([*ast.parse("\n".join(lines)).body, *body, *ending], []))
 
     def append(self, node: ast.stmt, *, is_effect: bool = False) -> None:
         super().append(node, is_effect=is_effect)
-        self._state.operators |= effects.namespaces(node)
+        self._state.operators |= effects.operator_namespaces(node)
         if self._limit is not None:
             self._state.lines += len(ast.unparse(node).splitlines())
             if self._state.lines > self._limit:
-                raise _TooLong
+                raise _LineLimitExceeded
 
     # -- names --------------------------------------------------------------------------------
 
     def path(
-        self, found: Found, attributes: Sequence[str], hidden: Collection[str]
+        self, found: ResolvedName, attributes: Sequence[str], hidden: Collection[str]
     ) -> tuple[str, int]:
-        path, covered = self._path(found, attributes, hidden)
+        path, covered = self._path_of_name(found, attributes, hidden)
         head, dot, rest = path.partition(".")
         if head in hidden:
-            other = self.fresh(head, hidden)
+            other = self.fresh_name(head, hidden)
             self.append(ast.parse(f"{other} = {head}").body[0])
             path = other + dot + rest
         return path, covered
 
-    def _path(
-        self, found: Found, attributes: Sequence[str], hidden: Collection[str]
+    def _path_of_name(
+        self, found: ResolvedName, attributes: Sequence[str], hidden: Collection[str]
     ) -> tuple[str, int]:
         value = found.value
         if id(value) in self._aliases:
             return self._aliases[id(value)], 0
         if isinstance(value, types.ModuleType):
-            return self._through(value, found.name, attributes, hidden)
+            return self._path_through_module(value, found.name, attributes, hidden)
         known = self._state.keys.get(found.key)
         if known is None:
             known = self._state.keys[found.key] = self._new_path(found, hidden)
         return known, 0
 
-    def _new_path(self, found: Found, hidden: Collection[str]) -> str:
+    def _new_path(self, found: ResolvedName, hidden: Collection[str]) -> str:
         value = found.value
         if type(value) is Placeholder:
-            name = self.fresh(found.name, hidden)
-            self._stand_in(name, str(error_of_use(value)))
+            name = self.fresh_name(found.name, hidden)
+            self._add_placeholder(name, str(error_of_use(value)))
             return name
         origin = definitions.import_of(found)
         if origin is not None:
             module, name = origin
             if sources.origin_of(module) in ("torch", "standard"):
-                return self._outside(module, name, value)
+                return self._library_path(module, name, value)
             source = sys.modules.get(module)
             if source is not None and vars(source).get(name, Placeholder) is value:
                 home = sources.home_of(vars(source))
                 third = home.origin == "third-party"
                 spelling = found.spelling or ((module, name) if third else None)
-                inner = Found(value, (id(vars(source)), name), name, home, spelling)
-                return self._path(inner, (), hidden)[0]
+                inner = ResolvedName(value, (id(vars(source)), name), name, home, spelling)
+                return self._path_of_name(inner, (), hidden)[0]
         if definitions.is_referable(value) or definitions.is_defined(found):
             return self.path_of_thing(value, found, hidden)
-        named = self.written.named(value)
+        named = self.written.name_of(value)
         if named is None:
-            named = self.fresh(found.name, hidden)
+            named = self.fresh_name(found.name, hidden)
             self._values.append((found, named))
         return named
 
-    def _through(
+    def _path_through_module(
         self,
         module: types.ModuleType,
         name: str,
         attributes: Sequence[str],
         hidden: Collection[str],
     ) -> tuple[str, int]:
-        """An attribute chain that begins at a module."""
+        """Return an expression for an attribute chain that starts at a module."""
         depth = 0
         inner = module
         while depth < len(attributes):
@@ -183,7 +183,7 @@ class Draft(Program):
             if not isinstance(following, types.ModuleType):
                 break
             inner, depth = following, depth + 1
-        if self._stays(inner) or depth == len(attributes):
+        if self._is_imported(inner) or depth == len(attributes):
             path = self._import_module(module, name)
             if inner is module or sources.origin_of(inner.__name__) != "torch":
                 return path, 0
@@ -195,12 +195,12 @@ class Draft(Program):
             return self._import_module(module, name), 0
         space = vars(inner)
         home = sources.home_of(space) if attribute in space else None
-        found = Found(value, (id(space), attribute), attribute, home)
-        path, covered = self._path(found, attributes[depth + 1 :], hidden)
+        found = ResolvedName(value, (id(space), attribute), attribute, home)
+        path, covered = self._path_of_name(found, attributes[depth + 1 :], hidden)
         return path, depth + 1 + covered
 
-    def _stays(self, module: types.ModuleType) -> bool:
-        """Whether a module is imported by the program."""
+    def _is_imported(self, module: types.ModuleType) -> bool:
+        """Whether the program imports a module rather than inlining it."""
         origin = sources.origin_of(module.__name__, getattr(module, "__file__", None))
         if origin in ("torch", "standard"):
             return True
@@ -209,9 +209,9 @@ class Draft(Program):
     # -- things -------------------------------------------------------------------------------
 
     def path_of_thing(
-        self, thing: object, found: Found | None = None, avoid: Collection[str] = ()
+        self, thing: object, found: ResolvedName | None = None, avoid: Collection[str] = ()
     ) -> str:
-        thing = _original(thing)
+        thing = _uncompiled_original(thing)
         if id(thing) in self._aliases:
             return self._aliases[id(thing)]
         known = self._state.things.get(id(thing)) or self._kept.get(id(thing))
@@ -223,52 +223,56 @@ class Draft(Program):
             return f"{self.path_of_thing(thing.__self__)}.{thing.__func__.__name__}"
         public = paths.public_path(thing)
         if public is not None:
-            return self._outside(*public, thing)
-        wanted = definitions.wanted(thing, found)
+            return self._library_path(*public, thing)
+        wanted = definitions.describe_definition(thing, found)
         if isinstance(wanted.inside, type):
-            # A method or an inner class.
+            # A method or a nested class.
             return f"{self.path_of_thing(wanted.inside)}.{wanted.hint}"
         if wanted.origin == "third-party":
-            return self._third_party(wanted, avoid)
-        return self._want(wanted, avoid)
+            return self._third_party_path(wanted, avoid)
+        return self._queue_definition(wanted, avoid)
 
-    def _want(self, wanted: definitions.Wanted, avoid: Collection[str] = ()) -> str:
-        name = self.fresh(wanted.hint, avoid)
+    def _queue_definition(
+        self, wanted: definitions.WantedDefinition, avoid: Collection[str] = ()
+    ) -> str:
+        name = self.fresh_name(wanted.hint, avoid)
         self._state.things[id(wanted.thing)] = (wanted.thing, name)
         if wanted.found is not None:
             self._state.keys[wanted.found.key] = name
         self._definitions.append(replace(wanted, name=name))
         return name
 
-    def _third_party(self, wanted: definitions.Wanted, avoid: Collection[str]) -> str:
+    def _third_party_path(
+        self, wanted: definitions.WantedDefinition, avoid: Collection[str]
+    ) -> str:
         if sources.has_compiled_parts(wanted.module.partition(".")[0]):
-            return self._keep(wanted, "it is not Python alone")
+            return self._keep_import(wanted, "it is not Python alone")
         if self._limit is not None:
-            return self._want(wanted, avoid)
-        back, waiting = self._checkpoint(), (self._definitions, self._values)
+            return self._queue_definition(wanted, avoid)
+        back, waiting = self._make_checkpoint(), (self._definitions, self._values)
         self._definitions, self._values = deque(), deque()
         self._limit = self._state.lines + THIRD_PARTY_LINES
         try:
-            name = self._want(wanted, avoid)
-            self._drain(root=name)
+            name = self._queue_definition(wanted, avoid)
+            self._write_queued(root=name)
             return name
-        except _TooLong:
+        except _LineLimitExceeded:
             reason = f"it needs more than {THIRD_PARTY_LINES} lines of its package"
-        except Unwritable as error:
+        except UnwritableValue as error:
             reason = error.reason
         finally:
             self._limit = None
             self._definitions, self._values = waiting
         back()
-        return self._keep(wanted, reason)
+        return self._keep_import(wanted, reason)
 
-    def _keep(self, wanted: definitions.Wanted, reason: str) -> str:
-        """Import it, and say so."""
+    def _keep_import(self, wanted: definitions.WantedDefinition, reason: str) -> str:
+        """Import a definition that cannot be inlined, and add a note."""
         module, name = wanted.module, wanted.qualified
         if wanted.found is not None and wanted.found.spelling is not None:
             module, name = wanted.found.spelling
-        if paths.reach(module, name) is not wanted.thing:
-            raise Unwritable(reason)
+        if paths.resolve_path(module, name) is not wanted.thing:
+            raise UnwritableValue(reason)
         top, dot, rest = name.partition(".")
         statement = f"from {module} import {top}"
         if wanted.name and not rest:
@@ -283,8 +287,8 @@ class Draft(Program):
 
     # -- imports ------------------------------------------------------------------------------
 
-    def _outside(self, module: str, name: str, value: object) -> str:
-        """Something of torch or the standard library, by the best path that there is."""
+    def _library_path(self, module: str, name: str, value: object) -> str:
+        """Return the best path of a value of torch or the standard library."""
         public = paths.public_path(value)
         if public is not None:
             module, name = public
@@ -316,7 +320,7 @@ class Draft(Program):
         # `import a` and `import a.b` bind the same name.
         local = self._state.keys.get((0, top))
         if local is None:
-            local = self._state.keys[0, top] = self.fresh(top)
+            local = self._state.keys[0, top] = self.fresh_name(top)
         if local == top:
             self._state.imports[f"import {module}"] = top
             return module
@@ -326,11 +330,11 @@ class Draft(Program):
         return self._import_name(f"import {module} as {{}}", module.rpartition(".")[2])
 
     def _import_name(self, statement: str, name: str) -> str:
-        """The name that an import statement binds, which is another one where that is taken."""
+        """Return the name that an import statement binds, renamed if it is taken."""
         known = self._state.keys.get((0, statement))
         if known is not None:
             return known
-        local = self.fresh(name)
+        local = self.fresh_name(name)
         text = statement.format(local)
         if text == statement and local != name:
             text += f" as {local}"
@@ -338,13 +342,13 @@ class Draft(Program):
         self._state.keys[0, statement] = local
         return local
 
-    def _checkpoint(self) -> Callable[[], None]:
-        """What takes back all that comes after."""
-        state, written = _copied(self._state), _copied(self.written)
+    def _make_checkpoint(self) -> Callable[[], None]:
+        """Return a function that restores the current state."""
+        state, written = _copy_collections(self._state), _copy_collections(self.written)
         waiting = [(queue, len(queue)) for queue in (self._definitions, self._values)]
 
         def back() -> None:
-            self._state, self.written = _copied(state), _copied(written)
+            self._state, self.written = _copy_collections(state), _copy_collections(written)
             for queue, length in waiting:
                 while len(queue) > length:
                     queue.pop()
@@ -353,72 +357,72 @@ class Draft(Program):
 
     # -- work ---------------------------------------------------------------------------------
 
-    def _drain(self, root: str = "") -> None:
-        """Write what was referred to. Values come last: functions say what is needed of them."""
+    def _write_queued(self, root: str = "") -> None:
+        """Write queued definitions, then values; functions decide which attributes they need."""
         self._depth += 1
         try:
             while self._definitions or self._values:
                 if self._definitions:
-                    self._define(self._definitions.popleft(), root)
+                    self._write_definition(self._definitions.popleft(), root)
                 else:
-                    self._assign(*self._values.popleft())
+                    self._write_assignment(*self._values.popleft())
         finally:
             self._depth -= 1
 
-    def _define(self, wanted: definitions.Wanted, root: str) -> None:
-        back = self._checkpoint()
+    def _write_definition(self, wanted: definitions.WantedDefinition, root: str) -> None:
+        back = self._make_checkpoint()
         try:
-            definitions.write(self, wanted)
-        except Unwritable as error:
+            definitions.write_definition(self, wanted)
+        except UnwritableValue as error:
             back()
             if self._limit is not None:
                 raise
             try:
-                path = self._keep(wanted, error.reason)
-            except Unwritable:
+                path = self._keep_import(wanted, error.reason)
+            except UnwritableValue:
                 if wanted.name == root:
                     raise error from None
-                self._stand_in(wanted.name, error.reason)
+                self._add_placeholder(wanted.name, error.reason)
                 return
             if path != wanted.name:
                 self.append(ast.parse(f"{wanted.name} = {path}").body[0])
 
-    def _assign(self, found: Found, name: str) -> None:
-        back = self._checkpoint()
-        named = self.written.named(found.value)
+    def _write_assignment(self, found: ResolvedName, name: str) -> None:
+        back = self._make_checkpoint()
+        named = self.written.name_of(found.value)
         try:
             if definitions.is_better_copied(found):
-                raise Unwritable("")
-            text = named or values.expressions(self, [found.value], [name])[0]
-        except Unwritable as error:
+                raise UnwritableValue("")
+            text = named or values.write_expressions(self, [found.value], [name])[0]
+        except UnwritableValue as error:
             back()
             try:
                 if not definitions.copy_binding(self, found):
                     raise error
-            except Unwritable as second:
+            except UnwritableValue as second:
                 back()
-                self._stand_in(name, second.reason or error.reason)
+                self._add_placeholder(name, second.reason or error.reason)
             return
         if text != name:
             self.append(ast.parse(f"{name} = {text}").body[0])
         if named is None and _has_identity(found.value):
             self.written.name(found.value, name)
 
-    def _stand_in(self, name: str, reason: str) -> None:
-        """A name that perhaps is never used when the program runs."""
+    def _add_placeholder(self, name: str, reason: str) -> None:
+        """Bind a name to None if its value cannot be written; the program may not use it."""
         self.note(f"`{name}` is left out: {reason}")
         self.append(ast.parse(f"{name} = None").body[0])
 
-    def _complete(self) -> None:
-        """Add the statements that modules execute besides definitions, where they matter."""
+    def _add_effects(self) -> None:
+        """Add the module-level statements whose effects the program needs."""
         while True:
             count = len(self._state.pieces)
             for home in list(self._state.homes.values()):
-                back = self._checkpoint()
+                back = self._make_checkpoint()
                 try:
-                    effects.copy(self, home, self._state.operators)
-                    self._drain()
-                except Unwritable as error:
+                    effects.copy_effects(self, home, self._state.operators)
+                    self._write_queued()
+                except UnwritableValue as error:
                     back()
                     self._state.homes.pop(id(home.namespace), None)
                     self.note(f"statements of `{home.name}` are left out: {error.reason}")
@@ -426,8 +430,8 @@ class Draft(Program):
                 return
 
 
-def _original(thing: object) -> object:
-    """The function or module that was compiled."""
+def _uncompiled_original(thing: object) -> object:
+    """Return the function or module that was passed to ``torch.compile``."""
     if isinstance(thing, type) or getattr(thing, "_torchdynamo_disable", False) is True:
         return thing
     if isinstance(thing, (types.FunctionType, types.MethodType)):
@@ -435,8 +439,8 @@ def _original(thing: object) -> object:
     return thing
 
 
-def _copied(holder: T) -> T:
-    """With collections of its own."""
+def _copy_collections(holder: T) -> T:
+    """Return a shallow copy with copied collections."""
     other = copy.copy(holder)
     for name, value in vars(holder).items():
         if isinstance(value, (set, dict, list)):

@@ -1,6 +1,7 @@
-"""Which attributes and methods of an object the code of a program may use.
+"""The attributes and methods of an object that the code of a program may use.
 
-That is decided by the names in the bytecode, whoever they belong to: too many rather than too few.
+The decision uses all names in the bytecode, whatever object they belong to, so it keeps too many
+members rather than too few.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ _UNKEPT_WORDS = (
 _UNKEPT = frozenset(_UNKEPT_WORDS.split())
 
 EVERYTHING = frozenset({"__dict__", "vars", "__getattribute__", "asdict", "fields", "__slots__"})
-"""Code that speaks of these may reach any attribute."""
+"""Names whose use in code means that it may read any attribute."""
 
 
 def is_library(kind: Any) -> bool:
-    """Whether a class or function belongs to torch or to Python, and so is never inlined."""
+    """Whether a class or function belongs to torch or the standard library."""
     root = (getattr(kind, "__module__", None) or "builtins").split(".")[0]
     return root == "torch" or (root in sys.stdlib_module_names and root != "__main__")
 
@@ -48,9 +49,9 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def words_of(thing: object) -> frozenset[str]:
-    """The names and strings in the code of a function, and of what it calls by global name.
+    """Return the names and strings in a function's code and in the globals it calls.
 
-    ``layer*`` stands for all names that begin so, where attributes are looked up by strings.
+    ``layer*`` stands for all names with this prefix, if the code looks up attributes by string.
     """
     found: set[str] = set()
     seen: set[int] = set()
@@ -60,7 +61,7 @@ def words_of(thing: object) -> frozenset[str]:
         if id(one) in seen:
             continue
         seen.add(id(one))
-        for function in _functions(one):
+        for function in _member_functions(one):
             if is_library(function) or id(function.__code__) in seen:
                 continue
             seen.add(id(function.__code__))
@@ -72,7 +73,7 @@ def words_of(thing: object) -> frozenset[str]:
 
 
 def words_of_syntax(tree: ast.AST) -> frozenset[str]:
-    """The same of code that is only text."""
+    """Return the names and strings in a syntax tree; see :func:`words_of`."""
     words: set[str] = set()
     strings: set[str] = set()
     for node in ast.walk(tree):
@@ -81,18 +82,18 @@ def words_of_syntax(tree: ast.AST) -> frozenset[str]:
         elif isinstance(node, ast.Name):
             words.add(node.id)
         elif isinstance(node, ast.Constant):
-            strings |= set(_strings(node.value))
-    return _with_strings(words, strings)
+            strings |= set(_name_strings(node.value))
+    return _add_attribute_patterns(words, strings)
 
 
-def _with_strings(words: set[str], strings: set[str]) -> frozenset[str]:
+def _add_attribute_patterns(words: set[str], strings: set[str]) -> frozenset[str]:
     if words & {"getattr", "hasattr", "setattr", "attrgetter"}:
         strings = strings | {f"{one}*" for one in strings}
     return frozenset(words | strings)
 
 
 def functions_of(thing: object) -> Iterator[types.FunctionType]:
-    """The Python functions behind a function, a method, a descriptor or a cached function."""
+    """Yield the Python functions inside a function, method, descriptor or cached function."""
     if isinstance(thing, types.FunctionType):
         yield thing
     elif isinstance(thing, (types.MethodType, classmethod, staticmethod)):
@@ -109,8 +110,8 @@ def functions_of(thing: object) -> Iterator[types.FunctionType]:
                 yield from functions_of(attributes[name])
 
 
-def _functions(thing: object) -> Iterator[types.FunctionType]:
-    """The Python functions behind something; of a class, those of its members."""
+def _member_functions(thing: object) -> Iterator[types.FunctionType]:
+    """Yield the Python functions inside a value; for a class, of all its members."""
     if not isinstance(thing, type):
         yield from functions_of(thing)
     elif not is_library(thing):
@@ -126,22 +127,22 @@ def _words_of_code(code: types.CodeType) -> frozenset[str]:
         if isinstance(constant, types.CodeType):
             words |= _words_of_code(constant)
         else:
-            strings |= set(_strings(constant))
-    return _with_strings(words, strings)
+            strings |= set(_name_strings(constant))
+    return _add_attribute_patterns(words, strings)
 
 
-def _strings(constant: object) -> Iterator[str]:
+def _name_strings(constant: object) -> Iterator[str]:
     if isinstance(constant, str):
         name = _NAME.match(constant)
-        # Of ``layer{}`` and ``layer%d`` the beginning is known.
+        # The prefix of ``layer{}`` and ``layer%d`` is known.
         if name is not None and constant[name.end() :][:1] in ("", "{", "%"):
             yield name.group()
     elif isinstance(constant, (tuple, frozenset)):
         for item in constant:
-            yield from _strings(item)
+            yield from _name_strings(item)
 
 
-def reaches(words: frozenset[str], name: str) -> bool:
+def may_look_up(words: frozenset[str], name: str) -> bool:
     """Whether code with these words may look up ``name``."""
     if name in words:
         return True
@@ -153,7 +154,7 @@ def reaches(words: frozenset[str], name: str) -> bool:
 
 @dataclass(frozen=True)
 class Member:
-    """Something in the body of a class that is kept."""
+    """A member of a class body that the program keeps."""
 
     owner: type
     name: str
@@ -161,12 +162,14 @@ class Member:
 
     @property
     def is_code(self) -> bool:
-        return next(_functions(self.value), None) is not None and not isinstance(self.value, type)
+        return next(_member_functions(self.value), None) is not None and not isinstance(
+            self.value, type
+        )
 
 
 @dataclass(frozen=True)
-class Reached:
-    """What of a class is kept: members in the order of the classes, and the words of their code."""
+class ReachedMembers:
+    """The members of a class to keep, in the order of the classes, and the words of their code."""
 
     members: tuple[Member, ...]
     words: frozenset[str]
@@ -174,12 +177,14 @@ class Reached:
 
 
 def user_classes(kind: type) -> list[type]:
-    """The classes of ``kind`` that are written, the most derived first."""
+    """Return the classes in a class's MRO that the program defines, most derived first."""
     return [one for one in kind.__mro__ if not is_library(one)]
 
 
-def reached(kind: type, words: frozenset[str], *, everything: bool = False) -> Reached:
-    """Close ``words`` over the members of ``kind`` that they name, or over all."""
+def find_reached_members(
+    kind: type, words: frozenset[str], *, everything: bool = False
+) -> ReachedMembers:
+    """Return the members that the words name, and the members that their code names in turn."""
     owners = user_classes(kind)
     kept: dict[tuple[type, str], Member] = {}
     uses_super = False
@@ -194,39 +199,38 @@ def reached(kind: type, words: frozenset[str], *, everything: bool = False) -> R
                 if hidden and not uses_super:
                     continue
                 dunder = name.startswith("__") and name.endswith("__") and member.is_code
-                spoken = reaches(words, name) or reaches(words, plain(owner, name))
-                if not (dunder or everything or spoken):
+                named = may_look_up(words, name) or may_look_up(words, unmangle_name(owner, name))
+                if not (dunder or everything or named):
                     continue
                 kept[owner, name] = member
-                for function in _functions(value) if member.is_code else ():
+                for function in _member_functions(value) if member.is_code else ():
                     words |= words_of(function)
                     uses_super |= "__class__" in function.__code__.co_freevars
         if len(kept) == size:
             break
     order = {owner: index for index, owner in enumerate(owners)}
     in_order = sorted(kept.values(), key=lambda one: order[one.owner])
-    return Reached(tuple(in_order), words, uses_super)
+    return ReachedMembers(tuple(in_order), words, uses_super)
 
 
-def plain(owner: type, name: str) -> str:
-    """The name as it is written in the class: ``__x`` for ``_Net__x``."""
+def unmangle_name(owner: type, name: str) -> str:
+    """Return a private name as written in its class: ``__x`` for ``_Net__x``."""
     prefix = f"_{owner.__name__.lstrip('_')}__"
     return name[len(prefix) - 2 :] if name.startswith(prefix) else name
 
 
 def words_within(values: Iterable[object], words: frozenset[str]) -> frozenset[str]:
-    """Close ``words`` over the classes of everything inside ``values``: a method of one object may
-    be called by a method of another."""
-    kinds, methods = _within(values)
+    """Extend words by the code of all objects inside the values, which may call each other."""
+    kinds, methods = _user_classes_within(values)
     for method in methods:
         words |= words_of(method) | {method.__func__.__name__}
     if not words and not any(issubclass(kind, torch.nn.Module) for kind in kinds):
-        return words  # nobody knows: everything may be reached
+        return words  # without words everything may be used
     while True:
         before = words
         for kind in kinds:
             is_module = issubclass(kind, torch.nn.Module)
-            words = reached(kind, words | {"forward"} if is_module else words).words
+            words = find_reached_members(kind, words | {"forward"} if is_module else words).words
         if words == before:
             return words
 
@@ -234,8 +238,8 @@ def words_within(values: Iterable[object], words: frozenset[str]) -> frozenset[s
 _VISITED = 20_000
 
 
-def _within(values: Iterable[object]) -> tuple[list[type], list[types.MethodType]]:
-    """The user's classes of which there are instances, and bound methods."""
+def _user_classes_within(values: Iterable[object]) -> tuple[list[type], list[types.MethodType]]:
+    """Return the user classes of all objects inside the values, and the bound methods."""
     kinds: dict[type, None] = {}
     methods: list[types.MethodType] = []
     seen: dict[int, object] = {}
@@ -266,8 +270,8 @@ def _within(values: Iterable[object]) -> tuple[list[type], list[types.MethodType
 _LEAVES = (type, types.FunctionType, types.ModuleType, str, bytes, int, float, complex)
 
 
-def outside(kind: type) -> list[type]:
-    """The library classes that the written class has to derive from."""
+def library_bases(kind: type) -> list[type]:
+    """Return the library classes that a written class must derive from."""
     found: list[type] = []
     for one in kind.__mro__:
         if not is_library(one) or one in (object, abc.ABC, typing.Generic, typing.Protocol):

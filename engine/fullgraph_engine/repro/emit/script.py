@@ -1,4 +1,4 @@
-"""The file that a person gets: what it shows, the program, and a check that exits 1 if it does."""
+"""The script for the user: a header, the program, and a check that sets the exit status."""
 
 from __future__ import annotations
 
@@ -10,35 +10,37 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from ..candidate import Candidates
-from ..verify.check import assembled
+from ..verify.check import assemble_check
 
 _WIDTH = 98
 _OFF = "# fullgraph: off  # Run it with Python: it exits 1 if it shows this, else 0."
 
 
-def script(program: str, candidates: Candidates, notes: Sequence[str] = ()) -> str:
-    """Header, program and check."""
-    lines = [f"# {line}" for line in header(candidates, notes)]
-    return "\n".join([*lines, _OFF, "", assembled(program, candidates.check)])
+def assemble_script(program: str, candidates: Candidates, notes: Sequence[str] = ()) -> str:
+    """Return the text of a script: header, program and check."""
+    lines = [f"# {line}" for line in header_lines(candidates, notes)]
+    return "\n".join([*lines, _OFF, "", assemble_check(program, candidates.check)])
 
 
-def header(candidates: Candidates, notes: Sequence[str] = ()) -> list[str]:
-    """What the script is about, for who opens it a year later, in as few lines as possible: they
-    are read before the program. The page of a finding explains it, where there is one."""
-    said = [*notes, *([candidates.flaky] if candidates.flaky else [])]
-    # What follows from a break is behind its title.
+def header_lines(candidates: Candidates, notes: Sequence[str] = ()) -> list[str]:
+    """Return a short header that says what the script shows and where it was found.
+
+    It links to the finding's documentation page if there is one.
+    """
+    all_notes = [*notes, *([candidates.flaky] if candidates.flaky else [])]
+    # The documentation page explains the part after the semicolon.
     title = candidates.title.partition(";")[0] if candidates.href else candidates.title
     return [
-        *_wrapped(" ".join(title.split())),
-        *([candidates.href] if candidates.href else _wrapped(candidates.explanation.strip())),
-        *_wrapped(f"Found at {candidates.place}; {', '.join(environment())}."),
-        *(line for note in said for line in _wrapped(note)),
+        *_wrap_lines(" ".join(title.split())),
+        *([candidates.href] if candidates.href else _wrap_lines(candidates.explanation.strip())),
+        *_wrap_lines(f"Found at {candidates.place}; {', '.join(environment_lines())}."),
+        *(line for note in all_notes for line in _wrap_lines(note)),
     ]
 
 
 @lru_cache(maxsize=1)
-def environment() -> tuple[str, ...]:
-    """Versions and devices, a line for each."""
+def environment_lines() -> tuple[str, ...]:
+    """Return the versions and devices of this environment, one per line."""
     import torch
 
     python = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
@@ -51,12 +53,12 @@ def environment() -> tuple[str, ...]:
 
 
 def lines_of_code(script: str) -> int:
-    """Lines that are neither blank nor a comment; the header is of comments."""
+    """Count the lines of code, without blank lines and comments."""
     lines = [line.strip() for line in script.split("\n")]
     return sum(bool(line) and not line.startswith("#") for line in lines)
 
 
-def _wrapped(words: str) -> list[str]:
+def _wrap_lines(words: str) -> list[str]:
     found: list[str] = []
     for line in words.split("\n"):
         found += textwrap.wrap(line, _WIDTH, break_long_words=False, break_on_hyphens=False)

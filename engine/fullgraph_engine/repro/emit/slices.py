@@ -1,4 +1,4 @@
-"""The part of a file that some of its names need, found without executing it."""
+"""Static slicing of a file: the statements that some names need."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from .sources import is_main_guard
 
 
 def slice_of(text: str, names: Collection[str]) -> str:
-    """The statements of a file that the given names at its top level need, in file order.
+    """Return the statements of a file that these top-level names need, in file order.
 
-    Imports are cut to the names that are used. What only runs as a script is left out. A
-    statement that binds nothing is kept if all the file's own names in it are kept anyway.
+    Imports keep only used names. The ``__main__`` block is removed. A statement without bindings is
+    kept if all the file's names in it are kept.
 
-    Raises:
-        SyntaxError: the text is no Python.
+    Raises SyntaxError if the text is not valid Python.
     """
     tree = ast.parse(text)
-    parts = [_Part(node) for node in tree.body if not _is_script(node)]
-    binding: dict[str, list[_Part]] = {}
+    parts = [_FileStatement(node) for node in tree.body if not _is_script(node)]
+    binding: dict[str, list[_FileStatement]] = {}
     for part in parts:
         for name in part.binds:
             binding.setdefault(name, []).append(part)
@@ -36,19 +35,19 @@ def slice_of(text: str, names: Collection[str]) -> str:
                 kept.add(id(part))
                 wanted |= part.needs - seen
         for part in parts:
-            if id(part) not in kept and part.concerns(seen, set(binding), imported):
+            if id(part) not in kept and part.has_needed_effect(seen, set(binding), imported):
                 kept.add(id(part))
                 wanted |= part.needs - seen
         if not wanted:
             break
-    body = [part.cut(seen) for part in parts if id(part) in kept or part.is_always_kept]
+    body = [part.cut_import(seen) for part in parts if id(part) in kept or part.is_always_kept]
     if not body:
         return ""
     return ast.unparse(ast.Module(body, [])) + "\n"
 
 
-class _Part:
-    """A statement of the file."""
+class _FileStatement:
+    """A top-level statement of the file."""
 
     def __init__(self, node: ast.stmt) -> None:
         self.node = node
@@ -62,20 +61,20 @@ class _Part:
         self.needs = {name.id for name in found} - self.binds
         if isinstance(node, ast.AugAssign):
             self.needs |= self.binds
-        self.changes = self._changes()
+        self.changes = self._changed_names()
 
-    def _changes(self) -> set[str]:
-        """The names whose values the statement may change."""
+    def _changed_names(self) -> set[str]:
+        """Return the names whose values the statement may change."""
         node = self.node
         if isinstance(node, (ast.Assign, ast.AugAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            return {name for name in map(_root, targets) if name}
+            return {name for name in map(_root_name, targets) if name}
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            return {_root(node.value)} - {""} or self.needs
+            return {_root_name(node.value)} - {""} or self.needs
         return set()
 
-    def concerns(self, kept: set[str], known: set[str], imported: set[str]) -> bool:
-        """Whether it changes what is kept, or torch: `Net.forward = other`, `config.x = 1`."""
+    def has_needed_effect(self, kept: set[str], known: set[str], imported: set[str]) -> bool:
+        """Whether it changes a kept value or an import: `Net.forward = other`, `config.x = 1`."""
         if self.is_import or self.binds or not self.changes:
             return False
         own = self.changes & known - imported
@@ -83,8 +82,8 @@ class _Part:
             return False
         return self.is_assignment or self.needs & known - imported <= kept
 
-    def cut(self, names: set[str]) -> ast.stmt:
-        """An import with only the names that are used."""
+    def cut_import(self, names: set[str]) -> ast.stmt:
+        """Return the statement; an import keeps only these names."""
         node = self.node
         if not isinstance(node, (ast.Import, ast.ImportFrom)) or self.is_always_kept:
             return node
@@ -100,7 +99,7 @@ def _is_script(node: ast.stmt) -> bool:
     return isinstance(node, ast.If) and is_main_guard(node.test) and not node.orelse
 
 
-def _root(node: ast.expr) -> str:
+def _root_name(node: ast.expr) -> str:
     while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
         node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else ""

@@ -1,4 +1,4 @@
-"""Where live functions and classes come from: the text that was executed, and its syntax."""
+"""Sources of live functions and classes: the executed text and its syntax tree."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try)
 
 
 def origin_of(module: str, path: str | None = None) -> ModuleOrigin:
-    """Whose code a module is. ``path`` decides where the name says nothing."""
+    """Return who provides a module; ``path`` decides if the name does not."""
     top = module.partition(".")[0]
     if top in _TORCH:
         return "torch"
@@ -48,7 +48,7 @@ def _origin_of_path(path: str) -> ModuleOrigin:
 
 
 def has_compiled_parts(package: str) -> bool:
-    """Whether a package comes with extension modules, as far as it is loaded."""
+    """Whether a package has loaded extension modules."""
     prefix = package + "."
     for name, module in list(sys.modules.items()):
         if name == package or name.startswith(prefix):
@@ -59,8 +59,8 @@ def has_compiled_parts(package: str) -> bool:
 
 
 @dataclass
-class Text:
-    """A file's syntax, with what stands around each function and class."""
+class SourceSyntax:
+    """The syntax tree of a file, with an index of its functions and classes."""
 
     path: str
     tree: ast.Module
@@ -70,12 +70,12 @@ class Text:
     _binding: dict[str, list[ast.stmt]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._index(self.tree, ())
+        self._index_definitions(self.tree, ())
         for statement in statements_of(self.tree.body):
             for name in bound_names([statement]):
                 self._binding.setdefault(name, []).append(statement)
 
-    def _index(self, node: ast.AST, around: tuple[ast.AST, ...]) -> None:
+    def _index_definitions(self, node: ast.AST, around: tuple[ast.AST, ...]) -> None:
         for child in ast.iter_child_nodes(node):
             within = around
             if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
@@ -86,7 +86,7 @@ class Text:
                 self._around[id(child)] = around
                 self._classes.setdefault(child.name, []).append(child)
                 within = (*around, child)
-            self._index(child, within)
+            self._index_definitions(child, within)
 
     @property
     def lazy_annotations(self) -> bool:
@@ -97,40 +97,40 @@ class Text:
             for node in self.tree.body
         )
 
-    def around(self, node: ast.AST) -> tuple[ast.AST, ...]:
-        """The functions and classes that a definition stands in, outermost first."""
+    def enclosing_definitions(self, node: ast.AST) -> tuple[ast.AST, ...]:
+        """Return the functions and classes around a definition, outermost first."""
         return self._around[id(node)]
 
     def binding(self, name: str) -> list[ast.stmt]:
-        """The statements outside functions and classes that bind a name, in file order."""
+        """Return the module-level statements that bind a name, in file order."""
         return self._binding.get(name, [])
 
     def function(self, code: types.CodeType) -> Function | ast.Lambda | None:
-        """The definition that a code object was compiled from."""
+        """Return the definition that a code object was compiled from, or None."""
         if code.co_name == "<lambda>":
-            return self._lambda(code)
+            return self._find_lambda(code)
         for node in self._functions.get(code.co_firstlineno, []):
             if not isinstance(node, ast.Lambda) and node.name == code.co_name:
                 return node
         return None
 
-    def _lambda(self, code: types.CodeType) -> ast.Lambda | None:
-        # A lambda's code begins at the line of its first token.
+    def _find_lambda(self, code: types.CodeType) -> ast.Lambda | None:
+        # A lambda's code starts at the line of its first token.
         on_line = self._functions.get(code.co_firstlineno, [])
         found = [node for node in on_line if isinstance(node, ast.Lambda)]
         if len(found) > 1:
-            found = [node for node in found if _same_code(node, code)]
+            found = [node for node in found if _has_same_code(node, code)]
         return found[0] if found else None
 
-    def class_(self, cls: type) -> ast.ClassDef | None:
-        """The definition of a class: by its qualified name, then by the lines of its methods."""
+    def find_class(self, cls: type) -> ast.ClassDef | None:
+        """Return the definition of a class by its qualified name and the lines of its methods."""
         path = cls.__qualname__.split(".")
         found = self._classes.get(path[-1], [])
         line = cls.__dict__.get("__firstlineno__")  # Python 3.13
         exact = [node for node in found if first_line(node) == line]
         if exact:
             return exact[0]
-        named = [node for node in found if self._qualified(node) == path]
+        named = [node for node in found if self._qualified_name(node) == path]
         if len(named) > 1:
             lines = [function.__code__.co_firstlineno for function in own_functions(cls)]
             within = [
@@ -141,9 +141,9 @@ class Text:
             return within[0] if within else named[-1]
         return named[0] if named else None
 
-    def _qualified(self, node: ast.ClassDef) -> list[str]:
+    def _qualified_name(self, node: ast.ClassDef) -> list[str]:
         parts: list[str] = []
-        for outer in self.around(node):
+        for outer in self.enclosing_definitions(node):
             if isinstance(outer, ast.ClassDef):
                 parts.append(outer.name)
             elif not isinstance(outer, ast.Lambda):
@@ -152,9 +152,9 @@ class Text:
 
 
 def statements_of(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a scope, those in its blocks too, and no block itself.
+    """Yield the simple statements and definitions of a scope, including nested blocks.
 
-    What only type checkers or the script itself execute is left out.
+    Blocks for type checkers and the ``__main__`` block are left out.
     """
     for node in body:
         if isinstance(node, ast.If) and _is_never(node.test):
@@ -179,7 +179,7 @@ def _is_never(test: ast.expr) -> bool:
 
 
 def is_main_guard(test: ast.expr) -> bool:
-    """``__name__ == "__main__"``."""
+    """Whether a condition is ``__name__ == "__main__"``."""
     return (
         isinstance(test, ast.Compare)
         and isinstance(test.left, ast.Name)
@@ -188,22 +188,22 @@ def is_main_guard(test: ast.expr) -> bool:
 
 
 def first_line(node: Function | ast.ClassDef | ast.Lambda) -> int:
-    """The line at which its code begins: that of the first decorator."""
+    """Return the first line of a definition, including decorators."""
     if isinstance(node, ast.Lambda):
         return node.lineno
     return min([decorator.lineno for decorator in node.decorator_list] + [node.lineno])
 
 
 def own_functions(cls: type) -> Iterator[types.FunctionType]:
-    """The functions in a class body, through descriptors."""
+    """Yield the functions in a class body, unwrapped from descriptors."""
     for value in vars(cls).values():
-        function = bare(value)
+        function = unwrap_descriptor(value)
         if function is not None and function.__module__ == cls.__module__:
             yield function
 
 
-def bare(value: object) -> types.FunctionType | None:
-    """The function in a static method, class method or property."""
+def unwrap_descriptor(value: object) -> types.FunctionType | None:
+    """Return the function of a static method, class method or property, or None."""
     if isinstance(value, (staticmethod, classmethod)):
         value = value.__func__
     elif isinstance(value, property):
@@ -211,8 +211,8 @@ def bare(value: object) -> types.FunctionType | None:
     return value if isinstance(value, types.FunctionType) else None
 
 
-def innermost(function: object) -> object:
-    """What ``functools.wraps`` was applied to, however often."""
+def unwrap_wrappers(function: object) -> object:
+    """Return the innermost function below all ``functools.wraps`` wrappers."""
     seen: set[int] = set()
     while id(function) not in seen:
         seen.add(id(function))
@@ -223,11 +223,11 @@ def innermost(function: object) -> object:
     return function
 
 
-_texts: dict[str, tuple[list[str], Text | None]] = {}
+_texts: dict[str, tuple[list[str], SourceSyntax | None]] = {}
 
 
-def text_of(path: str, namespace: Mapping[str, Any] | None = None) -> Text | None:
-    """The text that was executed under a path: an unsaved one if ``linecache`` has it."""
+def text_of(path: str, namespace: Mapping[str, Any] | None = None) -> SourceSyntax | None:
+    """Return the executed text of a path, from ``linecache`` if it is unsaved."""
     lines = linecache.getlines(path, dict(namespace) if namespace is not None else None)
     if not lines:
         return None
@@ -235,7 +235,7 @@ def text_of(path: str, namespace: Mapping[str, Any] | None = None) -> Text | Non
     if known is not None and known[0] == lines:
         return known[1]
     try:
-        text = Text(path, ast.parse("".join(lines)))
+        text = SourceSyntax(path, ast.parse("".join(lines)))
     except (SyntaxError, ValueError, RecursionError):
         text = None
     _texts[path] = (list(lines), text)
@@ -244,11 +244,11 @@ def text_of(path: str, namespace: Mapping[str, Any] | None = None) -> Text | Non
 
 @dataclass(frozen=True)
 class Home:
-    """A module as its code sees it: the namespace, and the text that filled it."""
+    """The namespace of a module and the text that was executed in it."""
 
     name: str
     namespace: dict[str, Any]
-    text: Text | None
+    text: SourceSyntax | None
 
     @property
     def origin(self) -> ModuleOrigin:
@@ -256,14 +256,14 @@ class Home:
 
 
 Key = tuple[int, str]
-"""A namespace or a closure's cell, by ``id``, and the name in it."""
+"""Key of a variable: the ``id`` of its namespace or closure cell, and its name."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a name means where it is used: the value, and where it is bound.
+class ResolvedName:
+    """The value of a name in some code, and the place of its binding.
 
-    ``home`` is missing for what a closure or an import inside a function binds.
+    ``home`` is None for names bound by a closure or by an import inside a function.
     """
 
     value: Any
@@ -271,28 +271,28 @@ class Found:
     name: str
     home: Home | None = None
     spelling: tuple[str, str] | None = None
-    """How the user imports it from another package."""
+    """Module and name by which the user imports the value from another package."""
 
 
 def home_of(namespace: dict[str, Any], path: str | None = None) -> Home:
-    """``path`` where a code object says it; else the module's file."""
+    """Return the home of a namespace; ``path`` defaults to the module's file."""
     file = path or namespace.get("__file__")
     text = text_of(file, namespace) if isinstance(file, str) else None
     return Home(str(namespace.get("__name__", "")), namespace, text)
 
 
 def home_of_function(function: types.FunctionType) -> Home:
-    """The home of a function: its globals, and the file that its code object names."""
+    """Return the home of a function: its globals, and the file of its code object."""
     return home_of(function.__globals__, function.__code__.co_filename)
 
 
 def home_of_class(cls: type) -> Home | None:
-    """The home of a class: that of its own functions, else of its module; None if not loaded.
+    """Return the home of a class by its functions or its module, or None if not loaded.
 
-    Functions from files named like ``<string>`` are generated, as dataclasses do, and skipped.
+    Generated functions from files like ``<string>`` are skipped.
     """
     for function in own_functions(cls):
-        inner = innermost(function)
+        inner = unwrap_wrappers(function)
         if isinstance(inner, types.FunctionType) and inner.__code__.co_filename[:1] != "<":
             return home_of_function(inner)
     module = sys.modules.get(cls.__module__)
@@ -300,7 +300,7 @@ def home_of_class(cls: type) -> Home | None:
 
 
 def imported_from(home: Home, node: ast.ImportFrom) -> str:
-    """The absolute name of the module in a ``from`` import."""
+    """Return the absolute module name of a ``from`` import."""
     if not node.level:
         return node.module or ""
     package = home.namespace.get("__package__") or home.name.rpartition(".")[0]
@@ -310,7 +310,7 @@ def imported_from(home: Home, node: ast.ImportFrom) -> str:
         return node.module or ""
 
 
-def _same_code(node: ast.Lambda, code: types.CodeType) -> bool:
+def _has_same_code(node: ast.Lambda, code: types.CodeType) -> bool:
     columns = [(place.lineno, place.col_offset) for place in instruction_positions(code)]
     if columns:
         body = node.body
@@ -318,9 +318,9 @@ def _same_code(node: ast.Lambda, code: types.CodeType) -> bool:
         return any((body.lineno, body.col_offset) <= place < end for place in columns[1:])
     compiled = compile(ast.Expression(node), "<lambda>", "eval")
     inner = next(const for const in compiled.co_consts if isinstance(const, types.CodeType))
-    return _shape(inner) == _shape(code)
+    return _code_shape(inner) == _code_shape(code)
 
 
-def _shape(code: types.CodeType) -> tuple[object, ...]:
+def _code_shape(code: types.CodeType) -> tuple[object, ...]:
     names = [(instruction.opname, instruction.argrepr) for instruction in dis.Bytecode(code)]
     return (code.co_varnames, tuple(names))

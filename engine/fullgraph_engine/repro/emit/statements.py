@@ -1,4 +1,4 @@
-"""The statements of a program, the names that they bind, and what has a name."""
+"""The statements of a program, with the names that they bind and the values behind the names."""
 
 from __future__ import annotations
 
@@ -13,49 +13,48 @@ from dataclasses import dataclass, field
 import torch
 
 from ..inputs.loading import NAME as STORED
-from .ordering import Piece, piece
-from .reachability import Reached, reached, words_of, words_of_syntax
+from .ordering import Piece, analyze_statement
+from .reachability import ReachedMembers, find_reached_members, words_of, words_of_syntax
 from .sources import Home, Key
-from .tensors.layouts import Base, StorageKey, remember
+from .tensors.layouts import Base, StorageKey, remember_storage
 
 _RESERVED = frozenset(dir(builtins)) | frozenset(keyword.kwlist) | {"torch", STORED}
 
 
 class NamedValues:
-    """Which values of a program have a name at module level, and which classes it has."""
+    """The values with a module-level name in the program, and its classes."""
 
     def __init__(self) -> None:
         self._names: dict[int, tuple[object, str]] = {}
         self.storages: dict[StorageKey, Base] = {}
         self.classes: dict[str, str] = {}
         self.mentioned: set[str] = set()
-        self._reached: dict[tuple[type, frozenset[str]], Reached] = {}
+        self._reached: dict[tuple[type, frozenset[str]], ReachedMembers] = {}
 
     def name(self, value: object, name: str) -> None:
-        """``value`` can be had as ``name`` from here on."""
+        """Record that a variable holds a value."""
         self._names[id(value)] = (value, name)
         if isinstance(value, torch.Tensor):
-            remember(self.storages, value, name)
+            remember_storage(self.storages, value, name)
 
-    def named(self, value: object) -> str | None:
+    def name_of(self, value: object) -> str | None:
         known = self._names.get(id(value))
         return None if known is None else known[1]
 
-    def mention(self, code: object) -> None:
-        """The program contains a function or a statement: an object that it meets needs the
-        attributes that the code speaks of."""
+    def add_mentioned(self, code: object) -> None:
+        """Add the words of a function or statement: objects need the attributes that it uses."""
         self.mentioned |= words_of_syntax(code) if isinstance(code, ast.AST) else words_of(code)
 
-    def reached(self, kind: type, words: frozenset[str]) -> Reached:
-        """What is kept of ``kind``: everything where there are no words."""
+    def reached_members(self, kind: type, words: frozenset[str]) -> ReachedMembers:
+        """Return the members of a class to keep; without words, all members."""
         if (kind, words) not in self._reached:
-            self._reached[kind, words] = reached(kind, words, everything=not words)
+            self._reached[kind, words] = find_reached_members(kind, words, everything=not words)
         return self._reached[kind, words]
 
 
 @dataclass
-class State:
-    """What a failed attempt takes back."""
+class DraftState:
+    """The state to restore when writing a definition fails."""
 
     names: set[str] = field(default_factory=lambda: set(_RESERVED))
     things: dict[int, tuple[object, str]] = field(default_factory=dict)
@@ -66,22 +65,22 @@ class State:
     homes: dict[int, Home] = field(default_factory=dict)
     copied: set[int] = field(default_factory=set)
     made: set[Key] = field(default_factory=set)
-    """What is bound by copied statements, so that others that change it must be copied, too."""
+    """Keys of variables bound by copied statements; statements that change them are copied, too."""
     operators: set[str] = field(default_factory=set)
     lines: int = 0
 
 
-class Statements:
-    """What a program has so far."""
+class ProgramStatements:
+    """The statements of a program so far."""
 
     def __init__(self) -> None:
         self.written = NamedValues()
-        self._state = State()
+        self._state = DraftState()
         self._aliases: dict[int, str] = {}
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the program should know."""
+        """Notes for the reader of the program."""
         return self._state.notes
 
     def note(self, text: str) -> None:
@@ -89,30 +88,30 @@ class Statements:
             self.notes.append(text)
 
     def add(self, statement: str) -> None:
-        """Statements keep the order in which they are added, as far as they share values."""
+        """Add statements; they keep their order if they share values."""
         for node in ast.parse(statement).body:
-            self.written.mention(node)
+            self.written.add_mentioned(node)
             self.append(node)
 
     def define(self, name: str, text: str) -> None:
-        """Add a definition under a name that the caller got from ``fresh``."""
+        """Add a definition with a name from :meth:`fresh_name`."""
         for node in ast.parse(text).body:
             self.append(node)
 
-    def assigned(self, value: object, text: str, hint: str) -> str:
-        """The variable that holds ``value``, which ``text`` makes, added where there is none."""
-        name = self.written.named(value)
+    def variable_for(self, value: object, text: str, hint: str) -> str:
+        """Return the variable that holds a value; assign ``text`` to a new one if needed."""
+        name = self.written.name_of(value)
         if name is None:
-            name = self.fresh(hint)
+            name = self.fresh_name(hint)
             self.add(f"{name} = {text}")
             self.written.name(value, name)
         return name
 
     def append(self, node: ast.stmt, *, is_effect: bool = False) -> None:
-        self._state.pieces.append(piece(node, is_effect=is_effect))
+        self._state.pieces.append(analyze_statement(node, is_effect=is_effect))
 
-    def fresh(self, hint: str, avoid: Collection[str] = ()) -> str:
-        """A name that is not used yet, for the caller to bind."""
+    def fresh_name(self, hint: str, avoid: Collection[str] = ()) -> str:
+        """Reserve and return an unused name."""
         stem = "".join(char if char.isalnum() or char == "_" else "_" for char in hint)
         if not stem.isidentifier():
             stem = "value"
@@ -124,17 +123,17 @@ class Statements:
         return name
 
     def knows(self, thing: object) -> bool:
-        """Whether a class or function has a name in the program already."""
+        """Whether a class or function has a name in the program."""
         return id(thing) in self._state.things
 
     def bind(self, thing: object, name: str) -> None:
-        """From now on ``name`` stands for a class or function that the caller defines."""
+        """Record the name of a class or function that the caller defines."""
         self._state.names.add(name)
         self._state.things[id(thing)] = (thing, name)
 
     @contextmanager
     def alias(self, thing: object, name: str) -> Iterator[None]:
-        """For the time being ``name`` stands for ``thing``."""
+        """Use a name for a value inside a ``with`` block."""
         outer = self._aliases.get(id(thing))
         self._aliases[id(thing)] = name
         try:
@@ -146,30 +145,30 @@ class Statements:
                 self._aliases[id(thing)] = outer
 
     def visit(self, home: Home) -> None:
-        """The module's own statements may matter, now that something of it is in the program."""
+        """Record a module whose module-level statements may be needed."""
         self._state.homes.setdefault(id(home.namespace), home)
 
-    def mention(self, function: object) -> None:
-        """A function's code is in the program: what it speaks of is needed of the values."""
+    def add_mentioned(self, function: object) -> None:
+        """Record the words in a function that the program contains."""
         if isinstance(function, types.FunctionType):
-            self.written.mention(function)
+            self.written.add_mentioned(function)
 
     def mark_copied(self, node: ast.AST) -> bool:
-        """Whether a statement of some module was not in the program before."""
+        """Record that a statement is copied; return False if it already was."""
         if id(node) in self._state.copied:
             return False
         self._state.copied.add(id(node))
         return True
 
     def key_name(self, key: Key, avoid: Collection[str] = ()) -> str:
-        """The name of a variable that a copied statement binds."""
+        """Return the name of a variable that a copied statement binds."""
         if key not in self._state.keys:
-            self._state.keys[key] = self.fresh(key[1], avoid)
+            self._state.keys[key] = self.fresh_name(key[1], avoid)
             self._state.made.add(key)
         return self._state.keys[key]
 
-    def makes(self, home: Home, name: str) -> bool:
-        """Whether the program has a module's class, function or copied variable."""
+    def has_definition(self, home: Home, name: str) -> bool:
+        """Whether the program defines a name of a module."""
         known = self._state.things.get(id(home.namespace.get(name)))
         if known is not None and known[1].isidentifier():
             return True

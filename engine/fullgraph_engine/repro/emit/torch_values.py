@@ -1,4 +1,4 @@
-"""What torch has besides tensors and modules."""
+"""Values of torch other than tensors and modules."""
 
 from __future__ import annotations
 
@@ -7,56 +7,56 @@ from typing import Any
 import torch
 
 from ...torch_internals import dispatcher
-from .displays import constant
+from .displays import literal_text
 from .printer import Printer
-from .tensors.layouts import hint
+from .tensors.layouts import size_hint
 
 
 def is_operator(value: object) -> bool:
-    """Functions that are objects: operators of torch, custom ones, cached functions."""
+    """Whether a value is a callable object: an operator of torch or a cached function."""
     kind = type(value)
     return kind.__module__ in dispatcher.OPERATOR_MODULES or kind.__name__ == "_lru_cache_wrapper"
 
 
-def spelled(printer: Printer, value: Any, place: str | None) -> str:
-    """``torch.float32``, ``torch.channels_last``, …"""
+def write_singleton(printer: Printer, value: Any, place: str | None) -> str:
+    """Return the name of a dtype, layout or memory format: ``torch.float32``."""
     return str(value)
 
 
-def device(printer: Printer, value: torch.device, place: str | None) -> str:
-    """``torch.device("cpu")``"""
+def write_device(printer: Printer, value: torch.device, place: str | None) -> str:
+    """Return an expression like ``torch.device("cpu")``."""
     return f'torch.device("{value}")'
 
 
-def size(printer: Printer, value: torch.Size, place: str | None) -> str:
-    """``torch.Size([2, 3])``"""
-    return f"torch.Size({[hint(one) for one in value]})"
+def write_size(printer: Printer, value: torch.Size, place: str | None) -> str:
+    """Return an expression like ``torch.Size([2, 3])``."""
+    return f"torch.Size({[size_hint(one) for one in value]})"
 
 
-def symbol(printer: Printer, value: Any, place: str | None) -> str | None:
-    """The number that a symbolic one had in the run."""
-    return constant(hint(value))
+def write_symbol(printer: Printer, value: Any, place: str | None) -> str | None:
+    """Return the number that a symbolic value had in the run."""
+    return literal_text(size_hint(value))
 
 
-def generator(printer: Printer, value: torch.Generator, place: str | None) -> str:
-    """One with the same seed, at its beginning."""
+def write_generator(printer: Printer, value: torch.Generator, place: str | None) -> str:
+    """Return an expression for a new generator with the same seed."""
     where = "" if value.device.type == "cpu" else f'device="{value.device}"'
     made = f"torch.Generator({where})"
     seed = value.initial_seed()
     return made if seed == torch.Generator().initial_seed() else f"{made}.manual_seed({seed})"
 
 
-def limits(printer: Printer, value: Any, place: str | None) -> str:
-    """``torch.finfo(torch.float32)``"""
+def write_limits(printer: Printer, value: Any, place: str | None) -> str:
+    """Return an expression like ``torch.finfo(torch.float32)``."""
     return f"torch.{type(value).__name__}(torch.{value.dtype})"
 
 
-def is_returned(value: object) -> bool:
-    """Whether an operator returned it: the tuples with names, as of ``torch.max``."""
+def is_return_tuple(value: object) -> bool:
+    """Whether a value is a named tuple of an operator, such as the result of ``torch.max``."""
     return type(value).__module__ == "torch.return_types"
 
 
-def returned(printer: Printer, value: Any, place: str | None) -> str:
-    """``torch.return_types.max((…, …))``"""
+def write_return_tuple(printer: Printer, value: Any, place: str | None) -> str:
+    """Return an expression like ``torch.return_types.max((…, …))``."""
     items = printer.expression(tuple(value), None)
     return f"torch.return_types.{type(value).__name__}({items})"

@@ -1,10 +1,13 @@
-"""What cannot be written as source text."""
+"""The exception for values without source text."""
 
 from __future__ import annotations
 
 
-class Unwritable(Exception):
-    """Something has no source text. ``reason`` says what and why, in words that end a sentence."""
+class UnwritableValue(Exception):
+    """Raised if a value cannot be written as source text.
+
+    ``reason`` says which value and why, as the end of a sentence.
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

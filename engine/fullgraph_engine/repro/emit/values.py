@@ -1,9 +1,9 @@
-"""Values as expressions: what has to be written so that a program has an equal value.
+"""Expressions that recreate live values.
 
-One :class:`Printer` writes one value with everything in it. An object that is reached twice is
-written twice and then made one again by an assignment (``self.head.weight = self.embed.weight``),
-so that cycles and tied weights need no other means. Where the result needs such assignments and is
-no module that can make them in its ``__init__``, it gets a name at module level.
+A :class:`Printer` writes one value with all its parts. An object that is reached twice is written
+twice, and an assignment then makes it one object again (``self.head.weight = self.embed.weight``).
+This also covers cycles and tied weights. A value that needs such assignments gets a module-level
+name, unless it is a module that makes them in its ``__init__``.
 """
 
 from __future__ import annotations
@@ -14,45 +14,50 @@ from collections.abc import Sequence
 import torch
 
 from ...torch_internals import dispatcher
-from .printer import Printer, Program
+from .printer import Printer, ProgramBuilder
 from .reachability import words_within
 from .tensors.layouts import StorageKey, storage_key
 from .tensors.storages import name_base
-from .unwritable import Unwritable
+from .unwritable import UnwritableValue
 from .writers import WRITERS
 
 
-def expressions(program: Program, values: Sequence[object], hints: Sequence[str] = ()) -> list[str]:
-    """Expressions for values that may share objects and storages, as the arguments of a call do.
+def write_expressions(
+    program: ProgramBuilder, values: Sequence[object], hints: Sequence[str] = ()
+) -> list[str]:
+    """Return expressions for values that may share objects and storages, such as arguments.
 
-    Write the functions that use them first: what those reach is what objects are reduced to.
+    Write the functions that use the values first, because they decide which attributes are kept.
 
     Raises:
-        Unwritable: something in them has no source text.
+        UnwritableValue: something in them cannot be written as source text.
     """
     names = [*hints, *["value"] * (len(values) - len(hints))]
     try:
-        # Tensors are looked at, not computed with: no mode sees it, no gradient is recorded.
+        # Reading tensors must not be seen by modes or recorded by autograd.
         functions = dispatcher.disable_torch_function()
         with torch.no_grad(), functions, dispatcher.disable_modes():
             known = frozenset(program.written.mentioned)
             program.written.mentioned |= words_within(values, known)
-            for value in _shared(values):
-                if program.written.named(value) is None:
+            for value in _shared_objects(values):
+                if program.written.name_of(value) is None:
                     name_base(program, value)
                     hint = "x" if isinstance(value, torch.Tensor) else "shared"
-                    program.assigned(value, _whole(program, value, hint), hint)
-            return [_whole(program, value, hint) for value, hint in zip(values, names, strict=True)]
+                    program.variable_for(value, _write_whole(program, value, hint), hint)
+            return [
+                _write_whole(program, value, hint)
+                for value, hint in zip(values, names, strict=True)
+            ]
     except RecursionError:
-        raise Unwritable("a value is nested too deeply to be written") from None
+        raise UnwritableValue("a value is nested too deeply to be written") from None
 
 
-def _whole(program: Program, value: object, hint: str) -> str:
+def _write_whole(program: ProgramBuilder, value: object, hint: str) -> str:
     printer = Printer(program, WRITERS)
     text = printer.expression(value, "")
     if not printer.after:
         return text
-    name = program.fresh(hint)
+    name = program.fresh_name(hint)
     program.add(f"{name} = {text}")
     for statement in printer.after:
         program.add(statement.text("", name))
@@ -60,9 +65,11 @@ def _whole(program: Program, value: object, hint: str) -> str:
     return name
 
 
-def _shared(values: Sequence[object]) -> list[object]:
-    """The objects that several places of ``values`` hold, outside modules; of tensors that share
-    a storage the first ones, so that the others can be written as views."""
+def _shared_objects(values: Sequence[object]) -> list[object]:
+    """Return the objects that occur several times in the values, outside modules.
+
+    This includes tensors that share a storage, so that they are written as views.
+    """
     counts: collections.Counter[int] = collections.Counter()
     holders: dict[StorageKey, list[torch.Tensor]] = {}
     order: list[object] = []

@@ -1,4 +1,4 @@
-"""Who writes what: the table of all kinds of values, in the order in which they are tried."""
+"""The table of writers for all types of values, in the order in which they are tried."""
 
 from __future__ import annotations
 
@@ -18,53 +18,56 @@ from .reachability import is_library
 from .tensors import tensor
 
 
-def _any(*kinds: type) -> Callable[[object], bool]:
-    """Instances of these classes and of those that derive from them."""
+def _is_any_of(*kinds: type) -> Callable[[object], bool]:
+    """Return a condition for instances of these classes and their subclasses."""
     return lambda value: isinstance(value, kinds)
 
 
 WRITERS: Writers = (
-    (callable, python.compiled),
-    (_any(torch.Tensor), tensor.written),
-    (_any(torch.nn.Module), modules.written),
-    (_any(enum.Enum), python.enum_member),
-    (_any(types.MethodType), python.bound_method),
-    (definitions.is_bound_builtin, python.bound_method),
-    (definitions.is_referable, python.named),
-    (torch_values.is_operator, python.named),
-    # Python's own, no derived classes.
-    (list, python.list_),
-    (tuple, python.tuple_),
-    (dict, Printer.entries),
-    (collections.OrderedDict, python.ordered_dict),
-    (collections.defaultdict, python.defaultdict),
-    (collections.Counter, python.counter),
-    (collections.deque, python.deque),
-    (set, python.set_),
-    (frozenset, python.frozenset_),
-    (range, python.range_),
-    (slice, python.slice_),
-    (bytearray, python.bytearray_),
-    (functools.partial, python.partial),
-    (types.SimpleNamespace, python.namespace),
-    (types.MappingProxyType, python.mapping_proxy),
-    (types.GenericAlias, python.generic_alias),
-    *((kind, python.view) for kind in python.VIEWS),
-    *((kind, python.lock) for kind in python.LOCKS),
-    # What torch and numpy have besides tensors and modules.
-    (_any(torch.dtype, torch.layout, torch.memory_format, torch.qscheme), torch_values.spelled),
-    (_any(torch.device), torch_values.device),
-    (_any(torch.Size), torch_values.size),
-    (_any(torch.SymInt, torch.SymFloat, torch.SymBool), torch_values.symbol),
-    (_any(torch.Generator), torch_values.generator),
-    (_any(torch.finfo, torch.iinfo), torch_values.limits),
-    (torch_values.is_returned, torch_values.returned),
-    (numpy_values.is_numpy, numpy_values.numpy_value),
-    # Classes that say of what their instances are made.
-    (dataclasses.is_dataclass, python.dataclass),
-    (_any(tuple), python.tuple_subclass),
-    (_any(*PLAIN_BASES), python.plain_subclass),
-    (python.is_standard, python.reduced),
-    (lambda value: is_library(type(value)), layers.constructed),
-    (lambda value: not is_library(type(value)), instances.written),
+    (callable, python.write_compiled),
+    (_is_any_of(torch.Tensor), tensor.write_tensor),
+    (_is_any_of(torch.nn.Module), modules.write_module),
+    (_is_any_of(enum.Enum), python.write_enum_member),
+    (_is_any_of(types.MethodType), python.write_bound_method),
+    (definitions.is_bound_builtin, python.write_bound_method),
+    (definitions.is_referable, python.write_reference),
+    (torch_values.is_operator, python.write_reference),
+    # Exact builtin types.
+    (list, python.write_list),
+    (tuple, python.write_tuple),
+    (dict, Printer.dict_display),
+    (collections.OrderedDict, python.write_ordered_dict),
+    (collections.defaultdict, python.write_defaultdict),
+    (collections.Counter, python.write_counter),
+    (collections.deque, python.write_deque),
+    (set, python.write_set),
+    (frozenset, python.write_frozenset),
+    (range, python.write_range),
+    (slice, python.write_slice),
+    (bytearray, python.write_bytearray),
+    (functools.partial, python.write_partial),
+    (types.SimpleNamespace, python.write_namespace),
+    (types.MappingProxyType, python.write_mapping_proxy),
+    (types.GenericAlias, python.write_generic_alias),
+    *((kind, python.write_view) for kind in python.VIEWS),
+    *((kind, python.write_lock) for kind in python.LOCKS),
+    # Values of torch and NumPy other than tensors and modules.
+    (
+        _is_any_of(torch.dtype, torch.layout, torch.memory_format, torch.qscheme),
+        torch_values.write_singleton,
+    ),
+    (_is_any_of(torch.device), torch_values.write_device),
+    (_is_any_of(torch.Size), torch_values.write_size),
+    (_is_any_of(torch.SymInt, torch.SymFloat, torch.SymBool), torch_values.write_symbol),
+    (_is_any_of(torch.Generator), torch_values.write_generator),
+    (_is_any_of(torch.finfo, torch.iinfo), torch_values.write_limits),
+    (torch_values.is_return_tuple, torch_values.write_return_tuple),
+    (numpy_values.is_numpy, numpy_values.write_numpy_value),
+    # Classes whose instances describe their contents.
+    (dataclasses.is_dataclass, python.write_dataclass),
+    (_is_any_of(tuple), python.write_tuple_subclass),
+    (_is_any_of(*PLAIN_BASES), python.write_plain_subclass),
+    (python.is_standard, python.write_reduced),
+    (lambda value: is_library(type(value)), layers.write_constructor_call),
+    (lambda value: not is_library(type(value)), instances.write_instance),
 )

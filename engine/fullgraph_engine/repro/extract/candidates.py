@@ -1,4 +1,4 @@
-"""Find the finding again in a run of the user's code, and write programs that may show it."""
+"""Find a finding again in a run of the user's code, and write programs that may show it."""
 
 from __future__ import annotations
 
@@ -16,44 +16,45 @@ from ...findings.places import SourceText
 from ...protocol import Finding, Part, Wanted
 from ...targets import NoProbe, Tracee
 from ...torch_internals import dynamo
-from ..candidate import Candidate, Candidates, in_order
-from ..inputs import Store
-from ..settings import settings
-from ..verify.check import Check
+from ..candidate import Candidates, ReproCandidate, sort_candidates
+from ..inputs import TensorStore
+from ..settings import changed_settings
+from ..verify.check import ScriptCheck
 from ..verify.finding_signature import FindingSignature, own_names
 from ..verify.observed_findings import findings_of
 from . import repeated_calls
-from .programs import Programs
+from .programs import CandidatePrograms
 
 _ODDS = 5
-"""How often a finding that was not there again is looked for."""
+"""Number of further runs that look for a finding that the first run did not show."""
 
 
 @dataclass(frozen=True)
-class Extracted:
-    """Candidates, packed; or why there are none, with the next step; or why the run should be
-    repeated with real tensors."""
+class ExtractionOutcome:
+    """The result of an extraction: packed candidates, or the reason for their absence.
+
+    ``needs_real`` is the reason why the run must be repeated with real tensors.
+    """
 
     packed: str = ""
     reason: str = ""
     needs_real: str | None = None
 
 
-def extract(tracee: Tracee, wanted: Wanted, until: float) -> Extracted:
-    """Candidates for a finding of a target; those that are written by ``until``, in
-    ``time.monotonic``."""
+def extract_candidates(tracee: Tracee, wanted: Wanted, until: float) -> ExtractionOutcome:
+    """Return candidates for a finding of a target, written until ``until`` (``time.monotonic``)."""
     try:
-        return _extract(tracee, wanted, until)
+        return _extract_by_code(tracee, wanted, until)
     except NoProbe as error:
-        return Extracted(reason=str(error))
+        return ExtractionOutcome(reason=str(error))
 
 
-def _extract(tracee: Tracee, wanted: Wanted, until: float) -> Extracted:
+def _extract_by_code(tracee: Tracee, wanted: Wanted, until: float) -> ExtractionOutcome:
     if wanted.backend:
         return _extract_graphs(tracee, wanted)
     path = wanted.path
     if path is not None and path.answers:
-        return Extracted(
+        return ExtractionOutcome(
             reason=f"`{wanted.code}` was found only {path.words}, which is what fullgraph chose "
             "for a fake tensor; give the target a probe whose inputs lead there and try again."
         )
@@ -66,14 +67,14 @@ def _extract(tracee: Tracee, wanted: Wanted, until: float) -> Extracted:
 
     def look() -> tuple[Finding | None, str | None]:
         dynamo.reset()
-        outcome = run_target(tracee, part, _ignored)
+        outcome = run_target(tracee, part, _ignore_finding)
         if outcome.report.status == "no-probe":
             raise NoProbe(outcome.report.error or "")
-        return _matching(outcome.findings, wanted), outcome.needs_real
+        return _find_matching(outcome.findings, wanted), outcome.needs_real
 
     found, needs_real = look()
     if needs_real:
-        return Extracted(needs_real=needs_real)
+        return ExtractionOutcome(needs_real=needs_real)
     flaky, runs = "", 1
     if found is None:
         again = [look()[0] for _ in takewhile(lambda _: _monotonic() < until, range(_ODDS))]
@@ -81,19 +82,21 @@ def _extract(tracee: Tracee, wanted: Wanted, until: float) -> Extracted:
         seen, runs = sum(each is not None for each in again), 1 + len(again)
         flaky = f"It is flaky: of {runs} runs that looked for it again {seen} found it."
     if found is None:
-        return Extracted(
+        return ExtractionOutcome(
             reason=f"`{wanted.code}` was not found again at line {wanted.range.start.line + 1} in "
             f"{runs} runs; save the file, wait for its findings and try again."
         )
-    programs = Programs(tracee, found, settings(), stores=_stores(tracee, wanted))
-    return _packed(programs, wanted, until, flaky=flaky)
+    programs = CandidatePrograms(
+        tracee, found, changed_settings(), stores=_tensor_stores(tracee, wanted)
+    )
+    return _pack_candidates(programs, wanted, until, flaky=flaky)
 
 
-def _extract_repeated_calls(tracee: Tracee, wanted: Wanted, until: float) -> Extracted:
-    """Candidates for what is foretold of further calls: these, made for real."""
+def _extract_repeated_calls(tracee: Tracee, wanted: Wanted, until: float) -> ExtractionOutcome:
+    """Return candidates for a forecast about later calls, by making these calls."""
     with tracing.tensor_mode(tracee.fake):
-        calls = repeated_calls.calls_of(wanted, tracee.call())
-        recordings = calls.trace() if calls is not None else []
+        calls = repeated_calls.repeated_calls_of(wanted, tracee.call())
+        recordings = calls.trace_recompiles() if calls is not None else []
     source = SourceText(tracee.path, tracee.text)
     of_calls = [
         [
@@ -107,82 +110,88 @@ def _extract_repeated_calls(tracee: Tracee, wanted: Wanted, until: float) -> Ext
     line = wanted.range.start.line
     near = [finding for finding in findings if finding.range.start.line == line]
     if calls is None or not findings:
-        return Extracted(
+        return ExtractionOutcome(
             reason="The further calls that this is about compile nothing again this time; wait for "
             "new findings and try again."
         )
     found = (near or findings)[0]
-    signature, own = FindingSignature.of(found), own_names(tracee.text)
-    times = calls_with(signature, own, of_calls)
-    programs = Programs(tracee, found, settings(), calls, _stores(tracee, wanted))
-    return _packed(programs, wanted, until, title=wanted.message, times=times)
+    signature, own = FindingSignature.from_finding(found), own_names(tracee.text)
+    times = count_calls_with(signature, own, of_calls)
+    programs = CandidatePrograms(
+        tracee, found, changed_settings(), calls, _tensor_stores(tracee, wanted)
+    )
+    return _pack_candidates(programs, wanted, until, title=wanted.message, times=times)
 
 
-def calls_with(
+def count_calls_with(
     signature: FindingSignature, own: frozenset[str], of_calls: Sequence[Sequence[Finding]]
 ) -> int:
-    """How many calls found something alike; one may have found it in several layers."""
+    """Count the calls with a finding of this signature; one call counts once."""
     return sum(
-        any(FindingSignature.of(each).equals(signature, own) for each in several)
+        any(FindingSignature.from_finding(each).is_equal_to(signature, own) for each in several)
         for several in of_calls
     )
 
 
-def _stores(tracee: Tracee, wanted: Wanted) -> tuple[Store | None, ...]:
-    """Fake tensors have no contents."""
+def _tensor_stores(tracee: Tracee, wanted: Wanted) -> tuple[TensorStore | None, ...]:
+    """Return the stores to write programs with; fake tensors do not have contents."""
     real = not tracee.fake
-    return Store.choices(always=real and wanted.data, if_needed=real)
+    return TensorStore.choices(always=real and wanted.data, if_needed=real)
 
 
-def _packed(
-    programs: Programs,
+def _pack_candidates(
+    programs: CandidatePrograms,
     wanted: Wanted,
     until: float,
     *,
     flaky: str = "",
     title: str = "",
     times: int = 1,
-) -> Extracted:
+) -> ExtractionOutcome:
     found = programs.finding
-    written: list[Candidate] = []
+    written: list[ReproCandidate] = []
     for candidate in programs.candidates():
         written.append(candidate)
         if _monotonic() > until:
             programs.left_out.append("There was no time left to write further programs.")
             break
-    return Extracted(
+    return ExtractionOutcome(
         Candidates(
-            in_order(written, data=wanted.data),
-            FindingSignature.of(found),
-            Check.of(found, times),
+            sort_candidates(written, data=wanted.data),
+            FindingSignature.from_finding(found),
+            ScriptCheck.for_finding(found, times),
             tuple(sorted(own_names(programs.tracee.text))),
             title or found.message,
             found.explanation,
-            _place(found, programs.tracee.path),
+            _place_text(found, programs.tracee.path),
             found.href,
             flaky,
             tuple(programs.left_out),
             times,
             data=wanted.data,
-        ).packed()
+        ).to_json()
     )
 
 
-def _extract_graphs(tracee: Tracee, wanted: Wanted) -> Extracted:
+def _extract_graphs(tracee: Tracee, wanted: Wanted) -> ExtractionOutcome:
     if tracee.fake:
-        return Extracted(needs_real=f"`{wanted.backend}` compiles for real tensors.")
-    from .. import graphs  # what it imports of torch nothing else needs
+        return ExtractionOutcome(needs_real=f"`{wanted.backend}` compiles for real tensors.")
+    from .. import graphs  # nothing else needs its imports of torch
 
-    found = graphs.extract(tracee, wanted)
-    return Extracted(reason=found) if isinstance(found, str) else Extracted(found.packed())
+    found = graphs.extract_graphs(tracee, wanted)
+    return (
+        ExtractionOutcome(reason=found)
+        if isinstance(found, str)
+        else ExtractionOutcome(found.to_json())
+    )
 
 
-def _ignored(_: Finding) -> None:
+def _ignore_finding(_: Finding) -> None:
     pass
 
 
-def _matching(findings: list[Finding], wanted: Wanted) -> Finding | None:
-    """The finding that is meant: by its range, else by its line, else by its message."""
+def _find_matching(findings: list[Finding], wanted: Wanted) -> Finding | None:
+    """Return the finding with the wanted code by its range, else its line, else its message."""
     alike = [each for each in findings if each.code == wanted.code]
     same = (
         [each for each in alike if each.range == wanted.range],
@@ -192,7 +201,7 @@ def _matching(findings: list[Finding], wanted: Wanted) -> Finding | None:
     return next((each for found in same for each in found), None)
 
 
-def _place(finding: Finding, path: str) -> str:
+def _place_text(finding: Finding, path: str) -> str:
     name, line = PurePath(path).name, finding.range.start.line + 1
     inside = next((f.function for f in reversed(finding.stack) if f.path == path), "")
     place = f"{name}:{line}" + (f" in `{inside}`" if inside else "")

@@ -1,7 +1,7 @@
-"""What the variables of a frame were when a line of it was reached, found by running it eagerly.
+"""The variables of a frame when a line was reached, captured by running the call eagerly.
 
-The tracer only imitates user code: the values that a program needs so as to begin in the middle of
-it exist in a run of the same call without Dynamo.
+Dynamo only simulates user code. A program that starts in the middle of a function needs the values
+that exist when the same call runs without Dynamo.
 """
 
 from __future__ import annotations
@@ -20,37 +20,38 @@ import torch
 from ...protocol import Frame
 from ...torch_internals.frames import original_name
 from ...tracing.stacks import is_machinery, is_torch
-from .statements import Definition, Layer, beginning, function_around, layers
+from .statements import Definition, Layer, beginning_lines, function_around, layers_around
 
 AHEAD = (0, 1, 2, 4)
-"""How many statements ahead of one may be needed for what it does."""
+"""Numbers of preceding statements with which a statement is extracted."""
 
 _DEEPEST = 2
 MOST = 12
-"""Times that variables are remembered of one place; the last ones count."""
+"""Maximum number of captures of one place; later captures replace earlier ones."""
 
 
 class _Enough(BaseException):
-    """Ends the run: everything is known."""
+    """Raised to end the run when all points are captured."""
 
 
-class Variables(dict[str, Any]):
-    """Those of a frame by their names, and whether gradients are recorded where it runs."""
+class FrameVariables(dict[str, Any]):
+    """The variables of a frame by name; ``grad`` says whether the frame records gradients."""
 
     grad: bool = True
 
 
-def _few() -> deque[Variables]:
+def _make_history() -> deque[FrameVariables]:
     return deque(maxlen=MOST)
 
 
 @dataclass
 class Point:
-    """A frame on the way to a finding, and what its variables were.
+    """A frame on the way to a finding, and the captured values of its variables.
 
-    ``entries`` are the arguments of its calls; ``visits`` the variables before each of ``layers``,
-    the statements around the line, innermost first, and ``before`` those before the statements that
-    stand ahead of a layer in its block, by how many there are up to it. All are in order.
+    ``entries`` are the arguments of each call. ``visits`` are the variables before each of
+    ``layers``, the statements around the line, innermost first. ``before`` are the variables before
+    earlier statements, keyed by the layer and by the number of statements ahead of it. All are in
+    the order of execution.
     """
 
     frame: Frame
@@ -59,10 +60,12 @@ class Point:
     code: CodeType | None = None
     globals: dict[str, Any] = field(default_factory=dict)
     cells: dict[str, Any] = field(default_factory=dict)
-    entries: deque[Variables] = field(default_factory=_few)
-    visits: dict[int, deque[Variables]] = field(default_factory=lambda: defaultdict(_few))
-    before: dict[tuple[int, int], deque[Variables]] = field(
-        default_factory=lambda: defaultdict(_few)
+    entries: deque[FrameVariables] = field(default_factory=_make_history)
+    visits: dict[int, deque[FrameVariables]] = field(
+        default_factory=lambda: defaultdict(_make_history)
+    )
+    before: dict[tuple[int, int], deque[FrameVariables]] = field(
+        default_factory=lambda: defaultdict(_make_history)
     )
 
     @property
@@ -70,50 +73,50 @@ class Point:
         return self.code is not None
 
     @property
-    def entered(self) -> Variables:
-        """The arguments of its last call."""
+    def entered(self) -> FrameVariables:
+        """The arguments of the last call."""
         return self.entries[-1]
 
-    def at(self, depth: int) -> Variables:
-        """The variables before a layer, the last time."""
+    def variables_at(self, depth: int) -> FrameVariables:
+        """Return the variables before a layer at its last execution."""
         return self.visits[depth][-1]
 
 
-def points(frames: Sequence[Frame]) -> list[Point]:
-    """Where to look, for those of the frames whose source is known."""
+def find_points(frames: Sequence[Frame]) -> list[Point]:
+    """Return points for the frames whose source is known."""
     found: list[Point] = []
     for frame in frames:
         definition = function_around(frame.path, original_name(frame.function), frame.line + 1)
         if definition is not None:
-            found.append(Point(frame, definition, layers(definition, frame.line + 1)))
+            found.append(Point(frame, definition, layers_around(definition, frame.line + 1)))
     return found
 
 
-def functions(call: Callable[[], Any], most: int = 24) -> list[Frame]:
-    """Where the functions of the user begin that a call enters, in that order."""
+def find_functions(call: Callable[[], Any], most: int = 24) -> list[Frame]:
+    """Return the first lines of the user's functions that a call enters, in order."""
     found: dict[CodeType, Frame] = {}
 
-    def entered(frame: FrameType, event: str, argument: Any) -> None:
+    def on_frame(frame: FrameType, event: str, argument: Any) -> None:
         code = frame.f_code
         path, line = code.co_filename, code.co_firstlineno - 1
         if len(found) < most and not is_torch(path) and not is_machinery(path):
             found.setdefault(code, Frame(path, code.co_name, line))
 
-    _traced(call, entered)
+    _call_traced(call, on_frame)
     return list(found.values())
 
 
-def watch(call: Callable[[], Any], wanted: Sequence[Point], *, whole: bool = False) -> None:
-    """Fill the points from a call, which is broken off when the last of them is reached.
+def watch_call(call: Callable[[], Any], wanted: Sequence[Point], *, whole: bool = False) -> None:
+    """Run a call and record variables at the points; stop when the last point is reached.
 
-    ``whole``: go on to the end, for all the entries. What the call raises is of no interest.
+    With ``whole`` the call runs to its end, to record all entries. Its exceptions are ignored.
     """
     if not wanted:
         return
-    _traced(call, _Watcher(wanted, whole).called)
+    _call_traced(call, _FrameWatcher(wanted, whole).on_call)
 
 
-def _traced(call: Callable[[], Any], entered: Callable[[FrameType, str, Any], Any]) -> None:
+def _call_traced(call: Callable[[], Any], entered: Callable[[FrameType, str, Any], Any]) -> None:
     before = sys.gettrace()
     sys.settrace(entered)
     try:
@@ -124,93 +127,93 @@ def _traced(call: Callable[[], Any], entered: Callable[[FrameType, str, Any], An
         sys.settrace(before)
 
 
-class _Watcher:
+class _FrameWatcher:
     def __init__(self, wanted: Sequence[Point], whole: bool) -> None:
         self._by_file: dict[str, list[Point]] = {}
         for point in wanted:
             self._by_file.setdefault(point.frame.path, []).append(point)
         self._last, self._whole = wanted[-1], whole
 
-    def called(self, frame: FrameType, event: str, argument: Any) -> Any:
+    def on_call(self, frame: FrameType, event: str, argument: Any) -> Any:
         nearby = self._by_file.get(frame.f_code.co_filename)
         if nearby is None:
             return None
-        here = [point for point in nearby if _is_of(frame.f_code, point.definition)]
+        here = [point for point in nearby if _is_code_of(frame.f_code, point.definition)]
         for point in here:
-            self._enter(frame, point)
-        inside = [_Inside(self, point) for point in here if point.layers]
-        return _Execution(inside).event if inside else None
+            self._record_entry(frame, point)
+        inside = [_PointWatcher(self, point) for point in here if point.layers]
+        return _WatchedExecution(inside).on_event if inside else None
 
-    def _enter(self, frame: FrameType, point: Point) -> None:
+    def _record_entry(self, frame: FrameType, point: Point) -> None:
         point.code, point.globals = frame.f_code, frame.f_globals
-        point.entries.append(snapshot(frame))
+        point.entries.append(snapshot_variables(frame))
         point.cells = {name: point.entered.get(name) for name in frame.f_code.co_freevars}
         if point is self._last and not point.layers:
-            self.enough()
+            self.stop_if_done()
 
-    def reached(self, point: Point, depth: int) -> None:
+    def on_layer(self, point: Point, depth: int) -> None:
         if point is self._last and depth == 0:
-            self.enough()
+            self.stop_if_done()
 
-    def enough(self) -> None:
+    def stop_if_done(self) -> None:
         if not self._whole:
             sys.settrace(None)
             raise _Enough
 
 
-class _Execution:
-    """One of a function in which there are several points."""
+class _WatchedExecution:
+    """One execution of a function that contains one or more points."""
 
-    def __init__(self, inside: Sequence[_Inside]) -> None:
+    def __init__(self, inside: Sequence[_PointWatcher]) -> None:
         self._inside = inside
 
-    def event(self, frame: FrameType, event: str, argument: Any) -> Any:
+    def on_event(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line":
             for each in self._inside:
-                each.reached(frame)
-        return self.event
+                each.on_line(frame)
+        return self.on_event
 
 
-class _Inside:
-    """One execution of a function up to a point that is watched."""
+class _PointWatcher:
+    """A recorder of one point in one execution of its function."""
 
-    def __init__(self, watcher: _Watcher, point: Point) -> None:
+    def __init__(self, watcher: _FrameWatcher, point: Point) -> None:
         self._watcher, self._point, self._line = watcher, point, -1
         self._ahead = {
-            beginning(layer.onwards(many)[0])[0]: (depth, many)
+            beginning_lines(layer.statements_from(many)[0])[0]: (depth, many)
             for depth, layer in enumerate(point.layers[:_DEEPEST])
             for many in AHEAD
-            if layer.onwards(many)
+            if layer.statements_from(many)
         }
 
-    def reached(self, frame: FrameType) -> None:
-        """The next line."""
+    def on_line(self, frame: FrameType) -> None:
+        """Record the variables if the line that runs next belongs to the point."""
         line, before = frame.f_lineno, self._line
         self._line = line
         if line in self._ahead:
-            self._point.before[self._ahead[line]].append(snapshot(frame))
+            self._point.before[self._ahead[line]].append(snapshot_variables(frame))
         for depth in range(len(self._point.layers) - 1, -1, -1):
             layer = self._point.layers[depth]
             if layer.first <= line <= layer.head and not layer.first <= before <= layer.last:
-                self._point.visits[depth].append(snapshot(frame))
-                self._watcher.reached(self._point, depth)
+                self._point.visits[depth].append(snapshot_variables(frame))
+                self._watcher.on_layer(self._point, depth)
 
 
-def snapshot(frame: FrameType) -> Variables:
-    """The variables, with copies of the containers that may change afterwards."""
-    found = Variables({name: _copied(value) for name, value in frame.f_locals.items()})
+def snapshot_variables(frame: FrameType) -> FrameVariables:
+    """Return the variables of a frame, with copies of its lists, dicts and sets."""
+    found = FrameVariables({name: _copy_container(value) for name, value in frame.f_locals.items()})
     found.grad = torch.is_grad_enabled()
     return found
 
 
-def _copied(value: Any) -> Any:
+def _copy_container(value: Any) -> Any:
     if type(value) in (list, dict, set):
         with contextlib.suppress(Exception):
             return value.copy()
     return value
 
 
-def _is_of(code: CodeType, definition: Definition) -> bool:
+def _is_code_of(code: CodeType, definition: Definition) -> bool:
     if isinstance(definition, ast.Lambda):
         return code.co_name == "<lambda>" and code.co_firstlineno == definition.lineno
     lines = [definition.lineno, *(each.lineno for each in definition.decorator_list)]

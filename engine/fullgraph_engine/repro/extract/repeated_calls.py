@@ -1,4 +1,4 @@
-"""Calls that recompile: the one of the probe, once more or with something changed."""
+"""Calls that recompile: the call of the probe, repeated with changed inputs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ...tracing.variations import Inputs
 from .invocation import CallInputs
 
 COUNT = 3
-"""Calls after the first."""
+"""Number of calls after the first."""
 
 _AGAIN = {"recompile/every-call": COUNT, "guard/mutated": 1}
-"""Calls after the first, of what needs no change."""
+"""Number of calls after the first for findings that appear without changed inputs."""
 _SIZE = re.compile(r"(?P<leaf>.+)\.shape\[(?P<dim>\d+)\]")
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -29,35 +29,35 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclass
 class RepeatedCalls:
-    """A function and all that it is called with, in order."""
+    """A function and the arguments of its calls, in order."""
 
     function: Callable[..., Any]
     arguments: list[Arguments] = field(default_factory=list)
 
     @property
     def calls(self) -> tuple[CallInputs, ...]:
-        """As programs make them."""
-        return tuple(CallInputs.of(args, kwargs) for args, kwargs in self.arguments)
+        """The inputs of the calls, for writing programs."""
+        return tuple(CallInputs.from_arguments(args, kwargs) for args, kwargs in self.arguments)
 
-    def trace(self) -> list[Recording]:
-        """What Dynamo does in those of the calls that compile something again."""
+    def trace_recompiles(self) -> list[Recording]:
+        """Trace all calls and return the recordings with recompiles."""
         recordings = [drive.trace(self.function, args, kwargs) for args, kwargs in self.arguments]
         return [recording for recording in recordings if recording.recompiles]
 
     def call_eagerly(self) -> None:
-        """All of them, without Dynamo."""
+        """Make all calls without Dynamo."""
         for args, kwargs in self.arguments:
             tracing.call_eagerly(self.function, args, kwargs)
 
 
-def calls_of(wanted: Wanted, call: Call) -> RepeatedCalls | None:
-    """The calls that a forecast is about; None where it is not known what differs in them."""
+def repeated_calls_of(wanted: Wanted, call: Call) -> RepeatedCalls | None:
+    """Return the calls that a forecast is about, or None if their changes are unknown."""
     inputs = Inputs(call.function, call.args, call.kwargs)
     again = _AGAIN.get(wanted.code, 0)
     if again:
         changes: list[tuple[dict[tuple[int, int], int], dict[int, Any]]] = [({}, {})] * again
     elif wanted.changed:
-        changes = _changes(wanted.changed, inputs, call)
+        changes = _changed_inputs(wanted.changed, inputs, call)
     else:
         return None
     if not changes:
@@ -69,7 +69,7 @@ def calls_of(wanted: Wanted, call: Call) -> RepeatedCalls | None:
     return found
 
 
-def _changes(
+def _changed_inputs(
     names: Sequence[str], inputs: Inputs, call: Call
 ) -> list[tuple[dict[tuple[int, int], int], dict[int, Any]]]:
     leaves = {leaf.name: number for number, leaf in enumerate(inputs.leaves)}
@@ -78,9 +78,9 @@ def _changes(
     if places:
         at, dim = places[0]
         first = int(inputs.leaves[at].value.shape[dim])
-        for several in _longer(first, inputs):
+        for several in _larger_sizes(first, inputs):
             args, kwargs, _ = inputs.make_arguments(dict.fromkeys(places, several[0]))
-            if _works(call.function, args, kwargs):
+            if _runs_eagerly(call.function, args, kwargs):
                 return [(dict.fromkeys(places, size), {}) for size in several]
         return []
     (name,) = names[:1]
@@ -91,8 +91,8 @@ def _changes(
     return [({}, {leaves[name]: value + n * step}) for n in range(1, COUNT + 1)]
 
 
-def _longer(size: int, inputs: Inputs) -> Iterator[list[int]]:
-    """Sizes a little larger, then multiples; none that another dimension has."""
+def _larger_sizes(size: int, inputs: Inputs) -> Iterator[list[int]]:
+    """Yield lists of sizes, slightly larger ones and multiples, that no dimension has yet."""
     taken = {
         int(length)
         for leaf in inputs.leaves
@@ -103,9 +103,11 @@ def _longer(size: int, inputs: Inputs) -> Iterator[list[int]]:
         yield [length for length in several if length not in taken][:COUNT]
 
 
-def _works(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _runs_eagerly(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> bool:
     try:
         tracing.call_eagerly(function, args, kwargs)
-    except BaseException:  # whatever the user's code raises
+    except BaseException:  # user code may raise anything
         return False
     return True

@@ -1,4 +1,4 @@
-"""The statement that a line belongs to, and what stands around it in its function."""
+"""The statement at a line, and the statements around it in its function."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 @dataclass(frozen=True)
 class Layer:
-    """A statement of a function, by its one-based lines. ``head`` is the last line of what is
-    evaluated on entering it: all of a simple statement, the condition of an ``if``. ``block`` is
-    the list of statements that it is in."""
+    """A statement of a function and its one-based lines.
+
+    ``head`` is the last line that runs when the statement is entered: all of a simple statement, or
+    the condition of an ``if``. ``block`` is the list of statements that contains it.
+    """
 
     node: ast.stmt
     first: int
@@ -23,16 +25,15 @@ class Layer:
     last: int
     block: tuple[ast.stmt, ...] = ()
 
-    def onwards(self, before: int) -> tuple[ast.stmt, ...]:
-        """Some statements before it, itself and what follows in its block; empty if there are
-        fewer before it."""
+    def statements_from(self, before: int) -> tuple[ast.stmt, ...]:
+        """Return the block from ``before`` statements ahead of this one, or ()."""
         at = self.block.index(self.node) - before
         return self.block[at:] if at >= 0 else ()
 
 
 @lru_cache(maxsize=32)
-def parsed(path: str) -> ast.Module | None:
-    """The tree of a file as it was executed; None for what is no Python."""
+def parse_file(path: str) -> ast.Module | None:
+    """Return the syntax tree of an executed file, or None if it is not Python."""
     text = "".join(linecache.getlines(path))
     try:
         return ast.parse(text) if text else None
@@ -41,13 +42,13 @@ def parsed(path: str) -> ast.Module | None:
 
 
 def function_around(path: str, name: str, line: int) -> Definition | None:
-    """The innermost definition of a name around a one-based line."""
-    tree = parsed(path)
+    """Return the innermost function of this name around a one-based line."""
+    tree = parse_file(path)
     found: Definition | None = None
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            if node.name == name and _starts(node) <= line <= _ends(node):
-                found = node  # the walk goes inwards
+            if node.name == name and _first_line(node) <= line <= _last_line(node):
+                found = node  # ast.walk visits outer nodes first
         elif (
             isinstance(node, ast.Lambda)
             and name == "<lambda>"
@@ -57,49 +58,51 @@ def function_around(path: str, name: str, line: int) -> Definition | None:
     return found
 
 
-def layers(function: Definition, line: int) -> tuple[Layer, ...]:
-    """The statements around a one-based line, innermost first; empty if it is in none."""
+def layers_around(function: Definition, line: int) -> tuple[Layer, ...]:
+    """Return the statements around a one-based line, innermost first."""
     if isinstance(function, ast.Lambda):
         return ()
     found: list[Layer] = []
     block = function.body
     while True:
-        node = next((each for each in block if _starts(each) <= line <= _ends(each)), None)
+        node = next((each for each in block if _first_line(each) <= line <= _last_line(each)), None)
         if node is None:
             return tuple(found)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found.insert(0, Layer(node, _starts(node), _ends(node), _ends(node), tuple(block)))
+            found.insert(
+                0, Layer(node, _first_line(node), _last_line(node), _last_line(node), tuple(block))
+            )
             return tuple(found)
-        inner = [each for name in _BLOCKS for each in _inner(node, name)]
-        found.insert(0, _layer(node, block))
+        inner = [each for name in _BLOCKS for each in _inner_statements(node, name)]
+        found.insert(0, _make_layer(node, block))
         block = [each for each in inner if isinstance(each, ast.stmt)]
 
 
-def beginning(node: ast.stmt) -> tuple[int, int]:
-    """The first and the last line of what is evaluated on entering a statement."""
-    inner = [each for name in _BLOCKS for each in _inner(node, name)]
-    head = min((_starts(each) for each in inner), default=_ends(node) + 1) - 1
-    return _starts(node), max(head, node.lineno)
+def beginning_lines(node: ast.stmt) -> tuple[int, int]:
+    """Return the first and last line that run when a statement is entered."""
+    inner = [each for name in _BLOCKS for each in _inner_statements(node, name)]
+    head = min((_first_line(each) for each in inner), default=_last_line(node) + 1) - 1
+    return _first_line(node), max(head, node.lineno)
 
 
-def _layer(node: ast.stmt, block: list[ast.stmt]) -> Layer:
-    return Layer(node, *beginning(node), _ends(node), tuple(block))
+def _make_layer(node: ast.stmt, block: list[ast.stmt]) -> Layer:
+    return Layer(node, *beginning_lines(node), _last_line(node), tuple(block))
 
 
-def _inner(node: ast.AST, name: str) -> list[ast.stmt]:
+def _inner_statements(node: ast.AST, name: str) -> list[ast.stmt]:
     found: list[ast.stmt] = []
     for each in getattr(node, name, ()):
         if isinstance(each, ast.stmt):
             found.append(each)
-        else:  # a handler or a case
+        else:  # an exception handler or a match case
             found.extend(each.body)
     return found
 
 
-def _starts(node: ast.stmt) -> int:
+def _first_line(node: ast.stmt) -> int:
     decorators = getattr(node, "decorator_list", ())
     return min([node.lineno, *(int(each.lineno) for each in decorators)])
 
 
-def _ends(node: ast.stmt) -> int:
+def _last_line(node: ast.stmt) -> int:
     return node.end_lineno or node.lineno

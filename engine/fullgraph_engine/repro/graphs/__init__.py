@@ -1,6 +1,6 @@
-"""Repros of one graph: a backend that fails on it, or that gives wrong numbers for it."""
+"""Minimal scripts for one graph on which a backend fails or returns wrong numbers."""
 
-from .candidates import extract
-from .minimize import Minimizer
+from .candidates import extract_graphs
+from .minimize import GraphMinimizer
 
-__all__ = ["Minimizer", "extract"]
+__all__ = ["GraphMinimizer", "extract_graphs"]

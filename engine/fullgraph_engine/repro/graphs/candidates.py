@@ -1,4 +1,4 @@
-"""Capture the graphs of a target, and write each as a program for a backend."""
+"""Capture the graphs of a target and write each one as a program for a backend."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ import torch
 from ...protocol import Wanted
 from ...targets import Tracee
 from ...torch_internals import backends, dynamo
-from ..candidate import Backend, Candidate, Candidates, in_order
-from ..emit.program import Draft
-from ..emit.unwritable import Unwritable
-from ..inputs import Store
-from ..settings import settings
-from ..verify.check import Check
+from ..candidate import Backend, Candidates, ReproCandidate, sort_candidates
+from ..emit.program import ProgramDraft
+from ..emit.unwritable import UnwritableValue
+from ..inputs import TensorStore
+from ..settings import changed_settings
+from ..verify.check import ScriptCheck
 from ..verify.finding_signature import FindingSignature, own_names
 from . import capture, comparison, emit
 
 _MOST_GRAPHS = 50
 
 
-def extract(tracee: Tracee, wanted: Wanted) -> Candidates | str:
-    """Candidates for what a backend does to a target, or why there are none.
+def extract_graphs(tracee: Tracee, wanted: Wanted) -> Candidates | str:
+    """Return candidates for the failure of a backend on a target, or a message why there are none.
 
-    To be called with real tensors: a backend compiles for what it is given.
+    The tensors must be real, because the backend compiles for them.
     """
     try:
-        backend, before, imports, notes = _backend(wanted)
+        backend, before, imports, notes = _describe_backend(wanted)
     except LookupError as error:
         return str(error.args[0])
     name = tracee.target.name
-    # Numbers that are wrong may be so for some inputs alone.
-    stores = Store.choices(always=wanted.data, if_needed=wanted.accuracy)
+    # Wrong numbers may appear only for some inputs.
+    stores = TensorStore.choices(always=wanted.data, if_needed=wanted.accuracy)
     graphs = _Graphs(backend, notes, stores)
     try:
         call = tracee.call()
     except Exception as error:
         return f"`{name}` cannot be called as its probe says: {error}"
-    for wish in call.dynamic:
-        dynamo.mark_dynamic(wish.tensor, wish.dim)
+    for request in call.dynamic:
+        dynamo.mark_dynamic(request.tensor, request.dim)
     raised = ""
     try:
-        capture.watch(call.function, call.args, call.kwargs, graphs.add)
+        capture.capture_graphs(call.function, call.args, call.kwargs, graphs.add_graph)
     except Exception as error:
         raised = f"{type(error).__name__}: {error}".partition("\n")[0]
     if not graphs.programs:
-        return _no_graphs(name, raised, graphs.left_out)
+        return _no_graphs_message(name, raised, graphs.left_out)
     if backend.accuracy:
-        check = comparison.check_of(
+        check = comparison.comparison_check(
             backend,
             before,
             imports,
@@ -65,11 +65,13 @@ def extract(tracee: Tracee, wanted: Wanted) -> Candidates | str:
             "precision than those of the function as it is."
         )
     else:
-        check = Check(f"an exception of {backend.name}", 'error != "None"', True, before, imports)
+        check = ScriptCheck(
+            f"an exception of {backend.name}", 'error != "None"', True, before, imports
+        )
         title = f"`{backend.name}` fails on a graph of `{name}`"
         explanation = "The function runs as it is, and raises this when it is compiled."
     return Candidates(
-        in_order(graphs.programs, data=wanted.data),
+        sort_candidates(graphs.programs, data=wanted.data),
         FindingSignature("backend", "", (), "", ""),
         check,
         tuple(sorted(own_names(tracee.text))),
@@ -82,7 +84,7 @@ def extract(tracee: Tracee, wanted: Wanted) -> Candidates | str:
     )
 
 
-def _no_graphs(target: str, raised: str, left_out: list[str]) -> str:
+def _no_graphs_message(target: str, raised: str, left_out: list[str]) -> str:
     if left_out:
         return f"No graph of `{target}` can be written as a program: {left_out[0]}."
     if raised:
@@ -91,19 +93,19 @@ def _no_graphs(target: str, raised: str, left_out: list[str]) -> str:
 
 
 class _Graphs:
-    """Programs for the graphs of one call."""
+    """A collector of the graphs of one call, each written as a program."""
 
     def __init__(
-        self, backend: Backend, notes: tuple[str, ...], stores: tuple[Store | None, ...]
+        self, backend: Backend, notes: tuple[str, ...], stores: tuple[TensorStore | None, ...]
     ) -> None:
-        self.programs: list[Candidate] = []
+        self.programs: list[ReproCandidate] = []
         self.left_out: list[str] = []
         self._backend, self._notes, self._stores = backend, notes, stores
-        self._settings = (*settings(), *_inductor_settings(backend))
+        self._settings = (*changed_settings(), *_inductor_settings(backend))
         self.is_random = False
         self._count = 0
 
-    def add(self, graph: torch.fx.GraphModule, inputs: tuple[Any, ...]) -> None:
+    def add_graph(self, graph: torch.fx.GraphModule, inputs: tuple[Any, ...]) -> None:
         self._count += 1
         if self._count > _MOST_GRAPHS:
             return
@@ -111,7 +113,7 @@ class _Graphs:
         both = not self._backend.accuracy and emit.has_gradient(graph)
         for backward, store in itertools.product((False, True)[: 1 + both], self._stores):
             try:
-                candidate = emit.candidate_of(
+                candidate = emit.write_candidate(
                     graph,
                     inputs,
                     self._backend,
@@ -119,25 +121,24 @@ class _Graphs:
                     settings=self._settings,
                     store=store,
                 )
-            except Unwritable as error:
+            except UnwritableValue as error:
                 self.left_out.append(f"graph {self._count}: {error.reason}")
                 continue
-            except Exception as error:  # objects of the user's, or a mistake of ours
+            except Exception as error:  # user objects may raise anything, and so may our bugs
                 self.left_out.append(f"graph {self._count}: {type(error).__name__}: {error}")
                 continue
             self.programs.append(
-                Candidate(candidate.text, candidate.origin, (*candidate.notes, *self._notes))
+                ReproCandidate(candidate.text, candidate.origin, (*candidate.notes, *self._notes))
             )
 
 
 _Lines = tuple[str, ...]
 
 
-def _backend(wanted: Wanted) -> tuple[Backend, _Lines, _Lines, _Lines]:
-    """The backend, the lines that define it, their imports, and what a reader should know of them.
+def _describe_backend(wanted: Wanted) -> tuple[Backend, _Lines, _Lines, _Lines]:
+    """Return the backend, the lines that define it, their imports, and notes for the reader.
 
-    Raises:
-        LookupError: it cannot be used; why.
+    Raises LookupError with a message if the backend cannot be used.
     """
     name = wanted.backend
     if name not in dynamo.list_backends(()):
@@ -149,11 +150,11 @@ def _backend(wanted: Wanted) -> tuple[Backend, _Lines, _Lines, _Lines]:
     function = backends.find_backend(name)
     if _is_installed(name, function):
         return Backend(name, f'"{name}"', wanted.accuracy), (), (), ()
-    draft = Draft()
+    draft = ProgramDraft()
     try:
-        spelled = draft.refer(function)
+        spelled = draft.refer_to(function)
         text = draft.text([spelled]).rstrip().removesuffix(spelled)
-    except Unwritable as error:
+    except UnwritableValue as error:
         raise LookupError(
             f"The backend `{name}` cannot be written into a script: {error.reason}. Define it as a "
             "plain function at the top level of a module."
@@ -181,7 +182,7 @@ def _inductor_settings(backend: Backend) -> list[str]:
 
 
 def _is_installed(name: str, function: Any) -> bool:
-    """Whether a fresh Python knows it by its name: torch has it, or a package announces it."""
+    """Whether a fresh Python finds a backend by name, in torch or in an installed package."""
     announced = backends.REGISTERED_BACKENDS.get() or {}
     if announced.get(name) is not None:
         return True

@@ -1,4 +1,4 @@
-"""The graphs that the tracer makes of a call, with the tensors that they are run on."""
+"""The graphs that Dynamo captures from a call, with their input tensors."""
 
 from __future__ import annotations
 
@@ -15,25 +15,28 @@ _RANDOM = re.compile(
     "|rrelu|scaled_dot_product"
 )
 
-Told = Callable[[torch.fx.GraphModule, tuple[Any, ...]], None]
+GraphCallback = Callable[[torch.fx.GraphModule, tuple[Any, ...]], None]
 
 
-def watch(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], told: Told
+def capture_graphs(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    receive: GraphCallback,
 ) -> None:
-    """Call a function, compiled by a backend that runs its graphs as they are.
+    """Call a function compiled by a backend that runs its graphs unchanged.
 
-    ``told`` gets every graph ahead of its first run, when its inputs are still as they came.
+    The callback receives each graph before its first run, while the inputs are still unchanged.
     """
 
     def backend(graph: torch.fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
-        is_told = False
+        was_received = False
 
         def run(*inputs: Any) -> Any:
-            nonlocal is_told
-            if not is_told:
-                is_told = True
-                told(graph, inputs)
+            nonlocal was_received
+            if not was_received:
+                was_received = True
+                receive(graph, inputs)
             return graph.forward(*inputs)
 
         return run
@@ -43,7 +46,7 @@ def watch(
 
 
 def is_dynamic(graph: torch.fx.GraphModule) -> bool:
-    """Whether it was made for several sizes."""
+    """Whether a graph has an input of symbolic size."""
     for node in graph.graph.find_nodes(op="placeholder"):
         value = node.meta.get("example_value")
         sizes = value.shape if isinstance(value, torch.Tensor) else (value,)
@@ -53,14 +56,14 @@ def is_dynamic(graph: torch.fx.GraphModule) -> bool:
 
 
 def is_random(graph: torch.fx.GraphModule) -> bool:
-    """Whether one of its operations may draw random numbers, by its name."""
+    """Whether the name of an operation suggests that it draws random numbers."""
     targets = (str(getattr(node.target, "__name__", node.target)) for node in graph.graph.nodes)
     nodes = zip(graph.graph.nodes, targets, strict=True)
     return any(node.op.startswith("call") and _RANDOM.search(name) for node, name in nodes)
 
 
-def outputs(graph: torch.fx.GraphModule) -> list[Any]:
-    """What the tracer knows of its results: tensors without data, numbers."""
+def output_examples(graph: torch.fx.GraphModule) -> list[Any]:
+    """Return the example values of a graph's results: fake tensors and numbers."""
     found: list[Any] = []
     for node in graph.graph.find_nodes(op="output"):
         torch.fx.map_arg(node.args, lambda each: found.append(each.meta.get("example_value")))

@@ -1,17 +1,17 @@
-"""The part of a script that compares what is compiled with a run in double precision.
+"""The part of a script that compares compiled results with a run in double precision.
 
-A fixed tolerance would either hide small mistakes or take rounding for one. What counts here is how
-much further the compiled results are from double precision than those of the plain function, or
-than what becomes of the inputs' last bits.
+A fixed tolerance would either hide small errors or report rounding as an error. The script measures
+how much further the compiled results are from double precision than the eager results are. It also
+measures how rounding of the inputs changes the results.
 """
 
 from __future__ import annotations
 
 from ..candidate import Backend
-from ..verify.check import Check
+from ..verify.check import ScriptCheck
 
 NAME = "compare"
-"""What programs call with a function and its inputs."""
+"""Name of the function that programs call with a function and its inputs."""
 
 _IMPORTS = (
     "from contextlib import nullcontext",
@@ -116,28 +116,31 @@ _EXACT = """\
 _RANDOM = """\
     exact, near, slack = plain, plain, 1000  # in double precision it draws others"""
 
-# A number of another kind is right if it is the one that double precision gives as well: where it
-# is not, as with a rounded comparison, it depends on the last bit.
+# Integers and booleans are wrong only where eager results agree with double precision: elsewhere,
+# as in a rounded comparison, they depend on the last bit.
 _OTHERS = "exact.equal(plain) and not plain.equal(fast)"
 
 
-def check_of(
+def comparison_check(
     backend: Backend,
     before: tuple[str, ...],
     imports: tuple[str, ...],
     *,
     only_floating: bool,
     is_random: bool,
-) -> Check:
-    """``before`` and ``imports`` define the backend. ``is_random``: random numbers are drawn."""
+) -> ScriptCheck:
+    """Return the check that fails a script with wrong results.
+
+    ``before`` and ``imports`` define the backend. ``is_random``: the graph draws random numbers.
+    """
     text = _TEXT.replace("BACKEND", backend.spelled)
     text = text.replace("OTHERS", "False" if only_floating else _OTHERS)
     text = text.replace("EXACT", _RANDOM if is_random else _EXACT)
     imports = (*_IMPORTS, *imports)
     if is_random and backend.name == "inductor":
-        # Random numbers are the same only if torch itself draws them.
+        # Inductor draws the same random numbers as eager only with this setting.
         imports = ("import torch._inductor.config", *imports)
         before = (*before, "torch._inductor.config.fallback_random = True")
     what = f"results of {backend.name} that rounding does not explain"
     lines = (*before, "", *text.rstrip("\n").split("\n"), "")
-    return Check(what, "wrong", before=lines, imports=imports)
+    return ScriptCheck(what, "wrong", before=lines, imports=imports)

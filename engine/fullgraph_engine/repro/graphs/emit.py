@@ -1,4 +1,4 @@
-"""A graph as a program: a function that a person could have written, its inputs, and the act."""
+"""Write a graph as a readable program: a function, its inputs and the compiled call."""
 
 from __future__ import annotations
 
@@ -11,60 +11,60 @@ from typing import Any
 
 import torch
 
-from ..candidate import Backend, Candidate
-from ..emit.program import Draft
-from ..inputs import Store
+from ..candidate import Backend, ReproCandidate
+from ..emit.program import ProgramDraft
+from ..inputs import TensorStore
 from . import capture, comparison
 
 _PART = re.compile(r"(?:^|_)(?:modules|parameters|buffers|self)(?=_|$)")
 
 
-def candidate_of(
+def write_candidate(
     graph: torch.fx.GraphModule,
     inputs: Sequence[Any],
     backend: Backend,
     *,
     backward: bool = False,
     settings: Sequence[str] = (),
-    store: Store | None = None,
-) -> Candidate:
-    """The program that compiles one graph and runs it.
+    store: TensorStore | None = None,
+) -> ReproCandidate:
+    """Return a program that compiles one graph and runs it.
 
     Raises:
-        Unwritable: something that it uses has no source text.
+        UnwritableValue: something that it uses cannot be written as source text.
     """
-    draft = Draft(store)
+    draft = ProgramDraft(store)
     for name in (comparison.NAME, backend.spelled):
         if name.isidentifier():
-            draft.fresh(name)
-    numbers = _numbers(graph, inputs)
-    name = _Definition(draft, graph, frozenset(numbers)).named("f")
+            draft.fresh_name(name)
+    numbers = _scalar_inputs(graph, inputs)
+    name = _GraphFunction(draft, graph, frozenset(numbers)).add_to_draft("f")
     given = [draft.expression(numbers.get(n, value)) for n, value in enumerate(inputs)]
     dynamic = ["dynamic=True"] if capture.is_dynamic(graph) else []
     if backend.accuracy:
-        act = f"{comparison.NAME}({', '.join([name, *given, *dynamic])})"
+        call_text = f"{comparison.NAME}({', '.join([name, *given, *dynamic])})"
     else:
         options = ", ".join([name, f"backend={backend.spelled}", *dynamic])
-        act = f"torch.compile({options})({', '.join(given)})"
+        call_text = f"torch.compile({options})({', '.join(given)})"
         if backward:
-            act = _backward(act, graph)
-    return Candidate(draft.text([*settings, act]), "graph", tuple(draft.notes))
+            call_text = _backward_text(call_text, graph)
+    return ReproCandidate(draft.text([*settings, call_text]), "graph", tuple(draft.notes))
 
 
 def has_gradient(graph: torch.fx.GraphModule) -> bool:
-    """Whether something can be differentiated that it returns."""
-    return any(getattr(value, "requires_grad", False) for value in capture.outputs(graph))
+    """Whether a result of a graph requires a gradient."""
+    return any(getattr(value, "requires_grad", False) for value in capture.output_examples(graph))
 
 
-def _backward(act: str, graph: torch.fx.GraphModule) -> str:
-    if len(capture.outputs(graph)) == 1:
-        return f"{act}.sum().backward()"
+def _backward_text(call_text: str, graph: torch.fx.GraphModule) -> str:
+    if len(capture.output_examples(graph)) == 1:
+        return f"{call_text}.sum().backward()"
     differentiable = "torch.is_tensor(y) and y.requires_grad"
-    return f"sum(y.sum() for y in {act} if {differentiable}).backward()"
+    return f"sum(y.sum() for y in {call_text} if {differentiable}).backward()"
 
 
-def _numbers(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> dict[int, Any]:
-    """Inputs that are numbers of the function's, which the tracer hands over as tensors."""
+def _scalar_inputs(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> dict[int, Any]:
+    """Return the inputs that the user passed as numbers and Dynamo passes as tensors."""
     found: dict[int, Any] = {}
     nodes = graph.graph.find_nodes(op="placeholder")
     for n, (node, value) in enumerate(zip(nodes, inputs, strict=True)):
@@ -74,11 +74,14 @@ def _numbers(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> dict[int, An
     return found
 
 
-class _Definition(ast.NodeTransformer):
-    """Makes of what ``torch.fx`` prints a function that stands alone."""
+class _GraphFunction(ast.NodeTransformer):
+    """A transformer of the code that ``torch.fx`` prints into a standalone function."""
 
     def __init__(
-        self, draft: Draft, graph: torch.fx.GraphModule, numbers: frozenset[int] = frozenset()
+        self,
+        draft: ProgramDraft,
+        graph: torch.fx.GraphModule,
+        numbers: frozenset[int] = frozenset(),
     ) -> None:
         self._draft, self._graph = draft, graph
         code = graph.graph.python_code("self")
@@ -90,28 +93,28 @@ class _Definition(ast.NodeTransformer):
         self._numbers = {arguments[n] for n in numbers}
         self._taken = {node.id for node in ast.walk(self._function) if isinstance(node, ast.Name)}
         self._taken |= {*arguments, *dir(builtins), *keyword.kwlist, *self._globals}
-        self._meant: dict[str, str] = {}
-        """What stands for a name of the printed function."""
+        self._new_names: dict[str, str] = {}
+        """Name in the program for each name of the printed function."""
         self._attributes: dict[int, str] = {}
-        self._parameters = [self._shortened(name) for name in arguments]
-        self._meant.update(zip(arguments, self._parameters, strict=True))
+        self._parameters = [self._shorten_name(name) for name in arguments]
+        self._new_names.update(zip(arguments, self._parameters, strict=True))
 
-    def named(self, hint: str) -> str:
-        """The name of the function, which is now in the draft."""
-        body = [done for each in self._function.body for done in self._statement(each)]
+    def add_to_draft(self, hint: str) -> str:
+        """Add the function to the draft and return its name."""
+        body = [done for each in self._function.body for done in self._rewrite_statement(each)]
         read = {
             node.id
             for each in body
             for node in ast.walk(each)
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
         }
-        name = self._draft.fresh(hint, self._taken)
-        lines = [ast.unparse(_without_name(each, read)) for each in body] or ["pass"]
+        name = self._draft.fresh_name(hint, self._taken)
+        lines = [ast.unparse(_drop_unread_name(each, read)) for each in body] or ["pass"]
         text = "\n".join(f"    {line}" for part in lines for line in part.split("\n"))
         self._draft.define(name, f"def {name}({', '.join(self._parameters)}):\n{text}")
         return name
 
-    def _shortened(self, name: str) -> str:
+    def _shorten_name(self, name: str) -> str:
         word = _PART.sub("", re.sub(r"^[LG]_", "", name)).strip("_")
         stem = word if word.isidentifier() else "x"
         short, number = stem, 0
@@ -121,12 +124,12 @@ class _Definition(ast.NodeTransformer):
         self._taken.add(short)
         return short
 
-    def _statement(self, node: ast.stmt) -> list[ast.stmt]:
+    def _rewrite_statement(self, node: ast.stmt) -> list[ast.stmt]:
         if isinstance(node, ast.AnnAssign) and node.value is not None:
             node = ast.Assign([node.target], node.value)
         if isinstance(node, ast.Assign):
             if isinstance(node.value, ast.Constant) and node.value.value is None:
-                return []  # it only lets go of what is not needed any more
+                return []  # it only frees a value that is no longer needed
             target = node.targets[0]
             if isinstance(target, ast.Name) and self._is_number(node.value):
                 assert isinstance(node.value, ast.Call)
@@ -134,7 +137,7 @@ class _Definition(ast.NodeTransformer):
                 node.value = node.value.func.value
             value = self.visit(node.value)
             if isinstance(target, ast.Name) and isinstance(value, ast.Name):
-                self._meant[target.id] = value.id
+                self._new_names[target.id] = value.id
                 return []
             node.value = value
             return [ast.fix_missing_locations(node)]
@@ -151,53 +154,55 @@ class _Definition(ast.NodeTransformer):
         return False
 
     def _is_alias(self, name: str) -> bool:
-        return any(self._meant.get(each) == self._meant.get(name, "") for each in self._numbers)
+        return any(
+            self._new_names.get(each) == self._new_names.get(name, "") for each in self._numbers
+        )
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id in self._meant:
-            return ast.Name(self._meant[node.id], node.ctx)
+        if node.id in self._new_names:
+            return ast.Name(self._new_names[node.id], node.ctx)
         if node.id in self._globals and node.id != "torch":
-            return _parsed(self._draft.expression(self._globals[node.id]))
+            return _parse_expression(self._draft.expression(self._globals[node.id]))
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        owned = self._owned(node)
-        return owned if owned is not None else self._visited(node)
+        owned = self._attribute_name(node)
+        return owned if owned is not None else self._visit_children(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        owned = self._owned(node)
+        owned = self._attribute_name(node)
         if owned is not None:
             return owned
         text = ast.unparse(node)
         if text.startswith("torch._C._nn."):
-            return _parsed(self._draft.refer(eval(text, {"torch": torch})))
-        return self._visited(node)
+            return _parse_expression(self._draft.refer_to(eval(text, {"torch": torch})))
+        return self._visit_children(node)
 
-    def _visited(self, node: ast.expr) -> ast.expr:
+    def _visit_children(self, node: ast.expr) -> ast.expr:
         visited = self.generic_visit(node)
         assert isinstance(visited, ast.expr)
         return visited
 
-    def _owned(self, node: ast.expr) -> ast.expr | None:
-        """The name of what the graph module holds: a constant, a module, a graph for a branch."""
+    def _attribute_name(self, node: ast.expr) -> ast.expr | None:
+        """Return the name of a constant, module or subgraph that the graph module owns."""
         names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
         if "self" not in names or not names <= {"self", "getattr"}:
             return None
         value = eval(ast.unparse(node), {"self": self._graph, "getattr": getattr})
         if id(value) not in self._attributes:
-            self._attributes[id(value)] = self._bound(value)
+            self._attributes[id(value)] = self._add_attribute(value)
         return ast.Name(self._attributes[id(value)], ast.Load())
 
-    def _bound(self, value: Any) -> str:
+    def _add_attribute(self, value: Any) -> str:
         if isinstance(value, torch.fx.GraphModule):
-            return _Definition(self._draft, value).named("g")
-        name = self._draft.fresh("constant", self._taken)
+            return _GraphFunction(self._draft, value).add_to_draft("g")
+        name = self._draft.fresh_name("constant", self._taken)
         self._draft.add(f"{name} = {self._draft.expression(value)}")
         return name
 
 
-def _without_name(node: ast.stmt, read: set[str]) -> ast.stmt:
-    """Without giving its value a name that nothing reads."""
+def _drop_unread_name(node: ast.stmt, read: set[str]) -> ast.stmt:
+    """Turn an assignment into an expression statement if nothing reads its name."""
     if isinstance(node, ast.Assign):
         target = node.targets[0]
         if isinstance(target, ast.Name) and target.id not in read:
@@ -205,5 +210,5 @@ def _without_name(node: ast.stmt, read: set[str]) -> ast.stmt:
     return node
 
 
-def _parsed(text: str) -> ast.expr:
+def _parse_expression(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body

@@ -1,4 +1,4 @@
-"""Make a graph smaller by torch's own strategies; every graph that they propose is a program."""
+"""Smaller graphs proposed by torch's minifier, each written as a program."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import torch
 from ...torch_internals.dynamo import mark_dynamic
 from ...torch_internals.minifier import minifier
 from ..candidate import Backend
-from ..emit.unwritable import Unwritable
-from ..inputs import Store, imports, loader, needed
-from ..verify.oracle import here
+from ..emit.unwritable import UnwritableValue
+from ..inputs import TensorStore, loader_imports, loader_text, needed_files
+from ..verify.oracle import script_path
 from . import capture, comparison, emit
 
 
-class _Caught(BaseException):
-    """Carries a function and its inputs away from the call that would compile it."""
+class _CaughtCall(BaseException):
+    """Carries a function and its inputs out of the call that would compile it."""
 
 
-def minify(program: str, backend: Backend, shows: Callable[[str], bool]) -> None:
-    """Propose programs for smaller graphs of a program's; the last one shown is the smallest.
+def propose_smaller_graphs(program: str, backend: Backend, shows: Callable[[str], bool]) -> None:
+    """Pass programs for smaller graphs to ``shows``; the last one accepted is the smallest.
 
-    It executes the program, without its backend.
+    This executes the program without its backend.
     """
-    function, inputs, options = _caught(program, backend)
+    function, inputs, options = _catch_compile_call(program, backend)
     if options.get("dynamic"):
         for value in inputs:
             for dim in range(value.dim() if isinstance(value, torch.Tensor) else 0):
@@ -33,12 +33,12 @@ def minify(program: str, backend: Backend, shows: Callable[[str], bool]) -> None
     found: list[tuple[torch.fx.GraphModule, tuple[Any, ...]]] = []
     backward = ".backward()" in program
 
-    def told(graph: torch.fx.GraphModule, given: tuple[Any, ...]) -> None:
+    def add_graph(graph: torch.fx.GraphModule, given: tuple[Any, ...]) -> None:
         found.append((graph, given))
 
-    capture.watch(function, inputs, {}, told)
-    settings = _settings(program)
-    store = Store.of_process() if needed(program) else None
+    capture.capture_graphs(function, inputs, {}, add_graph)
+    settings = _settings_lines(program)
+    store = TensorStore.for_process() if needed_files(program) else None
     for graph, given in found[:1]:
         own = {id(value) for value in given}
 
@@ -49,7 +49,7 @@ def minify(program: str, backend: Backend, shows: Callable[[str], bool]) -> None
             if backward and not emit.has_gradient(smaller):
                 return False
             try:
-                candidate = emit.candidate_of(
+                candidate = emit.write_candidate(
                     smaller,
                     values,
                     backend,
@@ -57,41 +57,43 @@ def minify(program: str, backend: Backend, shows: Callable[[str], bool]) -> None
                     settings=settings,
                     store=store,
                 )
-            except Unwritable:
+            except UnwritableValue:
                 return False
             return shows(candidate.text)
 
         minifier(graph, given, fails, lambda *_: None, skip_sanity=True)
 
 
-def _caught(program: str, backend: Backend) -> tuple[Callable[..., Any], Any, dict[str, Any]]:
-    """What a program compiles, the inputs that it calls it with, and its options."""
+def _catch_compile_call(
+    program: str, backend: Backend
+) -> tuple[Callable[..., Any], Any, dict[str, Any]]:
+    """Return the function that a program compiles, its inputs, and the compile options."""
 
     def compare(function: Any, *inputs: Any, **options: Any) -> None:
-        raise _Caught(function, inputs, options)
+        raise _CaughtCall(function, inputs, options)
 
     def compile(function: Any, **options: Any) -> Any:
         return lambda *inputs: compare(function, *inputs, **options)
 
     namespace = {
         "__name__": "__main__",
-        "__file__": here(),
+        "__file__": script_path(),
         comparison.NAME: compare,
         backend.spelled: None,
     }
-    exec("\n".join([*imports(program), "import torch", loader(program)]), namespace)
+    exec("\n".join([*loader_imports(program), "import torch", loader_text(program)]), namespace)
     original, torch.compile = torch.compile, compile  # type: ignore[assignment]
     try:
         exec(program, namespace)
-    except _Caught as caught:
+    except _CaughtCall as caught:
         return caught.args
     finally:
         torch.compile = original
     raise LookupError("the program compiles nothing")
 
 
-def _settings(program: str) -> list[str]:
-    """The statements of a program that change torch's settings, with their imports."""
+def _settings_lines(program: str) -> list[str]:
+    """Return the statements of a program that change torch's settings, with their imports."""
     return [
         line
         for line in program.split("\n")
@@ -100,7 +102,7 @@ def _settings(program: str) -> list[str]:
 
 
 def _as_input(value: Any) -> Any:
-    """What was made by a part of the graph that is cut off comes from outside, as a leaf."""
+    """Detach a tensor that a removed part of the graph computed; it becomes an input."""
     if not isinstance(value, torch.Tensor):
         return value
     return value.detach().requires_grad_(value.requires_grad)

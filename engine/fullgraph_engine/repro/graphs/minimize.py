@@ -1,4 +1,4 @@
-"""From the programs of graphs to a verified script: with the backend, each time in a fork."""
+"""Minimize programs of graphs to a verified script; each candidate compiles in a fork."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ import torch
 
 from ...torch_internals import backends, dynamo
 from ...tracing import drive
-from ..candidate import Backend, Candidate, Candidates
+from ..candidate import Backend, Candidates, ReproCandidate
 from ..emit.script import lines_of_code
 from ..job import Surroundings
 from ..reduce import minimize
-from ..verify.check import Check
-from ..verify.oracle import Requirement, Shown
+from ..verify.check import ScriptCheck
+from ..verify.oracle import Requirement, ShownFinding
 from . import minifier, oracle
 
 _STARTED = frozenset(
     {"g++", "gcc", "c++", "cc", "clang", "clang++", "openssl", "ptxas", "ldconfig"}
 )
-"""Besides this interpreter, what Inductor starts: compilers, and what it makes checksums with."""
+"""Names of compilers and checksum tools that Inductor starts."""
 
 _COMPILER_ERROR = re.compile(r"^.*?\berror: (.+)$", re.MULTILINE)
-"""What a C++ compiler says, behind a command line that differs each time."""
+"""Pattern of a C++ compiler's message, after a command line that differs each time."""
 
 _NEEDS_FORKS = (
     "A program for a backend is minimized only in forks of one process, and this engine starts "
@@ -40,10 +40,10 @@ _NEEDS_FORKS = (
 _monotonic = time.monotonic
 
 
-class Minimizer(minimize.Minimizer):
-    """Of candidates with a backend."""
+class GraphMinimizer(minimize.ProgramMinimizer):
+    """A minimizer of candidates with a backend."""
 
-    # A compiler may be slow.
+    # C++ compilers can be slow.
     trial_seconds = 60.0
     verifying = 20.0
 
@@ -53,34 +53,34 @@ class Minimizer(minimize.Minimizer):
         return self.candidates.backend
 
     def run(self) -> None:
-        self.progress("looking", now=True)
+        self.report_progress("looking", now=True)
         if not self.around.forks:
             self.end(_NEEDS_FORKS)
             return
         before = _monotonic()
-        reason = prepare(self.backend, self.around)
-        self.until += _monotonic() - before  # it says nothing about the graphs
+        reason = prepare_process(self.backend, self.around)
+        self.until += _monotonic() - before  # preparation is not part of the budget
         if reason:
             self.end(reason)
             return
         super().run()
 
     def judge(self) -> minimize.Judge:
-        return partial(oracle.judge, backend=self.backend)
+        return partial(oracle.judge_graph_program, backend=self.backend)
 
-    def choose(self) -> tuple[Candidate, Requirement] | None:
-        wish = Requirement(self.candidates.signature, self.candidates.check, loose=True)
-        found = self.first(wish, self.trial_seconds)
+    def choose_candidate(self) -> tuple[ReproCandidate, Requirement] | None:
+        requirement = Requirement(self.candidates.signature, self.candidates.check, loose=True)
+        found = self.find_first(requirement, self.trial_seconds)
         if found is None:
             return None
         candidate, shown = found
         if not self.backend.accuracy:
-            self.candidates = _told(self.candidates, shown)
+            self.candidates = _describe_failure(self.candidates, shown)
         return candidate, replace(
-            wish, check=self.candidates.check, signature=shown.signature, loose=False
+            requirement, check=self.candidates.check, signature=shown.signature, loose=False
         )
 
-    def nothing(self) -> str:
+    def failure_message(self) -> str:
         name, count = self.backend.name, len(self.candidates.programs)
         failing = next((words for words in self.refused if ": it raises " in words), "")
         if self.backend.accuracy and failing:
@@ -99,15 +99,15 @@ class Minimizer(minimize.Minimizer):
 
     # -- smaller ------------------------------------------------------------------------------
 
-    def reduce(self, candidate: Candidate, wish: Requirement) -> None:
-        text = self.minified(candidate.text, wish)
-        super().reduce(replace(candidate, text=text), wish)
+    def reduce(self, candidate: ReproCandidate, requirement: Requirement) -> None:
+        text = self.minify_graph(candidate.text, requirement)
+        super().reduce(replace(candidate, text=text), requirement)
 
-    def minified(self, text: str, wish: Requirement) -> str:
-        """The graph made smaller by torch's strategies, in a process of their own.
+    def minify_graph(self, text: str, requirement: Requirement) -> str:
+        """Reduce the graph with torch's minifier in a separate process, and return the program.
 
-        They run where the program was executed, which is nowhere else; what they propose is judged
-        as every other program is. The two processes talk through pipes, a line at a time.
+        The minifier runs in the process that executed the program. Its proposals are judged like
+        other candidates. The two processes exchange lines through pipes.
         """
         come, go = os.pipe()
         back, answers = os.pipe()
@@ -119,12 +119,12 @@ class Minimizer(minimize.Minimizer):
 
             os.close(come)
             os.close(answers)
-            minifier.minify(program, self.backend, shows)
+            minifier.propose_smaller_graphs(program, self.backend, shows)
             return b"done"
 
         until = self.deadline()
         alone = self.around.trials(propose, max(until - _monotonic(), 1.0), until)
-        trials = self.trials(wish)
+        trials = self.trials(requirement)
         tested: dict[str, bool] = {}
         number = alone.submit(text)
         os.close(go)
@@ -142,7 +142,7 @@ class Minimizer(minimize.Minimizer):
                         text = smaller
                         self.history.append(text)
                         if self.is_shorter(text):
-                            self.better(text)
+                            self.report_program(text)
                     with contextlib.suppress(OSError):
                         os.write(answers, b"1" if shown else b"0")
         finally:
@@ -151,12 +151,12 @@ class Minimizer(minimize.Minimizer):
         return text
 
 
-def _told(candidates: Candidates, shown: Shown) -> Candidates:
-    """With what is known once the first program was compiled: what the backend raises."""
+def _describe_failure(candidates: Candidates, shown: ShownFinding) -> Candidates:
+    """Add the exception that the backend raised in the first program to the candidates."""
     kind, (words, *_) = shown.signature.kind, shown.signature.reason
     compiler = _COMPILER_ERROR.search(words)
     words = compiler[1] if compiler else words
-    check = Check.of_error(kind, f"{kind}: {words}")
+    check = ScriptCheck.for_error(kind, f"{kind}: {words}")
     check = replace(check, before=candidates.check.before, imports=candidates.check.imports)
     first = words.partition("\n")[0]
     return replace(
@@ -164,15 +164,15 @@ def _told(candidates: Candidates, shown: Shown) -> Candidates:
     )
 
 
-def prepare(backend: Backend, around: Surroundings) -> str:
-    """Make this process one whose forks compile with a backend; why that is not possible."""
+def prepare_process(backend: Backend, around: Surroundings) -> str:
+    """Prepare this process so that its forks can compile; return why not, or ""."""
     inductor = backends.inductor_config()
-    # Pools of processes do not survive forks, and what a cache gives was not compiled.
+    # Process pools do not survive forks, and a cache hit would skip the compilation.
     given = {
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         "TORCHINDUCTOR_FX_GRAPH_CACHE": "0",
         "TORCHINDUCTOR_AUTOGRAD_CACHE": "0",
-        # Of a kernel's text, and of what the processor can do, a later request may know.
+        # Later requests can reuse kernels and the detected processor features.
         "TORCHINDUCTOR_CACHE_DIR": f"{os.path.dirname(around.scratch)}/inductor",  # noqa: PTH120
     }
     os.environ.update(given)
@@ -190,23 +190,23 @@ def prepare(backend: Backend, around: Surroundings) -> str:
             )
         try:
             backends.cpp_compiler()
-        except Exception:  # what it raises depends on the version
+        except Exception:  # the exception depends on the version of torch
             return (
                 "Inductor needs a C++ compiler to compile for the CPU, and there is none: install "
                 "g++, or name one in the variable CXX."
             )
     if not backend.spelled.isidentifier():
-        _warm(backend.name)
+        _warm_up(backend.name)
     return ""
 
 
 def _move_headers(folder: str, scratch: str) -> None:
-    """Have compiled headers written to a folder that a fresh Python of ours finds them in as well.
+    """Move precompiled headers to a folder where a fresh Python finds them, too.
 
-    Inductor decides where when it is imported, which it may be in what this is a fork of.
+    Inductor chooses the folder at import, which may have happened before this process was forked.
     """
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
-    with contextlib.suppress(OSError, KeyError):  # without a name Inductor has another
+    with contextlib.suppress(OSError, KeyError):  # Inductor then uses another folder
         os.symlink(folder, f"{scratch}/torchinductor_{getpass.getuser()}")  # noqa: PTH211
     headers = f"{folder}/precompiled_headers"
     for folder_name, path in zip(
@@ -215,10 +215,10 @@ def _move_headers(folder: str, scratch: str) -> None:
         folder_name.replace(path)
 
 
-def _warm(backend: str) -> None:
-    """What the first use of a backend imports and finds out, once for all forks.
+def _warm_up(backend: str) -> None:
+    """Compile a function once, so that forks inherit the imports of the backend.
 
-    Nothing is differentiated: threads that would be started for it do not survive a fork.
+    It computes no gradients, because autograd threads do not survive a fork.
     """
     with drive.use_real_backends(), torch.no_grad(), contextlib.suppress(Exception):
         torch.compile(lambda x: torch.relu(x) + 1, backend=backend)(torch.ones(8))

@@ -1,4 +1,4 @@
-"""Whether a program shows what a backend does wrong: it is executed, and the backend compiles."""
+"""The oracle for backends: execute a program and judge how its compiled graph fails."""
 
 from __future__ import annotations
 
@@ -17,22 +17,24 @@ from ...torch_internals import dynamo
 from ...tracing import drive
 from ...tracing.recording import Failure
 from ..candidate import Backend
-from ..verify.check import assembled
+from ..verify.check import assemble_check
 from ..verify.finding_signature import FindingSignature
-from ..verify.oracle import PATH, Requirement, Shown, Verdict, here
+from ..verify.oracle import PATH, Requirement, ShownFinding, Verdict, script_path
 
 
-def judge(program: str, wish: Requirement, backend: Backend) -> tuple[Verdict, Shown | None]:
-    """Execute a program in this process, which is spent by it; how it shows what is wanted.
+def judge_graph_program(
+    program: str, requirement: Requirement, backend: Backend
+) -> tuple[Verdict, ShownFinding | None]:
+    """Execute a program in this process and judge whether the backend fails as required.
 
-    Nothing that the program raises passes through.
+    Exceptions of the program do not propagate. The process must not be reused afterwards.
     """
     try:
-        text = assembled(program, wish.check)
+        text = assemble_check(program, requirement.check)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             code = compile(text, PATH, "exec")
-            spelled = _is_spelled(program, backend)
+            spelled = _names_backend(program, backend)
     except (SyntaxError, ValueError, RecursionError, IndexError) as error:
         return Verdict(False, f"no Python: {error}"), None
     if not spelled:
@@ -41,11 +43,11 @@ def judge(program: str, wish: Requirement, backend: Backend) -> tuple[Verdict, S
     drive.install_hooks()
     dynamo.reset()
     rng.seed_generators()
-    namespace: dict[str, Any] = {"__name__": "__main__", "__file__": here()}
+    namespace: dict[str, Any] = {"__name__": "__main__", "__file__": script_path()}
     plainly: list[BaseException] = []
     status: Any = None
     ended: BaseException | None = None
-    with drive.use_real_backends(), _plainly_first(plainly):
+    with drive.use_real_backends(), _run_eagerly_first(plainly):
         try:
             exec(code, namespace)
         except SystemExit as leaving:
@@ -54,44 +56,44 @@ def judge(program: str, wish: Requirement, backend: Backend) -> tuple[Verdict, S
             ended = error
     if plainly and not backend.accuracy:
         return Verdict(False, f"without a backend it raises {type(plainly[0]).__name__}"), None
-    failure = None if ended is None else _described(ended)
+    failure = None if ended is None else _describe_error(ended)
     if backend.accuracy:
-        return _of_results(status, failure)
-    return _of_failure(status, failure, wish)
+        return _judge_results(status, failure)
+    return _judge_failure(status, failure, requirement)
 
 
-def _of_results(status: Any, failure: Failure | None) -> tuple[Verdict, Shown | None]:
+def _judge_results(status: Any, failure: Failure | None) -> tuple[Verdict, ShownFinding | None]:
     if failure is not None:
         return Verdict(False, f"it raises {failure.kind}: {failure.message}"), None
     if not status:
         return Verdict(False, "the results are right"), None
-    return Verdict(True), Shown(FindingSignature("backend", "", (), "", ""), False)
+    return Verdict(True), ShownFinding(FindingSignature("backend", "", (), "", ""), False)
 
 
-def _of_failure(
-    status: Any, failure: Failure | None, wish: Requirement
-) -> tuple[Verdict, Shown | None]:
+def _judge_failure(
+    status: Any, failure: Failure | None, requirement: Requirement
+) -> tuple[Verdict, ShownFinding | None]:
     if failure is None:
         return Verdict(False, "it compiles"), None
-    if not wish.loose:
-        if failure.kind != wish.signature.kind:
+    if not requirement.loose:
+        if failure.kind != requirement.signature.kind:
             return Verdict(False, f"it raises {failure.kind}"), None
         if not status:
             return Verdict(False, "it raises something else"), None
-    return Verdict(True), Shown(
+    return Verdict(True), ShownFinding(
         FindingSignature("backend", failure.kind, (failure.message,), "", ""), True
     )
 
 
-def _described(error: BaseException) -> Failure:
+def _describe_error(error: BaseException) -> Failure:
     try:
         return drive.failure_of(error)
-    except Exception:  # an exception of the program's that cannot be described
+    except Exception:  # an exception that raises when it is described
         return Failure("eager", type(error).__name__, "", ())
 
 
-def _is_spelled(program: str, backend: Backend) -> bool:
-    """A smaller program must still name the backend: without it another one would compile."""
+def _names_backend(program: str, backend: Backend) -> bool:
+    """Whether a program still names the backend in its call of ``torch.compile``."""
     if backend.accuracy:
         return True
     wanted = ast.dump(ast.parse(backend.spelled, mode="eval").body)
@@ -102,8 +104,8 @@ def _is_spelled(program: str, backend: Backend) -> bool:
 
 
 @contextmanager
-def _plainly_first(raised: list[BaseException]) -> Iterator[None]:
-    """Inside, what is compiled is called as it is before; what that raises is kept."""
+def _run_eagerly_first(raised: list[BaseException]) -> Iterator[None]:
+    """Make compiled functions run eagerly first, and collect the exceptions of those runs."""
     original = torch.compile
 
     def compile(function: Any = None, **options: Any) -> Any:
@@ -113,7 +115,7 @@ def _plainly_first(raised: list[BaseException]) -> Iterator[None]:
 
         def both(*inputs: Any, **given: Any) -> Any:
             try:
-                function(*copies(inputs), **given)
+                function(*copy_inputs(inputs), **given)
             except Exception as error:
                 raised.append(error)
                 raise
@@ -128,8 +130,8 @@ def _plainly_first(raised: list[BaseException]) -> Iterator[None]:
         torch.compile = original
 
 
-def copies(inputs: Sequence[Any]) -> list[Any]:
-    """Other tensors, with the same contents, gradness and shared storages; all are leaves."""
+def copy_inputs(inputs: Sequence[Any]) -> list[Any]:
+    """Return copies of inputs with the same contents, gradients and shared storages, as leaves."""
     made = copy.deepcopy([x.detach() if isinstance(x, torch.Tensor) else x for x in inputs])
     for value, new in zip(inputs, made, strict=True):
         if isinstance(value, torch.Tensor):

@@ -1,10 +1,18 @@
-"""Real data out of a run and into a script.
+"""Tensor data in files that a script loads.
 
-What tensors contain lies in files beside the script, named by their contents; the script has a
-small function that loads them and knows torch and the standard library alone.
+The contents of tensors are saved in a folder next to the script, in files named by a hash. The
+script contains a small loader function that needs only torch and the standard library.
 """
 
-from .loading import NAME, imports, loader, loads, needed, note
-from .store import Store
+from .loading import NAME, data_note, load_calls, loader_imports, loader_text, needed_files
+from .store import TensorStore
 
-__all__ = ["NAME", "Store", "imports", "loader", "loads", "needed", "note"]
+__all__ = [
+    "NAME",
+    "TensorStore",
+    "data_note",
+    "load_calls",
+    "loader_imports",
+    "loader_text",
+    "needed_files",
+]

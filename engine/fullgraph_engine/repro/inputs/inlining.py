@@ -1,4 +1,4 @@
-"""Contents that have become small enough to be read in the program itself."""
+"""Replace small data files by literals in the program."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 import torch
 
 from ...protocol.repro import DATA
-from ..emit.program import Draft
+from ..emit.program import ProgramDraft
 from ..emit.tensors.strided import INLINE
-from ..reduce.program import formatted
-from .loading import NAME, needed
-from .store import Store
+from ..reduce.program import format_tree
+from .loading import NAME, needed_files
+from .store import TensorStore
 
 _LITERAL = (ast.Constant, ast.Tuple, ast.keyword, ast.UnaryOp, ast.USub, ast.Load)
 
 
-def inlined(program: str, folder: Path) -> str:
-    """The program with the numbers of small tensors in the place of the calls that load them.
+def inline_small_tensors(program: str, folder: Path) -> str:
+    """Return the program with calls that load small tensors replaced by literals.
 
-    ``folder`` is the one that the program is in.
+    ``folder`` is the folder of the program.
     """
-    if not needed(program):
+    if not needed_files(program):
         return program
     tree = _Inlining(folder).visit(ast.parse(program))
-    return formatted(ast.fix_missing_locations(tree))
+    return format_tree(ast.fix_missing_locations(tree))
 
 
 class _Inlining(ast.NodeTransformer):
@@ -38,10 +38,10 @@ class _Inlining(ast.NodeTransformer):
         match node:
             case ast.Call(func=ast.Name(id=called), args=[ast.Constant(value=str(name)), like]):
                 if called == NAME and _is_plain(like):
-                    return self._literal(name, like) or node
+                    return self._tensor_literal(name, like) or node
         return node
 
-    def _literal(self, name: str, like: ast.expr) -> ast.AST | None:
+    def _tensor_literal(self, name: str, like: ast.expr) -> ast.AST | None:
         try:
             with torch.device("meta"):
                 made: Any = eval(ast.unparse(like), {"torch": torch})
@@ -50,14 +50,14 @@ class _Inlining(ast.NodeTransformer):
             content = bytearray((self._folder / DATA / name).read_bytes())
             known = torch.frombuffer(content, dtype=made.dtype)[: made.numel()].view(made.shape)
             tensor = known.clone().requires_grad_(made.requires_grad)
-            text = Draft(Store(self._folder / DATA)).expression(tensor)
-        except Exception:  # of what the reducer has made of it; the program shows the finding
+            text = ProgramDraft(TensorStore(self._folder / DATA)).expression(tensor)
+        except Exception:  # the reducer may have broken it; the program still shows the finding
             return None
         return ast.parse(text, mode="eval").body
 
 
 def _is_plain(node: ast.expr) -> bool:
-    """Whether it is a call like ``torch.randn(2, 3)``, which depends on nothing."""
+    """Whether an expression is a call like ``torch.randn(2, 3)`` that reads no variables."""
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch")), args=args, keywords=named):
             if any(each.arg == "device" for each in named):
@@ -68,7 +68,7 @@ def _is_plain(node: ast.expr) -> bool:
 
 
 def _is_name(node: ast.AST) -> bool:
-    """Whether it is part of ``torch.float16``."""
+    """Whether a node is part of a dotted name like ``torch.float16``."""
     match node:
         case ast.Name(id="torch") | ast.Attribute(value=ast.Name(id="torch")):
             return True

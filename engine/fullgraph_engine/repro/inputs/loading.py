@@ -1,4 +1,4 @@
-"""The part of a script that loads what its tensors contain."""
+"""The loader function of a script, and the files that a program loads."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from ...protocol.repro import DATA
 
 NAME = "stored"
-"""What programs call with the name of a file and the tensor that it is for."""
+"""Name of the loader function. Programs call it with a file name and the tensor to fill."""
 
 _FILE = re.compile("[0-9a-f]{16}")
 
 _MANY = 16
-"""From so many files on it shows how far it is."""
+"""Number of files from which on the loader prints its progress."""
 
 _IMPORTS = ("import hashlib", "import pathlib", "import sys", "import warnings")
 
@@ -38,50 +38,50 @@ _PROGRESS = """\
 """
 
 
-def needed(program: str) -> tuple[str, ...]:
-    """The files that a program loads, each once."""
-    return tuple(dict.fromkeys(name for name, _ in _loads(program)))
+def needed_files(program: str) -> tuple[str, ...]:
+    """Return the names of the files that a program loads, without duplicates."""
+    return tuple(dict.fromkeys(name for name, _ in _find_load_calls(program)))
 
 
-def loads(program: str) -> frozenset[str]:
-    """The calls by which a program loads them."""
-    return frozenset(ast.unparse(call) for _, call in _loads(program))
+def load_calls(program: str) -> frozenset[str]:
+    """Return the source texts of the calls by which a program loads files."""
+    return frozenset(ast.unparse(call) for _, call in _find_load_calls(program))
 
 
-def imports(program: str) -> tuple[str, ...]:
-    """What the loader of a program imports."""
-    return _IMPORTS if _loads(program) else ()
+def loader_imports(program: str) -> tuple[str, ...]:
+    """Return the import statements that the loader of a program needs."""
+    return _IMPORTS if _find_load_calls(program) else ()
 
 
-def loader(program: str) -> str:
-    """The function that a program loads its tensors with; empty if it loads none."""
-    total = len(_loads(program))
+def loader_text(program: str) -> str:
+    """Return the source text of the loader function, or "" if the program loads nothing."""
+    total = len(_find_load_calls(program))
     progress = _PROGRESS.replace("TOTAL", str(total)) if total >= _MANY else ""
     return _TEXT.replace("PROGRESS", progress) if total else ""
 
 
-def note(program: str, folder: Path) -> tuple[str, ...]:
-    """What a reader should know of what a program loads, in a sentence; nothing if it loads none.
+def data_note(program: str, folder: Path) -> tuple[str, ...]:
+    """Return a sentence that names the data files of a program, or () if it loads none.
 
-    ``folder`` is the one that the program is in.
+    ``folder`` is the folder of the program.
     """
-    names = needed(program)
+    names = needed_files(program)
     if not names:
         return ()
     paths = [folder / DATA / name for name in names]
     size = sum(path.stat().st_size for path in paths if path.is_file())
     others = len(names) - 1
     rest = f" and {others} more {'file' if others == 1 else 'files'} there" if others else ""
-    return (f"It needs {DATA}/{names[0]}{rest}, beside it ({_words(size)}).",)
+    return (f"It needs {DATA}/{names[0]}{rest}, beside it ({_size_words(size)}).",)
 
 
-def _words(size: int) -> str:
+def _size_words(size: int) -> str:
     if size < 1 << 10:
         return f"{size} bytes"
     return f"{size / (1 << 20):.1f} MiB" if size >= 1 << 20 else f"{size / (1 << 10):.1f} KiB"
 
 
-def _loads(program: str) -> list[tuple[str, ast.Call]]:
+def _find_load_calls(program: str) -> list[tuple[str, ast.Call]]:
     if NAME not in program:
         return []
     found: list[tuple[str, ast.Call]] = []

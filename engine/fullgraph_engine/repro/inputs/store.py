@@ -1,4 +1,4 @@
-"""Contents of tensors as files that are named by what is in them."""
+"""Storage of tensor contents in files named by a hash of their contents."""
 
 from __future__ import annotations
 
@@ -12,40 +12,39 @@ import torch
 from ...protocol.repro import DATA, data_name
 
 MOST = 256 << 20
-"""Bytes that the data of one script may have."""
+"""Maximum size in bytes of the data of one script."""
 
 
-class Store:
-    """A folder for contents. What is equal is saved once."""
+class TensorStore:
+    """A folder of tensor contents; equal contents share one file."""
 
     def __init__(self, folder: Path, most: int = MOST) -> None:
         self.folder, self.most = folder, most
         self._names: dict[tuple[object, ...], tuple[torch.Tensor, str | None]] = {}
 
     @classmethod
-    def of_process(cls) -> Store:
-        """In the scratch folder of this process."""
+    def for_process(cls) -> TensorStore:
+        """Return a store in the scratch folder of this process."""
         return cls(Path(tempfile.gettempdir(), DATA))
 
     @classmethod
-    def choices(cls, *, always: bool, if_needed: bool) -> tuple[Store | None, ...]:
-        """Where programs have the contents of their tensors from, in the order to be tried."""
+    def choices(cls, *, always: bool, if_needed: bool) -> tuple[TensorStore | None, ...]:
+        """Return the stores to write programs with, in order; None stands for no data."""
         if always:
-            return (cls.of_process(),)
-        return (None, cls.of_process()) if if_needed else (None,)
+            return (cls.for_process(),)
+        return (None, cls.for_process()) if if_needed else (None,)
 
     def save(self, data: torch.Tensor) -> str | None:
-        """The name of the file with the elements of a tensor in their order; None where there is
-        no room for them."""
+        """Save the elements of a tensor and return the file name, or None if the store is full."""
         storage = data.untyped_storage()
         where = (storage._cdata, data.storage_offset(), data.stride(), data.shape, data.dtype)
         key = (*where, data._version)
         if key not in self._names:
-            # Kept, so that no other tensor gets its address.
-            self._names[key] = (data, self._saved(data))
+            # A reference keeps the tensor alive, so that no other tensor gets its address.
+            self._names[key] = (data, self._write_file(data))
         return self._names[key][1]
 
-    def _saved(self, data: torch.Tensor) -> str | None:
+    def _write_file(self, data: torch.Tensor) -> str | None:
         local = data.detach().cpu().contiguous()
         content = memoryview((ctypes.c_char * local.nbytes).from_address(local.data_ptr()))
         name = data_name(content)
@@ -57,7 +56,7 @@ class Store:
             used = sum(each.stat().st_size for each in self.folder.iterdir())
             if used + local.nbytes > self.most:
                 return None
-            # Never half a file: written beside it, then moved.
+            # Write to a temporary file first, so that no reader sees a partial file.
             descriptor, temporary = tempfile.mkstemp(dir=self.folder)
             try:
                 with os.fdopen(descriptor, "wb") as file:

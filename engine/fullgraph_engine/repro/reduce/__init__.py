@@ -1,7 +1,7 @@
-"""Makes a program smaller that shows something, as long as it still shows it.
+"""A reducer that makes a program smaller while the program still shows its finding.
 
-Hierarchical delta debugging on the syntax tree: text goes in, text comes out, and a tester says of
-each candidate whether it shows what is wanted.
+It performs hierarchical delta debugging on the syntax tree. An oracle judges whether each candidate
+is interesting.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from collections.abc import Callable
 from time import monotonic
 
 from .passes import PASSES
-from .program import Program, Size, count_lines, format_program
-from .search import Pass, Search, Tester
+from .program import ParsedProgram, ProgramSize, count_lines, format_program
+from .search import Pass, ReductionSearch, Tester
 
 __all__ = [
     "PASSES",
+    "ParsedProgram",
     "Pass",
-    "Program",
-    "Size",
+    "ProgramSize",
     "Tester",
     "count_lines",
     "format_program",
-    "reduce",
+    "reduce_program",
 ]
 
 
-def reduce(
+def reduce_program(
     text: str,
     test: Tester,
     *,
@@ -33,16 +33,16 @@ def reduce(
     report: Callable[[str, int], None],
     clock: Callable[[], float] = monotonic,
 ) -> str:
-    """The smallest program that was found, the given one if there is none or it is no Python.
+    """Return the smallest interesting program that was found, or the given text.
 
-    The given one is taken to be interesting. ``deadline`` is a time of ``clock``; ``report`` is
-    told each better program and how many were tried until then.
+    The given text must be interesting. ``deadline`` is a time of ``clock``. ``report`` receives
+    each better program and the number of candidates tried so far.
     """
     try:
-        start, plain = Program.of(text), Program.of(format_program(text))
+        start, plain = ParsedProgram.parse(text), ParsedProgram.parse(format_program(text))
     except (SyntaxError, ValueError, RecursionError):
         return text
-    search = Search(PASSES, test, deadline=deadline, report=report, clock=clock)
+    search = ReductionSearch(PASSES, test, deadline=deadline, report=report, clock=clock)
     if text == plain.text or search.shows(plain):
         start = plain
     return search.run(start).text

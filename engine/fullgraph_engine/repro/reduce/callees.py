@@ -1,4 +1,4 @@
-"""What of a program is called where: a guess from the text, which the oracle puts right."""
+"""A static guess which functions a program calls where; the oracle rejects wrong guesses."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Union
 
-from .places import FUNCTIONS, Function, Places
+from .places import FUNCTIONS, Function, SyntaxIndex
 
 _DEPTH = 8
 _ROUNDS = 3
-"""A function that is given to another one is called there, and so is what it is given itself."""
-# What gives the module back on which it is called.
+"""Rounds of propagation: a function passed to another function is called there."""
+# Methods of modules that return the module itself.
 _SAME = frozenset({"eval", "train", "to", "cuda", "cpu", "float", "double", "half", "bfloat16"})
 
 
 @dataclass(frozen=True)
 class Instance:
-    """The meaning of an expression that is an object of a class of the program."""
+    """An expression that evaluates to an instance of one of the program's classes."""
 
     of: ast.ClassDef
 
 
 @dataclass(frozen=True)
 class Method:
-    """The meaning of an attribute that is a method bound to an object."""
+    """An attribute that evaluates to a bound method."""
 
     function: Function
 
@@ -36,10 +36,13 @@ Meaning = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, Instance, M
 
 
 class Callees:
-    """``sites``: the calls of each function, with how many of its parameters are given otherwise
-    (1 for ``self``)."""
+    """The call sites of each function of a program.
 
-    def __init__(self, places: Places) -> None:
+    ``sites`` maps a function to its calls, each with the number of implicit arguments (1 for
+    ``self``).
+    """
+
+    def __init__(self, places: SyntaxIndex) -> None:
         self._places = places
         self._attributes: dict[str, list[ast.expr]] = {}
         for node in ast.walk(places.tree):
@@ -48,24 +51,26 @@ class Callees:
                     self._attributes.setdefault(name, []).append(node.value)
         self.sites: dict[Function, list[tuple[ast.Call, int]]] = {}
         for _ in range(_ROUNDS):
-            before, self.sites = self.sites, self._found()
+            before, self.sites = self.sites, self._find_sites()
             if len(self.sites) == len(before):
                 break
 
-    def _found(self) -> dict[Function, list[tuple[ast.Call, int]]]:
-        """The sites, by what is known of them until now."""
+    def _find_sites(self) -> dict[Function, list[tuple[ast.Call, int]]]:
+        """Return the call sites that the sites known so far imply."""
         found: dict[Function, list[tuple[ast.Call, int]]] = {}
         for node in ast.walk(self._places.tree):
             if isinstance(node, ast.Call):
-                for function, offset in self._called(self.meaning(node.func)):
+                for function, offset in self._called_functions(self.meaning(node.func)):
                     found.setdefault(function, []).append((node, offset))
         return found
 
-    def of(self, call: ast.Call) -> Function | None:
-        return next((function for function, _ in self._called(self.meaning(call.func))), None)
+    def function_called_by(self, call: ast.Call) -> Function | None:
+        return next(
+            (function for function, _ in self._called_functions(self.meaning(call.func))), None
+        )
 
     def meaning(self, node: ast.expr, depth: int = 0) -> Meaning:
-        """What an expression stands for, as far as it is defined in the program."""
+        """Return the definition or instance that an expression evaluates to, or None."""
         if depth > _DEPTH:
             return None
         match node:
@@ -74,21 +79,21 @@ class Callees:
                 if isinstance(defined, (*FUNCTIONS, ast.ClassDef)):
                     return defined
                 if name == "self":
-                    around = self._places.around(node)
+                    around = self._places.enclosing_class(node)
                     return None if around is None else Instance(around)
                 stores = [use for use in self._places.uses(node) if isinstance(use.ctx, ast.Store)]
                 if len(stores) == 1:
                     parent = self._places.parents[stores[0]]
                     if isinstance(parent, ast.Assign):
                         return self.meaning(parent.value, depth + 1)
-                return None if stores else self._given(node, depth)
+                return None if stores else self._parameter_meaning(node, depth)
             case ast.Call(func=ast.Attribute(attr="compile"), args=[inner, *_]):
                 return self.meaning(inner, depth + 1)
             case ast.Call(func=ast.Attribute(value=inner, attr=attr)) if attr in _SAME:
                 return self.meaning(inner, depth + 1)
             case ast.Call(func=func):
-                meant = self.meaning(func, depth + 1)
-                return Instance(meant) if isinstance(meant, ast.ClassDef) else None
+                definition = self.meaning(func, depth + 1)
+                return Instance(definition) if isinstance(definition, ast.ClassDef) else None
             case ast.Attribute(value=value, attr=attr):
                 owner = self.meaning(value, depth + 1)
                 owner = owner.of if isinstance(owner, Instance) else owner
@@ -101,9 +106,9 @@ class Callees:
                         return self.meaning(values[0], depth + 1)
         return None
 
-    def _given(self, node: ast.Name, depth: int) -> Meaning:
-        """What a parameter stands for, if that is the same in all calls."""
-        function = self._places.home(node)
+    def _parameter_meaning(self, node: ast.Name, depth: int) -> Meaning:
+        """Return the meaning of a parameter if it is the same in all calls."""
+        function = self._places.home_scope(node)
         if not isinstance(function, FUNCTIONS):
             return None
         found: set[Meaning] = set()
@@ -116,15 +121,15 @@ class Callees:
             found.add(self.meaning(value, depth + 1) if isinstance(value, ast.expr) else None)
         return found.pop() if len(found) == 1 else None
 
-    def _called(self, meant: Meaning) -> Iterator[tuple[Function, int]]:
-        match meant:
+    def _called_functions(self, definition: Meaning) -> Iterator[tuple[Function, int]]:
+        match definition:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                yield meant, 0
+                yield definition, 0
             case Method(function=function):
                 names = {ast.unparse(decorator) for decorator in function.decorator_list}
                 yield function, 0 if "staticmethod" in names else 1
             case ast.ClassDef():
-                method = method_of(meant, "__init__")
+                method = method_of(definition, "__init__")
                 if method is not None:
                     yield method, 1
             case Instance(of=owner):
@@ -135,15 +140,15 @@ class Callees:
                         break
 
 
-def least(function: Function) -> int:
-    """How many arguments must be given for its parameters."""
+def required_arguments(function: Function) -> int:
+    """Return the number of parameters without a default."""
     given = function.args
     positional = len(given.posonlyargs) + len(given.args) - len(given.defaults)
     return positional + given.kw_defaults.count(None)
 
 
-def least_of_imported(call: ast.Call) -> int:
-    """How many arguments a class or function of a module must be given, 0 if nobody knows."""
+def required_by_import(call: ast.Call) -> int:
+    """Return the number of required parameters of an imported function, or 0 if unknown."""
     first, *names = ast.unparse(call.func).split(".")
     thing: object = sys.modules.get(first)
     for name in names:
@@ -157,7 +162,7 @@ def least_of_imported(call: ast.Call) -> int:
 
 
 def method_of(owner: ast.ClassDef, name: str) -> Function | None:
-    """The function of that name in a class body itself, not in its bases; None if there is none."""
+    """Return the method of this name in a class body, without its bases, or None."""
     for node in owner.body:
         if isinstance(node, FUNCTIONS) and node.name == name:
             return node
@@ -165,9 +170,9 @@ def method_of(owner: ast.ClassDef, name: str) -> Function | None:
 
 
 def argument_for(call: ast.Call, function: Function, offset: int, name: str) -> ast.AST | None:
-    """The argument or keyword of a call that becomes a parameter, or None if it is not given.
+    """Return the argument or keyword of a call for a parameter, or None if it is not passed.
 
-    Raises LookupError where that cannot be told.
+    Raises LookupError if starred arguments hide it.
     """
     for keyword in call.keywords:
         if keyword.arg == name:

@@ -1,4 +1,4 @@
-"""Parameters with their arguments, calls with what they call."""
+"""Passes that remove or inline parameters, variables and functions."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Iterator, Sequence
 
 from ...scopes import nodes_of_scope, parameters
 from .callees import Callees, argument_for
-from .edits import Edit, Replacement
-from .places import FUNCTIONS, Function, Places
-from .program import Program
+from .edits import Replacement, TreeEdit
+from .places import FUNCTIONS, Function, SyntaxIndex
+from .program import ParsedProgram
 
 
-def unread(program: Program) -> Iterator[Sequence[Edit]]:
-    """Parameters that a function does not read, with what is given for them."""
-    yield list(_parameters(program, read=False))
+def drop_unread_parameters(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Remove parameters that their function does not read, and their arguments."""
+    yield list(_parameter_edits(program, read=False))
 
 
-def fixed(program: Program) -> Iterator[Sequence[Edit]]:
-    """Parameters that always get the same constant or global: read in their place."""
-    yield list(_parameters(program, read=True))
+def inline_fixed_parameters(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Replace parameters that always receive the same constant or global by that value."""
+    yield list(_parameter_edits(program, read=True))
 
 
-def _parameters(program: Program, read: bool) -> Iterator[Edit]:
-    places = Places.of(program.tree)
+def _parameter_edits(program: ParsedProgram, read: bool) -> Iterator[TreeEdit]:
+    places = SyntaxIndex.from_tree(program.tree)
     callees = Callees(places)
     for function in ast.walk(program.tree):
         if not isinstance(function, FUNCTIONS):
@@ -45,15 +45,15 @@ def _parameters(program: Program, read: bool) -> Iterator[Edit]:
             changes: dict[ast.AST, Replacement] = {parameter: None}
             changes.update((node, None) for node in given if node is not None)
             if read:
-                default = _default(function, parameter)
+                default = _default_value(function, parameter)
                 values = [
                     node.value if isinstance(node, ast.keyword) else node or default
                     for node in given
                 ] or [default]
                 value = values[0]
-                if not isinstance(value, ast.expr) or not _same(values):
+                if not isinstance(value, ast.expr) or not _are_equal(values):
                     continue
-                if not _everywhere(value, places):
+                if not _is_same_everywhere(value, places):
                     continue
                 if any(not isinstance(use.ctx, ast.Load) for use in uses):
                     start = function.body[0]
@@ -63,23 +63,23 @@ def _parameters(program: Program, read: bool) -> Iterator[Edit]:
                     changes[start] = (bound, start)
                 else:
                     changes.update((use, value) for use in uses)
-            yield Edit(changes)
+            yield TreeEdit(changes)
 
 
-def _same(values: Sequence[ast.AST | None]) -> bool:
+def _are_equal(values: Sequence[ast.AST | None]) -> bool:
     return len({ast.dump(value) if value is not None else "" for value in values}) == 1
 
 
-def _everywhere(value: ast.expr, places: Places) -> bool:
-    """Whether an expression means the same in any function."""
+def _is_same_everywhere(value: ast.expr, places: SyntaxIndex) -> bool:
+    """Whether an expression has the same value in every function."""
     return all(
-        places.home(node) is places.tree and node.id not in ("self", "cls")
+        places.home_scope(node) is places.tree and node.id not in ("self", "cls")
         for node in ast.walk(value)
         if isinstance(node, ast.Name)
     ) and not any(isinstance(node, (ast.Lambda, ast.comprehension)) for node in ast.walk(value))
 
 
-def _default(function: Function, parameter: ast.arg) -> ast.expr | None:
+def _default_value(function: Function, parameter: ast.arg) -> ast.expr | None:
     positional = [*function.args.posonlyargs, *function.args.args]
     if parameter in positional:
         index = positional.index(parameter) - len(positional) + len(function.args.defaults)
@@ -89,13 +89,13 @@ def _default(function: Function, parameter: ast.arg) -> ast.expr | None:
     return None
 
 
-def starred(program: Program) -> Iterator[Sequence[Edit]]:
-    """``f(*[a, b])`` is ``f(a, b)``."""
-    edits: list[Edit] = []
+def unpack_starred(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Replace ``f(*[a, b])`` by ``f(a, b)``."""
+    edits: list[TreeEdit] = []
     for node in ast.walk(program.tree):
         match node:
             case ast.Starred(value=ast.List() | ast.Tuple() as several):
-                edits.append(Edit({node: tuple(several.elts)}))
+                edits.append(TreeEdit({node: tuple(several.elts)}))
             case ast.keyword(arg=None, value=ast.Dict() as several) if all(
                 isinstance(key, ast.Constant) and isinstance(key.value, str) for key in several.keys
             ):
@@ -104,52 +104,51 @@ def starred(program: Program) -> Iterator[Sequence[Edit]]:
                     for key, value in zip(several.keys, several.values, strict=True)
                     if isinstance(key, ast.Constant) and isinstance(key.value, str)
                 ]
-                edits.append(Edit({node: tuple(given)}))
+                edits.append(TreeEdit({node: tuple(given)}))
     yield edits
 
 
-def variables(program: Program) -> Iterator[Sequence[Edit]]:
-    """A variable that is read once, or that is no more than a name or a constant, where it is
-    read."""
-    places = Places.of(program.tree)
-    edits: list[Edit] = []
+def inline_variables(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Replace variables by their value if they are read once or hold a name or a constant."""
+    places = SyntaxIndex.from_tree(program.tree)
+    edits: list[TreeEdit] = []
     for node in ast.walk(program.tree):
         match node:
             case ast.Assign(targets=[ast.Name() as target]):
-                uses = places.reached(target)
+                uses = places.reads_of_binding(target)
                 simple = isinstance(node.value, (ast.Name, ast.Constant))
                 if uses and (simple or len(uses) == 1):
-                    edits.append(Edit({node: None, **dict.fromkeys(uses, node.value)}))
+                    edits.append(TreeEdit({node: None, **dict.fromkeys(uses, node.value)}))
     yield edits
 
 
-def inlined(program: Program) -> Iterator[Sequence[Edit]]:
-    """The body of a function in the place of its only call."""
-    places = Places.of(program.tree)
+def inline_functions(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Replace the only call of a function by its body."""
+    places = SyntaxIndex.from_tree(program.tree)
     callees = Callees(places)
     for function, sites in callees.sites.items():
         if len(sites) == 1 and not _is_expression(function):
-            edit = _inline(function, *sites[0], places)
+            edit = _inline_edit(function, *sites[0], places)
             if edit is not None:
                 yield (edit,)
 
 
-def expressions(program: Program) -> Iterator[Sequence[Edit]]:
-    """What a function returns that does nothing else, in the place of its only call."""
-    places = Places.of(program.tree)
-    edits: list[Edit] = []
+def inline_expressions(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Replace the only call of a function that only returns an expression by that expression."""
+    places = SyntaxIndex.from_tree(program.tree)
+    edits: list[TreeEdit] = []
     for function, sites in Callees(places).sites.items():
         if len(sites) == 1 and _is_expression(function):
-            edit = _inline(function, *sites[0], places)
+            edit = _inline_edit(function, *sites[0], places)
             if edit is not None:
                 edits.append(edit)
     yield edits
 
 
-def callbacks(program: Program) -> Iterator[Sequence[Edit]]:
-    """A function of one expression that is only handed to something, as a lambda where it is."""
-    places = Places.of(program.tree)
-    edits: list[Edit] = []
+def inline_callbacks(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Replace a function by a lambda if its only use is as an argument."""
+    places = SyntaxIndex.from_tree(program.tree)
+    edits: list[TreeEdit] = []
     for function in program.tree.body:
         if not isinstance(function, ast.FunctionDef) or function.decorator_list:
             continue
@@ -157,7 +156,7 @@ def callbacks(program: Program) -> Iterator[Sequence[Edit]]:
         value = _only_value(function)
         if len(uses) == 1 and value is not None and _is_handed_over(uses[0], places):
             made = ast.Lambda(args=function.args, body=value)
-            edits.append(Edit({function: None, uses[0]: made}))
+            edits.append(TreeEdit({function: None, uses[0]: made}))
     yield edits
 
 
@@ -172,13 +171,13 @@ def _only_value(function: Function) -> ast.expr | None:
     return None
 
 
-def _is_handed_over(use: ast.Name, places: Places) -> bool:
-    """Whether it is an argument, and not what the program is about: that keeps its name."""
+def _is_handed_over(use: ast.Name, places: SyntaxIndex) -> bool:
+    """Whether a use is an argument of a call that does not compile it."""
     call = places.parents[use]
-    return isinstance(call, ast.Call) and use in call.args and not _compiles(call)
+    return isinstance(call, ast.Call) and use in call.args and not _is_compile_call(call)
 
 
-def _compiles(call: ast.Call) -> bool:
+def _is_compile_call(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and call.func.attr in ("compile", "export")
 
 
@@ -186,8 +185,14 @@ def _is_expression(function: Function) -> bool:
     return len(function.body) == 1 and isinstance(function.body[0], ast.Return)
 
 
-def _inline(function: Function, call: ast.Call, offset: int, places: Places) -> Edit | None:
-    if not _by_name(call) or function.name == "__init__" or _within(call, function, places):
+def _inline_edit(
+    function: Function, call: ast.Call, offset: int, places: SyntaxIndex
+) -> TreeEdit | None:
+    if (
+        not _is_call_by_name(call)
+        or function.name == "__init__"
+        or _is_within(call, function, places)
+    ):
         return None
     if function.args.vararg or function.args.kwarg:
         return None
@@ -215,8 +220,8 @@ def _inline(function: Function, call: ast.Call, offset: int, places: Places) -> 
     for position, parameter in enumerate(parameters(function.args)):
         uses = places.uses_in(function, parameter.arg)
         if position < offset:
-            # In a method that is called as self.method(...) self is the same.
-            if not _on_self(call) and uses:
+            # ``self.method(...)`` passes the same ``self``.
+            if not _is_call_on_self(call) and uses:
                 return None
             substituted.add(parameter.arg)
             continue
@@ -226,7 +231,7 @@ def _inline(function: Function, call: ast.Call, offset: int, places: Places) -> 
             return None
         value = given.value if isinstance(given, ast.keyword) else given
         if value is None:
-            value = _default(function, parameter)
+            value = _default_value(function, parameter)
         if not isinstance(value, ast.expr):
             return None
         stored = any(not isinstance(use.ctx, ast.Load) for use in uses)
@@ -251,21 +256,21 @@ def _inline(function: Function, call: ast.Call, offset: int, places: Places) -> 
         changes[call] = result or ast.Constant(value=None)
         if statements:
             changes[site] = (*statements, site)
-    return Edit(changes)
+    return TreeEdit(changes)
 
 
-def _by_name(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Name) or _on_self(call)
+def _is_call_by_name(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Name) or _is_call_on_self(call)
 
 
-def _on_self(call: ast.Call) -> bool:
+def _is_call_on_self(call: ast.Call) -> bool:
     match call.func:
         case ast.Attribute(value=ast.Name(id="self")):
             return True
     return False
 
 
-def _within(node: ast.AST, function: ast.AST, places: Places) -> bool:
+def _is_within(node: ast.AST, function: ast.AST, places: SyntaxIndex) -> bool:
     inner: ast.AST | None = node
     while inner is not None:
         if inner is function:

@@ -1,4 +1,4 @@
-"""Classes made simpler, and made functions where nothing of a class is left."""
+"""Passes that simplify classes and turn them into functions."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ import copy
 from collections.abc import Iterator, Sequence
 
 from .callees import method_of
-from .edits import Edit, Replacement
-from .places import FUNCTIONS, Function, Places
-from .program import Program
+from .edits import Replacement, TreeEdit
+from .places import FUNCTIONS, Function, SyntaxIndex
+from .program import ParsedProgram
 
 _CALLED = ("forward", "__call__")
 
 
-def bases(program: Program) -> Iterator[Sequence[Edit]]:
-    """Bases and keywords of classes, with the calls of ``super().__init__`` that they need."""
-    edits: list[Edit] = []
+def drop_bases(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Remove bases and keywords of classes, with the calls of ``super().__init__``."""
+    edits: list[TreeEdit] = []
     for node in ast.walk(program.tree):
         if isinstance(node, ast.ClassDef):
             calls = [inner for inner in ast.walk(node) if _starts_base(inner)]
             for base in (*node.bases, *node.keywords):
-                edits.append(Edit({base: None, **dict.fromkeys(calls)}))
+                edits.append(TreeEdit({base: None, **dict.fromkeys(calls)}))
     yield edits
 
 
-def twins(program: Program) -> Iterator[Sequence[Edit]]:
-    """Classes that differ from another one in nothing but constants: that one in their place."""
-    edits: list[Edit] = []
+def merge_twins(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Replace a class by another class that differs only in constants."""
+    edits: list[TreeEdit] = []
     known: dict[str, ast.ClassDef] = {}
     for node in program.tree.body:
         if not isinstance(node, ast.ClassDef):
             continue
-        first = known.setdefault(_shape(node), node)
+        first = known.setdefault(_class_shape(node), node)
         if first is not node:
             uses = [
                 use
@@ -40,13 +40,15 @@ def twins(program: Program) -> Iterator[Sequence[Edit]]:
                 if isinstance(use, ast.Name) and use.id == node.name
             ]
             edits.append(
-                Edit({node: None, **{use: ast.Name(id=first.name, ctx=use.ctx) for use in uses}})
+                TreeEdit(
+                    {node: None, **{use: ast.Name(id=first.name, ctx=use.ctx) for use in uses}}
+                )
             )
     yield edits
 
 
-def _shape(owner: ast.ClassDef) -> str:
-    """What is in a class, besides its name and constants."""
+def _class_shape(owner: ast.ClassDef) -> str:
+    """Return a key of a class that ignores its name and constants."""
     plain = _WithoutConstants().visit(copy.deepcopy(owner))
     plain.name = ""
     return ast.dump(plain)
@@ -57,8 +59,8 @@ class _WithoutConstants(ast.NodeTransformer):
         return ast.Constant(value=None)
 
 
-def merged(program: Program) -> Iterator[Sequence[Edit]]:
-    """A base that only one class has: its methods are put into that class."""
+def merge_bases(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Move the methods of a base class into its only subclass."""
     classes = {node.name: node for node in program.tree.body if isinstance(node, ast.ClassDef)}
     for node in classes.values():
         for base in node.bases:
@@ -72,13 +74,15 @@ def merged(program: Program) -> Iterator[Sequence[Edit]]:
                 if not (isinstance(part, FUNCTIONS) and part.name in own)
             ]
             yield (
-                Edit({other: None, base: tuple(other.bases), node.body[0]: (*kept, node.body[0])}),
+                TreeEdit(
+                    {other: None, base: tuple(other.bases), node.body[0]: (*kept, node.body[0])}
+                ),
             )
 
 
-def attributes(program: Program) -> Iterator[Sequence[Edit]]:
-    """Attributes that are given a constant or something global once: that, where they are read."""
-    places = Places.of(program.tree)
+def inline_attributes(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Replace attributes with a single assignment by their constant or global value."""
+    places = SyntaxIndex.from_tree(program.tree)
     stored: dict[str, list[ast.Assign]] = {}
     read: dict[str, list[ast.AST]] = {}
     written: dict[str, int] = {}
@@ -91,19 +95,19 @@ def attributes(program: Program) -> Iterator[Sequence[Edit]]:
                 read.setdefault(node.attr, []).append(node)
             else:
                 written[node.attr] = written.get(node.attr, 0) + 1
-    edits: list[Edit] = []
+    edits: list[TreeEdit] = []
     for name, assignments in stored.items():
         if len(assignments) != 1 or written[name] != 1 or not read.get(name):
             continue
         value = assignments[0].value
         simple = isinstance(value, (ast.Constant, ast.Name))
         if (simple or len(read[name]) == 1) and _is_global(value, places):
-            edits.append(Edit({assignments[0]: None, **dict.fromkeys(read[name], value)}))
+            edits.append(TreeEdit({assignments[0]: None, **dict.fromkeys(read[name], value)}))
     yield edits
 
 
-def fields(program: Program) -> Iterator[Sequence[Edit]]:
-    """Constants of a class, such as the fields of a configuration, where they are read."""
+def inline_fields(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Replace reads of class constants, such as configuration fields, by their values."""
     stored: dict[str, list[ast.stmt]] = {}
     values: dict[str, ast.expr | None] = {}
     read: dict[str, list[ast.AST]] = {}
@@ -125,7 +129,7 @@ def fields(program: Program) -> Iterator[Sequence[Edit]]:
                 stored.setdefault(name, []).append(ast.Pass())
             case ast.keyword(arg=str(name)):
                 given.setdefault(name, []).append(node)
-    edits: list[Edit] = []
+    edits: list[TreeEdit] = []
     for name, statements in stored.items():
         if len(statements) != 1 or name not in values or len(given.get(name, ())) > 1:
             continue
@@ -134,14 +138,14 @@ def fields(program: Program) -> Iterator[Sequence[Edit]]:
         if keywords:
             value = keywords[0].value
         if isinstance(value, ast.Constant):
-            gone: dict[ast.AST, Replacement] = dict.fromkeys([*statements, *keywords])
-            edits.append(Edit({**gone, **dict.fromkeys(read.get(name, []), value)}))
+            removed: dict[ast.AST, Replacement] = dict.fromkeys([*statements, *keywords])
+            edits.append(TreeEdit({**removed, **dict.fromkeys(read.get(name, []), value)}))
     yield edits
 
 
-def parts(program: Program) -> Iterator[Sequence[Edit]]:
-    """An instance of a class: what its constructor gives one of its attributes instead."""
-    places = Places.of(program.tree)
+def replace_by_attribute(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Replace an instance by the value of one of its attributes."""
+    places = SyntaxIndex.from_tree(program.tree)
     classes = {node.name: node for node in program.tree.body if isinstance(node, ast.ClassDef)}
     uses = [node for node in ast.walk(program.tree) if isinstance(node, ast.Name)]
     for node in ast.walk(program.tree):
@@ -149,14 +153,14 @@ def parts(program: Program) -> Iterator[Sequence[Edit]]:
             case ast.Call(func=ast.Name(id=name), args=[], keywords=[]) if name in classes:
                 owner = classes[name]
                 only = sum(use.id == name for use in uses) == 1
-                gone: dict[ast.AST, Replacement] = {owner: None} if only else {}
-                for value in _given(owner):
+                removed: dict[ast.AST, Replacement] = {owner: None} if only else {}
+                for value in _attribute_values(owner):
                     if _is_global(value, places):
-                        yield (Edit({node: value, **gone}),)
+                        yield (TreeEdit({node: value, **removed}),)
 
 
-def _given(owner: ast.ClassDef) -> Iterator[ast.expr]:
-    """What the constructor of a class gives attributes."""
+def _attribute_values(owner: ast.ClassDef) -> Iterator[ast.expr]:
+    """Yield the values that the constructor of a class assigns to attributes."""
     start = method_of(owner, "__init__")
     for statement in start.body if start is not None else ():
         match statement:
@@ -164,16 +168,16 @@ def _given(owner: ast.ClassDef) -> Iterator[ast.expr]:
                 yield value
 
 
-def functions(program: Program) -> Iterator[Sequence[Edit]]:
-    """A class with one method besides ``__init__``: a function, and its attributes globals."""
-    places = Places.of(program.tree)
+def classes_to_functions(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Turn a class with one method into a function, and its attributes into globals."""
+    places = SyntaxIndex.from_tree(program.tree)
     for node in program.tree.body:
         if isinstance(node, ast.ClassDef):
-            for edit in _dissolved(node, places):
+            for edit in _dissolve_class(node, places):
                 yield (edit,)
 
 
-def _dissolved(owner: ast.ClassDef, places: Places) -> Iterator[Edit]:
+def _dissolve_class(owner: ast.ClassDef, places: SyntaxIndex) -> Iterator[TreeEdit]:
     start = method_of(owner, "__init__")
     methods = [part for part in owner.body if isinstance(part, FUNCTIONS) and part is not start]
     if len(methods) != 1 or (start is not None and len(start.args.args) != 1):
@@ -191,15 +195,17 @@ def _dissolved(owner: ast.ClassDef, places: Places) -> Iterator[Edit]:
         if not method.args.args:
             return
         changes[method.args.args[0]] = None
-    state = _state(owner, start, method, places)
+    state = _attributes_as_variables(owner, start, method, places)
     if state is None:
         return
     changes.update(state)
     before: list[ast.stmt] = [part for part in constants if not isinstance(part, ast.Pass)]
     if start is not None:
-        before.extend(part for part in start.body if not _starts_base(_value(part)))
+        before.extend(part for part in start.body if not _starts_base(_expression_value(part)))
     function = type(method)(**{**dict(ast.iter_fields(method)), "decorator_list": []})
-    function.name = method.name if method.name not in _CALLED else _lowered(owner.name, places)
+    function.name = (
+        method.name if method.name not in _CALLED else _lowercase_name(owner.name, places)
+    )
     changes[owner] = (*before, function)
     for use in ast.walk(places.tree):
         match use:
@@ -211,13 +217,13 @@ def _dissolved(owner: ast.ClassDef, places: Places) -> Iterator[Edit]:
                 name == method.name and called == owner.name
             ):
                 changes[use] = ast.Name(id=function.name, ctx=ast.Load())
-    yield Edit(changes)
+    yield TreeEdit(changes)
 
 
-def _state(
-    owner: ast.ClassDef, start: Function | None, method: Function, places: Places
+def _attributes_as_variables(
+    owner: ast.ClassDef, start: Function | None, method: Function, places: SyntaxIndex
 ) -> dict[ast.AST, Replacement] | None:
-    """The attributes as variables, or None where ``self`` is used for more than attributes."""
+    """Return edits that turn attributes into variables, or None if ``self`` has other uses."""
     changes: dict[ast.AST, Replacement] = {}
     own = {
         node.attr
@@ -256,7 +262,7 @@ def _state(
     return changes
 
 
-def _lowered(name: str, places: Places) -> str:
+def _lowercase_name(name: str, places: SyntaxIndex) -> str:
     new = name.lower()
     while new in places.names_in(places.tree) | set(places.defined) | places.imported:
         new += "_"
@@ -272,13 +278,13 @@ def _starts_base(node: ast.AST | None) -> bool:
     return False
 
 
-def _value(statement: ast.stmt) -> ast.AST | None:
+def _expression_value(statement: ast.stmt) -> ast.AST | None:
     return statement.value if isinstance(statement, ast.Expr) else None
 
 
-def _is_global(value: ast.expr, places: Places) -> bool:
+def _is_global(value: ast.expr, places: SyntaxIndex) -> bool:
     return all(
-        places.home(node) is places.tree and node.id != "self"
+        places.home_scope(node) is places.tree and node.id != "self"
         for node in ast.walk(value)
         if isinstance(node, ast.Name)
     )

@@ -1,22 +1,22 @@
-"""Compound statements replaced by what they hold."""
+"""Passes that replace compound statements by statements inside them."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
 
-from .edits import Edit, Replacement
-from .program import Program
+from .edits import Replacement, TreeEdit
+from .program import ParsedProgram
 
 
-def unwrapped(program: Program) -> Iterator[Sequence[Edit]]:
-    """By the statements inside, the first choice of all of them together, then other choices."""
-    first: list[Edit] = []
-    others: list[Edit] = []
+def unwrap_blocks(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Replace compound statements by their first block, all together, then by other blocks."""
+    first: list[TreeEdit] = []
+    others: list[TreeEdit] = []
     for node in ast.walk(program.tree):
-        choices = list(_choices(node))
-        first.extend(Edit({node: choice}) for choice in choices[:1])
-        others.extend(Edit({node: choice}) for choice in choices[1:])
+        choices = list(_block_choices(node))
+        first.extend(TreeEdit({node: choice}) for choice in choices[:1])
+        others.extend(TreeEdit({node: choice}) for choice in choices[1:])
     yield first
     for edit in others:
         yield (edit,)
@@ -24,8 +24,8 @@ def unwrapped(program: Program) -> Iterator[Sequence[Edit]]:
     yield [item for item in items if item is not None]
 
 
-def _only_item(node: ast.AST) -> Edit | None:
-    """A list of what a comprehension gives first."""
+def _only_item(node: ast.AST) -> TreeEdit | None:
+    """Return an edit that replaces a comprehension by a list of its first item."""
     match node:
         case ast.ListComp(elt=elt, generators=[ast.comprehension(target=ast.Name() as target)]):
             changes: dict[ast.AST, Replacement] = {
@@ -39,15 +39,15 @@ def _only_item(node: ast.AST) -> Edit | None:
                 return None
             if first is not None:
                 changes.update((use, first) for use in uses)
-            return Edit(changes)
+            return TreeEdit(changes)
         case ast.Subscript(value=ast.List(elts=elts) | ast.Tuple(elts=elts)):
             match node.slice:
                 case ast.Constant(value=int(index)) if 0 <= index < len(elts):
-                    return Edit({node: elts[index]})
+                    return TreeEdit({node: elts[index]})
     return None
 
 
-def _choices(node: ast.AST) -> Iterator[Replacement]:
+def _block_choices(node: ast.AST) -> Iterator[Replacement]:
     match node:
         case ast.If():
             yield tuple(node.body)
@@ -58,7 +58,7 @@ def _choices(node: ast.AST) -> Iterator[Replacement]:
         case ast.For():
             yield tuple(node.body)
             for first in _first_items(node.iter):
-                yield (_assigned(node.target, first), *node.body)
+                yield (_make_assignment(node.target, first), *node.body)
         case ast.While() | ast.With() | ast.AsyncWith():
             yield tuple(node.body)
         case ast.Try():
@@ -77,12 +77,12 @@ def _choices(node: ast.AST) -> Iterator[Replacement]:
                 yield ast.With(items=[item], body=node.body)
 
 
-def _assigned(target: ast.expr, value: ast.expr) -> ast.stmt:
+def _make_assignment(target: ast.expr, value: ast.expr) -> ast.stmt:
     return ast.Assign(targets=[target], value=value)
 
 
 def _first_items(iterable: ast.expr) -> Iterator[ast.expr]:
-    """What a loop sees first."""
+    """Yield expressions for the first item of a loop."""
     match iterable:
         case ast.List(elts=[first, *_]) | ast.Tuple(elts=[first, *_]):
             yield first

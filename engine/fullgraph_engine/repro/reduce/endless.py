@@ -1,4 +1,4 @@
-"""Loops of which the text alone says that they do not end: not worth a run until the time is up."""
+"""Static detection of endless loops, so that they are not run until their time limit."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from ...scopes import nodes_of_scope
 _LEAVING = (ast.Break, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom, ast.Await)
 
 
-def endless(tree: ast.Module) -> bool:
-    """Whether the text of any ``while`` loop shows that it does not end."""
-    return any(isinstance(node, ast.While) and _stays(node) for node in ast.walk(tree))
+def has_endless_loop(tree: ast.Module) -> bool:
+    """Whether the text of a ``while`` loop shows that it never ends."""
+    return any(isinstance(node, ast.While) and _never_ends(node) for node in ast.walk(tree))
 
 
-def _stays(loop: ast.While) -> bool:
-    """Nothing leaves the loop, and nothing in it can change its condition.
+def _never_ends(loop: ast.While) -> bool:
+    """Whether nothing leaves a loop and nothing in it changes its condition.
 
-    A call may end everything, so a loop for ever is taken for one only if it does nothing at all;
-    one whose condition calls something is not judged.
+    A call may end the process, so ``while True`` counts only without calls. Loops whose condition
+    contains a call are not judged.
     """
     inside = list(nodes_of_scope(loop.body))
     if any(isinstance(node, _LEAVING) for node in inside):

@@ -1,144 +1,149 @@
-"""Expressions replaced by something inside of them, or by a constant."""
+"""Passes that replace expressions by a part of them or by a constant."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
 
-from .callees import Callees, least, least_of_imported
-from .edits import Edit
-from .places import Places
-from .program import Program
+from .callees import Callees, required_arguments, required_by_import
+from .edits import TreeEdit
+from .places import SyntaxIndex
+from .program import ParsedProgram
 from .values import is_data
 
 _DEEPEST = 6
 
 
-def leaves(program: Program) -> Iterator[Sequence[Edit]]:
-    """By the first variable in it; the outermost expressions of all statements together first."""
-    places = Places.of(program.tree)
-    for level in _levels(places):
-        edits: list[Edit] = []
+def replace_by_variable(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Replace expressions by the first variable in them, outermost expressions first."""
+    places = SyntaxIndex.from_tree(program.tree)
+    for level in _expressions_by_depth(places):
+        edits: list[TreeEdit] = []
         for node in level:
             leaf = None if isinstance(node, (ast.Name, ast.Constant)) else places.value_in(node)
             if leaf is not None and not _is_idle(node, leaf, places):
-                edits.append(Edit({node: leaf}))
+                edits.append(TreeEdit({node: leaf}))
         yield edits[::-1]
 
 
-def negations(program: Program) -> Iterator[Sequence[Edit]]:
-    """By the least that is an operation on the first variable in it, in functions."""
-    places = Places.of(program.tree)
-    edits: list[Edit] = []
-    for node in _levels(places)[0]:
+def replace_by_negation(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Replace calls and operations in functions by the negation of their first variable."""
+    places = SyntaxIndex.from_tree(program.tree)
+    edits: list[TreeEdit] = []
+    for node in _expressions_by_depth(places)[0]:
         leaf = places.value_in(node) if isinstance(node, (ast.Call, ast.BinOp)) else None
         if leaf is not None and places.scopes[node] is not places.tree:
-            edits.append(Edit({node: ast.UnaryOp(op=ast.USub(), operand=leaf)}))
+            edits.append(TreeEdit({node: ast.UnaryOp(op=ast.USub(), operand=leaf)}))
     yield edits[::-1]
 
 
-def children(program: Program) -> Iterator[Sequence[Edit]]:
-    """By one of the expressions directly in it."""
-    places = Places.of(program.tree)
-    for level in _levels(places):
-        first: list[Edit] = []
-        others: list[Edit] = []
+def replace_by_child(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Replace expressions by one of their direct subexpressions."""
+    places = SyntaxIndex.from_tree(program.tree)
+    for level in _expressions_by_depth(places):
+        first: list[TreeEdit] = []
+        others: list[TreeEdit] = []
         for node in level:
-            parts = [part for part in _parts(node, places) if not _is_idle(node, part, places)]
-            first.extend(Edit({node: part}) for part in parts[:1])
-            others.extend(Edit({node: part}) for part in parts[1:])
+            parts = [
+                part
+                for part in _replacement_parts(node, places)
+                if not _is_idle(node, part, places)
+            ]
+            first.extend(TreeEdit({node: part}) for part in parts[:1])
+            others.extend(TreeEdit({node: part}) for part in parts[1:])
         yield first[::-1]
         for edit in others:
             yield (edit,)
 
 
-def elements(program: Program) -> Iterator[Sequence[Edit]]:
-    """Arguments, keywords, elements and conditions that can go."""
-    places = Places.of(program.tree)
-    needed = _needed(places)
-    for level in _levels(places):
-        edits: list[Edit] = []
+def drop_elements(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Remove arguments, keywords, list elements and conditions of comprehensions."""
+    places = SyntaxIndex.from_tree(program.tree)
+    needed = _minimal_calls(places)
+    for level in _expressions_by_depth(places):
+        edits: list[TreeEdit] = []
         for node in level:
             if node not in needed:
-                edits.extend(Edit(dict.fromkeys(parts)) for parts in _removable(node))
+                edits.extend(TreeEdit(dict.fromkeys(parts)) for parts in _removable_parts(node))
         yield edits[::-1]
 
 
-def constants(program: Program) -> Iterator[Sequence[Edit]]:
-    """By 1, where what stands there is more than a name; statements are not worth it."""
-    places = Places.of(program.tree)
-    for level in _levels(places):
+def replace_by_constant(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Replace expressions by 1, except names and expression statements."""
+    places = SyntaxIndex.from_tree(program.tree)
+    for level in _expressions_by_depth(places):
         yield [
-            Edit({node: ast.Constant(value=1)})
+            TreeEdit({node: ast.Constant(value=1)})
             for node in level
-            if not (isinstance(node, ast.Constant) or _root(node))
+            if not (isinstance(node, ast.Constant) or _root_name(node))
             and not isinstance(places.parents[node], ast.Expr)
         ][::-1]
 
 
-def bare(program: Program) -> Iterator[Sequence[Edit]]:
-    """Values that are computed for nothing but their effect: not bound to a name."""
-    edits: list[Edit] = []
+def drop_targets(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Turn assignments into expression statements."""
+    edits: list[TreeEdit] = []
     for node in ast.walk(program.tree):
         match node:
             case ast.Assign(value=value) | ast.AugAssign(value=value):
-                edits.append(Edit({node: ast.Expr(value=value)}))
+                edits.append(TreeEdit({node: ast.Expr(value=value)}))
     yield edits[::-1]
 
 
-def _is_idle(node: ast.expr, part: ast.expr, places: Places) -> bool:
-    """Whether a statement of nothing but an expression would do nothing with this in its place."""
+def _is_idle(node: ast.expr, part: ast.expr, places: SyntaxIndex) -> bool:
+    """Whether an expression statement would do nothing after this replacement."""
     if not isinstance(places.parents[node], ast.Expr):
         return False
     if isinstance(part, ast.Name):
-        return places.home(part) is places.scopes[part]
+        return places.home_scope(part) is places.scopes[part]
     is_outside = places.scopes[node] is places.tree
-    return is_outside and isinstance(part, ast.Call) and _root(part.func) in places.imported
+    return is_outside and isinstance(part, ast.Call) and _root_name(part.func) in places.imported
 
 
-def _needed(places: Places) -> set[ast.Call]:
-    """The calls that give no more than they must."""
+def _minimal_calls(places: SyntaxIndex) -> set[ast.Call]:
+    """Return the calls that pass only the required arguments."""
     callees = Callees(places)
     found: set[ast.Call] = set()
     for function, sites in callees.sites.items():
         if not (function.args.vararg or function.args.kwarg):
-            found |= {call for call, offset in sites if _given(call) <= least(function) - offset}
+            found |= {
+                call
+                for call, offset in sites
+                if _count_arguments(call) <= required_arguments(function) - offset
+            }
     return found | {
         node
         for node in ast.walk(places.tree)
         if isinstance(node, ast.Call)
-        and _root(node.func) in places.imported
-        and 0 < _given(node) <= least_of_imported(node)
+        and _root_name(node.func) in places.imported
+        and 0 < _count_arguments(node) <= required_by_import(node)
     }
 
 
-def _given(call: ast.Call) -> int:
+def _count_arguments(call: ast.Call) -> int:
     return len(call.args) + len(call.keywords)
 
 
-def _root(node: ast.expr) -> str:
-    """The first name of a dotted one, empty for everything else."""
+def _root_name(node: ast.expr) -> str:
+    """Return the first name of a dotted name, or "" for other expressions."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _levels(places: Places) -> list[list[ast.expr]]:
-    """The expressions that are read, by how deep they are in their statement.
-
-    What is no more than a name of a module is none.
-    """
+def _expressions_by_depth(places: SyntaxIndex) -> list[list[ast.expr]]:
+    """Return all read expressions, grouped by depth in their statement, without module names."""
     level: list[ast.expr] = []
     for node in ast.walk(places.tree):
         if isinstance(node, (ast.stmt, ast.arguments, ast.ExceptHandler, ast.match_case)):
-            level.extend(_expressions(node))
+            level.extend(_direct_expressions(node))
         elif isinstance(node, ast.withitem):
             level.append(node.context_expr)
     levels: list[list[ast.expr]] = []
     while len(levels) < _DEEPEST:
-        level = [node for node in level if _root(node) not in places.imported]
+        level = [node for node in level if _root_name(node) not in places.imported]
         levels.append([node for node in level if _is_read(node)])
-        level = [part for node in level for part in _inside(node)]
+        level = [part for node in level for part in _inner_expressions(node)]
         if not level:
             break
     return levels
@@ -148,7 +153,7 @@ def _is_read(node: ast.expr) -> bool:
     return isinstance(getattr(node, "ctx", None), (ast.Load, type(None)))
 
 
-def _expressions(node: ast.AST) -> Iterator[ast.expr]:
+def _direct_expressions(node: ast.AST) -> Iterator[ast.expr]:
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "bases"):
             continue
@@ -156,28 +161,28 @@ def _expressions(node: ast.AST) -> Iterator[ast.expr]:
         yield from (part for part in parts if isinstance(part, ast.expr))
 
 
-def _inside(node: ast.AST) -> Iterator[ast.expr]:
-    """The expressions one level deeper; numbers in a list of nothing else are none."""
+def _inner_expressions(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield the expressions one level deeper, except the numbers of data lists."""
     if is_data(node):
         return
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
             yield child
         elif isinstance(child, (ast.keyword, ast.comprehension, ast.Slice)):
-            yield from _inside(child)
+            yield from _inner_expressions(child)
 
 
-def _parts(node: ast.expr, places: Places) -> Iterator[ast.expr]:
+def _replacement_parts(node: ast.expr, places: SyntaxIndex) -> Iterator[ast.expr]:
     match node:
         case ast.List(elts=[_, _, *_]) | ast.Tuple(elts=[_, _, *_]) if is_data(node):
             return
         case ast.Call(func=func):
             values = [*node.args, *(keyword.value for keyword in node.keywords)]
-            if isinstance(func, ast.Attribute) and not _root(func):
+            if isinstance(func, ast.Attribute) and not _root_name(func):
                 yield func.value
             for value in values:
                 yield value.value if isinstance(value, ast.Starred) else value
-            if isinstance(func, ast.Attribute) and _root(func) not in {"", *places.imported}:
+            if isinstance(func, ast.Attribute) and _root_name(func) not in {"", *places.imported}:
                 yield func.value
             if isinstance(func, ast.Call):
                 yield func
@@ -195,11 +200,11 @@ def _parts(node: ast.expr, places: Places) -> Iterator[ast.expr]:
         case ast.Starred() | ast.JoinedStr() | ast.FormattedValue():
             return
         case _:
-            yield from _inside(node)
+            yield from _inner_expressions(node)
 
 
-def _removable(node: ast.expr) -> Iterator[Sequence[ast.AST]]:
-    """What can go by itself; of data all but the first, or all that is in the latter half."""
+def _removable_parts(node: ast.expr) -> Iterator[Sequence[ast.AST]]:
+    """Yield groups of parts to remove; of data, all but the first item or the second half."""
     match node:
         case ast.List(elts=elts) | ast.Tuple(elts=elts) | ast.Set(elts=elts) if is_data(node):
             if len(elts) > 1:

@@ -1,18 +1,18 @@
-"""Names that are imported from a module which is imported anyway."""
+"""A pass that replaces imported names by dotted names of modules imported anyway."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
 
-from .edits import Edit, Replacement
-from .places import Places
-from .program import Program
+from .edits import Replacement, TreeEdit
+from .places import SyntaxIndex
+from .program import ParsedProgram
 
 
-def dotted(program: Program) -> Iterator[Sequence[Edit]]:
-    """``from torch import nn`` and ``nn.Linear`` is ``torch.nn.Linear``."""
-    places = Places.of(program.tree)
+def use_dotted_names(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Replace ``from torch import nn`` and ``nn.Linear`` by ``torch.nn.Linear``."""
+    places = SyntaxIndex.from_tree(program.tree)
     roots = {
         alias.name
         for node in program.tree.body
@@ -20,7 +20,7 @@ def dotted(program: Program) -> Iterator[Sequence[Edit]]:
         for alias in node.names
         if alias.asname is None
     }
-    edits: list[Edit] = []
+    edits: list[TreeEdit] = []
     for node in program.tree.body:
         if not isinstance(node, (ast.Import, ast.ImportFrom)):
             continue
@@ -43,11 +43,11 @@ def dotted(program: Program) -> Iterator[Sequence[Edit]]:
                 (use, ast.parse(path, mode="eval").body)
                 for use in places.uses_in(program.tree, name)
             )
-            edits.append(Edit(changes))
+            edits.append(TreeEdit(changes))
         if isinstance(node, ast.Import):
-            # ``import torch.nn`` beside ``import torch``
+            # ``import torch.nn`` is redundant after ``import torch``.
             edits.extend(
-                Edit({alias: None})
+                TreeEdit({alias: None})
                 for alias in node.names
                 if "." in alias.name and alias.asname is None
             )

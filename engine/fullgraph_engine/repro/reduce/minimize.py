@@ -1,4 +1,4 @@
-"""From candidates to a verified script: choose one, make it smaller, run it in a fresh Python."""
+"""Minimize candidates to a verified script: choose one, reduce it, run it in a fresh Python."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from pathlib import Path
 from ...protocol import Log, Reproduced, ReproFound, ReproProgress, from_plain, to_plain
 from ...protocol.repro import ReproStage
 from .. import inputs, reduce
-from ..candidate import Candidate, Candidates
-from ..emit.script import environment, lines_of_code, script
-from ..inputs.inlining import inlined
-from ..job import GRACE, TRIAL_SECONDS, VERIFYING, Job, Say, Surroundings, Trials
+from ..candidate import Candidates, ReproCandidate
+from ..emit.script import assemble_script, environment_lines, lines_of_code
+from ..inputs.inlining import inline_small_tensors
+from ..job import GRACE, TRIAL_SECONDS, VERIFYING, MinimizationJob, Say, Surroundings, TrialRunner
 from ..verify import oracle, rng
 from ..verify.check import LOOKED_FOR
 from ..verify.finding_signature import own_names
-from ..verify.fresh_python import Ended, FreshPython
-from ..verify.oracle import Requirement, Shown, Verdict
+from ..verify.fresh_python import FreshPython, ScriptOutcome
+from ..verify.oracle import Requirement, ShownFinding, Verdict
 
 _TELL_EVERY = 0.2
 _BACKWARDS = 3
-"""How many earlier programs are verified if the last one is not."""
+"""Number of earlier programs to verify if the last program fails."""
 
 _ROUNDS = ((False, 0.2), (True, 0.2), (False, 1.0))
-"""In which the first program is looked for: whether it is executed on fake tensors, and the part of
-what is left of the time that one may take. Many that do not end must not use up all of it."""
+"""Rounds of choosing a candidate: whether tensors are fake, and the share of the remaining time
+that one trial may take. The share keeps programs that hang from using up the budget."""
 
 _UNVERIFIED = "It was not verified in a fresh Python process."
 _TOO_LATE = (
@@ -46,17 +46,19 @@ _EARLIER = (
 
 _monotonic = time.monotonic
 
-Judge = Callable[[str, Requirement], tuple[Verdict, Shown | None]]
+Judge = Callable[[str, Requirement], tuple[Verdict, ShownFinding | None]]
 
 
-class Minimizer:
-    """One job; ``run`` does it."""
+class ProgramMinimizer:
+    """A minimization of the candidates of one job; ``run`` performs it."""
 
     trial_seconds = TRIAL_SECONDS
     verifying = VERIFYING
 
-    def __init__(self, candidates: Candidates, job: Job, around: Surroundings, say: Say) -> None:
-        self.candidates, self.around, self.say = candidates, around, say
+    def __init__(
+        self, candidates: Candidates, job: MinimizationJob, around: Surroundings, emit: Say
+    ) -> None:
+        self.candidates, self.around, self.emit = candidates, around, emit
         self.request, self.started = job.request, job.began
         self.until = job.began + job.seconds
         self.tried = 0
@@ -64,47 +66,47 @@ class Minimizer:
         self.notes: tuple[str, ...] = ()
         self.history: list[str] = []
         self.refused: list[str] = []
-        """Candidates that do not show it, and what they show instead."""
+        """Messages about candidates that do not show the finding, with what they show."""
         self.kept: frozenset[str] = frozenset()
-        """Calls that load data, which a smaller program must have as well."""
+        """Source texts of calls that load data; smaller programs must contain them."""
         self.slow: set[int] = set()
-        """Numbers of candidates that did not end in the time that they were given, or crashed."""
-        self._told = 0.0
-        self.fresh: FreshPython | None = None
-        self.ahead: _Ahead | None = None
-        """The program that is verified while smaller ones are looked for."""
+        """Indices of candidates that crashed or exceeded their time limit."""
+        self._last_report = 0.0
+        self.fresh_name: FreshPython | None = None
+        self.ahead: _EarlyVerification | None = None
+        """Verification of an earlier program that runs during the search."""
         self.verified = False
-        """A verified script was told: none that is not may replace it."""
+        """Flag that a verified script was reported; unverified scripts may not replace it."""
 
     def run(self) -> None:
-        self.fresh = FreshPython(self.around.scratch, self.around.forking)
-        self.progress("looking", now=True)
-        chosen = self.choose()
+        self.fresh_name = FreshPython(self.around.scratch, self.around.forking)
+        self.report_progress("looking", now=True)
+        chosen = self.choose_candidate()
         if chosen is None:
-            self.fresh.end()
+            self.fresh_name.end()
             words = "\n".join((*self.candidates.left_out, *self.refused))
-            self.say(Log(self.request, "engine", f"Programs that do not show it:\n{words}\n"))
+            self.emit(Log(self.request, "engine", f"Programs that do not show it:\n{words}\n"))
             late = _monotonic() > self.deadline()
-            self.end(_TOO_LATE if late else self.nothing())
+            self.end(_TOO_LATE if late else self.failure_message())
             return
-        candidate, wish = chosen
+        candidate, requirement = chosen
         self.notes = candidate.notes
         self.history.append(candidate.text)
-        self.better(candidate.text)
-        self.reduce(candidate, wish)
-        self.verify(wish)
+        self.report_program(candidate.text)
+        self.reduce(candidate, requirement)
+        self.verify(requirement)
 
     def judge(self) -> Judge:
-        """What decides in a trial, of a program and what is wished."""
-        return oracle.judge
+        """Return the function that judges a program in a trial."""
+        return oracle.judge_program
 
-    def trials(self, wish: Requirement, seconds: float = 0.0) -> Trials:
-        """``seconds`` is what one may take, where that is not as much as ever."""
-        work = partial(_judged, self.judge(), wish, self.kept)
+    def trials(self, requirement: Requirement, seconds: float = 0.0) -> TrialRunner:
+        """Start a runner of trials; ``seconds`` limits one trial if it is not 0."""
+        work = partial(_judge_in_trial, self.judge(), requirement, self.kept)
         return self.around.trials(work, seconds or self.trial_seconds, self.deadline())
 
-    def nothing(self) -> str:
-        """Why no candidate may show it."""
+    def failure_message(self) -> str:
+        """Return a message for the case that no candidate shows the finding."""
         return (
             "No program outside of your files shows it: it may depend on what other code has "
             "done before. Reduce the file by hand, or give the probe simpler inputs."
@@ -112,14 +114,14 @@ class Minimizer:
 
     # -- the first program --------------------------------------------------------------------
 
-    def choose(self) -> tuple[Candidate, Requirement] | None:
-        """The smallest candidate that shows the finding, and what smaller programs must show."""
+    def choose_candidate(self) -> tuple[ReproCandidate, Requirement] | None:
+        """Return the smallest interesting candidate, and the requirement for smaller ones."""
         own = frozenset(self.candidates.own)
         for fake, share in _ROUNDS:
             left = self.deadline() - _monotonic()
             if left <= 0.0 or (share == 1.0 and not self.slow):
                 break
-            wish = Requirement(
+            requirement = Requirement(
                 self.candidates.signature,
                 self.candidates.check,
                 own,
@@ -128,27 +130,30 @@ class Minimizer:
                 times=self.candidates.times,
             )
             seconds = min(self.trial_seconds, share * left)
-            found = self.first(wish, seconds, self.slow if share == 1.0 else ())
+            found = self.find_first(requirement, seconds, self.slow if share == 1.0 else ())
             if found is not None:
                 candidate, shown = found
                 kept, signature = own | own_names(candidate.text), shown.signature
                 return candidate, replace(
-                    wish, signature=signature, own=kept, loose=False, raises=shown.raises
+                    requirement, signature=signature, own=kept, loose=False, raises=shown.raises
                 )
         return None
 
-    def first(
-        self, wish: Requirement, seconds: float, among: Collection[int] = ()
-    ) -> tuple[Candidate, Shown] | None:
-        """From small to large; once two thirds of the time are gone, from both ends in turns: the
-        largest are the most likely to show it, and the smallest take the least time. ``seconds`` is
-        what one may take; with ``among`` only candidates of these numbers are tried."""
-        trials, until = self.trials(wish, seconds), self.deadline()
+    def find_first(
+        self, requirement: Requirement, seconds: float, among: Collection[int] = ()
+    ) -> tuple[ReproCandidate, ShownFinding] | None:
+        """Return the smallest interesting candidate.
+
+        Candidates run from small to large. After two thirds of the time they run from both ends in
+        turns, because the largest are the most likely to succeed. ``seconds`` limits one trial;
+        ``among`` restricts the candidates by index.
+        """
+        trials, until = self.trials(requirement, seconds), self.deadline()
         late, ends = (self.started + 2 * until) / 3, itertools.cycle((-1, 0))
         numbered = enumerate(self.candidates.programs)
         waiting = [(index, one) for index, one in numbered if not among or index in among]
         running: dict[int, int] = {}
-        found: dict[int, Shown] = {}
+        found: dict[int, ShownFinding] = {}
         while True:
             while (
                 waiting
@@ -158,7 +163,7 @@ class Minimizer:
             ):
                 index, candidate = waiting.pop(0 if now < late else next(ends))
                 running[trials.submit(candidate.text)] = index
-            # A smaller candidate may still be running.
+            # Wait only for candidates smaller than the best one so far.
             if not any(not found or index < min(found) for index in running.values()):
                 for number in running:
                     trials.kill(number)
@@ -166,14 +171,14 @@ class Minimizer:
             number, answer = trials.wait()
             index = running.pop(number)
             self.tried += 1
-            verdict, shown = unpacked(answer)
+            verdict, shown = decode_verdict(answer)
             if shown is not None:
                 found[index] = shown
             else:
                 if answer is None:
                     self.slow.add(index)
                 self.refused.append(f"{self.candidates.programs[index].origin}: {verdict.reason}")
-            self.progress("looking")
+            self.report_progress("looking")
         if not found:
             return None
         best = min(found)
@@ -181,10 +186,10 @@ class Minimizer:
 
     # -- smaller ------------------------------------------------------------------------------
 
-    def reduce(self, candidate: Candidate, wish: Requirement) -> None:
+    def reduce(self, candidate: ReproCandidate, requirement: Requirement) -> None:
         if self.candidates.data:
-            self.kept = inputs.loads(candidate.text)
-        trials = self.trials(wish)
+            self.kept = inputs.load_calls(candidate.text)
+        trials = self.trials(requirement)
         before = self.tried
 
         def report(text: str, tried: int) -> None:
@@ -192,166 +197,168 @@ class Minimizer:
             if text != self.history[-1]:
                 self.history.append(text)
                 if self.is_shorter(text):
-                    self.better(text)
-            self.progress("reducing")
+                    self.report_program(text)
+            self.report_progress("reducing")
 
         try:
-            best = reduce.reduce(
+            best = reduce.reduce_program(
                 candidate.text,
-                _Tester(trials, self.look_ahead),
+                _Tester(trials, self.verify_early),
                 deadline=self.deadline(),
                 report=report,
             )
-        except Exception:  # a mistake of ours: what was found until then is good
-            self.say(Log(self.request, "engine", traceback.format_exc()))
+        except Exception:  # a bug of the reducer: the programs found so far are still valid
+            self.emit(Log(self.request, "engine", traceback.format_exc()))
         else:
             self.history.append(best)
-        readable = inlined(self.history[-1], Path(self.around.scratch))
+        readable = inline_small_tensors(self.history[-1], Path(self.around.scratch))
         if readable != self.history[-1] and self.shows(readable, trials):
             self.history.append(readable)
-        if not wish.fake:
-            self.steady(trials)
-        self.better(self.history[-1])
+        if not requirement.fake:
+            self.fix_seed(trials)
+        self.report_program(self.history[-1])
 
-    def steady(self, trials: Trials) -> None:
-        """Choose the random numbers of the last program, if others do not show it."""
+    def fix_seed(self, trials: TrialRunner) -> None:
+        """Seed the last program if it does not show the finding with other random numbers."""
         program = self.history[-1]
-        if all(self.shows(rng.seeded(program, number), trials) for number in rng.OTHERS):
+        if all(self.shows(rng.seed_program(program, number), trials) for number in rng.OTHER_SEEDS):
             return
-        chosen = rng.seeded(program, 0)
+        chosen = rng.seed_program(program, 0)
         if self.shows(chosen, trials):
             self.history.append(chosen)
 
-    def shows(self, text: str, trials: Trials) -> bool:
-        """Whether one more program shows it."""
+    def shows(self, text: str, trials: TrialRunner) -> bool:
+        """Whether one more program shows the finding."""
         trials.submit(text)
         _, answer = trials.wait()
         self.tried += 1
-        self.progress("reducing")
-        return unpacked(answer)[0].interesting
+        self.report_progress("reducing")
+        return decode_verdict(answer)[0].interesting
 
     def deadline(self) -> float:
         return self.until - min(self.verifying, (self.until - self.started) / 3)
 
     # -- in a fresh Python --------------------------------------------------------------------
 
-    def look_ahead(self) -> None:
-        """Once half of the time is gone, verify the best program so far beside the search: if there
-        is no time for a smaller one, that one is the result."""
-        if self.ahead is None:
-            if self.fresh is None or _monotonic() < (self.started + self.deadline()) / 2:
-                return
-            self.ahead = _Ahead(self.history[-1], self.fresh)
-            self.ahead.process.begin(self.written(self.ahead.program, "earlier.py"))
-            self.fresh = FreshPython(self.around.scratch, self.around.forking)
-        self.take_ahead()
+    def verify_early(self) -> None:
+        """Verify the best program in parallel to the search after half of the time.
 
-    def take_ahead(self) -> None:
-        """Tell of that program, if it has ended and shows it."""
+        It is the result if no time is left to verify a smaller program.
+        """
+        if self.ahead is None:
+            if self.fresh_name is None or _monotonic() < (self.started + self.deadline()) / 2:
+                return
+            self.ahead = _EarlyVerification(self.history[-1], self.fresh_name)
+            self.ahead.process.begin(self.write_script(self.ahead.program, "earlier.py"))
+            self.fresh_name = FreshPython(self.around.scratch, self.around.forking)
+        self.report_early_verification()
+
+    def report_early_verification(self) -> None:
+        """Report the early verified program if it shows the finding."""
         ahead = self.ahead
         if ahead is None or ahead.ended is not None:
             return
         ended = ahead.ended = ahead.process.wait(0.0)
-        if ended is not None and _shows(ended):
+        if ended is not None and _shows_finding(ended):
             notes = (*self.notes, _NONE_SMALLER)
-            self.tell(ahead.program, notes, verified=True, output=ended.output)
+            self.report_script(ahead.program, notes, verified=True, output=ended.output)
 
-    def verify(self, wish: Requirement) -> None:
-        """Run the last program there; if it does not show the finding, earlier ones."""
-        self.progress("verifying", now=True)
+    def verify(self, requirement: Requirement) -> None:
+        """Verify the last program in a fresh Python; if it fails, verify earlier programs."""
+        self.report_progress("verifying", now=True)
         late = False
-        for number, program in enumerate(_backwards(self.history)):
-            ended = self.executed(program)
-            if _shows(ended):
+        for number, program in enumerate(_earlier_programs(self.history)):
+            ended = self.execute_script(program)
+            if _shows_finding(ended):
                 notes = (*self.notes, _EARLIER) if number else self.notes
-                self.tell(program, notes, verified=True, output=ended.output)
+                self.report_script(program, notes, verified=True, output=ended.output)
                 break
             late = ended.status is None or _monotonic() > self.until
             if late:
                 break
         if not self.verified:
-            self.take_ahead()
+            self.report_early_verification()
         if self.ahead is not None and self.ahead.ended is None:
             self.ahead.process.end()
-        if self.fresh is not None:
-            self.fresh.end()
+        if self.fresh_name is not None:
+            self.fresh_name.end()
         if self.verified:
             self.end("")
             return
-        self.tell(self.history[-1], (*self.notes, _UNVERIFIED), output=ended.output)
+        self.report_script(self.history[-1], (*self.notes, _UNVERIFIED), output=ended.output)
         if late:
             self.end(_OUT_OF_TIME)
             return
         reason = "The script shows it where fullgraph traces, and not in a fresh Python process"
-        if wish.fake:
+        if requirement.fake:
             reason += ", which has real tensors in place of fake ones"
         self.end(f"{reason}; look at its output.")
 
-    def executed(self, program: str) -> Ended:
+    def execute_script(self, program: str) -> ScriptOutcome:
         seconds, ahead = max(self.until - _monotonic(), 0.0) + GRACE, self.ahead
         if ahead is not None and ahead.program == program:
             ahead.ended = ahead.ended or ahead.process.wait(seconds) or ahead.process.end()
             return ahead.ended
-        fresh = self.fresh or FreshPython(self.around.scratch, self.around.forking)
-        self.fresh = None
-        fresh.begin(self.written(program, "repro.py"))
+        fresh = self.fresh_name or FreshPython(self.around.scratch, self.around.forking)
+        self.fresh_name = None
+        fresh.begin(self.write_script(program, "repro.py"))
         return fresh.wait(seconds) or fresh.end()
 
-    def written(self, program: str, name: str) -> str:
-        """The path of its script."""
+    def write_script(self, program: str, name: str) -> str:
+        """Write the script of a program and return its path."""
         path = os.path.join(self.around.scratch, name)  # noqa: PTH118
         with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
-            file.write(script(program, self.candidates, self.notes))
+            file.write(assemble_script(program, self.candidates, self.notes))
         return path
 
     # -- telling ------------------------------------------------------------------------------
 
     def is_shorter(self, program: str) -> bool:
-        return lines_of_code(script(program, self.candidates)) < self.lines
+        return lines_of_code(assemble_script(program, self.candidates)) < self.lines
 
-    def better(self, program: str) -> None:
-        """Tell of a smaller program; only how small it is where a larger one is verified."""
+    def report_program(self, program: str) -> None:
+        """Report a smaller program; after a verified script, report only its size."""
         if self.verified:
-            self.lines = lines_of_code(script(program, self.candidates, self.notes))
+            self.lines = lines_of_code(assemble_script(program, self.candidates, self.notes))
         else:
-            self.tell(program, (*self.notes, _UNVERIFIED))
+            self.report_script(program, (*self.notes, _UNVERIFIED))
 
-    def tell(
+    def report_script(
         self, program: str, notes: tuple[str, ...], *, verified: bool = False, output: str = ""
     ) -> None:
         self.verified |= verified
-        notes = (*notes, *inputs.note(program, Path(self.around.scratch)))
-        text = script(program, self.candidates, notes)
+        notes = (*notes, *inputs.data_note(program, Path(self.around.scratch)))
+        text = assemble_script(program, self.candidates, notes)
         self.lines = lines_of_code(text)
-        about = "\n".join(environment())
-        data = inputs.needed(program)
-        self.say(ReproFound(self.request, text, self.lines, verified, notes, output, about, data))
+        about = "\n".join(environment_lines())
+        data = inputs.needed_files(program)
+        self.emit(ReproFound(self.request, text, self.lines, verified, notes, output, about, data))
 
-    def progress(self, stage: ReproStage, *, now: bool = False) -> None:
+    def report_progress(self, stage: ReproStage, *, now: bool = False) -> None:
         at = _monotonic()
-        if now or at - self._told >= _TELL_EVERY:
-            self._told = at
+        if now or at - self._last_report >= _TELL_EVERY:
+            self._last_report = at
             seconds = round(at - self.started, 2)
-            self.say(ReproProgress(self.request, stage, self.lines, self.tried, seconds))
+            self.emit(ReproProgress(self.request, stage, self.lines, self.tried, seconds))
 
     def end(self, reason: str) -> None:
         seconds = round(_monotonic() - self.started, 2)
-        self.say(Reproduced(self.request, seconds, self.tried, not reason, reason))
+        self.emit(Reproduced(self.request, seconds, self.tried, not reason, reason))
 
 
 @dataclass
-class _Ahead:
-    """A program, the process that verifies it, and how that has ended."""
+class _EarlyVerification:
+    """A program, the process that verifies it, and its outcome."""
 
     program: str
     process: FreshPython
-    ended: Ended | None = None
+    ended: ScriptOutcome | None = None
 
 
 class _Tester:
-    """Trials as the reduction wants them; ``meanwhile`` is called before it waits for one."""
+    """An adapter from trials to the reducer's tester; ``meanwhile`` is called before each wait."""
 
-    def __init__(self, trials: Trials, meanwhile: Callable[[], None]) -> None:
+    def __init__(self, trials: TrialRunner, meanwhile: Callable[[], None]) -> None:
         self._trials, self._meanwhile = trials, meanwhile
         self.capacity = trials.capacity
 
@@ -361,29 +368,31 @@ class _Tester:
     def wait(self) -> tuple[int, Verdict]:
         self._meanwhile()
         number, answer = self._trials.wait()
-        return number, unpacked(answer)[0]
+        return number, decode_verdict(answer)[0]
 
     def kill(self, ticket: int) -> None:
         self._trials.kill(ticket)
 
 
-def _judged(judge: Judge, wish: Requirement, kept: frozenset[str], text: str) -> bytes:
-    """In the process of a trial."""
-    if kept and not kept <= inputs.loads(text):
-        return packed(Verdict(False, "data is lost"), None)
-    return packed(*judge(text, wish))
+def _judge_in_trial(
+    judge: Judge, requirement: Requirement, kept: frozenset[str], text: str
+) -> bytes:
+    """Judge a program in the process of a trial."""
+    if kept and not kept <= inputs.load_calls(text):
+        return encode_verdict(Verdict(False, "data is lost"), None)
+    return encode_verdict(*judge(text, requirement))
 
 
-def packed(verdict: Verdict, shown: Shown | None) -> bytes:
-    """A verdict as a trial answers it."""
+def encode_verdict(verdict: Verdict, shown: ShownFinding | None) -> bytes:
+    """Encode a verdict as a trial returns it."""
     plain = None if shown is None else to_plain(shown)
     return json.dumps([verdict.interesting, verdict.reason, plain]).encode()
 
 
-def unpacked(answer: bytes | None) -> tuple[Verdict, Shown | None]:
-    """The verdict that a trial answered with, as :func:`packed` encoded it.
+def decode_verdict(answer: bytes | None) -> tuple[Verdict, ShownFinding | None]:
+    """Decode the verdict of a trial; see :func:`encode_verdict`.
 
-    Not interesting where there is no answer (time is up) or one that is not JSON (it crashed).
+    None means that the time limit passed, and invalid JSON that the process crashed.
     """
     if answer is None:
         return Verdict(False, "it did not end"), None
@@ -391,16 +400,16 @@ def unpacked(answer: bytes | None) -> tuple[Verdict, Shown | None]:
         interesting, reason, plain = json.loads(answer)
     except ValueError:
         return Verdict(False, "it crashed"), None
-    shown = None if plain is None else from_plain(Shown, plain)
+    shown = None if plain is None else from_plain(ShownFinding, plain)
     return Verdict(bool(interesting), str(reason)), shown
 
 
-def _shows(ended: Ended) -> bool:
+def _shows_finding(ended: ScriptOutcome) -> bool:
     return ended.status == 1 and LOOKED_FOR in ended.output
 
 
-def _backwards(history: list[str]) -> list[str]:
-    """The last program, and earlier ones at growing distances, the first one at the end."""
+def _earlier_programs(history: list[str]) -> list[str]:
+    """Return the last program, earlier ones at growing distances, and the first one."""
     found = [history[-1]]
     step = max(len(history) // (_BACKWARDS + 1), 1)
     found += history[-1 - step :: -step][: _BACKWARDS - 1]

@@ -1,4 +1,4 @@
-"""Short names, at the very end."""
+"""A final pass that shortens names."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import builtins
 from collections.abc import Iterator, Sequence
 
 from .callees import Callees
-from .edits import Edit, Replacement
-from .places import FUNCTIONS, Places
-from .program import Program
+from .edits import Replacement, TreeEdit
+from .places import FUNCTIONS, SyntaxIndex
+from .program import ParsedProgram
 
 _FUNCTIONS = ("f", "g", "h", "f2", "g2", "h2")
 _CLASSES = ("C", "D", "E", "C2", "D2", "E2")
@@ -17,13 +17,13 @@ _VARIABLES = ("x", "y", "z", "a", "b", "c", "d", "u", "v", "w")
 _KEPT = frozenset({"self", "cls", "ctx", "forward", "backward", "setup_context", "_"})
 
 
-def simplified(program: Program) -> Iterator[Sequence[Edit]]:
-    """The program's own names, all together and each by itself."""
+def shorten_names(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Rename the program's own variables, functions and classes, all together and one by one."""
     tree = program.tree
-    places = Places.of(tree)
+    places = SyntaxIndex.from_tree(tree)
     callees = Callees(places)
     own: dict[str, tuple[str, ...]] = {}
-    said: set[str] = set(dir(builtins))
+    reserved: set[str] = set(dir(builtins))
     sites: dict[str, list[ast.AST]] = {}
     attributes: set[str] = set()
     for node in ast.walk(tree):
@@ -38,13 +38,13 @@ def simplified(program: Program) -> Iterator[Sequence[Edit]]:
                 own.setdefault(name, _VARIABLES)
                 attributes.add(name)
             case ast.alias(name=name):
-                said.add(node.asname or name.partition(".")[0])
+                reserved.add(node.asname or name.partition(".")[0])
             case ast.Constant(value=str(text)):
-                said.add(text)
+                reserved.add(text)
             case ast.Global(names=names) | ast.Nonlocal(names=names):
-                said.update(names)
+                reserved.update(names)
             case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
-                said.add(name)
+                reserved.add(name)
     methods = {
         inner.name
         for node in ast.walk(tree)
@@ -63,28 +63,28 @@ def simplified(program: Program) -> Iterator[Sequence[Edit]]:
             case ast.Attribute(attr=name) if name in attributes | methods:
                 sites.setdefault(name, []).append(node)
             case ast.Call():
-                if callees.of(node) is not None:
+                if callees.function_called_by(node) is not None:
                     for keyword in node.keywords:
                         if keyword.arg is not None:
                             sites.setdefault(keyword.arg, []).append(keyword)
-    taken = said | set(own) | set(sites)
-    edits: list[Edit] = []
+    taken = reserved | set(own) | set(sites)
+    edits: list[TreeEdit] = []
     for name, choices in own.items():
-        if name in said or name in _KEPT or name in choices or name.startswith("__"):
+        if name in reserved or name in _KEPT or name in choices or name.startswith("__"):
             continue
         new = next((choice for choice in choices if choice not in taken), None)
         if new is None:
             continue
         taken.add(new)
         changes: dict[ast.AST, Replacement] = {
-            node: _renamed(node, new) for node in sites.get(name, ())
+            node: _rename_node(node, new) for node in sites.get(name, ())
         }
-        edits.append(Edit(changes))
+        edits.append(TreeEdit(changes))
     yield edits
 
 
-def plainness(program: Program) -> tuple[int, int, int]:
-    """Smaller the fewer names are not among the simple ones."""
+def name_order(program: ParsedProgram) -> tuple[int, int, int]:
+    """Return a sort key that prefers programs with simple names."""
     own: dict[str, tuple[str, ...]] = {}
     for node in ast.walk(program.tree):
         match node:
@@ -100,7 +100,7 @@ def plainness(program: Program) -> tuple[int, int, int]:
     return program.size.lines, program.size.nodes, odd
 
 
-def _renamed(node: ast.AST, new: str) -> ast.AST:
+def _rename_node(node: ast.AST, new: str) -> ast.AST:
     fields = dict(ast.iter_fields(node))
     match node:
         case ast.arg() | ast.keyword():

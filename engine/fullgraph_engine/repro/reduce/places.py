@@ -1,4 +1,4 @@
-"""Where things are in a tree: parents, scopes, and which reads an assignment reaches."""
+"""An index of a syntax tree: parents, scopes, and the reads that an assignment reaches."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 BODIES = ("body", "orelse", "finalbody")
 
 
-def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    """The lists of statements directly in a node."""
+def blocks_of(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """Yield the lists of statements directly in a node."""
     for name in BODIES:
         block = getattr(node, name, None)
         if isinstance(block, list):
@@ -27,48 +27,48 @@ def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
             yield part.body
 
 
-def by_depth(tree: ast.Module) -> list[list[list[ast.stmt]]]:
-    """The blocks of statements of each depth, in the order of the text."""
+def blocks_by_depth(tree: ast.Module) -> list[list[list[ast.stmt]]]:
+    """Return the blocks of statements of each depth, in the order of the text."""
     levels: list[list[list[ast.stmt]]] = []
     level = [tree.body] if tree.body else []
     while level:
         levels.append(level)
-        level = [block for outer in level for part in outer for block in blocks(part) if block]
+        level = [block for outer in level for part in outer for block in blocks_of(part) if block]
     return levels
 
 
-def walk(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes, outer ones first, in the order in which they are evaluated, roughly."""
+def walk_evaluated(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield all nodes, outer ones first, approximately in the order of evaluation."""
     yield node
     match node:
         case ast.Assign():
-            yield from walk(node.value)
+            yield from walk_evaluated(node.value)
             for target in node.targets:
-                yield from walk(target)
+                yield from walk_evaluated(target)
         case ast.AugAssign():
-            yield from walk(node.value)
-            yield from walk(node.target)
+            yield from walk_evaluated(node.value)
+            yield from walk_evaluated(node.target)
         case ast.AnnAssign() if node.value is not None:
-            yield from walk(node.value)
-            yield from walk(node.target)
-            yield from walk(node.annotation)
+            yield from walk_evaluated(node.value)
+            yield from walk_evaluated(node.target)
+            yield from walk_evaluated(node.annotation)
         case ast.For() | ast.AsyncFor():
-            yield from walk(node.iter)
-            yield from walk(node.target)
+            yield from walk_evaluated(node.iter)
+            yield from walk_evaluated(node.target)
             for statement in (*node.body, *node.orelse):
-                yield from walk(statement)
+                yield from walk_evaluated(statement)
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
             for generator in node.generators:
-                yield from walk(generator)
-            yield from walk(node.elt)
+                yield from walk_evaluated(generator)
+            yield from walk_evaluated(node.elt)
         case _:
             for child in ast.iter_child_nodes(node):
-                yield from walk(child)
+                yield from walk_evaluated(child)
 
 
 @dataclass
-class Places:
-    """``parents`` of all nodes; ``scopes``: the function or module around each."""
+class SyntaxIndex:
+    """An index of the parent and the enclosing function or module of every node."""
 
     tree: ast.Module
     parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
@@ -79,16 +79,16 @@ class Places:
     _uses: dict[tuple[ast.AST, str], list[ast.Name]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tree: ast.Module) -> Places:
+    def from_tree(cls, tree: ast.Module) -> SyntaxIndex:
         made = cls(tree)
         made._own[tree] = set()
-        made._enter(tree, tree)
-        for node in walk(tree):
+        made._index_children(tree, tree)
+        for node in walk_evaluated(tree):
             if isinstance(node, ast.Name):
-                made._uses.setdefault((made.home(node), node.id), []).append(node)
+                made._uses.setdefault((made.home_scope(node), node.id), []).append(node)
         return made
 
-    def _enter(self, node: ast.AST, scope: ast.AST) -> None:
+    def _index_children(self, node: ast.AST, scope: ast.AST) -> None:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, (ast.expr_context, ast.operator)):
                 continue
@@ -106,29 +106,29 @@ class Places:
                     self.imported.add(child.asname or child.name.partition(".")[0])
                 case ast.Name(ctx=ast.Store()):
                     self._own[scope].add(child.id)
-            self._enter(child, inner)
+            self._index_children(child, inner)
 
-    def home(self, node: ast.Name) -> ast.AST:
-        """The scope to which the variable belongs."""
+    def home_scope(self, node: ast.Name) -> ast.AST:
+        """Return the scope that owns a variable."""
         scope = self.scopes[node]
         while node.id not in self._own[scope] and scope is not self.tree:
             scope = self.scopes[scope]
         return scope
 
     def uses(self, node: ast.Name) -> list[ast.Name]:
-        """All uses of the same variable, in the order of evaluation."""
-        return self._uses[self.home(node), node.id]
+        """Return all uses of the same variable, in the order of evaluation."""
+        return self._uses[self.home_scope(node), node.id]
 
     def uses_in(self, scope: ast.AST, name: str) -> list[ast.Name]:
-        """All uses of a variable of a scope."""
+        """Return all uses of a variable of a scope."""
         return self._uses.get((scope, name), [])
 
     def names_in(self, scope: ast.AST) -> set[str]:
-        """The variables of a function or of the module."""
+        """Return the variables of a function or of the module."""
         return self._own[scope]
 
-    def reached(self, target: ast.Name) -> list[ast.Name]:
-        """The reads that see what is bound here, taking the text as the order of execution."""
+    def reads_of_binding(self, target: ast.Name) -> list[ast.Name]:
+        """Return the reads of a binding if execution follows the order of the text."""
         uses = self.uses(target)
         stores = [use for use in uses if not isinstance(use.ctx, ast.Load)]
         if len(stores) == 1 and not self.is_parameter(target):
@@ -141,13 +141,13 @@ class Places:
         return found
 
     def is_parameter(self, node: ast.Name) -> bool:
-        home = self.home(node)
+        home = self.home_scope(node)
         return isinstance(home, FUNCTIONS) and any(
             argument.arg == node.id for argument in parameters(home.args)
         )
 
     def bound_before(self, target: ast.Name) -> bool:
-        """Whether the name has a value already when this binds it."""
+        """Whether the name already has a value before this binding."""
         if self.is_parameter(target):
             return True
         for use in self.uses(target):
@@ -162,32 +162,32 @@ class Places:
             node = self.parents[node]
         return node
 
-    def around(self, node: ast.AST) -> ast.ClassDef | None:
-        """The class around a node."""
+    def enclosing_class(self, node: ast.AST) -> ast.ClassDef | None:
+        """Return the class around a node, or None."""
         inner: ast.AST | None = self.parents.get(node)
         while inner is not None and not isinstance(inner, ast.ClassDef):
             inner = self.parents.get(inner)
         return inner
 
     def is_value(self, node: ast.AST) -> bool:
-        """Whether this reads a variable that stands for a value: no module, function or class."""
+        """Whether a node reads a variable other than a module, function or class."""
         return (
             isinstance(node, ast.Name)
             and isinstance(node.ctx, ast.Load)
             and node.id not in self.imported
             and node.id not in self.defined
             and node.id not in ("self", "cls")
-            and not self._called(node)
-            and node.id in self._own[self.home(node)]
+            and not self._is_called(node)
+            and node.id in self._own[self.home_scope(node)]
         )
 
-    def _called(self, node: ast.AST) -> bool:
+    def _is_called(self, node: ast.AST) -> bool:
         parent = self.parents[node]
         return isinstance(parent, ast.Call) and parent.func is node
 
     def value_in(self, node: ast.AST) -> ast.Name | None:
-        """The first variable read in an expression."""
-        for inner in walk(node):
+        """Return the first variable that an expression reads, or None."""
+        for inner in walk_evaluated(node):
             if self.is_value(inner):
                 assert isinstance(inner, ast.Name)
                 return inner

@@ -1,4 +1,4 @@
-"""A program as the reducer sees it: its text, its tree and how large it is."""
+"""A program of the reducer: its text, its tree and its size."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 WIDTH = 88
-"""Where a line should end."""
+"""Maximum width of a line in characters."""
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
-# A tensor of ones is no longer and says that its contents do not matter.
+# ``torch.ones`` is as short and shows that the contents do not matter.
 _RANDOM = frozenset({"rand", "randn", "randint", "empty", "full", "zeros"})
-# One number stands for many: 16 as a size is no more complicated than 12.
+# Larger numbers all count the same.
 _LARGE = 1 << 20
 
 
-class Size(NamedTuple):
-    """What is made smaller, in the order of what counts most.
+class ProgramSize(NamedTuple):
+    """The size that the reducer minimizes, most important part first.
 
-    ``lines`` are those of code, where one beyond the margin counts as what it would be broken into.
-    ``weight`` tells programs of equal length apart: the sum of their numbers, so that a size of 2
-    is smaller than one of 8.
+    ``lines`` counts lines of code; a line beyond the margin counts several times. ``weight`` is the
+    sum of all numbers, so that a size of 2 is smaller than one of 8.
     """
 
     lines: int
@@ -34,16 +33,16 @@ class Size(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Program:
-    """A program that parses, with its size as the reducer compares it."""
+class ParsedProgram:
+    """A program that parses, with its size."""
 
     text: str
     tree: ast.Module
-    size: Size
+    size: ProgramSize
 
     @classmethod
-    def of(cls, text: str) -> Program:
-        """Raises SyntaxError or ValueError where the text is no program."""
+    def parse(cls, text: str) -> ParsedProgram:
+        """Parse a text. Raises SyntaxError or ValueError if the text is not valid Python."""
         tree = ast.parse(text)
         nodes = weight = 0
         for node in ast.walk(tree):
@@ -51,17 +50,17 @@ class Program:
                 continue
             nodes += 1
             if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
-                weight += _weight(node.value)
+                weight += _number_weight(node.value)
             elif isinstance(node, ast.Attribute) and node.attr in _RANDOM:
                 weight += 1
         length = sum(len(line.strip()) for line in text.splitlines())
         lines = count_lines(text) + sum(
             1 + len(line) // WIDTH for line in text.splitlines() if len(line) > WIDTH
         )
-        return cls(text, tree, Size(lines, nodes, length, weight))
+        return cls(text, tree, ProgramSize(lines, nodes, length, weight))
 
 
-def _weight(number: float) -> int:
+def _number_weight(number: float) -> int:
     try:
         return min(int(abs(number)), _LARGE)
     except (ValueError, OverflowError):
@@ -69,13 +68,13 @@ def _weight(number: float) -> int:
 
 
 def count_lines(text: str) -> int:
-    """The lines that are neither blank nor only a comment."""
+    """Count the lines of code, without blank lines and comments."""
     lines = (line.strip() for line in text.splitlines())
     return sum(1 for line in lines if line and not line.startswith("#"))
 
 
 def end_of_imports(tree: ast.Module) -> int:
-    """How many of its first statements are a docstring or imports."""
+    """Return the index of the first statement after the docstring and the imports."""
     return next(
         (
             number
@@ -87,37 +86,37 @@ def end_of_imports(tree: ast.Module) -> int:
 
 
 def is_text(statement: ast.stmt) -> bool:
-    """Whether it is a constant by itself, as a docstring is."""
+    """Whether a statement is only a constant, like a docstring."""
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def format_program(text: str) -> str:
-    """The program in its one style: comments gone, double quotes, a blank line around definitions.
+    """Return a program without comments, in double quotes, with blank lines around definitions.
 
-    Raises SyntaxError or ValueError where the text is no program.
+    Raises SyntaxError or ValueError if the text is not valid Python.
     """
-    return formatted(ast.parse(text))
+    return format_tree(ast.parse(text))
 
 
-def formatted(tree: ast.Module) -> str:
-    """The text of a tree. Raises what ``ast.unparse`` raises where a node is incomplete."""
+def format_tree(tree: ast.Module) -> str:
+    """Return the text of a tree. Raises what ``ast.unparse`` raises for incomplete nodes."""
     parts: list[str] = []
     before: ast.stmt | None = None
     for statement in tree.body:
-        if before is not None and _apart(before, statement):
+        if before is not None and _needs_blank_line(before, statement):
             parts.append("")
-        parts.extend(_block(statement))
+        parts.extend(_statement_lines(statement))
         before = statement
-    return _double_quoted("\n".join(parts) + "\n")
+    return _use_double_quotes("\n".join(parts) + "\n")
 
 
-def _apart(first: ast.stmt, second: ast.stmt) -> bool:
+def _needs_blank_line(first: ast.stmt, second: ast.stmt) -> bool:
     if isinstance(first, _DEFINITIONS) or isinstance(second, _DEFINITIONS):
         return True
     return isinstance(first, _IMPORTS) != isinstance(second, _IMPORTS)
 
 
-def _block(statement: ast.stmt) -> list[str]:
+def _statement_lines(statement: ast.stmt) -> list[str]:
     lines = ast.unparse(statement).strip("\n").split("\n")
     if not isinstance(statement, _DEFINITIONS) or any('"""' in line for line in lines):
         return lines
@@ -128,7 +127,7 @@ def _block(statement: ast.stmt) -> list[str]:
     return kept
 
 
-def _double_quoted(text: str) -> str:
+def _use_double_quotes(text: str) -> str:
     if "'" not in text:
         return text
     lines = text.splitlines(keepends=True)
@@ -149,7 +148,7 @@ def _double_quoted(text: str) -> str:
                     row, column = token.start
                     width = len(token.string)
                     changes.append((row - 1, column + width - len(body), column + width - 1))
-    except (tokenize.TokenError, SyntaxError):  # what unparse writes is read by compile alone
+    except (tokenize.TokenError, SyntaxError):  # some output of unparse cannot be tokenized
         return text
     for row, first, last in changes:
         line = lines[row]

@@ -1,9 +1,9 @@
-"""The search: passes over a program, each a list of edits that are tried together and in parts.
+"""The search for a smaller program by passes over its syntax tree.
 
-A pass gives edits to the best program so far. Most of them can be made together, so all are tried
-first, then each half of those that could not, and so on. While the oracle is busy with one
-candidate, the next ones are given to it as if that one failed; if it does not, they are dropped.
-The way taken depends on the verdicts alone, not on their order in time.
+A pass proposes edits to the best program so far. Most edits can be combined, so the search tries
+all of them together, then each half of a group that fails, and so on. While a candidate runs, the
+search submits the next ones as if it failed, and discards them if it succeeds. The result depends
+only on the verdicts, not on their timing.
 """
 
 from __future__ import annotations
@@ -18,52 +18,53 @@ from itertools import takewhile
 from time import monotonic
 from typing import Protocol
 
-from .edits import Conflict, Edit, Incomplete, apply
-from .endless import endless
-from .program import Program, formatted
-from .unbound import unbound
+from .edits import Conflict, Incomplete, TreeEdit, apply_edits
+from .endless import has_endless_loop
+from .program import ParsedProgram, format_tree
+from .unbound import find_unbound_names
 
 
-class Judged(Protocol):
-    """The oracle's verdict on one candidate; ``interesting``: it still shows the finding."""
+class InterestingVerdict(Protocol):
+    """A verdict on one candidate: ``interesting`` says whether it still shows the finding."""
 
     @property
     def interesting(self) -> bool: ...
 
 
 class Tester(Protocol):
-    """Runs programs, as many at a time as it has room for."""
+    """A protocol of testers that run up to ``capacity`` programs at a time."""
 
     @property
     def capacity(self) -> int: ...
     def submit(self, text: str) -> int: ...
-    def wait(self) -> tuple[int, Judged]: ...
+    def wait(self) -> tuple[int, InterestingVerdict]: ...
     def kill(self, ticket: int) -> None: ...
 
 
 @dataclass(frozen=True)
 class Pass:
-    """``groups`` gives edits that are tried together at first; alternatives are groups of one.
+    """A named generator of groups of edits.
 
-    ``basic`` passes are tried once more, also what has failed before, when nothing else is left;
-    ``last`` ones only then, and once; ``likely`` ones mostly succeed. Groups of
-    ``finest`` or fewer edits are not divided. ``order`` is what a candidate must make smaller.
+    The edits of a group are tried together at first; alternatives are groups of one. ``basic``
+    passes run again with edits that failed, when all passes are exhausted. ``last`` passes run once
+    at the end. ``likely`` passes usually succeed. Groups of at most ``finest`` edits are not
+    divided. ``order`` is the key that a candidate must decrease.
     """
 
     name: str
-    groups: Callable[[Program], Iterable[Sequence[Edit]]]
+    groups: Callable[[ParsedProgram], Iterable[Sequence[TreeEdit]]]
     basic: bool = False
     last: bool = False
     likely: bool = False
     finest: int = 1
-    order: Callable[[Program], object] = lambda program: program.size
+    order: Callable[[ParsedProgram], object] = lambda program: program.size
 
 
-_Group = tuple[Edit, ...]
+_Group = tuple[TreeEdit, ...]
 
 
 class _Stage(enum.Enum):
-    """Rounds of all passes until none helps; what has failed, once more; the last touches."""
+    """A stage of the search: rounds of all passes, a retry of failed edits, then final passes."""
 
     ROUNDS = enum.auto()
     AGAIN = enum.auto()
@@ -72,14 +73,14 @@ class _Stage(enum.Enum):
 
 @dataclass(frozen=True)
 class _Position:
-    """Where the search is: the best program, the pass, and what of it is still to be tried.
+    """A position in the search: the best program, the pass, and its remaining groups.
 
-    ``accepted`` edits of ``base`` make ``best``. ``groups`` is None before a pass has begun.
+    ``best`` is ``base`` with the ``accepted`` edits. ``groups`` is None before a pass has started.
     """
 
-    best: Program
+    best: ParsedProgram
     number: int
-    base: Program
+    base: ParsedProgram
     accepted: _Group = ()
     groups: tuple[_Group, ...] | None = None
     stage: _Stage = _Stage.ROUNDS
@@ -88,35 +89,35 @@ class _Position:
 
 
 @dataclass(eq=False)
-class _Attempt:
-    """``then`` is where to go on if it shows what is wanted, ``otherwise`` if not.
+class _CandidateAttempt:
+    """A candidate with the positions after success (``then``) and failure (``otherwise``).
 
-    ``hoped``: which of the two is taken for granted until its verdict is there.
+    ``expected`` is the outcome that the search assumes until the verdict arrives.
     """
 
-    program: Program
+    program: ParsedProgram
     name: str
     then: _Position
     otherwise: _Position
     trace: object
-    hoped: bool
+    expected: bool
     ticket: int = -1
     verdict: bool | None = None
 
     @property
     def outcome(self) -> bool:
-        return self.hoped if self.verdict is None else self.verdict
+        return self.expected if self.verdict is None else self.verdict
 
     @property
     def following(self) -> _Position:
         return self.then if self.outcome else self.otherwise
 
 
-class Search:
-    """Runs passes over a program until none makes it smaller, or until ``deadline``.
+class ReductionSearch:
+    """A search that runs passes until none makes the program smaller, or until ``deadline``.
 
-    ``deadline`` is in seconds of ``clock``. ``report`` gets the text of each new best program and
-    ``tried``, the number of candidates until then.
+    ``deadline`` is a time of ``clock``. ``report`` receives the text of each new best program and
+    ``tried``, the number of candidates so far.
     """
 
     def __init__(
@@ -134,16 +135,16 @@ class Search:
         self._report = report
         self._clock = clock
         self.tried = 0
-        # What is under way, each attempt a consequence of the outcomes of those before it.
-        self._path: deque[_Attempt] = deque()
+        # Attempts in progress; each assumes the outcomes of the attempts before it.
+        self._path: deque[_CandidateAttempt] = deque()
         self._known: dict[str, bool] = {}
         self._failed: set[object] = set()
-        self._luck: dict[str, int] = {}
+        self._scores: dict[str, int] = {}
         self._unbound: frozenset[str] = frozenset()
         self._anchors: tuple[str, ...] = ()
 
-    def shows(self, program: Program) -> bool:
-        """One program, tried alone."""
+    def shows(self, program: ParsedProgram) -> bool:
+        """Test one program alone."""
         ticket = self._test.submit(program.text)
         self.tried += 1
         while True:
@@ -151,22 +152,22 @@ class Search:
             if decided == ticket:
                 return verdict.interesting
 
-    def run(self, start: Program) -> Program:
-        self._unbound = unbound(start.tree)
+    def run(self, start: ParsedProgram) -> ParsedProgram:
+        self._unbound = find_unbound_names(start.tree)
         self._anchors = tuple(word for word in _ANCHORS if word in start.text)
         best = start
-        stream = self._attempts(_Position(start, 0, start))
+        stream = self._next_attempts(_Position(start, 0, start))
         while self._clock() < self._deadline:
             exhausted = False
-            while not exhausted and self._running() < max(1, self._test.capacity):
+            while not exhausted and self._count_running() < max(1, self._test.capacity):
                 attempt = next(stream, None)
                 if attempt is None:
                     exhausted = True
                     break
-                self._begin(attempt)
+                self._begin_attempt(attempt)
                 self._path.append(attempt)
                 if attempt.outcome:
-                    stream = self._attempts(attempt.then)
+                    stream = self._next_attempts(attempt.then)
                 if self._clock() >= self._deadline:
                     break
             while self._path and self._path[0].verdict is not None:
@@ -176,23 +177,23 @@ class Search:
                     self._report(best.text, self.tried)
                 elif first.trace is not None:
                     self._failed.add(first.trace)
-            if not self._running():
+            if not self._count_running():
                 if exhausted:
                     return best
                 continue
-            decided = self._wait()
-            if decided is not None and decided.verdict is not decided.hoped:
+            decided = self._wait_for_attempt()
+            if decided is not None and decided.verdict is not decided.expected:
                 while self._path[-1] is not decided:
-                    self._drop(self._path.pop())
-                stream = self._attempts(decided.following)
+                    self._kill_attempt(self._path.pop())
+                stream = self._next_attempts(decided.following)
         while self._path:
-            self._drop(self._path.pop())
+            self._kill_attempt(self._path.pop())
         return best
 
-    def _running(self) -> int:
+    def _count_running(self) -> int:
         return sum(1 for attempt in self._path if attempt.verdict is None)
 
-    def _begin(self, attempt: _Attempt) -> None:
+    def _begin_attempt(self, attempt: _CandidateAttempt) -> None:
         known = self._known.get(attempt.program.text)
         if known is not None:
             attempt.verdict = known
@@ -200,23 +201,23 @@ class Search:
         attempt.ticket = self._test.submit(attempt.program.text)
         self.tried += 1
 
-    def _wait(self) -> _Attempt | None:
+    def _wait_for_attempt(self) -> _CandidateAttempt | None:
         ticket, verdict = self._test.wait()
         for attempt in self._path:
             if attempt.verdict is None and attempt.ticket == ticket:
                 attempt.verdict = verdict.interesting
                 self._known[attempt.program.text] = verdict.interesting
-                luck = self._luck.get(attempt.name, 0) + (1 if verdict.interesting else -1)
-                self._luck[attempt.name] = max(-2, min(2, luck))
+                score = self._scores.get(attempt.name, 0) + (1 if verdict.interesting else -1)
+                self._scores[attempt.name] = max(-2, min(2, score))
                 return attempt
         return None
 
-    def _drop(self, attempt: _Attempt) -> None:
+    def _kill_attempt(self, attempt: _CandidateAttempt) -> None:
         if attempt.verdict is None:
             self._test.kill(attempt.ticket)
 
-    def _is_hopeless(self, program: Program, trace: object) -> bool:
-        """Whether this is known to fail, or taken for granted on the way to here."""
+    def _is_hopeless(self, program: ParsedProgram, trace: object) -> bool:
+        """Whether a candidate is known or assumed to fail."""
         if self._known.get(program.text) is False or trace in self._failed:
             return True
         return any(
@@ -225,8 +226,8 @@ class Search:
             for attempt in self._path
         )
 
-    def _attempts(self, at: _Position) -> Iterator[_Attempt]:
-        """What to try from here, one after the other, as long as everything fails."""
+    def _next_attempts(self, at: _Position) -> Iterator[_CandidateAttempt]:
+        """Yield the attempts from a position, assuming that each of them fails."""
         while True:
             if at.number == len(self._passes):
                 if at.stage is _Stage.LAST:
@@ -244,17 +245,17 @@ class Search:
             if at.groups is None:
                 try:
                     groups = tuple(tuple(group) for group in step.groups(at.best))
-                except RecursionError:  # an expression too deep to be looked at
+                except RecursionError:  # an expression is nested too deeply
                     groups = ()
                 at = replace(at, base=at.best, accepted=(), groups=groups)
             while at.groups:
                 group, rest = at.groups[0], at.groups[1:]
-                failed = replace(at, groups=_halves(group, step.finest) + rest)
-                program = self._candidate(at, group, step)
+                failed = replace(at, groups=_split_group(group, step.finest) + rest)
+                program = self._make_candidate(at, group, step)
                 if program is not None:
                     trace = None
                     if len(group) == 1 and at.stage is not _Stage.AGAIN:
-                        trace = _trace(step.name, at.best, program)
+                        trace = _change_key(step.name, at.best, program)
                     if not self._is_hopeless(program, trace):
                         succeeded = replace(
                             failed,
@@ -264,22 +265,24 @@ class Search:
                             improved=True,
                             again=True,
                         )
-                        hoped = self._luck.get(step.name, 1 if step.likely else 0) > 0
-                        yield _Attempt(program, step.name, succeeded, failed, trace, hoped)
+                        expected = self._scores.get(step.name, 1 if step.likely else 0) > 0
+                        yield _CandidateAttempt(
+                            program, step.name, succeeded, failed, trace, expected
+                        )
                 at = failed
             if at.again:
                 at = replace(at, groups=None, again=False)
             else:
                 at = replace(at, groups=None, number=at.number + 1)
 
-    def _candidate(self, at: _Position, group: _Group, step: Pass) -> Program | None:
-        """The program with the edits made, or None where it cannot be one or is no smaller."""
+    def _make_candidate(self, at: _Position, group: _Group, step: Pass) -> ParsedProgram | None:
+        """Apply edits and return the program, or None if it is invalid or not smaller."""
         try:
-            text = formatted(apply(at.base.tree, (*at.accepted, *group)))
-            program = Program.of(text)
+            text = format_tree(apply_edits(at.base.tree, (*at.accepted, *group)))
+            program = ParsedProgram.parse(text)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                # 1(x), ""[x] and the like
+                # Reject nonsense like ``1(x)`` or ``""[x]``.
                 warnings.filterwarnings("error", _NONSENSE, SyntaxWarning)
                 compile(text, "<candidate>", "exec", dont_inherit=True)
         except (Conflict, Incomplete, SyntaxError, ValueError, TypeError, AttributeError):
@@ -290,28 +293,28 @@ class Search:
             return None
         if any(word not in text for word in self._anchors):
             return None
-        if endless(program.tree) or not unbound(program.tree) <= self._unbound:
+        if has_endless_loop(program.tree) or not find_unbound_names(program.tree) <= self._unbound:
             return None
         return program
 
 
 _NONSENSE = ".* is not (callable|subscriptable)|.* indices must be"
 
-# What makes a program one that is traced. Without it a candidate need not be run.
+# Dynamo does not trace a candidate that loses one of these texts.
 _ANCHORS = ("torch.compile(", "torch.export.export(", "torch._dynamo.optimize(", 'backend="eager"')
 
 
-def _halves(group: _Group, finest: int) -> tuple[_Group, ...]:
+def _split_group(group: _Group, finest: int) -> tuple[_Group, ...]:
     if len(group) <= finest:
         return ()
     middle = len(group) // 2
     return group[:middle], group[middle:]
 
 
-def _trace(name: str, before: Program, after: Program) -> object:
-    """What a change looks like where it is made: it is not tried again while this stays the same.
+def _change_key(name: str, before: ParsedProgram, after: ParsedProgram) -> object:
+    """Return a key of a local change: it is not retried while the key stays the same.
 
-    A change that fails in one program mostly does so in a smaller one, and in one of other sizes.
+    The key ignores numbers, because a change that fails also fails for other sizes.
     """
     old, new = before.text.splitlines(), after.text.splitlines()
     first = 0
@@ -324,7 +327,7 @@ def _trace(name: str, before: Program, after: Program) -> object:
     alike = [_NUMBER.sub("0", text) for text in changed]
     if alike[0] == alike[1]:
         return name, *changed
-    # Where numbers are left out, f(1, 2) with either argument gone looks the same.
+    # Without numbers, removing either argument of f(1, 2) looks the same.
     words = [_WORD.findall(text) for text in changed]
     same = takewhile(lambda pair: pair[0] == pair[1], zip(*words, strict=False))
     return name, *alike, sum(1 for _ in same)

@@ -1,43 +1,46 @@
-"""Statements that can go: what nothing uses, what is only said of the code, then any."""
+"""Passes that remove statements."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
 
-from .edits import Edit, Replacement
-from .places import DEFINITIONS, FUNCTIONS, Places, by_depth
-from .program import Program
+from .edits import Replacement, TreeEdit
+from .places import DEFINITIONS, FUNCTIONS, SyntaxIndex, blocks_by_depth
+from .program import ParsedProgram
 
 _CALLED_BY_OTHERS = frozenset({"forward", "setup", "setup_context", "backward"})
 
 
-def idle(program: Program) -> Iterator[Sequence[Edit]]:
-    """What nothing mentions, docstrings, annotations and asserts, all together; decorators."""
-    yield [*(Edit({node: None}) for node in _unreachable(program.tree)), *_said(program.tree)]
+def drop_idle(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Remove unused definitions, docstrings, annotations and asserts, then decorators."""
     yield [
-        Edit({decorator: None})
+        *(TreeEdit({node: None}) for node in _unreachable_nodes(program.tree)),
+        *_text_edits(program.tree),
+    ]
+    yield [
+        TreeEdit({decorator: None})
         for node in ast.walk(program.tree)
         if isinstance(node, DEFINITIONS)
         for decorator in node.decorator_list
     ]
 
 
-def _said(tree: ast.Module) -> Iterator[Edit]:
+def _text_edits(tree: ast.Module) -> Iterator[TreeEdit]:
     for node in ast.walk(tree):
         match node:
             case ast.Expr(value=ast.Constant()) | ast.Assert():
-                yield Edit({node: None})
+                yield TreeEdit({node: None})
             case ast.arg(annotation=ast.expr() as annotation):
-                yield Edit({annotation: None})
+                yield TreeEdit({annotation: None})
             case ast.FunctionDef(returns=ast.expr() as annotation):
-                yield Edit({annotation: None})
+                yield TreeEdit({annotation: None})
             case ast.AnnAssign(value=ast.expr()):
-                yield Edit({node.annotation: None})
+                yield TreeEdit({node.annotation: None})
 
 
-def _unreachable(tree: ast.Module) -> Iterator[ast.AST]:
-    """What is left out when one starts from the statements that are executed for their effect."""
+def _unreachable_nodes(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield definitions not reachable from statements with effects."""
     given: dict[str, list[ast.AST]] = {}
     waiting: list[ast.AST] = []
     candidates: list[ast.AST] = []
@@ -54,13 +57,13 @@ def _unreachable(tree: ast.Module) -> Iterator[ast.AST]:
                     name = alias.asname or alias.name.partition(".")[0]
                     given.setdefault(name, []).append(alias)
                     candidates.append(alias)
-            case ast.Assign(targets=[ast.Name(id=name)]) if not _calls(statement.value):
+            case ast.Assign(targets=[ast.Name(id=name)]) if not _contains_call(statement.value):
                 given.setdefault(name, []).append(statement)
                 candidates.append(statement)
             case _:
                 waiting.append(statement)
     reached: set[ast.AST] = set()
-    said: set[str] = set()
+    mentioned: set[str] = set()
     methods: dict[str, list[ast.AST]] = {}
     while waiting:
         node = waiting.pop()
@@ -79,8 +82,8 @@ def _unreachable(tree: ast.Module) -> Iterator[ast.AST]:
                 case ast.Constant(value=str(text)) if text.isidentifier():
                     words.append(text)
             for word in words:
-                if word not in said:
-                    said.add(word)
+                if word not in mentioned:
+                    mentioned.add(word)
                     waiting.extend(given.get(word, ()))
                     waiting.extend(methods.get(word, ()))
             for child in ast.iter_child_nodes(part):
@@ -89,7 +92,7 @@ def _unreachable(tree: ast.Module) -> Iterator[ast.AST]:
                     and isinstance(child, FUNCTIONS)
                     and not child.name.startswith("__")
                     and child.name not in _CALLED_BY_OTHERS
-                    and child.name not in said
+                    and child.name not in mentioned
                 ):
                     methods.setdefault(child.name, []).append(child)
                     candidates.append(child)
@@ -100,33 +103,33 @@ def _unreachable(tree: ast.Module) -> Iterator[ast.AST]:
             yield candidate
 
 
-def _calls(value: ast.expr) -> bool:
+def _contains_call(value: ast.expr) -> bool:
     return any(isinstance(node, ast.Call) for node in ast.walk(value))
 
 
-def dropped(program: Program) -> Iterator[Sequence[Edit]]:
-    """Any statement, from the outer ones in and from the last to the first.
+def drop_statements(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Remove statements, outer blocks first and last statements first.
 
-    What reads a variable that is no longer bound gets what it was made from.
+    Reads of a removed variable are replaced by the variable that its value was computed from.
     """
-    places = Places.of(program.tree)
-    for level in by_depth(program.tree):
+    places = SyntaxIndex.from_tree(program.tree)
+    for level in blocks_by_depth(program.tree):
         last_first = level[::-1]
-        last_first.sort(key=lambda block: _turn(block, places))
+        last_first.sort(key=lambda block: _block_priority(block, places))
         for block in last_first:
-            edits = [_without(statement, places) for statement in reversed(block)]
+            edits = [_removal_edit(statement, places) for statement in reversed(block)]
             yield [edit for edit in edits if edit is not None]
 
 
-def _turn(block: list[ast.stmt], places: Places) -> int:
-    """Methods come first: what makes inputs can go only when they are no longer needed."""
+def _block_priority(block: list[ast.stmt], places: SyntaxIndex) -> int:
+    """Return the priority of a block: methods, then module code, then constructors."""
     around = places.scopes[block[0]]
-    if places.around(block[0]) is None:
+    if places.enclosing_class(block[0]) is None:
         return 1
     return 2 if isinstance(around, FUNCTIONS) and around.name == "__init__" else 0
 
 
-def _without(statement: ast.stmt, places: Places) -> Edit | None:
+def _removal_edit(statement: ast.stmt, places: SyntaxIndex) -> TreeEdit | None:
     if isinstance(statement, ast.Pass):
         return None
     changes: dict[ast.AST, Replacement] = {statement: None}
@@ -134,7 +137,7 @@ def _without(statement: ast.stmt, places: Places) -> Edit | None:
         case ast.Assign(targets=[ast.Name() as target]) if not places.bound_before(target):
             source = places.value_in(statement.value)
             if source is not None and source.id != target.id:
-                for use in places.reached(target):
+                for use in places.reads_of_binding(target):
                     changes[use] = source
         case ast.Assign(targets=[ast.Tuple() as several]):
             source = places.value_in(statement.value)
@@ -144,26 +147,26 @@ def _without(statement: ast.stmt, places: Places) -> Edit | None:
                     and isinstance(part, ast.Name)
                     and not places.bound_before(part)
                 ):
-                    changes.update(dict.fromkeys(places.reached(part), source))
-    return Edit(changes)
+                    changes.update(dict.fromkeys(places.reads_of_binding(part), source))
+    return TreeEdit(changes)
 
 
-def bypassed(program: Program) -> Iterator[Sequence[Edit]]:
-    """Assignments whose readers get what the value was made from, also where the name is old."""
-    places = Places.of(program.tree)
-    edits: list[Edit] = []
+def bypass_assignments(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Replace variables by the variable that their value was computed from."""
+    places = SyntaxIndex.from_tree(program.tree)
+    edits: list[TreeEdit] = []
     for node in ast.walk(program.tree):
         match node:
             case ast.Assign(targets=[ast.Name() as target]):
                 source = places.value_in(node.value)
-                uses = places.reached(target)
+                uses = places.reads_of_binding(target)
                 if source is not None and source.id != target.id and uses:
-                    edits.append(Edit({node: None, **dict.fromkeys(uses, source)}))
+                    edits.append(TreeEdit({node: None, **dict.fromkeys(uses, source)}))
     yield edits[::-1]
 
 
-def submodules(program: Program) -> Iterator[Sequence[Edit]]:
-    """An attribute that is only called: the assignment goes, each call becomes its argument."""
+def bypass_submodules(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
+    """Replace calls of an attribute by their first argument, and remove its assignment."""
     stored: dict[str, list[ast.Assign]] = {}
     read: dict[str, list[ast.AST]] = {}
     calls: dict[ast.AST, ast.Call] = {}
@@ -175,7 +178,7 @@ def submodules(program: Program) -> Iterator[Sequence[Edit]]:
                 stored.setdefault(name, []).append(node)
             case ast.Attribute(attr=name, ctx=ast.Load()):
                 read.setdefault(name, []).append(node)
-    edits: list[Edit] = []
+    edits: list[TreeEdit] = []
     for name, assignments in stored.items():
         changes: dict[ast.AST, Replacement] = dict.fromkeys(assignments)
         for use in read.get(name, ()):
@@ -184,5 +187,5 @@ def submodules(program: Program) -> Iterator[Sequence[Edit]]:
                 break
             changes[call] = call.args[0]
         else:
-            edits.append(Edit(changes))
+            edits.append(TreeEdit(changes))
     yield edits[::-1]

@@ -1,6 +1,6 @@
-"""Names that a program uses and nothing binds: what would be a NameError, found without running.
+"""Static detection of names that would raise NameError.
 
-It errs on the side of a program: a name counts as bound where it may be, on any path.
+A name counts as bound if any path may bind it.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ _BUILT_IN = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__bu
 _IN_A_CLASS = frozenset({"__class__", "__qualname__", "__module__"})
 
 
-def unbound(tree: ast.Module) -> frozenset[str]:
-    """The names that are read where they cannot have been bound; empty if that cannot be told."""
+def find_unbound_names(tree: ast.Module) -> frozenset[str]:
+    """Return the names read before any binding; empty if a star import hides bindings."""
     if any(isinstance(node, ast.alias) and node.name == "*" for node in ast.walk(tree)):
         return frozenset()
-    elsewhere = set(_global_names(tree))  # bound by functions, whenever they run
-    module = _Scope(None, bound_names(tree.body) | elsewhere)
+    elsewhere = set(_global_names(tree))  # functions may bind these at any time
+    module = _BindingScope(None, bound_names(tree.body) | elsewhere)
     module.sure |= elsewhere
-    walk = _Walk(module)
-    walk.statements(tree.body)
-    walk.later()
+    walk = _UnboundNameWalk(module)
+    walk.visit_statements(tree.body)
+    walk.visit_function_bodies()
     return frozenset(walk.missing)
 
 
@@ -34,10 +34,12 @@ def _global_names(tree: ast.Module) -> Iterator[str]:
             yield from node.names
 
 
-class _Scope:
-    """``names`` are all that the scope binds anywhere; ``sure`` those that may be bound by now."""
+class _BindingScope:
+    """A scope: ``names`` are all its bindings, ``sure`` the bindings that may have run so far."""
 
-    def __init__(self, outer: _Scope | None, names: set[str], is_class: bool = False) -> None:
+    def __init__(
+        self, outer: _BindingScope | None, names: set[str], is_class: bool = False
+    ) -> None:
         self.outer = outer
         self.names = names
         self.sure: set[str] = set()
@@ -45,11 +47,11 @@ class _Scope:
 
     def binds(self, name: str) -> bool:
         if name in self.names:
-            return name in self.sure or (self.is_class and self._enclosing(name))
-        return self._enclosing(name)
+            return name in self.sure or (self.is_class and self._is_bound_outside(name))
+        return self._is_bound_outside(name)
 
-    def _enclosing(self, name: str) -> bool:
-        """In the scopes around, of which a function sees what they bind in the end."""
+    def _is_bound_outside(self, name: str) -> bool:
+        """Whether an enclosing scope binds a name at any time."""
         scope = self.outer
         while scope is not None:
             if not scope.is_class and name in scope.names:
@@ -58,24 +60,26 @@ class _Scope:
         return name in _BUILT_IN or name in _IN_A_CLASS
 
 
-class _Walk:
-    def __init__(self, scope: _Scope) -> None:
+class _UnboundNameWalk:
+    def __init__(self, scope: _BindingScope) -> None:
         self._scope = scope
         self.missing: set[str] = set()
-        self._waiting: list[tuple[_Scope, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda]] = []
+        self._waiting: list[
+            tuple[_BindingScope, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda]
+        ] = []
 
-    def statements(self, body: Iterable[ast.stmt]) -> None:
+    def visit_statements(self, body: Iterable[ast.stmt]) -> None:
         for statement in body:
             self._visit(statement)
 
-    def later(self) -> None:
-        """The bodies of functions, which run when all around them is bound."""
+    def visit_function_bodies(self) -> None:
+        """Visit the bodies of functions, after all code around them."""
         while self._waiting:
             outer, node = self._waiting.pop()
             body = [node.body] if isinstance(node, ast.Lambda) else node.body
             own = {argument.arg for argument in parameters(node.args)}
             names = bound_names(body) | own
-            before, self._scope = self._scope, _Scope(outer, names)
+            before, self._scope = self._scope, _BindingScope(outer, names)
             self._scope.sure |= own
             for part in body:
                 self._visit(part)
@@ -100,13 +104,13 @@ class _Walk:
                     self._visit(part)
                 before, self._scope = (
                     self._scope,
-                    _Scope(self._scope, bound_names(node.body), is_class=True),
+                    _BindingScope(self._scope, bound_names(node.body), is_class=True),
                 )
-                self.statements(node.body)
+                self.visit_statements(node.body)
                 self._scope = before
                 self._scope.sure.add(node.name)
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                self._comprehension(node)
+                self._visit_comprehension(node)
             case ast.Assign():
                 self._visit(node.value)
                 for target in node.targets:
@@ -128,32 +132,32 @@ class _Walk:
                 self._visit(node.iter)
                 self._visit(node.target)
                 self._scope.sure |= bound_names(node.body)
-                self.statements(node.body)
-                self.statements(node.orelse)
+                self.visit_statements(node.body)
+                self.visit_statements(node.orelse)
             case ast.While():
                 self._scope.sure |= bound_names(node.body)
-                self._children(node)
+                self._visit_children(node)
             case ast.alias():
                 self._scope.sure.update(names_bound_by(node))
             case ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar() | ast.MatchMapping():
                 self._scope.sure.update(names_bound_by(node))
-                self._children(node)
+                self._visit_children(node)
             case _:
-                self._children(node)
+                self._visit_children(node)
 
-    def _children(self, node: ast.AST) -> None:
+    def _visit_children(self, node: ast.AST) -> None:
         for child in ast.iter_child_nodes(node):
             self._visit(child)
 
-    def _comprehension(
+    def _visit_comprehension(
         self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
     ) -> None:
         self._visit(node.generators[0].iter)
         targets = bound_names(generator.target for generator in node.generators)
-        scope = _Scope(self._scope, targets)
-        # What the scope around may have bound by now is all that is seen of it.
+        scope = _BindingScope(self._scope, targets)
+        # The comprehension sees only bindings that may have run so far.
         around, self._scope = self._scope, scope
-        scope.outer = _Snapshot(around)
+        scope.outer = _ScopeSnapshot(around)
         for position, generator in enumerate(node.generators):
             if position:
                 self._visit(generator.iter)
@@ -171,9 +175,9 @@ class _Walk:
         }
 
 
-class _Snapshot(_Scope):
-    """A scope as it is now, for what is evaluated in the middle of it."""
+class _ScopeSnapshot(_BindingScope):
+    """A copy of the current state of a scope, for a comprehension in it."""
 
-    def __init__(self, of: _Scope) -> None:
+    def __init__(self, of: _BindingScope) -> None:
         super().__init__(of.outer, set(of.names) & of.sure if not of.is_class else set())
         self.is_class = of.is_class

@@ -1,4 +1,4 @@
-"""What a plain script looks at to tell whether it shows a finding."""
+"""The check at the end of a script that decides whether the script shows its finding."""
 
 from __future__ import annotations
 
@@ -11,20 +11,24 @@ from ..inputs import loading
 from ..reduce.program import end_of_imports, is_text
 
 _REASONS = "r for counts in torch._dynamo.utils.counters.values() for r in counts"
-"""Dynamo counts a break under one title, and one that made it skip a function under another."""
+"""Generator over all titles in Dynamo's counters. Dynamo files graph breaks under one counter, and
+breaks that skip a function under another."""
 
 LOOKED_FOR = "Looked for "
-"""How the output of every script begins that came as far as its check."""
+"""First words of the output of every script that reaches its check."""
 
 _VARYING = re.compile(r"[\d\"'`\[\](){}<>%=,:;\n\\]+")
 
 
 @dataclass(frozen=True)
-class Check:
-    """``found`` is an expression, true where the finding shows. With ``error`` it is about the
-    exception that the program ends with, whose ``repr`` has this name there. ``before`` are
-    statements ahead of the program's calls, ``imports`` are what these need, ``what`` is what is
-    looked for, in words."""
+class ScriptCheck:
+    """A condition that holds in a process whose script shows the finding.
+
+    ``what`` describes the finding in words. ``found`` is the condition as a Python expression. With
+    ``error`` it tests the exception that ends the program, whose ``repr`` is in the variable
+    ``error``. ``before`` are statements to run before the program's calls, and ``imports`` are
+    their imports.
+    """
 
     what: str
     found: str
@@ -33,11 +37,11 @@ class Check:
     imports: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, finding: Finding, times: int = 1) -> Check:
-        """The check for a finding that is there so many times."""
+    def for_finding(cls, finding: Finding, times: int = 1) -> ScriptCheck:
+        """Return the check for a finding that must appear at least ``times`` times."""
         match finding.evidence:
             case evidence.BreakEvidence(title):
-                return _of_break(title)
+                return _graph_break_check(title)
             case evidence.OperatorEvidence(name) | evidence.DefinitionEvidence(name):
                 found = f'[{_REASONS} if "non-PT2-compliant" in r]'
                 before = ("torch._dynamo.config.only_allow_pt2_compliant_ops = True",)
@@ -62,31 +66,34 @@ class Check:
                     error=True,
                 )
             case evidence.FailureEvidence(exception, _, title):
-                return cls.of_error(exception, finding.message, title)
+                return cls.for_error(exception, finding.message, title)
             case (
                 evidence.ImportEvidence()
                 | evidence.ExportEvidence()
                 | evidence.CompilerCheckEvidence()
                 | None
             ):
-                return cls.of_error("", finding.message)
+                return cls.for_error("", finding.message)
 
     @classmethod
-    def of_error(cls, kind: str, message: str, title: str = "") -> Check:
-        """By the class of the exception, and the longest parts that cannot vary of its message and
-        of Dynamo's title of what is behind it."""
-        part = _steady(message.partition(f"{kind}: ")[2])
-        parts = [kind, *(each for each in (part, _steady(title)) if len(each) > 8)]
-        found = " and ".join(f'"{_literal(each)}" in error' for each in parts)
+    def for_error(cls, kind: str, message: str, title: str = "") -> ScriptCheck:
+        """Return a check for an exception by its class name and its message.
+
+        Of the message and of Dynamo's title it compares only the longest part without numbers or
+        quotes, because those vary.
+        """
+        part = _longest_fixed_part(message.partition(f"{kind}: ")[2])
+        parts = [kind, *(each for each in (part, _longest_fixed_part(title)) if len(each) > 8)]
+        found = " and ".join(f'"{_escape_quotes(each)}" in error' for each in parts)
         return cls(f"{kind}: {title or part}".rstrip(": "), found, error=True)
 
 
-def _steady(words: str) -> str:
+def _longest_fixed_part(words: str) -> str:
     return max((part.strip() for part in _VARYING.split(words)), key=len, default="")
 
 
-def assembled(program: str, check: Check) -> str:
-    """The program with its last calls inside of the check."""
+def assemble_check(program: str, check: ScriptCheck) -> str:
+    """Return the program with its last calls wrapped in the check."""
     tree = ast.parse(program)
     split = len(tree.body)
     while split > 0 and isinstance(tree.body[split - 1], ast.Expr):
@@ -95,19 +102,19 @@ def assembled(program: str, check: Check) -> str:
         split -= 1
     first = tree.body[split].lineno - 1 if split < len(tree.body) else 0
     lines = program.rstrip("\n").split("\n")
-    head, act = lines[:first], lines[first:]
-    loads = loading.loader(program)
+    head, calls = lines[:first], lines[first:]
+    loads = loading.loader_text(program)
     if loads:
         imports = tree.body[: end_of_imports(tree)]
         below = min(imports[-1].end_lineno or 0, first) if imports else 0
         head[below:below] = ["", *loads.split("\n"), ""]
     own = () if check.error else ("import sys",)
-    for line in reversed((*own, *loading.imports(program), *check.imports)):
+    for line in reversed((*own, *loading.loader_imports(program), *check.imports)):
         if line not in map(str.strip, head):
-            head.insert(_first(tree), line)
+            head.insert(_first_free_line(tree), line)
     while head and not head[-1].strip():
         head.pop()
-    print_ = f'    print("{LOOKED_FOR}{_literal(check.what)}. Seen:", '
+    print_ = f'    print("{LOOKED_FOR}{_escape_quotes(check.what)}. Seen:", '
     if check.error:
         end = [
             "except BaseException as raised:",
@@ -128,15 +135,15 @@ def assembled(program: str, check: Check) -> str:
             "",
             *check.before,
             "try:",
-            *(f"    {line}" if line.strip() else "" for line in act),
+            *(f"    {line}" if line.strip() else "" for line in calls),
             *end,
             "",
         ]
     )
 
 
-def _first(tree: ast.Module) -> int:
-    """The line, zero-based, before which nothing may be put."""
+def _first_free_line(tree: ast.Module) -> int:
+    """Return the zero-based line below the docstring and the ``__future__`` imports."""
     last = 0
     for node in tree.body:
         future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
@@ -146,10 +153,10 @@ def _first(tree: ast.Module) -> int:
     return last
 
 
-def _of_break(kind: str) -> Check:
-    found = f'[{_REASONS} if "{_literal(kind)}" in r]'
-    return Check(f"graph break: {kind}", found)
+def _graph_break_check(kind: str) -> ScriptCheck:
+    found = f'[{_REASONS} if "{_escape_quotes(kind)}" in r]'
+    return ScriptCheck(f"graph break: {kind}", found)
 
 
-def _literal(words: str) -> str:
+def _escape_quotes(words: str) -> str:
     return words.replace("\\", "\\\\").replace('"', '\\"')

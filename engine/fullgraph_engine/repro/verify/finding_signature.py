@@ -1,8 +1,8 @@
-"""When two findings of two programs are the same thing.
+"""Comparison of findings of two programs.
 
-A smaller program is of interest only if it shows what the first one showed: the same code, for the
-same reason, at the same construct. Names, numbers and lines may differ, because those are what is
-made smaller.
+A smaller program is interesting only if it shows the finding of the original: the same code, for
+the same reason, at the same construct. Names, numbers and lines may differ, because the reducer
+changes them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _TRUTHS = frozenset({"True", "False", "None", "self"})
 
 @dataclass(frozen=True)
 class FindingSignature:
-    """What a finding is about, without what names and sizes happen to be.
+    """The properties of a finding that do not depend on names and sizes.
 
-    ``kind`` is Dynamo's title of a break, the class of an exception or both, or what of a tensor
-    is not as it was; ``reason`` the words of its context in order; ``construct`` the class of the
-    syntax node where it arises and ``callee`` what is called there, both empty where they are not
-    known.
+    ``kind`` is Dynamo's title of a graph break, the class of an exception, or both, or the property
+    of a tensor that changed. ``reason`` are the words of Dynamo's context in order. ``construct``
+    is the class of the syntax node, and ``callee`` the name of the function called there; both are
+    empty if unknown.
     """
 
     code: str
@@ -39,40 +39,41 @@ class FindingSignature:
     callee: str
 
     @classmethod
-    def of(cls, finding: Finding) -> FindingSignature:
-        construct, callee = _construct(innermost(finding))
-        return cls(finding.code, _kind(finding), _reason(finding), construct, callee)
+    def from_finding(cls, finding: Finding) -> FindingSignature:
+        construct, callee = _construct_and_callee(innermost_user_frame(finding))
+        return cls(finding.code, _finding_kind(finding), _reason_words(finding), construct, callee)
 
-    def equals(self, other: FindingSignature, own: frozenset[str]) -> bool:
-        """``own``: the names that either program has given to things itself."""
+    def is_equal_to(self, other: FindingSignature, own: frozenset[str]) -> bool:
+        """Whether two signatures agree; ``own`` are names that either program defines."""
         return (
-            self._is_titled_as(other)
-            and self._stands_as(other, own)
-            and _known(self.reason, own) == _known(other.reason, own)
+            self._has_same_title(other)
+            and self._has_same_construct(other, own)
+            and _foreign_words(self.reason, own) == _foreign_words(other.reason, own)
         )
 
-    def resembles(self, other: FindingSignature, own: frozenset[str]) -> bool:
-        """The same but for its construct, or for the details of its reason.
+    def is_similar_to(self, other: FindingSignature, own: frozenset[str]) -> bool:
+        """Whether two signatures agree except for the construct or the details of the reason.
 
-        What arises where a module is read from its owner arises at its call if it is an argument.
+        For example, a break at the read of a submodule moves to its call when the submodule becomes
+        an argument.
         """
-        if not self._is_titled_as(other):
+        if not self._has_same_title(other):
             return False
-        reasons = _known(self.reason, own), _known(other.reason, own)
-        return self._stands_as(other, own) or (reasons[0] == reasons[1] != ())
+        reasons = _foreign_words(self.reason, own), _foreign_words(other.reason, own)
+        return self._has_same_construct(other, own) or (reasons[0] == reasons[1] != ())
 
-    def _is_titled_as(self, other: FindingSignature) -> bool:
+    def _has_same_title(self, other: FindingSignature) -> bool:
         return (self.code, self.kind) == (other.code, other.kind)
 
-    def _stands_as(self, other: FindingSignature, own: frozenset[str]) -> bool:
+    def _has_same_construct(self, other: FindingSignature, own: frozenset[str]) -> bool:
         if self.construct and other.construct and self.construct != other.construct:
             return False
         names = {self.callee, other.callee} - {""}
         return len(names) < 2 or bool(names & own)
 
 
-def innermost(finding: Finding) -> Frame | None:
-    """The frame in which it arises, torch's own left out as long as there is another."""
+def innermost_user_frame(finding: Finding) -> Frame | None:
+    """Return the innermost frame outside torch, or the last frame if all are torch's."""
     for frame in reversed(finding.stack):
         if not is_torch(frame.path) and not is_machinery(frame.path):
             return frame
@@ -80,7 +81,7 @@ def innermost(finding: Finding) -> Frame | None:
 
 
 def own_names(text: str) -> frozenset[str]:
-    """The names that a program binds: variables, functions, classes, parameters, attributes."""
+    """Return the names of variables, functions, classes and attributes that a program binds."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
@@ -100,7 +101,7 @@ def own_names(text: str) -> frozenset[str]:
     return frozenset(found - set(dir(builtins)))
 
 
-def _kind(finding: Finding) -> str:
+def _finding_kind(finding: Finding) -> str:
     match finding.evidence:
         case evidence.RecompileEvidence(detail=detail):
             return detail.partition(" ")[0]
@@ -112,9 +113,11 @@ def _kind(finding: Finding) -> str:
             return ""
 
 
-def _reason(finding: Finding) -> tuple[str, ...]:
-    """The words of Dynamo's context; of an exception those of its message, of a tensor that made
-    code recompile what differs in it."""
+def _reason_words(finding: Finding) -> tuple[str, ...]:
+    """Return the words of Dynamo's context, or of the message of an exception.
+
+    For a recompile they describe the property of the tensor that changed.
+    """
     words = finding.context or finding.explanation
     match finding.evidence:
         case evidence.OperatorEvidence(operator) | evidence.DefinitionEvidence(operator):
@@ -142,11 +145,11 @@ def _reason(finding: Finding) -> tuple[str, ...]:
     return tuple(word for word in _WORD.findall(words) if word not in _TRUTHS)
 
 
-def _known(words: tuple[str, ...], own: frozenset[str]) -> tuple[str, ...]:
+def _foreign_words(words: tuple[str, ...], own: frozenset[str]) -> tuple[str, ...]:
     return tuple(word for word in words if word not in own)
 
 
-def _construct(frame: Frame | None) -> tuple[str, str]:
+def _construct_and_callee(frame: Frame | None) -> tuple[str, str]:
     if frame is None or frame.end_byte < 0:
         return "", ""
     lines = [linecache.getline(frame.path, n + 1) for n in range(frame.line, frame.end_line + 1)]
@@ -157,7 +160,7 @@ def _construct(frame: Frame | None) -> tuple[str, str]:
     raw[0] = raw[0][frame.byte :]
     segment = b"".join(raw).decode(errors="replace").strip()
     try:
-        # In parentheses an expression may go over several lines.
+        # Parentheses allow an expression to span several lines.
         node: ast.AST = ast.parse(f"({segment}\n)", mode="eval").body
     except (SyntaxError, ValueError):
         try:
@@ -165,11 +168,11 @@ def _construct(frame: Frame | None) -> tuple[str, str]:
         except (SyntaxError, ValueError, IndexError):
             return "", ""
     if isinstance(node, (ast.Name, ast.Attribute, ast.Constant)):
-        return "value", ""  # each may stand for the other in a smaller program
-    return type(node).__name__, _callee(node)
+        return "value", ""  # a smaller program may replace one by another
+    return type(node).__name__, _callee_name(node)
 
 
-def _callee(node: ast.AST) -> str:
+def _callee_name(node: ast.AST) -> str:
     if not isinstance(node, ast.Call):
         return ""
     called = node.func

@@ -1,4 +1,4 @@
-"""A fresh Python, started ahead: by the time there is a script to run, torch is imported in it."""
+"""A fresh Python process that imports torch while the script is still being minimized."""
 
 from __future__ import annotations
 
@@ -28,20 +28,23 @@ _select, _monotonic, _read, _write = select.select, time.monotonic, os.read, os.
 
 
 @dataclass(frozen=True)
-class Ended:
-    """``status`` is None if it was ended because time was up. ``output`` names the file without
-    the folder that it was run in, which is gone by the time somebody reads it."""
+class ScriptOutcome:
+    """The exit status and output of a script.
+
+    ``status`` is None if the script was killed at its time limit. ``output`` contains the name of
+    the file without its temporary folder.
+    """
 
     status: int | None
     output: str
 
 
 class FreshPython:
-    """Another process of this interpreter, without anything of ours in it.
+    """A new Python process that imports torch ahead of time and then runs one script.
 
-    Imports of torch are the same as in the script itself, only earlier. It inherits what the kernel
-    keeps this process from, so it is started behind the sandbox. ``forking`` is called with True
-    before a process is started or ended and with False after it.
+    It has none of the engine's state. It inherits the sandbox of this process, so it must be
+    started after the sandbox is set up. ``forking`` is called with True before a process is started
+    or ended, and with False afterwards.
     """
 
     def __init__(self, scratch: str, forking: Callable[[bool], None]) -> None:
@@ -50,7 +53,7 @@ class FreshPython:
         into, self._go = os.pipe()
         self._output, self._seen, self._path = come, bytearray(), ""
         environment = {**os.environ, "TMPDIR": scratch}
-        # With another place for compiled files it would compile all of torch.
+        # With another cache folder the process would compile all of torch's modules.
         for name in ("PYTHONPATH", "PYTHONSTARTUP", "PYTHONPYCACHEPREFIX"):
             environment.pop(name, None)
         actions = [
@@ -75,15 +78,15 @@ class FreshPython:
             os.close(out)
 
     def begin(self, path: str) -> None:
-        """Start to run a file as the main program. To be called once."""
+        """Start to run a file as the main program; call it only once."""
         self._path = path
         with contextlib.suppress(OSError):
             _write(self._go, f"{path}\n".encode())
         os.close(self._go)
-        self._go = -1  # soon it is the number of another one
+        self._go = -1  # the number will be reused for another descriptor
 
-    def wait(self, seconds: float) -> Ended | None:
-        """How that has ended; None if it goes on after so many seconds."""
+    def wait(self, seconds: float) -> ScriptOutcome | None:
+        """Return the outcome of the script, or None if it still runs after ``seconds``."""
         until = _monotonic() + seconds
         while True:
             left = until - _monotonic()
@@ -97,10 +100,12 @@ class FreshPython:
                 self._seen += part
         os.close(self._output)
         _, status = os.waitpid(self._pid, 0)
-        return Ended(os.waitstatus_to_exitcode(status), _text(self._seen, self._path))
+        return ScriptOutcome(
+            os.waitstatus_to_exitcode(status), _decode_output(self._seen, self._path)
+        )
 
-    def end(self) -> Ended:
-        """Kill it while it goes on; what it wrote until then."""
+    def end(self) -> ScriptOutcome:
+        """Kill the process and return its output so far."""
         self._forking(True)
         try:
             with contextlib.suppress(OSError):
@@ -112,8 +117,8 @@ class FreshPython:
         if self._go >= 0:
             os.close(self._go)
         os.close(self._output)
-        return Ended(None, _text(self._seen, self._path))
+        return ScriptOutcome(None, _decode_output(self._seen, self._path))
 
 
-def _text(output: bytearray, path: str) -> str:
+def _decode_output(output: bytearray, path: str) -> str:
     return output.decode(errors="replace").replace(path, os.path.basename(path))  # noqa: PTH119

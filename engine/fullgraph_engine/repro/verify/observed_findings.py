@@ -1,4 +1,4 @@
-"""Every finding that a recording holds, for telling whether one of them is the one wanted."""
+"""All findings in the recording of one program."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _NOWHERE = Range(Position(0, 0), Position(0, 0))
 
 
 def findings_of(recording: Recording, source: SourceText) -> Iterator[Finding]:
-    """The findings of ``source``, as an analysis of it would give them but for their counts."""
+    """Yield the findings of a recording as an analysis reports them, without counts."""
     for record in recording.breaks:
         yield breaks.break_finding(record, source, _NOWHERE)
     for skip in recording.skips:
-        # What calls it at the top level of a program was not given up.
+        # Drop the module frame: Dynamo did not skip it.
         callers = tuple(frame for frame in skip.callers if frame.function != "<module>")
         finding = breaks.skip_finding(replace(skip, callers=callers), source)
         if finding is not None:

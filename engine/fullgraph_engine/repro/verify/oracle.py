@@ -1,4 +1,4 @@
-"""Whether a program shows the finding that is wanted: it is executed, and the tracer watched."""
+"""The oracle: execute a program and compare its findings with the wanted one."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from ...targets import rng
 from ...torch_internals import dynamo
 from ...tracing import drive, recorder
 from ...tracing.recording import Failure, Recording
-from .check import Check, assembled
+from .check import ScriptCheck, assemble_check
 from .finding_signature import FindingSignature, own_names
 from .observed_findings import findings_of
 
 PATH = "/repro.py"
-"""Where a program that is tried says that it is."""
+"""Path under which candidate programs are compiled."""
 
 
-def here() -> str:
-    """The file that a program takes itself for: data lies beside it, in the current folder."""
+def script_path() -> str:
+    """Return the value of ``__file__`` in candidates; it is in the current folder."""
     return os.path.abspath(os.path.basename(PATH))  # noqa: PTH100, PTH119
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """``reason`` says what was seen instead, in a few words."""
+    """Whether a program is interesting; if not, ``reason`` says what it showed instead."""
 
     interesting: bool
     reason: str = ""
@@ -42,15 +42,15 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Requirement:
-    """What a program has to show.
+    """The finding that a program must show, and how strictly it is compared.
 
-    ``loose``: details of the reason may differ, as for the first program that is written for what
-    was seen in another file. ``fake``: it is executed on tensors without data. ``raises``: it may
-    end with an exception, as what it is made from does. ``times``: how often it has to be there.
+    ``loose`` allows other details of the reason, for the first program. ``fake`` executes programs
+    on fake tensors. ``raises`` allows an exception at the end. ``times`` is the minimum number of
+    findings.
     """
 
     signature: FindingSignature
-    check: Check
+    check: ScriptCheck
     own: frozenset[str] = frozenset()
     loose: bool = False
     fake: bool = False
@@ -59,87 +59,87 @@ class Requirement:
 
 
 @dataclass(frozen=True)
-class Shown:
-    """The finding in a program: its signature there, and whether the program raises something."""
+class ShownFinding:
+    """The signature of the finding in a program, and whether the program raises an exception."""
 
     signature: FindingSignature
     raises: bool
 
 
-def judge(program: str, wish: Requirement) -> tuple[Verdict, Shown | None]:
-    """Execute a program in this process, which is spent by it; how it shows what is wanted.
+def judge_program(program: str, requirement: Requirement) -> tuple[Verdict, ShownFinding | None]:
+    """Execute a program in this process and judge whether it shows the required finding.
 
-    Nothing that the program raises passes through.
+    Exceptions of the program do not propagate. The process must not be reused afterwards.
     """
     try:
-        text = assembled(program, wish.check)
+        text = assemble_check(program, requirement.check)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             code = compile(text, PATH, "exec")
     except (SyntaxError, ValueError, RecursionError, IndexError) as error:
         return Verdict(False, f"no Python: {error}"), None
     linecache.cache[PATH] = (len(text), None, text.splitlines(keepends=True), PATH)
-    recording, status = _executed(code, wish.fake)
+    recording, status = _record_execution(code, requirement.fake)
     source = SourceText(PATH, text)
-    own = wish.own | own_names(program)
+    own = requirement.own | own_names(program)
     failure = recording.failure
-    if failure is not None and not wish.raises:
+    if failure is not None and not requirement.raises:
         return Verdict(False, f"it raises {failure.kind}"), None
     seen: list[str] = []
-    left = wish.times
-    for finding in _safely(recording, source):
-        signature = FindingSignature.of(finding)
-        alike = signature.resembles if wish.loose else signature.equals
-        if alike(wish.signature, own):
+    left = requirement.times
+    for finding in _findings_safely(recording, source):
+        signature = FindingSignature.from_finding(finding)
+        alike = signature.is_similar_to if requirement.loose else signature.is_equal_to
+        if alike(requirement.signature, own):
             left -= 1
             if left > 0:
                 continue
             if status == 1:
-                return Verdict(True), Shown(signature, failure is not None)
+                return Verdict(True), ShownFinding(signature, failure is not None)
             return Verdict(False, f"the check of the script exits {status}"), None
         seen.append(finding.code)
     return Verdict(False, ", ".join(dict.fromkeys(seen)) or "nothing was found"), None
 
 
-def _safely(recording: Recording, source: SourceText) -> Iterator[Finding]:
+def _findings_safely(recording: Recording, source: SourceText) -> Iterator[Finding]:
     try:
         yield from findings_of(recording, source)
-    except Exception:  # a program may break what describes it
+    except Exception:  # a program may break the code that describes its findings
         return
 
 
-def _executed(code: CodeType, fake: bool) -> tuple[Recording, Any]:
-    """What the tracer did, and the status with which the script wants to exit."""
+def _record_execution(code: CodeType, fake: bool) -> tuple[Recording, Any]:
+    """Return what the tracer recorded, and the exit status of the script."""
     drive.install_hooks()
     rng.seed_generators()
     dynamo.counters.clear()
     status: Any = None
     namespace: dict[str, Any] = {
         "__name__": "__main__",
-        "__file__": here(),
-        "__loader__": SourceFileLoader("__main__", here()),  # Dynamo looks at globals, too
+        "__file__": script_path(),
+        "__loader__": SourceFileLoader("__main__", script_path()),  # Dynamo reads globals, too
     }
-    watch = recorder.Recorder(_execute.__code__)
-    gc.disable()  # this process lives too short for it
+    watch = recorder.Recorder(_execute_code.__code__)
+    gc.disable()  # the process ends soon
     with tracing.tensor_mode(fake), watch.listen() as recording:
         try:
-            _execute(code, namespace)
+            _execute_code(code, namespace)
         except SystemExit as leaving:
             status = int(leaving.code) if isinstance(leaving.code, (bool, int)) else leaving.code
-            recording.failure = _failure(leaving.__context__)
+            recording.failure = _describe_failure(leaving.__context__)
         except BaseException as error:
-            recording.failure = _failure(error)
+            recording.failure = _describe_failure(error)
     return recording, status
 
 
-def _failure(error: BaseException | None) -> Failure | None:
+def _describe_failure(error: BaseException | None) -> Failure | None:
     if error is None:
         return None
     try:
         return drive.failure_of(error)
-    except Exception:  # an exception of the program's that cannot be described
+    except Exception:  # an exception that raises when it is described
         return None
 
 
-def _execute(code: CodeType, namespace: dict[str, Any]) -> None:
+def _execute_code(code: CodeType, namespace: dict[str, Any]) -> None:
     exec(code, namespace)

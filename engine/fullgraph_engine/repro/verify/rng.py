@@ -1,20 +1,20 @@
-"""Programs that show something only with some random numbers."""
+"""Fixed seeds for programs that show a finding only with some random numbers."""
 
 from __future__ import annotations
 
 import ast
 
-from ..reduce.program import end_of_imports, formatted
+from ..reduce.program import end_of_imports, format_tree
 
-OTHERS = (1, 2, 3)
-"""Seeds that a program is tried with besides the one of the oracle, 0."""
+OTHER_SEEDS = (1, 2, 3)
+"""Seeds with which a program is also tried; the oracle uses 0."""
 
 _CHOOSE = {"torch": "manual_seed", "random": "seed", "numpy": "random.seed"}
-"""What chooses the random numbers of a module; see ``targets.chance``."""
+"""Seed function of each module that draws random numbers; see ``targets.chance``."""
 
 
-def seeded(program: str, number: int) -> str:
-    """The program with the seed of its random numbers chosen, right below its imports."""
+def seed_program(program: str, number: int) -> str:
+    """Return the program with calls below its imports that seed all random numbers."""
     tree = ast.parse(program)
     below = end_of_imports(tree)
     names = dict(
@@ -29,4 +29,4 @@ def seeded(program: str, number: int) -> str:
         if module in names
     ]
     tree.body[below:below] = ast.parse("\n".join(chosen)).body
-    return formatted(tree)
+    return format_tree(tree)

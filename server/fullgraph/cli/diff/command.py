@@ -175,7 +175,8 @@ class DiffChecks:
         """
         project = place.locate(self.project)
         roots = [
-            str(place.locate_or_keep(Path(root))) for root in self.settings.roots(self.project)
+            str(place.locate_or_keep(Path(root)))
+            for root in self.settings.import_roots(self.project)
         ]
         settings = dataclasses.replace(
             self.settings, interpreter=str(variant.interpreter), extra_paths=tuple(roots)

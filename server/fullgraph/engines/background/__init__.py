@@ -1,14 +1,13 @@
-"""Engines that stay for later commands and editors: a process of ours owns one, and serves it on a
+"""Background engines: processes that stay for later commands and editors, and serve an engine on a
 socket.
 
-``launch`` says which engine a command needs, and what the socket of its process is called;
-``folder`` keeps the sockets from other users; ``messages`` is what crosses them; ``service`` serves
-an engine to clients, ``keeper`` is the life of the process around it; ``connection`` and ``client``
-are the other side.
+``launch`` identifies the engine that a command needs and names its socket; ``folder`` protects the
+sockets from other users; ``messages`` defines the protocol; ``service`` serves an engine to
+clients; ``keeper`` is the process around it; ``connection`` and ``client`` are the client side.
 """
 
 from fullgraph.engines.background.client import BackgroundEngine
-from fullgraph.engines.background.folder import Unavailable, private_folder
-from fullgraph.engines.background.launch import Launch
+from fullgraph.engines.background.folder import BackgroundUnavailable, private_folder
+from fullgraph.engines.background.launch import EngineLaunch
 
-__all__ = ["BackgroundEngine", "Launch", "Unavailable", "private_folder"]
+__all__ = ["BackgroundEngine", "BackgroundUnavailable", "EngineLaunch", "private_folder"]

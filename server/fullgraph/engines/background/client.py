@@ -1,4 +1,4 @@
-"""The engine of a command, run by a background process; the command's own where that fails."""
+"""Client of a background engine, which falls back to a private engine on failure."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import Any, cast
 
 from fullgraph import __version__
 from fullgraph.engines.background import folder
-from fullgraph.engines.background.connection import Connection
-from fullgraph.engines.background.folder import Unavailable
-from fullgraph.engines.background.keeper import Start, command
-from fullgraph.engines.background.launch import Launch
+from fullgraph.engines.background.connection import EngineConnection
+from fullgraph.engines.background.folder import BackgroundUnavailable
+from fullgraph.engines.background.keeper import Start, keeper_command
+from fullgraph.engines.background.launch import EngineLaunch
 from fullgraph.engines.background.messages import Hello, Ping, Pong
 from fullgraph.engines.engine import (
     CLOSE_GRACE,
     LAST,
-    Analysis,
+    AnalysisRequest,
     AnyEngine,
-    Asked,
     EngineListener,
     EngineState,
     EngineStatus,
+    PendingRequest,
 )
 from fullgraph.engines.process import hide_environment_from
 from fullgraph_engine.protocol import (
@@ -42,25 +42,25 @@ from fullgraph_engine.protocol import (
 )
 
 START = 30.0
-"""Seconds within which a process must listen that was started."""
+"""Seconds in which a started process must listen."""
 ALIVE = 5.0
-"""Seconds between two questions whether it is still there."""
+"""Seconds between two checks whether the process responds."""
 _MOST_SILENT = 2
-"""Questions without an answer; one may be lost while the machine sleeps."""
+"""Number of unanswered checks that are tolerated; one may be lost while the machine sleeps."""
 _PAUSE = 0.02
 _LONGEST_LOG = 64 << 10
 
 
 class BackgroundEngine(AnyEngine):
-    """The engine that a background process runs for all of its user that need the same.
+    """An engine in a background process that is shared by all clients with the same needs.
 
-    Whatever is wrong with the process, ``own`` makes an engine that takes its place: at the start,
-    or later for all that is not done by then. ``on_note`` is told why, in a sentence.
+    If the process fails, an engine made by ``own`` replaces it and takes over unfinished requests.
+    ``on_note`` receives the reason as a sentence.
     """
 
     def __init__(
         self,
-        launch: Launch,
+        launch: EngineLaunch,
         listener: EngineListener,
         *,
         keep: float,
@@ -69,7 +69,7 @@ class BackgroundEngine(AnyEngine):
         environment: Mapping[str, str] = os.environ,
         boot: Path | None = None,
     ) -> None:
-        """``own`` is given how the engine is to start processes."""
+        """Store the settings; ``own`` receives the way in which its engine starts processes."""
         super().__init__(Path(launch.interpreter), launch.processes, launch.allowed)
         self._launch = launch
         self._listener = listener
@@ -78,7 +78,7 @@ class BackgroundEngine(AnyEngine):
         self._on_note = on_note
         self._environment = environment
         self._boot = boot
-        self._connection: Connection | None = None
+        self._connection: EngineConnection | None = None
         self._own: AnyEngine | None = None
         self._child: subprocess.Popen[bytes] | None = None
         self._status = EngineStatus(
@@ -88,9 +88,9 @@ class BackgroundEngine(AnyEngine):
             final=False,
         )
         self._settled = asyncio.Event()
-        self._asked: dict[int, Asked[Any]] = {}
-        self._inner: dict[int, Asked[Any]] = {}
-        """The same, where the own engine works on them."""
+        self._asked: dict[int, PendingRequest[Any]] = {}
+        self._inner: dict[int, PendingRequest[Any]] = {}
+        """Requests to the private engine, by the number of the original request."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._changing = asyncio.Lock()
         self._heard = False
@@ -103,20 +103,24 @@ class BackgroundEngine(AnyEngine):
     # -- start and end ------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect to the process, which is started if there is none; else start an own engine."""
+        """Connect to the process, started if missing, or fall back to a private engine."""
         async with self._changing:
             if self._connection is None and self._own is None:
-                await self._connect()
+                await self._connect_or_replace()
 
-    async def _connect(self) -> None:
+    async def _connect_or_replace(self) -> None:
         self._launch = dataclasses.replace(self._launch, processes=self.processes)
         try:
-            name = self._launch.name(self._environment)
+            name = self._launch.engine_name(self._environment)
             path = folder.socket_path(folder.private_folder(self._environment), name)
-            connection = await self._connected(path, name)
-        except (Unavailable, OSError) as error:
-            words = str(error) if isinstance(error, Unavailable) else f"{error.strerror or error}."
-            await self._replace(words)
+            connection = await self._open_connection(path, name)
+        except (BackgroundUnavailable, OSError) as error:
+            words = (
+                str(error)
+                if isinstance(error, BackgroundUnavailable)
+                else f"{error.strerror or error}."
+            )
+            await self._replace_by_own(words)
             return
         if self._closed:
             connection.drop()
@@ -124,11 +128,11 @@ class BackgroundEngine(AnyEngine):
         self._connection = connection
         connection.send(Hello(self._keep))
         for asked in self._asked.values():
-            self._send(connection, asked)
-        self._in_background(self._watch(connection))
+            self._send_request(connection, asked)
+        self._in_background(self._watch_process(connection))
 
     async def restart(self) -> None:
-        """End the process, for all who use it, and start another."""
+        """End the process for all clients and start another one."""
         async with self._changing:
             own, self._own = self._own, None
             connection, self._connection = self._connection, None
@@ -140,26 +144,29 @@ class BackgroundEngine(AnyEngine):
                 with contextlib.suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(connection.ended.wait(), CLOSE_GRACE)
                 connection.drop()
-            self._fail("The engine was restarted.", "Try again.")
-            await self._connect()
+            self._fail_requests("The engine was restarted.", "Try again.")
+            await self._connect_or_replace()
 
     def reconsider(self) -> None:
         if self._own is not None:
             self._own.reconsider()
 
-    async def _connected(self, path: Path, name: str) -> Connection:
-        """
+    async def _open_connection(self, path: Path, name: str) -> EngineConnection:
+        """Connect to the process; start it if needed.
+
         Raises:
-            Unavailable, OSError: it cannot be reached.
+            BackgroundUnavailable, OSError: The process is unreachable.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + START
         while True:
             try:
-                connection = await Connection.to(path, self._received, self._lost)
+                connection = await EngineConnection.connect_to(
+                    path, self._handle_message, self._handle_loss
+                )
             except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError):
                 if loop.time() > end:
-                    raise Unavailable(
+                    raise BackgroundUnavailable(
                         f"The process of the engine has not begun to listen within {START:.0f} "
                         "seconds."
                     ) from None
@@ -169,14 +176,15 @@ class BackgroundEngine(AnyEngine):
             welcome = connection.welcome.result()
             if (welcome.name, welcome.version) != (name, __version__):
                 connection.drop()
-                raise Unavailable(f"The process at {path} is that of another fullgraph.")
+                raise BackgroundUnavailable(f"The process at {path} is that of another fullgraph.")
             return connection
 
     def _spawn_once(self, path: Path, name: str) -> None:
-        """
+        """Start the process unless it is starting already.
+
         Raises:
-            Unavailable: it was started, and has failed.
-            OSError: it cannot be started.
+            BackgroundUnavailable: The started process failed.
+            OSError: The process cannot be started.
         """
         if self._child is not None:
             status = self._child.poll()
@@ -184,16 +192,16 @@ class BackgroundEngine(AnyEngine):
                 return
             if status != 0:
                 log = _log_path(path)
-                raise Unavailable(
+                raise BackgroundUnavailable(
                     f"The process of the engine ended with status {status}; {log} has its last "
                     "words."
                 )
-            # Another one has listened when it began, and is not there any more.
+            # A process that listened at the time has exited since.
         folder.check_private(path.parent)
         start = Start(self._launch, name, str(path), boot=str(self._boot or ""))
-        with _opened_log(path) as log:
+        with _open_log(path) as log:
             self._child = subprocess.Popen(
-                command(start),
+                keeper_command(start),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -202,10 +210,12 @@ class BackgroundEngine(AnyEngine):
                 start_new_session=True,
             )
         python = f"Starting Python for {self.interpreter}."
-        self._said(dataclasses.replace(self._status, state=EngineState.STARTING, message=python))
+        self._handle_status(
+            dataclasses.replace(self._status, state=EngineState.STARTING, message=python)
+        )
 
-    async def _watch(self, connection: Connection) -> None:
-        """A process that a signal has stopped answers nothing, and would keep everybody waiting."""
+    async def _watch_process(self, connection: EngineConnection) -> None:
+        """Detect a process that a signal has stopped, so that requests do not wait forever."""
         silent = 0
         while silent < _MOST_SILENT and connection is self._connection:
             self._heard = False
@@ -222,20 +232,21 @@ class BackgroundEngine(AnyEngine):
         return await self._own.ready()
 
     async def close(self, *, stay: bool = True) -> None:
-        """Leave the process to others; not ``stay``: it ends unless somebody uses it now."""
+        """Leave the process to other clients; without ``stay`` it ends unless another client uses
+        it."""
         self._closed = True
         if self._connection is not None and not stay:
             self._connection.send(Hello(0.0))
             await self._connection.close()
         self.kill()
-        self._fail("The engine was stopped.", "Try again.")
+        self._fail_requests("The engine was stopped.", "Try again.")
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._own is not None:
             await self._own.close()
         if self._child is not None and self._child.poll() is None:
-            # It outlives us on purpose.
+            # The child is meant to outlive this process.
             self._child.returncode = 0
 
     def kill(self) -> None:
@@ -247,33 +258,33 @@ class BackgroundEngine(AnyEngine):
 
     # -- requests -----------------------------------------------------------------------------
 
-    def _ask(self, asked: Asked[Any]) -> None:
+    def _submit_request(self, asked: PendingRequest[Any]) -> None:
         self._asked[asked.request.request] = asked
         if self._own is not None:
             self._ask_own(self._own, asked)
         elif self._connection is not None:
-            self._send(self._connection, asked)
+            self._send_request(self._connection, asked)
         elif self._closed:
-            self._fail("The engine was stopped.", "Try again.")
+            self._fail_requests("The engine was stopped.", "Try again.")
 
-    def _send(self, connection: Connection, asked: Asked[Any]) -> None:
+    def _send_request(self, connection: EngineConnection, asked: PendingRequest[Any]) -> None:
         connection.send(asked.request)
-        asked.sent()
+        asked.mark_sent()
 
-    def _cancel(self, asked: Asked[Any]) -> None:
+    def _cancel_request(self, asked: PendingRequest[Any]) -> None:
         number = asked.request.request
         if number in self._inner:
             self._inner[number].cancel()
         elif self._connection is not None:
             self._connection.send(Cancel(number))
         else:
-            # It waits for the process to be there.
-            self._put(asked, asked.broken_off())
+            # The request still waits for the process.
+            self._put_event(asked, asked.cancellation_event())
 
-    def _received(self, message: object) -> None:
+    def _handle_message(self, message: object) -> None:
         self._heard = True
         if isinstance(message, EngineStatus):
-            self._said(message)
+            self._handle_status(message)
         elif isinstance(message, Log):
             self._listener.log(message)
         elif isinstance(message, IndexWritten):
@@ -283,12 +294,12 @@ class BackgroundEngine(AnyEngine):
             event = cast("Any", message)
             asked = self._asked.get(event.request)
             if asked is not None:
-                self._put(asked, event)
+                self._put_event(asked, event)
 
-    def _said(self, status: EngineStatus) -> None:
-        """What the process says of its engine."""
+    def _handle_status(self, status: EngineStatus) -> None:
+        """Apply a new status of the engine."""
         if status.state is EngineState.CRASHED and status.final and self._connection:
-            # Perhaps of what another has asked for.
+            # A request of another client may have caused the crash.
             self._connection.give_up(status.message)
             return
         if status.state is EngineState.READY:
@@ -300,26 +311,26 @@ class BackgroundEngine(AnyEngine):
             self._settled.set()
         self._listener.status(status)
 
-    def _put(self, asked: Asked[Any], event: Event) -> None:
-        asked.put(event)
+    def _put_event(self, asked: PendingRequest[Any], event: Event) -> None:
+        asked.put_event(event)
         if isinstance(event, LAST):
             self._asked.pop(asked.request.request, None)
 
-    def _fail(self, reason: str, next_step: str) -> None:
-        """End what was asked for."""
+    def _fail_requests(self, reason: str, next_step: str) -> None:
+        """End all requests."""
         for number, asked in list(self._asked.items()):
             failed = Failed(number, reason, next_step)
-            self._put(asked, asked.broken_off() if asked.cancelled else failed)
+            self._put_event(asked, asked.cancellation_event() if asked.cancelled else failed)
         self._inner.clear()
 
-    # -- an own engine instead ----------------------------------------------------------------
+    # -- fallback to a private engine ---------------------------------------------------------
 
-    def _lost(self, reason: str) -> None:
+    def _handle_loss(self, reason: str) -> None:
         if self._connection is not None:
             self._connection = None
-            self._in_background(self._replace(reason))
+            self._in_background(self._replace_by_own(reason))
 
-    async def _replace(self, reason: str) -> None:
+    async def _replace_by_own(self, reason: str) -> None:
         if self._closed:
             return
         self._on_note(f"The engine is not shared: {reason}")
@@ -327,16 +338,16 @@ class BackgroundEngine(AnyEngine):
         self._settled.set()
         for asked in list(self._asked.values()):
             if asked.cancelled:
-                self._put(asked, asked.broken_off())
+                self._put_event(asked, asked.cancellation_event())
                 continue
-            if isinstance(asked, Analysis):
-                asked.put(Restarted(asked.request.request))
+            if isinstance(asked, AnalysisRequest):
+                asked.put_event(Restarted(asked.request.request))
             self._ask_own(own, asked)
         await own.start()
 
-    def _ask_own(self, own: AnyEngine, asked: Asked[Any]) -> None:
+    def _ask_own(self, own: AnyEngine, asked: PendingRequest[Any]) -> None:
         request = asked.request
-        inner: Asked[Any]
+        inner: PendingRequest[Any]
         if isinstance(request, Analyze):
             inner = own.analyze(request)
         elif isinstance(request, Reproduce):
@@ -344,12 +355,12 @@ class BackgroundEngine(AnyEngine):
         else:
             inner = own.compare(request)
         self._inner[request.request] = inner
-        self._in_background(self._pump(asked, inner))
+        self._in_background(self._pump_events(asked, inner))
 
-    async def _pump(self, asked: Asked[Any], inner: Asked[Any]) -> None:
+    async def _pump_events(self, asked: PendingRequest[Any], inner: PendingRequest[Any]) -> None:
         async for event in inner:
             same = dataclasses.replace(cast("Any", event), request=asked.request.request)
-            self._put(asked, same)
+            self._put_event(asked, same)
         self._inner.pop(asked.request.request, None)
 
     def _in_background(self, work: Any) -> None:
@@ -362,7 +373,7 @@ def _log_path(path: Path) -> Path:
     return path.with_name("engine.log")
 
 
-def _opened_log(path: Path) -> Any:
+def _open_log(path: Path) -> Any:
     log = _log_path(path)
     with contextlib.suppress(OSError):
         if log.stat().st_size > _LONGEST_LOG:

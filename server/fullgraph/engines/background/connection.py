@@ -1,4 +1,4 @@
-"""A connection to the process of a background engine, seen from its client."""
+"""Client side of a connection to a background engine."""
 
 from __future__ import annotations
 
@@ -10,42 +10,50 @@ from pathlib import Path
 from typing import cast
 
 from fullgraph.engines.background import folder
-from fullgraph.engines.background.folder import Unavailable
-from fullgraph.engines.background.messages import FromClient, Welcome, decoded, encoded
-from fullgraph.engines.process import LONGEST_LINE, Lines
+from fullgraph.engines.background.folder import BackgroundUnavailable
+from fullgraph.engines.background.messages import (
+    FromClient,
+    Welcome,
+    decode_message,
+    encode_message,
+)
+from fullgraph.engines.process import LONGEST_LINE, LineProtocol
 from fullgraph_engine.protocol import ProtocolError
 
 ANSWER = 5.0
-"""Seconds within which a process must answer that listens."""
+"""Seconds in which a listening process must answer."""
 
 
-class Connection(Lines):
+class EngineConnection(LineProtocol):
     """A connection to the process at a path."""
 
     def __init__(
         self, on_message: Callable[[object], None], on_lost: Callable[[str], None]
     ) -> None:
         super().__init__(
-            self._received, self._ended, longest=LONGEST_LINE, on_long=lambda line: self.drop()
+            self._handle_line,
+            self._handle_end,
+            longest=LONGEST_LINE,
+            on_long=lambda line: self.drop(),
         )
         self.on_message, self.on_lost = on_message, on_lost
         self.welcome: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
         self.ended = asyncio.Event()
-        """The process has closed it."""
+        """Event that is set when the process has closed the connection."""
         self._transport: asyncio.Transport | None = None
         self._lost = False
 
     @staticmethod
-    async def to(
+    async def connect_to(
         path: Path,
         on_message: Callable[[object], None] = lambda message: None,
         on_lost: Callable[[str], None] = lambda reason: None,
-    ) -> Connection:
-        """One that is welcome.
+    ) -> EngineConnection:
+        """Connect to the process and wait for its welcome.
 
         Raises:
-            OSError: nobody listens there.
-            Unavailable: who listens does not answer, or is somebody else.
+            OSError: No process listens at the path.
+            BackgroundUnavailable: The process does not answer or belongs to another user.
         """
         loop = asyncio.get_running_loop()
         connected = socket.socket(socket.AF_UNIX)
@@ -53,13 +61,13 @@ class Connection(Lines):
         try:
             connected.connect(str(path))
             if not folder.same_user(connected):
-                raise Unavailable(f"The process at {path} is another user's.")
+                raise BackgroundUnavailable(f"The process at {path} is another user's.")
             _, connection = await loop.create_unix_connection(
-                lambda: Connection(on_message, on_lost), sock=connected
+                lambda: EngineConnection(on_message, on_lost), sock=connected
             )
         except BlockingIOError:
             connected.close()
-            raise Unavailable(f"The process at {path} accepts no connections.") from None
+            raise BackgroundUnavailable(f"The process at {path} accepts no connections.") from None
         except BaseException:
             connected.close()
             raise
@@ -67,7 +75,7 @@ class Connection(Lines):
             await asyncio.wait_for(asyncio.shield(connection.welcome), ANSWER)
         except asyncio.TimeoutError:
             connection.drop()
-            raise Unavailable(f"The process at {path} does not answer.") from None
+            raise BackgroundUnavailable(f"The process at {path} does not answer.") from None
         except BaseException:
             connection.drop()
             raise
@@ -78,50 +86,50 @@ class Connection(Lines):
 
     def send(self, message: FromClient) -> None:
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(encoded(message))
+            self._transport.write(encode_message(message))
 
     async def close(self) -> None:
-        """End it once the process has read what was sent."""
+        """Close the connection after the process has read all messages."""
         self._lost = True
         if self._transport is not None and not self._transport.is_closing():
-            # Closed at once, a word of the process would be an error there, and ours be lost.
+            # An immediate close could lose messages in both directions.
             self._transport.write_eof()
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self.ended.wait(), ANSWER)
             self._transport.abort()
 
     def drop(self) -> None:
-        """End it at once."""
+        """Close the connection immediately."""
         self._lost = True
         if self._transport is not None:
             self._transport.abort()
 
     def give_up(self, reason: str) -> None:
-        """End it, as if the process had."""
+        """Close the connection and report its loss."""
         if self._lost:
             return
         self.drop()
         if self.welcome.done():
             self.on_lost(reason)
         else:
-            self.welcome.set_exception(Unavailable(reason))
+            self.welcome.set_exception(BackgroundUnavailable(reason))
 
-    def _ended(self) -> None:
+    def _handle_end(self) -> None:
         self.ended.set()
         if self._lost:
             return
         self._lost = True
         if not self.welcome.done():
-            # It ended just now, and somebody may start another.
+            # The process ended just now, so another one may be started.
             self.welcome.set_exception(ConnectionRefusedError())
         else:
             self.on_lost("The process of the engine has ended.")
 
-    def _received(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         if self._lost:
             return
         try:
-            message = decoded(line)
+            message = decode_message(line)
         except ProtocolError as error:
             self.give_up(f"The process of the engine breaks the protocol: {error}.")
             return

@@ -1,4 +1,4 @@
-"""Where the sockets of background engines are: a folder that no other user can open."""
+"""The folder with the sockets of background engines, inaccessible to other users."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 LONGEST_PATH = 100
-"""Bytes: the address of a Unix socket holds no more on any system."""
+"""Maximum bytes of a socket address that every system supports."""
 
 _LOCK_SECONDS = 5.0
-"""The lock is held for as long as it takes to connect and to bind."""
+"""Seconds to wait for the lock, which is normally held during a connect and a bind."""
 _SUFFIX = ".sock"
 
 
-class Unavailable(Exception):
-    """No background engine can be used. One sentence."""
+class BackgroundUnavailable(Exception):
+    """An error if background engines cannot be used; the message is one sentence."""
 
 
 def private_folder(environment: Mapping[str, str]) -> Path:
-    """``$XDG_RUNTIME_DIR/fullgraph``, else a folder of the user's in the temporary one; it is made
-    where it is missing.
+    """Return ``$XDG_RUNTIME_DIR/fullgraph`` or the user's folder in the temporary one, created if
+    missing.
 
     Raises:
-        Unavailable: none of them belongs to this user alone.
+        BackgroundUnavailable: Other users can access the folders.
     """
     above = environment.get("XDG_RUNTIME_DIR", "")
     candidates = [Path(above, "fullgraph")] if os.path.isabs(above) else []  # noqa: PTH117
@@ -40,53 +40,55 @@ def private_folder(environment: Mapping[str, str]) -> Path:
         try:
             check_private(candidate)
             return candidate
-        except Unavailable as error:
+        except BackgroundUnavailable as error:
             problem = problem or str(error)
-    raise Unavailable(problem)
+    raise BackgroundUnavailable(problem)
 
 
 def check_private(folder: Path) -> None:
-    """Make a folder, or see that it is a folder of this user that no other can open or replace.
+    """Create a folder, or check that only this user can open or replace it.
 
     Raises:
-        Unavailable: it is not.
+        BackgroundUnavailable: The folder is not private.
     """
     try:
         with contextlib.suppress(FileExistsError):
             folder.mkdir(0o700)
         own, above = folder.lstat(), folder.parent.stat()
     except OSError as error:
-        raise Unavailable(f"The folder {folder} cannot be used: {error.strerror}.") from None
+        raise BackgroundUnavailable(
+            f"The folder {folder} cannot be used: {error.strerror}."
+        ) from None
     if not stat.S_ISDIR(own.st_mode):
-        raise Unavailable(f"{folder} is no folder; remove it.")
+        raise BackgroundUnavailable(f"{folder} is no folder; remove it.")
     if own.st_uid != os.geteuid() or own.st_mode & 0o077:
-        raise Unavailable(
+        raise BackgroundUnavailable(
             f"Other users may open the folder {folder}; remove it, or run `chmod 700` on it."
         )
     replaceable = above.st_mode & 0o022 and not above.st_mode & stat.S_ISVTX
     if above.st_uid not in (0, os.geteuid()) or replaceable:
-        raise Unavailable(f"Other users may replace the folder {folder}.")
+        raise BackgroundUnavailable(f"Other users may replace the folder {folder}.")
 
 
 def socket_path(folder: Path, name: str) -> Path:
-    """Of the process of that name.
+    """Return the socket path of the process with this name.
 
     Raises:
-        Unavailable: the path is too long for a socket.
+        BackgroundUnavailable: The path is too long for a socket.
     """
     path = folder / (name + _SUFFIX)
     if len(os.fsencode(path)) > LONGEST_PATH:
-        raise Unavailable(f"The path {path} is too long for a Unix socket.")
+        raise BackgroundUnavailable(f"The path {path} is too long for a Unix socket.")
     return path
 
 
-def sockets(folder: Path) -> list[Path]:
-    """Those of all processes, also of some that have ended."""
+def list_sockets(folder: Path) -> list[Path]:
+    """Return the sockets of all processes, including ended ones."""
     return sorted(folder.glob(f"*{_SUFFIX}"))
 
 
 def same_user(connection: socket.socket) -> bool:
-    """Whether the process at the other end is this user's, where the system says whose it is."""
+    """Return whether the peer belongs to this user; True if the system cannot tell."""
     peer = getattr(socket, "SO_PEERCRED", None)
     if peer is None:
         return True
@@ -95,16 +97,16 @@ def same_user(connection: socket.socket) -> bool:
     return bool(user == os.geteuid())
 
 
-def listen(path: Path) -> socket.socket | None:
-    """A socket that listens at a path; None if another process does. What a process has left there
-    that was killed is replaced.
+def listen_at(path: Path) -> socket.socket | None:
+    """Return a socket that listens at a path; None if another process does. The socket of a killed
+    process is replaced.
 
     Raises:
-        Unavailable: the folder is not private, or is locked by a process that hangs.
-        OSError: there can be no socket.
+        BackgroundUnavailable: The folder is not private, or its lock is blocked.
+        OSError: The socket cannot be created.
     """
     check_private(path.parent)
-    with _locked(path.parent):
+    with _lock_folder(path.parent):
         if is_served(path):
             return None
         path.unlink(missing_ok=True)
@@ -121,7 +123,7 @@ def listen(path: Path) -> socket.socket | None:
 
 
 def is_served(path: Path) -> bool:
-    """Whether a process listens there, even one that does not answer."""
+    """Return whether a process listens at the path, even if it does not answer."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.setblocking(False)
         try:
@@ -133,8 +135,9 @@ def is_served(path: Path) -> bool:
     return True
 
 
-def inode(path: Path) -> tuple[int, int] | None:
-    """What tells the socket there from a later one; None where there is none."""
+def socket_inode(path: Path) -> tuple[int, int] | None:
+    """Return device and inode of the socket, which distinguish it from a later one; None if
+    missing."""
     try:
         found = path.lstat()
     except OSError:
@@ -142,15 +145,15 @@ def inode(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def remove(path: Path, own: tuple[int, int] | None) -> None:
-    """Remove a socket, unless it is another one by now."""
-    with contextlib.suppress(OSError, Unavailable), _locked(path.parent):
-        if inode(path) == own:
+def remove_socket(path: Path, own: tuple[int, int] | None) -> None:
+    """Remove a socket unless another process has replaced it."""
+    with contextlib.suppress(OSError, BackgroundUnavailable), _lock_folder(path.parent):
+        if socket_inode(path) == own:
             path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _lock_folder(folder: Path) -> Iterator[None]:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         end = time.monotonic() + _LOCK_SECONDS
@@ -160,7 +163,7 @@ def _locked(folder: Path) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > end:
-                    raise Unavailable(f"Another process keeps {folder} locked.") from None
+                    raise BackgroundUnavailable(f"Another process keeps {folder} locked.") from None
                 time.sleep(0.01)
         yield
     finally:

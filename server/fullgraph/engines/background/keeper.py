@@ -17,9 +17,9 @@ from typing import Protocol
 
 from fullgraph import __version__
 from fullgraph.engines.background import folder
-from fullgraph.engines.background.connection import Connection
-from fullgraph.engines.background.folder import Unavailable
-from fullgraph.engines.background.launch import Launch
+from fullgraph.engines.background.connection import EngineConnection
+from fullgraph.engines.background.folder import BackgroundUnavailable
+from fullgraph.engines.background.launch import EngineLaunch
 from fullgraph.engines.background.messages import Welcome
 from fullgraph.engines.background.service import EngineService
 from fullgraph.engines.engine import (
@@ -32,40 +32,40 @@ from fullgraph.engines.engine import (
 from fullgraph_engine.protocol import Shutdown, from_plain, to_plain
 
 LOOK = 5.0
-"""Seconds between two looks at whether its socket is still there."""
+"""Seconds between two checks whether the socket still exists."""
 LOOKS = 12
-"""Looks after which the files of torch are looked at as well, which takes longer."""
+"""Number of checks after which the files of torch are compared as well, which takes longer."""
 FRESH = 10.0
-"""Seconds within which these must have been looked at."""
+"""Maximum seconds for comparing the files of torch."""
 UNUSED = 60.0
-"""Seconds that it stays without any client having come."""
+"""Seconds that the process stays without any client at its start."""
 MOST = 3
-"""Processes of one user; of more, the one ends that has been without a client for the longest."""
+"""Maximum number of processes per user; beyond it, the longest unused one ends."""
 LAST_WORDS = 2.0
-"""Seconds that clients have to read what an engine of no use has said."""
+"""Seconds for clients to read the last messages of a failed engine."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """What the process is told at its start. ``boot`` is another script of the engine than ours."""
+    """The command-line argument of the process. ``boot`` is an alternative engine script."""
 
-    launch: Launch
+    launch: EngineLaunch
     name: str
     path: str
     boot: str = ""
 
 
 class EngineMaker(Protocol):
-    """Makes an engine that is not started yet."""
+    """A function that makes an engine without starting it."""
 
     def __call__(self, listener: EngineListener) -> AnyEngine: ...
 
 
 class Keeper:
-    """Serves an engine at a path for as long as that makes sense.
+    """A process that serves an engine at a path while it is useful.
 
-    It ends some time after the last client; at once, or with its last client, if its engine cannot
-    work, its socket was removed or replaced, or ``state`` is not what it was at the start.
+    It ends some time after its last client. If its engine fails, its socket is replaced or
+    ``state`` changes, it accepts no more clients.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class Keeper:
     ) -> None:
         self._path = path
         self._listens = listens
-        """Is called once clients can connect."""
+        """Callback after the socket accepts connections."""
         self._state = state
-        # Before torch is imported: what changes meanwhile is a change.
+        # Read the state before the import of torch, so that later changes are noticed.
         self._began = state()
         self._inode: tuple[int, int] | None = None
         self._over = asyncio.Event()
@@ -91,16 +91,18 @@ class Keeper:
         self._since = self._used = time.monotonic()
         self._name, self._interpreter = name, interpreter
         self._service = EngineService(
-            self._welcome,
-            on_change=self._changed,
+            self._make_welcome,
+            on_change=self._clients_changed,
             on_stop=self._over.set,
             fresh=self._is_fresh,
         )
         self._service.keep = UNUSED
-        listener = EngineListener(self._status, self._service.log, self._service.index)
+        listener = EngineListener(
+            self._handle_status, self._service.send_log, self._service.send_index
+        )
         self._engine = make(listener)
 
-    def _welcome(self) -> Welcome:
+    def _make_welcome(self) -> Welcome:
         return Welcome(
             self._name,
             __version__,
@@ -112,51 +114,51 @@ class Keeper:
         )
 
     async def run(self) -> None:
-        """Serve to the end; returns at once if another process does.
+        """Serve until the end; return at once if another process serves the path.
 
         Raises:
-            Unavailable, OSError: there can be no socket.
+            BackgroundUnavailable, OSError: The socket cannot be created.
         """
-        listening = folder.listen(self._path)
+        listening = folder.listen_at(self._path)
         if listening is None:
             return
         self._listens()
-        self._inode = folder.inode(self._path)
-        look = asyncio.create_task(self._look())
+        self._inode = folder.socket_inode(self._path)
+        look = asyncio.create_task(self._watch_socket())
         try:
             await self._service.serve(self._engine, listening)
-            self._changed()
+            self._clients_changed()
             await self._engine.start()
             await _make_room(self._path)
             await self._over.wait()
         finally:
             look.cancel()
             self.retire()
-            self._service.disconnect()
+            self._service.close_connections()
             self._engine.kill()
             await self._engine.close()
 
     def end(self) -> None:
-        """End now."""
+        """End the process now."""
         self._over.set()
 
     def retire(self) -> None:
-        """Accept no more clients, and end with the last."""
+        """Accept no more clients, and end with the last one."""
         if not self._retired:
             self._retired = True
-            folder.remove(self._path, self._inode)
+            folder.remove_socket(self._path, self._inode)
             self._service.close()
-            self._changed()
+            self._clients_changed()
 
-    def _status(self, status: EngineStatus) -> None:
-        self._service.status(status)
+    def _handle_status(self, status: EngineStatus) -> None:
+        self._service.send_status(status)
         useless = status.state in (EngineState.UNUSABLE, EngineState.CRASHED) and status.final
         if useless and not self._retired:
             self.retire()
             asyncio.get_running_loop().call_later(LAST_WORDS, self._over.set)
 
-    def _changed(self) -> None:
-        """Clients have come or gone."""
+    def _clients_changed(self) -> None:
+        """Update the idle timer after clients connected or disconnected."""
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
@@ -169,10 +171,10 @@ class Keeper:
             loop = asyncio.get_running_loop()
             self._idle = loop.call_later(self._service.keep, self._over.set)
 
-    async def _look(self) -> None:
+    async def _watch_socket(self) -> None:
         for count in itertools.count(1):
             await asyncio.sleep(LOOK)
-            if folder.inode(self._path) != self._inode:
+            if folder.socket_inode(self._path) != self._inode:
                 self.retire()
             elif count % LOOKS == 0:
                 await self._is_fresh()
@@ -180,7 +182,7 @@ class Keeper:
     async def _is_fresh(self) -> bool:
         try:
             state = await asyncio.wait_for(asyncio.to_thread(self._state), FRESH)
-        except (Unavailable, OSError, asyncio.TimeoutError):
+        except (BackgroundUnavailable, OSError, asyncio.TimeoutError):
             state = ""
         fresh = state == self._began
         if not fresh:
@@ -189,12 +191,12 @@ class Keeper:
 
 
 async def _make_room(own: Path) -> None:
-    """End processes that nobody uses, as far as there are too many with the one at ``own``."""
-    others: list[Connection] = []
-    for path in folder.sockets(own.parent):
+    """End idle processes that exceed the maximum number, except for the one at ``own``."""
+    others: list[EngineConnection] = []
+    for path in folder.list_sockets(own.parent):
         if path != own:
-            with contextlib.suppress(OSError, Unavailable):
-                others.append(await Connection.to(path))
+            with contextlib.suppress(OSError, BackgroundUnavailable):
+                others.append(await EngineConnection.connect_to(path))
     others.sort(key=lambda one: one.welcome.result().idle)
     for number, other in enumerate(others, 2):
         if number > MOST and not other.welcome.result().clients:
@@ -202,8 +204,8 @@ async def _make_room(own: Path) -> None:
         await other.close()
 
 
-def command(start: Start) -> list[str]:
-    """The command line of the process; it may be started in any folder."""
+def keeper_command(start: Start) -> list[str]:
+    """Return the command line of the process, which works in any folder."""
     package = str(Path(__file__).parents[3])
     code = (
         "import sys; sys.path[:] = [one for one in sys.path if one]; "
@@ -214,9 +216,9 @@ def command(start: Start) -> list[str]:
 
 
 def main(argument: str) -> None:
-    """Be the process, in a child that is nobody's: editors end what is below a server of theirs.
+    """Run the process in a detached child, because editors kill the children of their servers.
 
-    This one ends with status 0 once the child listens, else with the child's.
+    The parent exits with status 0 when the child listens, else with the child's status.
     """
     read, write = os.pipe()
     child = os.fork()
@@ -232,10 +234,10 @@ def main(argument: str) -> None:
         os.write(write, b".")
         os.close(write)
 
-    asyncio.run(_keep(from_plain(Start, json.loads(argument)), listens))
+    asyncio.run(_run_keeper(from_plain(Start, json.loads(argument)), listens))
 
 
-async def _keep(start: Start, listens: Callable[[], None]) -> None:
+async def _run_keeper(start: Start, listens: Callable[[], None]) -> None:
     launch = start.launch
 
     def make(listener: EngineListener) -> AnyEngine:
@@ -253,7 +255,7 @@ async def _keep(start: Start, listens: Callable[[], None]) -> None:
         make,
         name=start.name,
         interpreter=launch.interpreter,
-        state=lambda: f"{launch.name(os.environ)} {launch.torch_state(os.environ)}",
+        state=lambda: f"{launch.engine_name(os.environ)} {launch.torch_state(os.environ)}",
         listens=listens,
     )
     loop = asyncio.get_running_loop()

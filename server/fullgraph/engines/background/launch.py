@@ -1,4 +1,4 @@
-"""Which engine a command needs: all that its results depend on besides the request."""
+"""Identify the engine that a command needs, by everything that affects its results."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import fullgraph
 from fullgraph import __version__
-from fullgraph.engines.background.folder import Unavailable
-from fullgraph.engines.environment import lasting
-from fullgraph.engines.installation import packages_state, states, torch_folders
+from fullgraph.engines.background.folder import BackgroundUnavailable
+from fullgraph.engines.environment import stable_variables
+from fullgraph.engines.installation import file_states, packages_state, torch_folders
 from fullgraph.engines.process import boot_script
 from fullgraph_engine.protocol import Allowed
 
@@ -26,77 +26,78 @@ _PATHS = (
     *("PYTHONPATH", "LD_LIBRARY_PATH", "TMPDIR", "XDG_CACHE_HOME", "TORCH_HOME"),
     *("TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "HF_HOME"),
 )
-"""Variables whose relative paths an engine resolves when it is started."""
+"""Variables whose relative paths an engine resolves at its start."""
 
 
 @dataclass(frozen=True)
-class Launch:
-    """How an engine is started. ``processes`` and ``allowed`` are as of an ``Engine``."""
+class EngineLaunch:
+    """The parameters of an engine's start. ``processes`` and ``allowed``: see ``Engine``."""
 
     interpreter: str
     processes: str = "auto"
     allowed: Allowed = Allowed()  # noqa: RUF009 - it is frozen
     cwd: str = os.sep
-    """The folder of no project, where it does not matter: a request brings its own."""
+    """Working folder of the engine; the root folder if it has no effect on results."""
 
     @staticmethod
-    def of(
+    def for_project(
         interpreter: Path,
         project: Path,
         environment: Mapping[str, str],
         *,
         processes: str,
         allowed: Allowed,
-    ) -> Launch:
-        """For files of a project."""
+    ) -> EngineLaunch:
+        """Return the launch of an engine for files of a project."""
         listed = (environment.get(name, "/").split(os.pathsep) for name in _PATHS)
         is_relative = any(not one.startswith(("/", "~")) for paths in listed for one in paths)
         cwd = str(project) if is_relative else os.sep
-        return Launch(str(interpreter.absolute()), processes, allowed, cwd)
+        return EngineLaunch(str(interpreter.absolute()), processes, allowed, cwd)
 
-    def name(self, environment: Mapping[str, str]) -> str:
-        """What an engine is called that is started so, by this process, with fullgraph and the
-        packages of the interpreter as they are now: hexadecimal digits.
+    def engine_name(self, environment: Mapping[str, str]) -> str:
+        """Return the name of an engine with these parameters, started by this process now, as
+        hexadecimal digits.
 
         Raises:
-            Unavailable: no file tells where its torch is, and so none whether it has changed.
+            BackgroundUnavailable: The files of its torch are unknown, so changes cannot be
+                detected.
         """
-        self.torch(environment)
+        self.torch_paths(environment)
         parts = (
             self,
-            lasting(environment),
-            tuple(_inherited()),
+            stable_variables(environment),
+            tuple(_inherited_state()),
             (__version__, sys.executable, platform.python_version()),
-            tuple(states(_own_folders())),
+            tuple(file_states(_own_folders())),
             packages_state(Path(self.interpreter)),
         )
-        return _digest(parts)
+        return _hash_parts(parts)
 
-    def torch(self, environment: Mapping[str, str]) -> tuple[Path, ...]:
-        """The folders that its torch may be in.
+    def torch_paths(self, environment: Mapping[str, str]) -> tuple[Path, ...]:
+        """Return the possible folders of its torch.
 
         Raises:
-            Unavailable: as ``name``.
+            BackgroundUnavailable: See ``engine_name``.
         """
         found = torch_folders(Path(self.interpreter), environment)
         if not found:
-            raise Unavailable(f"The files of the torch of {self.interpreter} were not found.")
+            raise BackgroundUnavailable(
+                f"The files of the torch of {self.interpreter} were not found."
+            )
         return found
 
     def torch_state(self, environment: Mapping[str, str]) -> str:
-        """Equal as long as no file of its torch has changed that an engine holds in memory.
-
-        Takes a tenth of a second.
-        """
-        return _digest(tuple(states(self.torch(environment))))
+        """Return a value that changes when a file of its torch changes. Takes a tenth of a
+        second."""
+        return _hash_parts(tuple(file_states(self.torch_paths(environment))))
 
 
-def _digest(parts: object) -> str:
+def _hash_parts(parts: object) -> str:
     return hashlib.blake2b(repr(parts).encode(errors="replace"), digest_size=12).hexdigest()
 
 
-def _inherited() -> Iterator[object]:
-    """What a process has of the one that starts it, besides variables."""
+def _inherited_state() -> Iterator[object]:
+    """Yield process properties, other than variables, that a child process inherits."""
     yield os.geteuid(), os.getegid(), os.getgroups()
     for namespace in _NAMESPACES:
         try:

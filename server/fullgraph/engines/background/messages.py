@@ -1,7 +1,7 @@
-"""What crosses the socket of a background engine: requests and events as to an engine, and these.
+"""Messages on the socket of a background engine, in addition to requests and events of an engine.
 
-One JSON line each. A client begins with ``Hello``; ``Ping`` and ``Shutdown`` need none. The process
-begins with ``Welcome`` and the status of its engine, and sends that again whenever it changes.
+Each message is one JSON line. A client begins with ``Hello``, except for ``Ping`` and ``Shutdown``.
+The process begins with ``Welcome`` and the engine status, which it sends again after each change.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from fullgraph_engine.protocol import (
 
 @dataclass(frozen=True)
 class Hello:
-    """A client is about to send requests. ``keep``: seconds that the process is to stay after its
-    last client; what the latest one says counts."""
+    """A message before a client's requests. ``keep``: seconds that the process stays after its last
+    client; the latest value applies."""
 
     keep: float
 
 
 @dataclass(frozen=True)
 class Ping:
-    """Is answered at once."""
+    """A message that is answered immediately."""
 
 
 @dataclass(frozen=True)
 class Welcome:
-    """Who serves here. ``name`` is that of its launch, ``seconds`` how long it has been there, and
-    ``idle`` how long without a client."""
+    """A description of the process. ``name`` identifies its launch; ``seconds`` is its age,
+    ``idle`` the time without a client."""
 
     name: str
     version: str
-    """Of fullgraph."""
+    """Version of fullgraph."""
     pid: int
     interpreter: str
     clients: int = 0
@@ -65,17 +65,17 @@ _KINDS: dict[str, type] = {
 }
 
 
-def encoded(message: FromClient | ToClient) -> bytes:
-    """One line, newline included."""
-    # What is too long for people to read was cut when the engine sent it.
+def encode_message(message: FromClient | ToClient) -> bytes:
+    """Encode a message as one line, including the newline."""
+    # The engine has already shortened long texts.
     return encode_line(message)
 
 
-def decoded(line: bytes) -> object:
-    """One of ``FromClient`` or ``ToClient``.
+def decode_message(line: bytes) -> object:
+    """Decode a message of ``FromClient`` or ``ToClient``.
 
     Raises:
-        ProtocolError: it is none.
+        ProtocolError: The line is not a valid message.
     """
     message: object = decode_one_of(_KINDS, line)
     return message

@@ -1,4 +1,4 @@
-"""Serves one engine to the clients of a socket."""
+"""Serve one engine to the clients of a socket."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from fullgraph.engines.background.messages import (
     Pong,
     ToClient,
     Welcome,
-    decoded,
-    encoded,
+    decode_message,
+    encode_message,
 )
-from fullgraph.engines.engine import LAST, AnyEngine, Asked, EngineStatus
-from fullgraph.engines.process import LONGEST_LINE, Lines
+from fullgraph.engines.engine import LAST, AnyEngine, EngineStatus, PendingRequest
+from fullgraph.engines.process import LONGEST_LINE, LineProtocol
 from fullgraph_engine.protocol import (
     Analyze,
     Cancel,
@@ -33,16 +33,16 @@ from fullgraph_engine.protocol import (
 )
 
 _MOST_LOGS = 8 << 20
-"""Bytes that a client has not read: beyond it, output of user code is dropped."""
+"""Maximum number of unread bytes; beyond it, output of user code is dropped."""
 _MOST_WAITING = 64 << 20
-"""Bytes beyond which a client is taken for one that reads no more."""
+"""Number of unread bytes at which a client is disconnected."""
 
 
 class EngineService:
-    """What the clients of one engine share. Its owner passes on what the engine says of itself.
+    """A server that shares one engine among clients. Its owner forwards the engine's events.
 
-    Requests are numbered by the engine; each client has its own numbers, and hears only of its own
-    requests. What a client leaves behind is cancelled.
+    Each client has its own request numbers and receives events of its own requests only. Requests
+    of a disconnected client are cancelled.
     """
 
     def __init__(
@@ -55,17 +55,17 @@ class EngineService:
     ) -> None:
         self.welcome = welcome
         self.on_change = on_change
-        """A client has come or gone."""
+        """Callback after a client connected or disconnected."""
         self.on_stop = on_stop
-        """A client wants all to end."""
+        """Callback after a client requested the end of the process."""
         self.fresh = fresh
-        """Whether the engine is what it would be if it were started now."""
+        """Function that returns whether a newly started engine would be equal to this one."""
         self.keep = 0.0
-        """Seconds, as the latest client has it."""
+        """Seconds to stay without clients, as set by the latest client."""
         self.clients: set[Client] = set()
-        """Those that may send requests."""
+        """Connections that may send requests."""
         self.owners: dict[int, tuple[Client, int]] = {}
-        """Whose a request of the engine is, and its number there."""
+        """Client and its request number, by the engine's request number."""
         self._connections: set[Client] = set()
         self._engine: AnyEngine | None = None
         self._status: EngineStatus | None = None
@@ -82,10 +82,10 @@ class EngineService:
         """Accept clients from now on."""
         self._engine = engine
         self._server = await asyncio.get_running_loop().create_unix_server(
-            self._client, sock=listening
+            self._make_client, sock=listening
         )
 
-    def _client(self) -> Client:
+    def _make_client(self) -> Client:
         self._number += 1
         return Client(self, self._number)
 
@@ -94,25 +94,25 @@ class EngineService:
         if self._server is not None:
             self._server.close()
 
-    def disconnect(self) -> None:
-        """End all connections, once what was sent is written."""
+    def close_connections(self) -> None:
+        """Close all connections after sending pending messages."""
         for client in list(self._connections):
             client.close()
 
-    # -- what the engine says -----------------------------------------------------------------
+    # -- events of the engine -----------------------------------------------------------------
 
-    def status(self, status: EngineStatus) -> None:
+    def send_status(self, status: EngineStatus) -> None:
         self._status = status
         for client in self._connections:
             client.send(status)
 
-    def index(self, index: IndexWritten) -> None:
+    def send_index(self, index: IndexWritten) -> None:
         self._index = index
         for client in self.clients:
             client.send(index)
 
-    def log(self, log: Log) -> None:
-        """Output of a request for its client, words of the engine itself for all."""
+    def send_log(self, log: Log) -> None:
+        """Send output of a request to its client, and notes of the engine to all clients."""
         if log.request == 0:
             for client in self.clients:
                 client.send(log)
@@ -120,45 +120,48 @@ class EngineService:
             client, number = self.owners[log.request]
             client.send(dataclasses.replace(log, request=number))
 
-    # -- for connections ----------------------------------------------------------------------
+    # -- connections --------------------------------------------------------------------------
 
-    def connected(self, client: Client) -> None:
+    def add_connection(self, client: Client) -> None:
         self._connections.add(client)
         client.send(self.welcome())
         if self._status is not None:
             client.send(self._status)
 
-    def greeted(self, client: Client, hello: Hello) -> None:
+    def add_client(self, client: Client, hello: Hello) -> None:
         self.keep = hello.keep
         self.clients.add(client)
         if self._index is not None:
             client.send(self._index)
         self.on_change()
 
-    def disconnected(self, client: Client) -> None:
+    def remove_client(self, client: Client) -> None:
         self._connections.discard(client)
         self.clients.discard(client)
         self.on_change()
 
 
-class Client(Lines):
+class Client(LineProtocol):
     """One connection of a client."""
 
     def __init__(self, service: EngineService, number: int) -> None:
         super().__init__(
-            self._received, self._ended, longest=LONGEST_LINE, on_long=lambda line: self.drop()
+            self._handle_line,
+            self._handle_end,
+            longest=LONGEST_LINE,
+            on_long=lambda line: self.drop(),
         )
         self._service = service
         self._number = number
         self._transport: asyncio.Transport | None = None
-        self._asked: dict[int, Asked[Any]] = {}
+        self._asked: dict[int, PendingRequest[Any]] = {}
         self._pumps: set[asyncio.Task[None]] = set()
         self._fresh: asyncio.Future[bool] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         if same_user(transport.get_extra_info("socket")):
-            self._service.connected(self)
+            self._service.add_connection(self)
         else:
             self.drop()
 
@@ -170,36 +173,36 @@ class Client(Lines):
         if waiting > _MOST_WAITING:
             self.drop()
         elif waiting < _MOST_LOGS or not isinstance(message, Log):
-            transport.write(encoded(message))
+            transport.write(encode_message(message))
 
     def close(self) -> None:
-        """Once what was sent is written."""
+        """Close the connection after sending pending messages."""
         if self._transport is not None:
             self._transport.close()
 
     def drop(self) -> None:
-        """At once."""
+        """Close the connection immediately."""
         if self._transport is not None:
             self._transport.abort()
 
-    def _ended(self) -> None:
+    def _handle_end(self) -> None:
         for asked in self._asked.values():
             asked.cancel()
-        self._service.disconnected(self)
+        self._service.remove_client(self)
 
-    def _received(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         assert self._transport is not None
         if self._transport.is_closing():
             return
         try:
-            message = decoded(line)
+            message = decode_message(line)
         except ProtocolError:
             self.drop()
             return
         if isinstance(message, Hello):
             if self._service.fresh is not None:
                 self._fresh = asyncio.ensure_future(self._service.fresh())
-            self._service.greeted(self, message)
+            self._service.add_client(self, message)
         elif isinstance(message, Ping):
             self.send(Pong())
         elif isinstance(message, Shutdown):
@@ -210,13 +213,13 @@ class Client(Lines):
         elif isinstance(message, (Analyze, Reproduce, Compare)) and (
             self in self._service.clients and message.request not in self._asked
         ):
-            self._begin(message)
+            self._begin_request(message)
         else:
             self.drop()
 
-    def _begin(self, request: Analyze | Reproduce | Compare) -> None:
+    def _begin_request(self, request: Analyze | Reproduce | Compare) -> None:
         engine, number = self._service.engine, request.request
-        asked: Asked[Any]
+        asked: PendingRequest[Any]
         if isinstance(request, Analyze):
             asked = engine.analyze(dataclasses.replace(request, client=self._number))
         elif isinstance(request, Reproduce):
@@ -225,15 +228,15 @@ class Client(Lines):
             asked = engine.compare(request)
         self._asked[number] = asked
         self._service.owners[asked.request.request] = self, number
-        pump = asyncio.create_task(self._pump(asked, number))
+        pump = asyncio.create_task(self._pump_events(asked, number))
         self._pumps.add(pump)
         pump.add_done_callback(self._pumps.discard)
 
-    async def _pump(self, asked: Asked[Any], number: int) -> None:
-        """Pass on the events of a request."""
+    async def _pump_events(self, asked: PendingRequest[Any], number: int) -> None:
+        """Forward the events of a request to the client."""
         try:
             async for event in asked:
-                # All come with their request; a result of a torch that is gone must not count.
+                # Results of an outdated torch must not be delivered as valid.
                 if isinstance(event, LAST) and self._fresh is not None and not await self._fresh:
                     self.drop()
                 self.send(cast("Event", dataclasses.replace(cast("Any", event), request=number)))

@@ -76,23 +76,6 @@ def traced_recurrence(site: Site) -> Iterator[Candidate]:
             )
 
 
-def plain_parameter(site: Site) -> Iterator[Candidate]:
-    """``nn.Parameter(x)`` that a function makes in each call, as a tensor."""
-    syntax = Syntax(site)
-    for call in syntax.calls("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
-        if not call.args or call.args[0].keyword is not None:
-            continue
-        value = call.args[0].value
-        for code in (site.code(value), f"{syntax.operand(value)}.detach()"):
-            yield Candidate(
-                "plain-tensor",
-                "Use a tensor that is no parameter",
-                syntax.replaced(call, code),
-                gives_up="No gradient is collected in it, and `parameters()` does not find it.",
-            )
-        return
-
-
 _MAKING = words(
     """
     zeros ones rand randn randint randperm empty full arange linspace eye tensor from_numpy
@@ -185,23 +168,3 @@ def _without_variable(syntax: Syntax, call: cst.Call) -> tuple[str, bool] | None
     code = syntax.site.code(data) if fresh else f"{syntax.operand(data)}.detach()"
     gradient = required == "True"
     return code + ".requires_grad_()" * gradient, fresh and not gradient
-
-
-def effects_in_checkpoint(site: Site) -> Iterator[Candidate]:
-    """What a checkpointed function changes outside of it, by a setting of Dynamo."""
-    title = getattr(site.finding.evidence, "title", "")
-    if title != "HOP: Unsafe side effect" or "checkpoint" not in site.module.code:
-        return
-    setting = "torch._dynamo.config.skip_fwd_side_effects_in_bwd_under_checkpoint = True"
-    text = Syntax(site).with_setting(setting)
-    if text is not None:
-        yield Candidate(
-            "checkpoint-effects",
-            "Set `skip_fwd_side_effects_in_bwd_under_checkpoint`",
-            text,
-            preserves=True,
-            gives_up=(
-                f"{_WHOLE_PROGRAM}: where the backward computes a checkpointed function again,"
-                " compiled code does not change again what the function changes."
-            ),
-        )

@@ -119,56 +119,6 @@ def _quoted(name: str) -> str:
     return f'"{name}"'
 
 
-_NO_META = "Dynamic shape operator (no meta kernel)"
-
-
-def without_meta(site: Site) -> Iterator[Candidate]:
-    """A function of torch whose operator has no meta kernel, as an operator of the file, without a
-    fake kernel: that one is made of the calls of it, once it was tried."""
-    if getattr(site.finding.evidence, "title", "") != _NO_META:
-        return
-    syntax = Syntax(site)
-    call = smallest_call(syntax)
-    function = syntax.called(call) if isinstance(call, cst.Call) else ""
-    if not isinstance(call, cst.Call) or not function.startswith("torch."):
-        return
-    parameters, arguments, inside = _arguments(call)
-    if not parameters:
-        return
-    name = free_name(site, call, "_")
-    tensor = syntax.spelled("torch.Tensor")
-    typed = [(one, tensor) for one in parameters]
-    value = f"{site.code(call.func)}({', '.join(inside)})"
-    again = f"{name}({', '.join(arguments)})"
-    named = syntax.spelled(f"torch.return_types.{function[len('torch.') :].replace('.', '_')}")
-    part = syntax.text.parent(call)
-    # A fake kernel says nothing of strides.
-    each = f"one.contiguous() for one in {value}"
-    ways: list[tuple[cst.BaseExpression, str, Several, str]]
-    if isinstance(part, cst.Attribute):
-        ways = [(part, f"{value}.{part.attr.value}.contiguous()", 0, again)]
-    elif count := _taken_apart(syntax, call):
-        ways = [(call, f"tuple({each})", count, again)]
-    else:
-        ways = [
-            (call, f"{value}.contiguous()", 0, again),
-            (call, f"[{each}]", "list", f"{named}({again})"),
-        ]
-    for old, result, several, instead in ways:
-        plain = f"{name}_eager"
-        given = ", ".join(parameters)
-        operator = _definition(syntax, name, typed, several, f"{plain}({given})")
-        eager = f"def {plain}({given}):\n    return {result}\n"
-        text = in_function(syntax, old, eager + operator, instead)
-        if text is not None:
-            yield Candidate(
-                "custom-operator",
-                f"Make an operator of `{site.code(call.func)}`",
-                text,
-                parts=("export",),
-            )
-
-
 _DECORATORS = ("torch.no_grad", "torch.inference_mode")
 """What a function may be decorated with that becomes an operator."""
 _NOT_MOVED = (cst.Yield, cst.Await, cst.Global, cst.Nonlocal)
@@ -619,33 +569,6 @@ def faked(site: Site) -> Iterator[Candidate]:
                 " computes it again.",
                 parts=("export",),
             )
-
-
-_NO_FAKE = "NotImplementedError/UnsupportedFakeTensorException"
-
-
-def raising_fake(site: Site) -> Iterator[Candidate]:
-    """A fake kernel of the file that does nothing but raise, removed: another one is made of the
-    calls of the operator, once it was tried."""
-    if not getattr(site.finding.evidence, "title", "").startswith(_NO_FAKE):
-        return
-    for function in m.findall(site.module, m.FunctionDef()):
-        assert isinstance(function, cst.FunctionDef)
-        registers = [callee(one.decorator) for one in function.decorators]
-        fake = any(dotted(one).endswith((".register_fake", ".impl_abstract")) for one in registers)
-        lines = function.body.body
-        last = lines[-1].body[0] if isinstance(lines[-1], cst.SimpleStatementLine) else lines[-1]
-        only = len(lines) == 1 + m.matches(lines[0], _DOCSTRING)
-        if fake and only and isinstance(last, cst.Raise):
-            yield Candidate(
-                "drop-fake-kernel",
-                "Remove the fake kernel that only raises",
-                site.replaced([(function, cst.RemoveFromParent())]),
-                parts=("export",),
-            )
-
-
-_DOCSTRING = m.SimpleStatementLine([m.Expr(m.SimpleString())])
 
 
 def _derivative(

@@ -199,30 +199,6 @@ def _extracted(
     return in_function(syntax, part, function, f"{name}({parameters})")
 
 
-def once_at_import(site: Site) -> Iterator[Candidate]:
-    """A call of an imported function with constants, made where the module is imported."""
-    syntax = Syntax(site)
-    part = smallest_call(syntax)
-    if not isinstance(part, cst.Call) or isinstance(syntax.text.parent(part), cst.Expr):
-        return
-    name = syntax.called(part)
-    root = name.partition(".")[0]
-    if root not in syntax.imported.values() or name.startswith(("torch.", *_CHANGING)):
-        return
-    imported = {*syntax.imported, *_BUILTINS}
-    if _used(syntax, part) != [] or not set(_names(part)) <= imported:
-        return
-    kept = free_name(site, part, "_")
-    text = in_function(syntax, part, f"{kept} = {site.code(part)}", kept)
-    if text is not None:
-        yield Candidate(
-            "once-at-import",
-            f"Call `{site.code(part.func)}` once, when the module is imported",
-            text,
-            gives_up="It has one result for the whole program, as it is at the import.",
-        )
-
-
 def in_function(
     syntax: Syntax, part: cst.BaseExpression, definition: str, instead: str
 ) -> str | None:

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites import scalars
 from fullgraph.fixes.rewrites.names import descendants
 from fullgraph.fixes.rewrites.syntax import (
     Syntax,
     bound,
-    dotted,
     reads,
     same,
     targets,
@@ -232,30 +230,6 @@ def masked_assignment(site: Site) -> Iterator[Candidate]:
     )
 
 
-def counted(site: Site) -> Iterator[Candidate]:
-    """How many elements are not zero, without listing them."""
-    syntax = Syntax(site)
-    for node in syntax.here:
-        condition = _listed(syntax, node)
-        if condition is None:
-            continue
-        counting: cst.CSTNode | None = None
-        parent = syntax.text.parent(node)
-        above = syntax.text.parent(parent) if parent is not None else None
-        if isinstance(parent, cst.Arg) and syntax.called(above or parent) == "len":
-            counting = above
-        elif isinstance(parent, cst.Attribute) and parent.attr.value == "shape":
-            counting = above if isinstance(above, cst.Subscript) else None
-        elif isinstance(parent, cst.Attribute) and isinstance(above, cst.Call):
-            counting = above if parent.attr.value in ("size", "numel") else None
-        if counting is not None:
-            code = f"torch.count_nonzero({site.code(condition)})"
-            yield Candidate(
-                "count", "Count instead of listing", syntax.replaced(counting, code, torch=True)
-            )
-            return
-
-
 def _listed(syntax: Syntax, node: cst.CSTNode) -> cst.BaseExpression | None:
     """The condition whose places ``nonzero`` or ``where`` lists."""
     if not isinstance(node, cst.Call):
@@ -301,28 +275,6 @@ def padded_places(site: Site) -> Iterator[Candidate]:
             syntax.replaced(node, code, torch=True),
             gives_up="Places that are missing are listed as -1, which what follows must leave out.",
             suggestion=True,
-        )
-        return
-
-
-def one_hot(site: Site) -> Iterator[Candidate]:
-    """``one_hot`` without a number of classes, which the largest one decides, by a comparison."""
-    syntax = Syntax(site)
-    for call in syntax.calls("torch.nn.functional.one_hot"):
-        if len(call.args) != 1 or call.args[0].star or not dotted(call.args[0].value):
-            continue
-        given = site.code(call.args[0].value)
-        torch = syntax.spelled("torch.x")[:-2]
-        classes = f"{torch}.arange(int({given}.max()) + 1, device={given}.device)"
-        code = f"({given}.unsqueeze(-1) == {classes}).to({torch}.int64)"
-        change: tuple[cst.CSTNode, Change] = (call, syntax.expression(code))
-        text = syntax.with_setting(scalars.CAPTURE, [change])
-        yield Candidate(
-            "one-hot",
-            "Compare with all classes in place of `one_hot`",
-            text if text is not None else site.replaced([change]),
-            gives_up="Nothing checks that classes are not negative.",
-            extends=True,
         )
         return
 

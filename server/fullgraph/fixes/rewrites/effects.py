@@ -20,7 +20,6 @@ from fullgraph.fixes.rewrites.syntax import (
     Syntax,
     assigned,
     bound,
-    condition,
     dotted,
     reads,
     targets,
@@ -86,10 +85,6 @@ _QUERIES = words(
     """
 )
 """Methods that change nothing, of tensors and strings."""
-_LOOPS = frozenset(
-    ["tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.std.tqdm", "rich.progress.track"]
-)
-_RANGES = frozenset(["tqdm.trange", "tqdm.auto.trange", "tqdm.notebook.trange"])
 
 
 def not_when_compiling(site: Site) -> Iterator[Candidate]:
@@ -302,117 +297,6 @@ def clock_without_time(site: Site) -> Iterator[Candidate]:
     )
 
 
-def progress_bar(site: Site) -> Iterator[Candidate]:
-    """``tqdm(items)`` as ``items``, at least in compiled code."""
-    syntax = Syntax(site)
-    for call in syntax.calls(*_LOOPS, *_RANGES):
-        if not call.args or call.args[0].star or call.args[0].keyword is not None:
-            continue
-        if syntax.called(call) in _RANGES:
-            positional = [site.code(arg.value) for arg in call.args if arg.keyword is None]
-            bare = f"range({', '.join(positional)})"
-        else:
-            bare = site.code(call.args[0].value)
-        code = f"{bare} if {COMPILING} else {site.code(call)}"
-        yield Candidate(
-            "progress-when-not-compiling",
-            "Show progress only when not compiling",
-            syntax.replaced(call, code, torch=True),
-            gives_up="The compiled code shows no progress.",
-        )
-        yield Candidate(
-            "drop-progress",
-            "Remove the progress bar",
-            syntax.replaced(call, bare),
-            gives_up="No progress is shown.",
-        )
-        return
-
-
-def context_when_not_compiling(site: Site) -> Iterator[Candidate]:
-    """``with manager():`` as a context that does nothing in compiled code."""
-    syntax = Syntax(site)
-    for item in _items(syntax):
-        name = syntax.called(item.item) or syntax.name(item.item)
-        if not name or item.asname is not None or name.endswith("nullcontext"):
-            continue
-        if name.startswith("torch.") and name not in _OBSERVERS | _FORKS:
-            # What changes how torch computes is not for leaving out.
-            continue
-        known = name in _OBSERVERS or _is_lock(syntax, item.item)
-        changes: list[tuple[cst.CSTNode, Change]] = []
-        for line in _lines(syntax, item):
-            if all(_effect(syntax, small) for small in line.body):
-                changes.append((line, condition([line])))
-        code = f"contextlib.nullcontext() if {COMPILING} else {site.code(item.item)}"
-        yield Candidate(
-            "context-when-not-compiling",
-            f"Enter `{dotted(_callee(item.item))}` only when not compiling",
-            site.replaced(
-                [(item.item, syntax.expression(code)), *changes],
-                imports=syntax.lacking("contextlib", "torch"),
-            ),
-            gives_up=f"The compiled code runs without `{site.code(item.item)}`.",
-            # Nobody knows what others do.
-            suggestion=not (known or name in _FORKS),
-        )
-
-
-_LOCKS = words("Lock RLock Semaphore BoundedSemaphore Condition")
-
-
-def _is_lock(syntax: Syntax, node: cst.BaseExpression) -> bool:
-    """Whether the file makes a lock of what has this name."""
-    name = dotted(node).rpartition(".")[2]
-    made = [
-        syntax.called(one.value)
-        for one in m.findall(syntax.module, m.Assign())
-        if isinstance(one, cst.Assign)
-        and any(dotted(target).rpartition(".")[2] == name for target in targets(one))
-    ]
-    return bool(name and made) and all(
-        one.startswith(("threading.", "multiprocessing.", "torch.multiprocessing."))
-        and one.rpartition(".")[2] in _LOCKS
-        for one in made
-    )
-
-
-_OBSERVERS = words(
-    """
-    warnings.catch_warnings torch.autograd.detect_anomaly torch.autograd.set_detect_anomaly
-    torch.autograd.profiler.profile torch.profiler.profile
-    torch.autograd.profiler.record_function torch.profiler.record_function torch.cuda.nvtx.range
-    tqdm.tqdm contextlib.redirect_stdout contextlib.redirect_stderr
-    torch.autograd.anomaly_mode.detect_anomaly
-    """
-)
-"""Managers that do not change what is computed in them."""
-_FORKS = words("torch.random.fork_rng torch.cuda.random.fork_rng")
-"""Those that have compiled code draw other random numbers, as it does anyway."""
-
-
-def _items(syntax: Syntax) -> Iterator[cst.WithItem]:
-    block = syntax.site.enclosing(cst.With)
-    start = syntax.text.offset(syntax.site.finding.range.start)
-    if block is None:
-        block = syntax.text.smallest(cst.With, start, start)
-    if block is not None:
-        yield from block.items
-
-
-def _lines(syntax: Syntax, item: cst.WithItem) -> Iterator[cst.SimpleStatementLine]:
-    """The simple statements directly in the block of a ``with``."""
-    block = syntax.text.parent(item)
-    if isinstance(block, cst.With) and isinstance(block.body, cst.IndentedBlock):
-        for line in block.body.body:
-            if isinstance(line, cst.SimpleStatementLine):
-                yield line
-
-
-def _callee(node: cst.BaseExpression) -> cst.BaseExpression:
-    return node.func if isinstance(node, cst.Call) else node
-
-
 def reordered_output(site: Site) -> Iterator[Candidate]:
     """Dynamo's list of functions that it may call after the graph."""
     syntax = Syntax(site)
@@ -479,70 +363,3 @@ def _behind_definition(syntax: Syntax, name: str, line: str) -> str | None:
                     imports=syntax.lacking("torch"),
                 )
     return None
-
-
-_UNTRACED = (
-    "Attempted to call function marked as skipped",
-    "Attempted to inline function marked as skipped",
-    "Unsupported function call",
-    "Unsupported method call",
-    "Failed to trace builtin operator",
-)
-_REACHING_OUT = (
-    *("torch.distributed.", "os.", "shutil.", "subprocess.", "socket.", "multiprocessing."),
-    *("threading.", "signal.", "pickle.", "json.", "sqlite3.", "requests.", "urllib.", "atexit."),
-    *("torch.save", "torch.multiprocessing.", "numpy.save"),
-)
-"""What changes something outside of the process, or of other threads, which nobody observes."""
-
-
-def call_without_effect(site: Site) -> Iterator[Candidate]:
-    """A call whose result is not used, under ``not torch.compiler.is_compiling()``, where all
-    that can be observed is the same without it."""
-    syntax = Syntax(site)
-    small = syntax.small
-    title = getattr(site.finding.evidence, "title", "")
-    if small is None or not title.startswith(_UNTRACED) or not m.matches(small.node, _A_CALL):
-        return
-    call = cst.ensure_type(cst.ensure_type(small.node, cst.Expr).value, cst.Call)
-    names = [syntax.called(one) for one in descendants(call) if isinstance(one, cst.Call)]
-    if _effect(syntax, small.node) or any(one.startswith(_REACHING_OUT) for one in names):
-        return
-    what = f"`{site.code(call.func)}`"
-    yield Candidate(
-        "not-when-compiling",
-        f"Call {what} only when not compiling",
-        syntax.guarded([small.node]),
-        compiled=site.replaced([(small.node, cst.Pass())]),
-        gives_up=f"The compiled code does not call {what}, without which nothing else was seen to"
-        " change.",
-    )
-
-
-_A_CALL = m.Expr(m.Call())
-
-_ASKING = words("torch._dynamo.graph_break torch._dynamo.step_unsupported")
-"""Functions that do nothing but break the graph."""
-_DECORATING = words("torch.compiler.disable torch._dynamo.disable")
-"""Functions that do nothing without an argument, if their result is not used."""
-
-
-def asked_for(site: Site) -> Iterator[Candidate]:
-    """``torch._dynamo.graph_break()`` and its like removed: they do nothing else."""
-    syntax = Syntax(site)
-    small = syntax.small
-    if small is None or not isinstance(small.node, cst.Expr):
-        return
-    call = small.node.value
-    name = syntax.called(call)
-    unused = name in _DECORATING and isinstance(call, cst.Call) and not call.args
-    if name not in _ASKING and not unused:
-        return
-    block = small.block
-    lines = getattr(syntax.text.parent(block), "body", ())
-    if isinstance(block, cst.SimpleStatementLine) and len(block.body) == 1 < len(lines):
-        text = site.replaced([(block, cst.RemoveFromParent())])
-    else:
-        text = site.replaced([(small.node, cst.Pass())])
-    title = f"Remove the call of `{name.rpartition('.')[2]}`"
-    yield Candidate("drop-graph-break", title, text, preserves=True)

@@ -98,7 +98,11 @@ def _by_key(site: Site, function: cst.FunctionDef, branch: cst.If) -> Iterator[C
     if not isinstance(small, cst.Assign) or [code_of(one) for one in targets(small)] != [place]:
         return
     name = "kept"
-    uses = [one for one in descendants(function.body) if code_of(one) == place]
+    uses = [
+        one
+        for one in descendants(function.body)
+        if isinstance(one, cst.BaseExpression) and code_of(one) == place
+    ]
     uses = [one for one in uses if all(one is not each for each in descendants(branch))]
     if name in names_in(function) or not uses or names_in(key) - names_read(key).keys():
         return

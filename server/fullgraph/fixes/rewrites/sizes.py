@@ -12,7 +12,6 @@ import libcst.matchers as m
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.conditions import operand
 from fullgraph.fixes.rewrites.constants import SIZE, Size, constants
-from fullgraph.fixes.rewrites.limited import as_chunk
 from fullgraph.fixes.rewrites.names import code_of, descendants
 from fullgraph.fixes.rewrites.rows import rows
 from fullgraph.fixes.rewrites.syntax import Syntax, names_in
@@ -398,7 +397,7 @@ def _parts(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Candid
             continue
         codes = [site.code(element.value) for element in given.elements]
         if len(set(codes)) == 1:
-            new = as_chunk(call, func, first, len(codes))
+            new = _chunk_call(call, func, first, len(codes))
             yield _candidate(site, "Split into equal parts with `chunk`", [(call, new)], "chunk")
             continue
         known = {id(node): value for node, value in constants(site, function)}
@@ -415,3 +414,12 @@ def _parts(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Candid
 def _without(codes: list[str], code: str) -> list[str]:
     at = codes.index(code)
     return [*codes[:at], *codes[at + 1 :]]
+
+
+def _chunk_call(call: cst.Call, func: cst.Attribute, place: int, count: int) -> cst.Call:
+    """Return the call of ``chunk`` that replaces ``split``; ``place`` is where the sizes are."""
+    args = list(call.args)
+    args[place] = args[place].with_changes(
+        value=cst.Integer(str(count)), keyword=None, equal=cst.MaybeSentinel.DEFAULT
+    )
+    return call.with_changes(func=func.with_changes(attr=cst.Name("chunk")), args=args)

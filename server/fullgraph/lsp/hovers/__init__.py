@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.hovers import breaks, findings, forecasts, guards, operators, probes, shapes
 from fullgraph.lsp.hovers.section import HoverSection
-from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import AnalysisUnit
 
 _PARTS = (
     findings.section,
@@ -24,7 +24,9 @@ _PARTS = (
 )
 
 
-def hover_sections(context: ServerContext, unit: Unit, offset: int) -> Iterator[HoverSection]:
+def hover_sections(
+    context: ServerContext, unit: AnalysisUnit, offset: int
+) -> Iterator[HoverSection]:
     """Yield the sections with information about an offset in code points."""
     for part in _PARTS:
         section = part(context, unit, offset)

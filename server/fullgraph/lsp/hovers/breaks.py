@@ -5,10 +5,10 @@ from __future__ import annotations
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.hovers.section import HoverSection
 from fullgraph.render import breaks, shapes
-from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import AnalysisUnit
 
 
-def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | None:
+def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSection | None:
     """Return the costs of the graph breaks at ``offset`` (code points); None without breaks."""
     positions, pages = unit.document.positions, []
     extent = 0, len(unit.document.text)

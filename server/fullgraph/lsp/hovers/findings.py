@@ -9,12 +9,12 @@ from fullgraph.domain.findings import FileFinding
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.hovers.section import HoverSection
 from fullgraph.render import shapes
-from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import AnalysisUnit
 
 _MOST_HINTS = 3
 
 
-def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | None:
+def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSection | None:
     """Return the findings at ``offset`` (code points), narrowest first; None without findings.
 
     Also None for clients that show diagnostics in their hover themselves.

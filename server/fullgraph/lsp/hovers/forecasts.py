@@ -5,17 +5,17 @@ from __future__ import annotations
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.hovers.section import HoverSection
 from fullgraph.render import forecasts, shapes
-from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import AnalysisUnit
 
 
-def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | None:
+def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSection | None:
     """Return the forecast of the target whose name is at ``offset`` (code points); None without
     one."""
     positions = unit.document.positions
     for shown in unit.reports():
         range_, name = shown.report.range, shown.report.name
         start, end = positions.offset(range_.start), positions.offset(range_.end)
-        forecast = unit.forecast(name) if start <= offset <= end else None
+        forecast = unit.find_forecast(name) if start <= offset <= end else None
         if forecast is not None and (forecast.rows or forecast.notes):
             fresh = name in unit.results.forecasts.fresh
             page = forecasts.forecast_page(name, forecast.rows, forecast.notes, fresh=fresh)

@@ -8,13 +8,13 @@ from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.hovers.section import HoverSection
 from fullgraph.operators.text import TokenizedText
 from fullgraph.render.guards import GuardQuery, answer_markdown, answer_text, find_guards
-from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import AnalysisUnit
 
 _STEP = re.compile(r"\.\w+|\[(?:\d+|'[^'\n]*'|\"[^\"\n]*\")\]")
 _PATH = re.compile(rf"(?<![\w.\])])[^\W\d]\w*(?:{_STEP.pattern})*")
 
 
-def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | None:
+def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSection | None:
     """Return the guards on the expression at ``offset`` (code points); None without guards."""
     if not unit.results.guards:
         return None

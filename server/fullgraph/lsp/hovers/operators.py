@@ -13,10 +13,10 @@ from fullgraph.render.operators import (
     page_of_schema,
     page_text,
 )
-from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import AnalysisUnit
 
 
-def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | None:
+def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSection | None:
     """Return the page of the operator or name at ``offset`` (code points); None without one."""
     found = _find_page(context, unit, offset)
     if found is None:
@@ -26,16 +26,16 @@ def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | N
 
 
 def _find_page(
-    context: ServerContext, unit: Unit, offset: int
+    context: ServerContext, unit: AnalysisUnit, offset: int
 ) -> tuple[OperatorPage, int, int] | None:
     """Return the page for an offset, and start and end of the text that the page describes."""
     text = unit.document.text
-    index = context.session.index(unit)
+    index = context.session.find_index(unit)
     written = schema_string_at(text, offset)
     if written is not None:
         page = page_of_schema(index, written)
         return None if page is None else (page, written.start, written.end)
-    subject = None if index is None else subject_at(text, offset, index, unit.seen())
+    subject = None if index is None else subject_at(text, offset, index, unit.seen_values())
     if index is None or subject is None:
         return None
     receiver = text[subject.start : subject.end].rpartition(".")[0].strip()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.hovers.section import HoverSection
-from fullgraph.probes import ProbeComment, comment_on, scope_at, tokens
-from fullgraph.probes.meaning import meaning
+from fullgraph.probes import ProbeComment, comment_on, probe_tokens, scope_at
+from fullgraph.probes.meaning import explain_word
 from fullgraph.render import shapes
 from fullgraph.render.summary import paths_words, target_line
-from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.probe_runs import run_of_comment
 
 
-def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | None:
+def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSection | None:
     """Return the section for a probe comment at ``offset`` (code points); None outside of
     comments."""
     positions = unit.document.positions
@@ -23,12 +23,18 @@ def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | N
         return None
     at = offset - begin
     token = next(
-        (candidate for candidate in tokens(comment.text) if candidate.start <= at <= candidate.end),
+        (
+            candidate
+            for candidate in probe_tokens(comment.text)
+            if candidate.start <= at <= candidate.end
+        ),
         None,
     )
     parts = []
     if token is not None:
-        parts.append(meaning(comment.text, token, scope_at(unit.document.text, positions, line)))
+        parts.append(
+            explain_word(comment.text, token, scope_at(unit.document.text, positions, line))
+        )
     if not comment.directive:
         parts.append(_run_summary(unit, comment))
     page = "\n\n".join(filter(None, parts))
@@ -38,7 +44,7 @@ def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | N
     return HoverSection(page, shapes.strip_markdown(page), begin + start, begin + end)
 
 
-def _run_summary(unit: Unit, comment: ProbeComment) -> str:
+def _run_summary(unit: AnalysisUnit, comment: ProbeComment) -> str:
     shown = run_of_comment(unit.document.positions, unit.reports(), comment)
     if shown is None:
         return "Nothing was traced with this probe yet."

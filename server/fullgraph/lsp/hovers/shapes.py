@@ -5,21 +5,21 @@ from __future__ import annotations
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.hovers.section import HoverSection
 from fullgraph.render import shapes
-from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph_engine.protocol.shapes import PlaceShapes
 
 _LONGEST = 60
 """Maximum number of characters of code that the section repeats."""
 
 
-def section(context: ServerContext, unit: Unit, offset: int) -> HoverSection | None:
+def section(context: ServerContext, unit: AnalysisUnit, offset: int) -> HoverSection | None:
     """Return the values of the innermost traced expression at ``offset`` (code points); None if
     none."""
     text, positions = unit.document.text, unit.document.positions
     place: PlaceShapes | None = None
     extent = 0, len(text)
     line = text.count("\n", 0, offset) if "\r" not in text else None
-    for candidate in unit.shapes():
+    for candidate in unit.seen_shapes():
         if line is not None and not candidate.range.start.line <= line <= candidate.range.end.line:
             continue
         start, end = positions.offset(candidate.range.start), positions.offset(candidate.range.end)

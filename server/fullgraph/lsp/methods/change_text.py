@@ -5,7 +5,7 @@ from __future__ import annotations
 from lsprotocol import types
 
 from fullgraph.lsp.context import ServerContext
-from fullgraph.session.documents import Change
+from fullgraph.session.documents import TextChange
 
 METHOD = types.TEXT_DOCUMENT_DID_CHANGE
 
@@ -15,8 +15,8 @@ def handle(context: ServerContext, params: types.DidChangeTextDocumentParams) ->
     context.session.change(params.text_document.uri, changes, params.text_document.version)
 
 
-def _to_change(change: types.TextDocumentContentChangeEvent) -> Change:
+def _to_change(change: types.TextDocumentContentChangeEvent) -> TextChange:
     if isinstance(change, types.TextDocumentContentChangeWholeDocument):
-        return Change(change.text)
+        return TextChange(change.text)
     start, end = change.range.start, change.range.end
-    return Change(change.text, (start.line, start.character), (end.line, end.character))
+    return TextChange(change.text, (start.line, start.character), (end.line, end.character))

@@ -17,9 +17,9 @@ from fullgraph.lsp.probe_actions import probe_fixes
 from fullgraph.lsp.repro_actions import reduce_actions, repro_actions
 from fullgraph.lsp.server_capabilities import REDUCE_KIND, REPRO_KIND
 from fullgraph.lsp.show_actions import show_actions
-from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.documents import Document
-from fullgraph.session.ignores import ignoring
+from fullgraph.session.ignores import ignore_fix
 from fullgraph_engine.protocol import Fix
 
 METHOD = types.TEXT_DOCUMENT_CODE_ACTION
@@ -62,14 +62,16 @@ def handle(context: ServerContext, params: types.CodeActionParams) -> list[types
 
 
 def _ignore_actions(
-    context: ServerContext, unit: Unit, findings: Sequence[FileFinding]
+    context: ServerContext, unit: AnalysisUnit, findings: Sequence[FileFinding]
 ) -> Iterator[types.CodeAction]:
     for item in findings:
-        if (fix := ignoring(item.finding, unit.document.positions)) is not None:
+        if (fix := ignore_fix(item.finding, unit.document.positions)) is not None:
             yield _quick_fix(context, unit, item, fix)
 
 
-def _quick_fix(context: ServerContext, unit: Unit, item: FileFinding, fix: Fix) -> types.CodeAction:
+def _quick_fix(
+    context: ServerContext, unit: AnalysisUnit, item: FileFinding, fix: Fix
+) -> types.CodeAction:
     diagnostic = context.publication.diagnostics.for_finding(
         item, unit.document, context.session.documents()
     )

@@ -18,7 +18,7 @@ from fullgraph.lsp.places import range_in
 from fullgraph.lsp.server_capabilities import ANALYZE, MEASURE, SHOW_GUARDS
 from fullgraph.render.forecasts import forecast_clause
 from fullgraph.render.summary import lens_title, lens_tooltip
-from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.probe_runs import comments_of_runs
 from fullgraph_engine.protocol import Range, TargetReport, to_plain
 
@@ -46,7 +46,7 @@ def handle(context: ServerContext, params: types.CodeLensParams) -> list[types.C
 
 
 def _target_lenses(
-    context: ServerContext, unit: Unit, runs: list[ShownReport]
+    context: ServerContext, unit: AnalysisUnit, runs: list[ShownReport]
 ) -> Iterator[types.CodeLens]:
     command = _SHOW_TARGET if _SHOW_TARGET in context.client.commands else ANALYZE
     comments = comments_of_runs(unit.document.positions, runs)
@@ -81,7 +81,7 @@ def _target_lenses(
             yield types.CodeLens(range_, types.Command(title, MEASURE, arguments=[about]))
 
 
-def _site_apart(unit: Unit, report: TargetReport) -> Range | None:
+def _site_apart(unit: AnalysisUnit, report: TargetReport) -> Range | None:
     """Return the call that compiles a region, if it is apart from the region's definition."""
     region = report.region
     if region is None or region.site.path != unit.document.name:
@@ -91,9 +91,9 @@ def _site_apart(unit: Unit, report: TargetReport) -> Range | None:
     return None if near else site
 
 
-def _lens_words(unit: Unit, shown: ShownReport, *, with_probe: bool) -> str:
+def _lens_words(unit: AnalysisUnit, shown: ShownReport, *, with_probe: bool) -> str:
     title = lens_title(shown.report, with_probe=with_probe)
-    forecast = unit.forecast(shown.report.name)
+    forecast = unit.find_forecast(shown.report.name)
     if forecast is not None and (words := forecast_clause(forecast.rows)):
         title += f"{SEPARATOR}{words}"
     if unit.values_left_out(shown.report.name):
@@ -107,7 +107,7 @@ def _lens_words(unit: Unit, shown: ShownReport, *, with_probe: bool) -> str:
     return f"{title} · before the last edit"
 
 
-def _lens_argument(unit: Unit, shown: ShownReport) -> dict[str, Any]:
+def _lens_argument(unit: AnalysisUnit, shown: ShownReport) -> dict[str, Any]:
     report = to_plain(shown.report)
     # The client cannot use byte offsets.
     del report["range"]

@@ -55,11 +55,11 @@ def handle(context: ServerContext, params: types.CompletionParams) -> dict[str, 
         return probe_items
     if params.context is not None and params.context.trigger_character in TRIGGERS:
         return _NOTHING
-    if mode == "off" or (index := context.session.index(unit)) is None:
+    if mode == "off" or (index := context.session.find_index(unit)) is None:
         return _NOTHING
     document = unit.document
     offset = document.offset_at(params.position.line, params.position.character)
-    found = complete_at(document.text, offset, index, unit.seen(), full=mode == "full")
+    found = complete_at(document.text, offset, index, unit.seen_values(), full=mode == "full")
     if found is None:
         return _NOTHING
     return _CompletionList(found, context.client, document, index).build_answer(offset)

@@ -11,4 +11,4 @@ METHOD = FOCUSED
 
 
 def handle(context: ServerContext, params: Any) -> None:
-    context.session.focused()
+    context.session.handle_focus()

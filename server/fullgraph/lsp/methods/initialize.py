@@ -15,7 +15,7 @@ METHOD = types.INITIALIZE
 
 def handle(context: ServerContext, params: types.InitializeParams) -> dict[str, Any]:
     raw = context.connection.protocol.initialize_params
-    client = ClientCapabilities.read(raw.get("capabilities"))
+    client = ClientCapabilities.from_capabilities(raw.get("capabilities"))
     folders = [folder.uri for folder in params.workspace_folders or ()]
     if not folders and params.root_uri:
         folders = [params.root_uri]

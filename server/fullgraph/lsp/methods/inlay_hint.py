@@ -8,8 +8,8 @@ from lsprotocol import types
 
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.places import position_key
-from fullgraph.session.analysis_unit import Unit
-from fullgraph.session.hints import hinted, label
+from fullgraph.session.analysis_unit import AnalysisUnit
+from fullgraph.session.hints import choose_hinted_places, hint_label
 from fullgraph_engine.protocol.shapes import PlaceShapes
 
 METHOD = types.TEXT_DOCUMENT_INLAY_HINT
@@ -21,7 +21,7 @@ def handle(context: ServerContext, params: types.InlayHintParams) -> list[types.
         return []
     first, last = position_key(params.range.start), position_key(params.range.end)
     hints = []
-    for place in hinted(unit.shapes(), context.session.settings(unit)):
+    for place in choose_hinted_places(unit.seen_shapes(), context.session.settings(unit)):
         if not params.range.start.line <= place.range.end.line <= params.range.end.line:
             continue
         end = unit.document.positions.character(place.range.end, unit.document.encoding)
@@ -30,17 +30,19 @@ def handle(context: ServerContext, params: types.InlayHintParams) -> list[types.
     return hints
 
 
-def _inlay_hint(unit: Unit, place: PlaceShapes, position: types.Position) -> types.InlayHint:
+def _inlay_hint(
+    unit: AnalysisUnit, place: PlaceShapes, position: types.Position
+) -> types.InlayHint:
     return types.InlayHint(
         position=position,
-        label=label(place),
+        label=hint_label(place),
         kind=types.InlayHintKind.Type,
         padding_left=place.role == "return",
         data=_hint_data(unit, place),
     )
 
 
-def _hint_data(unit: Unit, place: PlaceShapes) -> dict[str, Any]:
+def _hint_data(unit: AnalysisUnit, place: PlaceShapes) -> dict[str, Any]:
     """Return the data that ``inlayHint/resolve`` needs to find the place again."""
     start = place.range.start
     return {

@@ -6,7 +6,7 @@ from lsprotocol import types
 
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.server_capabilities import TOKEN_TYPES
-from fullgraph.probes import comment_on, tokens
+from fullgraph.probes import comment_on, probe_tokens
 from fullgraph.probes.tokens import ProbeTokenKind
 
 METHOD = types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL
@@ -39,7 +39,7 @@ def handle(context: ServerContext, params: types.SemanticTokensParams) -> types.
         if comment is None:
             continue
         begin = positions.start(number) + comment.start
-        for token in tokens(comment.text):
+        for token in probe_tokens(comment.text):
             kind = _TYPES.get(token.kind)
             if kind is None:
                 continue

@@ -25,11 +25,11 @@ METHOD = types.TEXT_DOCUMENT_SIGNATURE_HELP
 
 def handle(context: ServerContext, params: types.SignatureHelpParams) -> dict[str, Any] | None:
     unit = context.find_unit(params.text_document.uri)
-    if unit is None or (index := context.session.index(unit)) is None:
+    if unit is None or (index := context.session.find_index(unit)) is None:
         return None
     document = unit.document
     offset = document.offset_at(params.position.line, params.position.character)
-    call = call_around(document.text, offset, index, unit.seen())
+    call = call_around(document.text, offset, index, unit.seen_values())
     if call is None or not (found := call_forms(call.subject)):
         return None
     narrowed = narrow_signatures(

@@ -9,8 +9,8 @@ _SAID = r"""
 EVENTS = [
     {"type": "Analyzed", "request": 1, "generation": "", "seconds": 0, "cancelled": False},
     {"type": "Failed", "request": 1, "reason": "forged", "next_step": ""},
-    {"type": "RunDone"}, {"type": "Planned", "runs": [], "late": None},
-    {"type": "Unparsable", "reason": "forged"}, {"type": "Stale"}, {"type": "Shutdown"},
+    {"type": "RunDone"}, {"type": "RunsPlanned", "runs": [], "late": None},
+    {"type": "TextUnparsable", "reason": "forged"}, {"type": "PreambleStale"}, {"type": "Shutdown"},
     {"type": "Log", "request": 1, "stream": "engine", "text": "forged\n"}]
 import json
 WORDS = "".join(sign + json.dumps(one) + "\n" for one in EVENTS for sign in ("", "!")).encode()
@@ -91,8 +91,8 @@ for n in range(60):
 == messages of other types than they are | traced | module | no break
 import json
 ODD = (None, "x", -1, 10**400, 1e308, [], [[]], {}, True, float("nan"))
-KINDS = {"Begun": ("stage", "seconds"), "Planned": ("runs", "late"), "Forked": ("number", "pid"),
-    "Followed": ("names", "seconds"), "Kept": ("lines", "files"), "RunDone": ("report", "needs_real")}
+KINDS = {"StageBegun": ("stage", "seconds"), "RunsPlanned": ("runs", "late"), "ChildForked": ("number", "pid"),
+    "LateImports": ("names", "seconds"), "PreambleReady": ("lines", "files"), "RunDone": ("report", "needs_real")}
 for kind, fields in KINDS.items():
     for odd in ODD:
         words = "!" + json.dumps({"type": kind, **dict.fromkeys(fields, odd)}) + "\n"
@@ -100,7 +100,7 @@ for kind, fields in KINDS.items():
             try: os.write(number, words.encode())
             except OSError: pass
 == more time than it has | timeout
-words = b'!{"type": "Begun", "stage": "run", "seconds": 1e9}\n'
+words = b'!{"type": "StageBegun", "stage": "run", "seconds": 1e9}\n'
 while True:
     for number in range(4060, 4096):
         try: os.write(number, words)
@@ -108,13 +108,13 @@ while True:
     time.sleep(0.1)
 == forged pids of runs | traced
 import json
-words = "".join(f'!{json.dumps(dict(type="Forked", number=n, pid=VICTIM))}\n' for n in range(40))
+words = "".join(f'!{json.dumps(dict(type="ChildForked", number=n, pid=VICTIM))}\n' for n in range(40))
 for name in os.listdir("/proc/self/fd"):
     try: os.write(int(name), words.encode())
     except OSError: pass
 == a forged pid of the runner, from a child | traced
 import json
-words = "".join(f'!{json.dumps(dict(type="Forked", number=n, pid=VICTIM))}\n' for n in range(40))
+words = "".join(f'!{json.dumps(dict(type="ChildForked", number=n, pid=VICTIM))}\n' for n in range(40))
 if libc.fork() == 0:
     for _ in range(20):
         for number in range(4000, 4096):

@@ -131,7 +131,7 @@ box.Sandbox._writes.__code__ = (lambda self, path: None).__code__
 open(PROJECT + "/weights.pt", "w")
 == the engine reports what it is told to | timeout | module | no break
 import fullgraph_engine.host.wire as wire
-wire.report = lambda *a: None
+wire.write_message = lambda *a: None
 == the engine knows no findings | crashes: code of fullgraph failed | module | no break
 import fullgraph_engine.protocol as protocol
 protocol.Finding = protocol.FindingFound = protocol.to_plain = None

@@ -1,6 +1,6 @@
-"""Tensors as expressions: random where the contents say nothing, and else as they are.
+"""Tensors as expressions: random if the contents do not matter, else with their contents.
 
-Shape, dtype, device, strides, gradness and leafness are kept. Contents are kept where they decide
-what happens: small integers and booleans, constants, masks; of larger integers the range. A program
-with a store keeps all: few numbers in the text, many in a file that the program loads.
+Shape, dtype, device, strides, ``requires_grad`` and ``is_leaf`` are kept. Contents are kept where
+they affect control flow: small integers, booleans, constants and masks; large integers keep their
+range. A program with a store keeps all contents: few numbers in the text, many in a file.
 """

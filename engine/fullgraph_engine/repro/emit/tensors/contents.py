@@ -1,4 +1,4 @@
-"""What the elements of a tensor say: patterns, masks, ranges."""
+"""The contents of tensors: patterns, masks and ranges."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import torch
 
 from .layouts import Layout
-from .spelling import as_arguments, as_tuple, commas
+from .spelling import as_arguments, as_tuple, comma_separated
 
 READ = 1 << 20
-"""Up to how many elements contents are compared with patterns."""
+"""Maximum number of elements of a tensor whose contents are compared with patterns."""
 
 _SCAN = 1 << 26
-"""Up to how many elements the range of integers is looked for."""
+"""Maximum number of elements of an integer tensor whose range is computed."""
 
 SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
 
@@ -28,23 +28,23 @@ INTEGERS = (*SIGNED, *_UNSIGNED)
 
 
 def is_fake(value: torch.Tensor) -> bool:
-    """Whether a tensor is a ``FakeTensor``, which has no elements."""
+    """Whether a tensor is a ``FakeTensor``, which does not have contents."""
     from ....torch_internals.fake_tensors import FakeTensor
 
     return isinstance(value, FakeTensor)
 
 
 def is_uninitialized(value: object) -> bool:
-    """Whether the shape of a parameter is not known before the first call."""
+    """Whether a tensor is a lazy parameter without a shape."""
     return hasattr(value, "materialize") and isinstance(value, torch.Tensor)
 
 
-def readable(data: torch.Tensor) -> bool:
+def is_readable(data: torch.Tensor) -> bool:
     """Whether elements can be read: strided, not fake, and not on the ``meta`` device."""
     return data.layout is torch.strided and not is_fake(data) and data.device.type != "meta"
 
 
-def guesses(
+def guess_expressions(
     sizes: tuple[int, ...],
     first: Any,
     dtype: str,
@@ -52,10 +52,10 @@ def guesses(
     now: str,
     data: torch.Tensor,
 ) -> Iterator[str]:
-    """Expressions that may make ``data``; each is tried."""
+    """Yield expressions that may create ``data``; the caller evaluates each."""
     shape = as_arguments(sizes)
     tail = f"{dtype}{where}{now}"
-    value = _literal(first)
+    value = _number_literal(first)
     if value == "True" or first == 1:
         yield f"torch.ones({shape}{tail})"
     if value == "False" or first == 0:
@@ -73,7 +73,7 @@ def guesses(
         ranged = f"torch.arange({last}{plain}{where})"
         if isinstance(first, int) and first != 0:
             ranged = f"torch.arange({first}, {first + last}{plain}{where})"
-        yield ranged if len(sizes) == 1 else f"{ranged}.expand({commas(sizes)})"
+        yield ranged if len(sizes) == 1 else f"{ranged}.expand({comma_separated(sizes)})"
         if len(sizes) > 1:
             yield f"{ranged.replace(f'({last}', f'({math.prod(sizes)}', 1)}.view({shape})"
             yield ranged.replace(f"({last}", f"({sizes[0]}", 1) + f".view({sizes[0]}, 1)"
@@ -84,7 +84,7 @@ def guesses(
     if len(sizes) >= 2:
         values = [number_of(one) for one in data.unique()[:3]] if _is_computed(data) else []
         for one in values:
-            whole = f"torch.full({as_tuple(sizes)}, {_literal(one)}{tail})"
+            whole = f"torch.full({as_tuple(sizes)}, {_number_literal(one)}{tail})"
             if one == 1:
                 whole = f"torch.ones({shape}{tail})"
             for cut in ("tril", "triu"):
@@ -92,14 +92,14 @@ def guesses(
                     yield f"{whole}.{cut}({diagonal})"
 
 
-def makes(text: str, data: torch.Tensor) -> bool:
-    """Whether ``text`` evaluates to a tensor with dtype, shape, device and elements of ``data``.
+def evaluates_to(text: str, data: torch.Tensor) -> bool:
+    """Whether a text evaluates to a tensor with dtype, shape, device and elements of ``data``.
 
     NaN equals NaN; without NaN, 0.0 and -0.0 differ.
     """
     try:
         made = eval(text, {"torch": torch})
-    except Exception:  # a pattern for another dtype
+    except Exception:  # the pattern does not support the dtype
         return False
     if made.dtype != data.dtype or made.shape != data.shape or made.device != data.device:
         return False
@@ -109,23 +109,28 @@ def makes(text: str, data: torch.Tensor) -> bool:
         made, data = made.to(torch.complex64), data.to(torch.complex64)
     same: Callable[..., bool] = torch.equal
     if same(made, data):
-        return bool((torch.signbit(made) == torch.signbit(data)).all()) if _signed(data) else True
+        return (
+            bool((torch.signbit(made) == torch.signbit(data)).all())
+            if _has_signed_zero(data)
+            else True
+        )
     return bool(data.is_floating_point() and torch.allclose(made, data, 0, 0, equal_nan=True))
 
 
 def _is_computed(data: torch.Tensor) -> bool:
-    """Whether torch has more than conversions for the dtype."""
+    """Whether torch supports more than conversions for the dtype."""
     return data.dtype.itemsize > 1 or not data.dtype.is_floating_point
 
 
-def _signed(data: torch.Tensor) -> bool:
+def _has_signed_zero(data: torch.Tensor) -> bool:
     return data.is_floating_point()
 
 
 def number_of(element: torch.Tensor) -> Any:
-    """The Python number of a tensor with one element.
+    """Return the Python number of a one-element tensor.
 
-    A float has as few significant digits, up to 9, as give the same element, else all of them.
+    A float has the fewest significant digits, up to 9, that give the same element, otherwise all of
+    them.
     """
     value = element.item()
     if isinstance(value, float) and math.isfinite(value):
@@ -141,22 +146,22 @@ def is_exact(value: Any, element: torch.Tensor) -> bool:
     return not isinstance(value, complex) or element.dtype in (torch.complex64, torch.complex128)
 
 
-def _literal(value: Any) -> str:
+def _number_literal(value: Any) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
     return repr(value)
 
 
-def listed(data: torch.Tensor) -> str:
-    """The elements as nested lists in source text, as ``torch.tensor`` takes them."""
+def nested_lists(data: torch.Tensor) -> str:
+    """Return the elements as nested lists, as ``torch.tensor`` accepts them."""
     if data.dim() == 0:
-        return _literal(number_of(data))
-    return "[" + ", ".join(listed(part) for part in data) + "]"
+        return _number_literal(number_of(data))
+    return "[" + ", ".join(nested_lists(part) for part in data) + "]"
 
 
 def is_mask(data: torch.Tensor | None) -> bool:
-    """Whether there is nothing but zeros and negative infinities, as attention takes them."""
-    if data is None or data.numel() > READ or not readable(data) or data.is_complex():
+    """Whether a tensor contains only zeros and negative infinities, like an attention mask."""
+    if data is None or data.numel() > READ or not is_readable(data) or data.is_complex():
         return False
     if data.dtype.itemsize < 2:
         return False
@@ -165,8 +170,8 @@ def is_mask(data: torch.Tensor | None) -> bool:
 
 
 def is_unit(data: torch.Tensor | None) -> bool:
-    """Whether all elements are between 0 and 1, and so many that this is no accident."""
-    if data is None or not 8 <= data.numel() <= READ or not readable(data):
+    """Whether all elements are between 0 and 1, and there are at least 8."""
+    if data is None or not 8 <= data.numel() <= READ or not is_readable(data):
         return False
     if not data.is_floating_point():
         return False
@@ -175,12 +180,12 @@ def is_unit(data: torch.Tensor | None) -> bool:
 
 
 def range_of(data: torch.Tensor | None) -> tuple[int, int]:
-    """The least and the greatest element as integers.
+    """Return the smallest and the largest element as integers.
 
-    ``(0, 1)`` where elements cannot be read, there are none, more than 2**26, or some of 2**63
-    and above.
+    The result is ``(0, 1)`` if the elements cannot be read, or if there are none, more than 2**26,
+    or some of 2**63 and above.
     """
-    if data is None or data.numel() > _SCAN or not data.numel() or not readable(data):
+    if data is None or data.numel() > _SCAN or not data.numel() or not is_readable(data):
         return 0, 1
     unsigned = not data.dtype.is_signed
     if data.dtype in _UNSIGNED:
@@ -189,14 +194,14 @@ def range_of(data: torch.Tensor | None) -> tuple[int, int]:
     return (0, 1) if unsigned and low < 0 else (low, high)
 
 
-def spread(data: torch.Tensor | None, base: Layout, layout: Layout) -> torch.Tensor | None:
-    """The contents of a base of which ``data`` is a view; zero where nothing looks."""
-    if data is None or not readable(data) or max(base.count, data.numel()) > READ:
+def base_contents(data: torch.Tensor | None, base: Layout, layout: Layout) -> torch.Tensor | None:
+    """Return the contents of a base of which ``data`` is a view; other elements are zero."""
+    if data is None or not is_readable(data) or max(base.count, data.numel()) > READ:
         return None
     whole = torch.zeros(max(base.extent, layout.extent), dtype=data.dtype, device=data.device)
     try:
         whole.as_strided(layout.sizes, layout.strides, layout.offset).copy_(data)
-    except RuntimeError:  # elements that overlap: each is written one by one
+    except RuntimeError:  # overlapping elements must be written one by one
         flat = whole.as_strided(layout.sizes, layout.strides, layout.offset)
         for index in itertools.islice(itertools.product(*map(range, layout.sizes)), 1 << 12):
             flat[index] = data[index]

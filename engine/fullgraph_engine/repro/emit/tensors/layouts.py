@@ -1,4 +1,4 @@
-"""Where elements lie in a storage, and the methods that lead from one layout to another."""
+"""Layouts of tensors in their storage, and the methods that convert one to another."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
-from ..unwritable import Unwritable
-from .spelling import commas
+from ..unwritable import UnwritableValue
+from .spelling import comma_separated
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the elements of a strided tensor are in its storage."""
+    """The positions of a strided tensor's elements in its storage."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -28,7 +28,7 @@ class Layout:
 
     @property
     def extent(self) -> int:
-        """How many elements the storage must have."""
+        """Number of elements that the storage must have."""
         if self.count == 0:
             return self.offset
         spans = zip(self.sizes, self.strides, strict=True)
@@ -36,73 +36,73 @@ class Layout:
 
     @property
     def is_plain(self) -> bool:
-        return self.offset == 0 and self.strides == contiguous(self.sizes)
+        return self.offset == 0 and self.strides == contiguous_strides(self.sizes)
 
 
-def contiguous(sizes: Sequence[int]) -> tuple[int, ...]:
-    """The strides that torch gives to a new tensor."""
+def contiguous_strides(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return the strides of a new contiguous tensor."""
     strides = [1] * len(sizes)
     for dim in range(len(sizes) - 2, -1, -1):
         strides[dim] = strides[dim + 1] * max(sizes[dim + 1], 1)
     return tuple(strides)
 
 
-def hint(value: Any) -> Any:
-    """The number that a symbolic size had in the run."""
+def size_hint(value: Any) -> Any:
+    """Return the hint of a symbolic size, or the size itself."""
     node = getattr(value, "node", None)
     if node is None:
         return value
     known = getattr(node, "hint", None)
     if known is None:
-        raise Unwritable(f"the size {value} has no value")
+        raise UnwritableValue(f"the size {value} has no value")
     return known
 
 
 def layout_of(value: torch.Tensor) -> Layout:
-    """The sizes, strides and storage offset of a tensor, symbolic ones as their hints.
+    """Return the sizes, strides and storage offset of a tensor, with hints for symbols.
 
     Raises:
-        Unwritable: a symbol has no hint.
+        UnwritableValue: a symbol lacks a hint.
     """
     return Layout(
-        tuple(hint(size) for size in value.size()),
-        tuple(hint(stride) for stride in value.stride()),
-        hint(value.storage_offset()),
+        tuple(size_hint(size) for size in value.size()),
+        tuple(size_hint(stride) for stride in value.stride()),
+        size_hint(value.storage_offset()),
     )
 
 
 def steps_between(base: Layout, wanted: Layout) -> str:
-    """The methods that make the view ``wanted`` of a tensor laid out as ``base``."""
+    """Return the method calls that turn a tensor of layout ``base`` into the view ``wanted``."""
     if base == wanted:
         return "[:]" if base.sizes else ".view(())"
-    for steps in _candidates(base, wanted):
-        if laid_out(base, steps) == wanted:
+    for steps in _candidate_steps(base, wanted):
+        if apply_steps(base, steps) == wanted:
             return steps
-    return _as_strided(wanted)
+    return _as_strided_text(wanted)
 
 
-def _candidates(base: Layout, wanted: Layout) -> Iterator[str]:
+def _candidate_steps(base: Layout, wanted: Layout) -> Iterator[str]:
     rank = len(wanted.sizes)
     if base.is_plain and wanted.offset == 0 and base.count == wanted.count:
-        yield f".view({commas(wanted.sizes) or '()'})"
+        yield f".view({comma_separated(wanted.sizes) or '()'})"
     if rank == len(base.sizes):
-        indices = _slices(base, wanted)
+        indices = _slice_text(base, wanted)
         if indices is not None:
             yield indices
     if rank < len(base.sizes):
         for dims in itertools.combinations(range(len(base.sizes)), len(base.sizes) - rank):
-            indices = _slices(base, wanted, dims)
+            indices = _slice_text(base, wanted, dims)
             if indices is not None:
                 yield indices
     for first, second in itertools.combinations(range(rank), 2):
         yield ".t()" if rank == 2 else f".transpose({first}, {second})"
     if 2 < rank <= 5:
         for order in itertools.permutations(range(rank)):
-            yield f".permute({commas(order)})"
+            yield f".permute({comma_separated(order)})"
 
 
-def _slices(base: Layout, wanted: Layout, selected: tuple[int, ...] = ()) -> str | None:
-    """Basic indexing from ``base`` to ``wanted``; ``selected`` dimensions take one index."""
+def _slice_text(base: Layout, wanted: Layout, selected: tuple[int, ...] = ()) -> str | None:
+    """Return basic indexing from ``base`` to ``wanted``; ``selected`` dimensions take one index."""
     left = wanted.offset - base.offset
     kept = iter(zip(wanted.sizes, wanted.strides, strict=True))
     parts = []
@@ -131,8 +131,8 @@ def _slices(base: Layout, wanted: Layout, selected: tuple[int, ...] = ()) -> str
     return None if left else f"[{', '.join(parts)}]"
 
 
-def laid_out(base: Layout, steps: str) -> Layout | None:
-    """The layout of ``tensor<steps>``, tried on a tensor without memory."""
+def apply_steps(base: Layout, steps: str) -> Layout | None:
+    """Return the layout of ``tensor<steps>``, evaluated on a meta tensor, or None."""
     tensor = torch.empty(0, device="meta").as_strided(base.sizes, base.strides, base.offset)
     try:
         return layout_of(eval(f"tensor{steps}", {"tensor": tensor, "torch": torch}))
@@ -140,41 +140,41 @@ def laid_out(base: Layout, steps: str) -> Layout | None:
         return None
 
 
-def _as_strided(layout: Layout) -> str:
+def _as_strided_text(layout: Layout) -> str:
     offset = f", {layout.offset}" if layout.offset else ""
     return f".as_strided({layout.sizes}, {layout.strides}{offset})"
 
 
 def dense_order(layout: Layout) -> tuple[int, ...] | None:
-    """The dimensions from the outermost to the innermost in memory, if there are no gaps."""
+    """Return the dimensions from outermost to innermost in memory, or None if there are gaps."""
     order = sorted(
         range(len(layout.sizes)), key=lambda dim: (-layout.strides[dim], -layout.sizes[dim], dim)
     )
-    strides = contiguous([layout.sizes[dim] for dim in order])
+    strides = contiguous_strides([layout.sizes[dim] for dim in order])
     if all(layout.strides[dim] == stride for dim, stride in zip(order, strides, strict=True)):
         return tuple(order)
     return None
 
 
-def bases(layout: Layout, dense: tuple[int, ...] | None) -> Iterator[Layout]:
-    """Contiguous tensors of which ``layout`` may be a simple view."""
+def candidate_bases(layout: Layout, dense: tuple[int, ...] | None) -> Iterator[Layout]:
+    """Yield contiguous layouts of which ``layout`` may be a simple view."""
     if any(stride == 0 for stride in layout.strides):
         pairs = zip(layout.sizes, layout.strides, strict=True)
         sizes = tuple(1 if stride == 0 else size for size, stride in pairs)
-        yield Layout(sizes, contiguous(sizes))
+        yield Layout(sizes, contiguous_strides(sizes))
     if dense is not None and layout.offset == 0:
         sizes = tuple(layout.sizes[dim] for dim in dense)
-        yield Layout(sizes, contiguous(sizes))
+        yield Layout(sizes, contiguous_strides(sizes))
     if layout.count and layout.sizes:
-        rows = _rows(layout)
+        rows = _row_layout(layout)
         if rows is not None:
             yield rows
     extent = layout.extent
     yield Layout((extent,), (1,))
 
 
-def _rows(layout: Layout) -> Layout | None:
-    """The tensor of which ``layout`` is a slice per dimension, if the strides nest."""
+def _row_layout(layout: Layout) -> Layout | None:
+    """Return the layout that ``layout`` slices in each dimension, or None."""
     outer = layout.strides[:-1]
     if min(layout.strides) < 1 or not outer:
         return None
@@ -182,7 +182,7 @@ def _rows(layout: Layout) -> Layout | None:
         return None
     inner_sizes = [stride // inner for stride, inner in itertools.pairwise(outer)]
     sizes = (-(-layout.extent // outer[0]), *inner_sizes, outer[-1])
-    return Layout(sizes, contiguous(sizes))
+    return Layout(sizes, contiguous_strides(sizes))
 
 
 StorageKey = tuple[int, str]
@@ -190,7 +190,7 @@ StorageKey = tuple[int, str]
 
 @dataclass(frozen=True)
 class Base:
-    """A tensor with a name, of whose storage others are views."""
+    """A named tensor that owns a storage; other tensors are written as its views."""
 
     name: str
     layout: Layout
@@ -199,7 +199,7 @@ class Base:
 
 
 def storage_key(value: torch.Tensor) -> StorageKey | None:
-    """What two tensors have in common that share memory; None where there is nothing to share."""
+    """Return a key shared by tensors that use the same memory, or None without memory."""
     try:
         if value.layout != torch.strided or value.is_quantized or not value.numel():
             return None
@@ -208,8 +208,8 @@ def storage_key(value: torch.Tensor) -> StorageKey | None:
         return None
 
 
-def remember(storages: dict[StorageKey, Base], value: torch.Tensor, name: str) -> None:
-    """``name`` is ``value``; the next tensor with its storage is written as a view of it."""
+def remember_storage(storages: dict[StorageKey, Base], value: torch.Tensor, name: str) -> None:
+    """Record that a variable holds a tensor, so that later tensors become views of it."""
     key = storage_key(value)
     if key is None or key in storages or is_wrapper(value):
         return
@@ -217,5 +217,5 @@ def remember(storages: dict[StorageKey, Base], value: torch.Tensor, name: str) -
 
 
 def is_wrapper(value: torch.Tensor) -> bool:
-    """A subclass that holds other tensors in the place of a storage."""
+    """Whether a tensor is a subclass that wraps other tensors."""
     return hasattr(value, "__tensor_flatten__") or value.layout is torch.jagged

@@ -1,18 +1,18 @@
-"""Tensors that share memory: the storage has a name, they are written as views of it."""
+"""Tensors that share memory: their storage gets a name, and they are its views."""
 
 from __future__ import annotations
 
 import torch
 
-from ..printer import Printer, Program
-from ..unwritable import Unwritable
+from ..printer import Printer, ProgramBuilder
+from ..unwritable import UnwritableValue
 from .contents import is_fake
 from .layouts import Base, Layout, is_wrapper, layout_of, steps_between, storage_key
-from .strided import Expression, Spec
+from .strided import Spec, TensorExpression
 
 
-def name_base(program: Program, value: object) -> None:
-    """Give the storage of ``value`` a name, if ``value`` is only a part of it."""
+def name_base(program: ProgramBuilder, value: object) -> None:
+    """Add a variable for the storage of a tensor, unless the tensor is the whole storage."""
     if not isinstance(value, torch.Tensor) or is_wrapper(value):
         return
     key = storage_key(value)
@@ -34,13 +34,13 @@ def name_base(program: Program, value: object) -> None:
         data = flat.set_(value.untyped_storage(), 0, whole.sizes, whole.strides)
     grad = value.requires_grad and not value.is_leaf
     spec = Spec(whole, value.dtype, value.device, grad, True, False, data)
-    name = program.fresh("base")
-    program.add(f"{name} = {Expression(program, spec).text()}")
+    name = program.fresh_name("base")
+    program.add(f"{name} = {TensorExpression(program, spec).text()}")
     program.written.storages[key] = Base(name, whole, value.dtype, grad)
 
 
 def view_of_known(printer: Printer, value: torch.Tensor) -> str | None:
-    """``value`` as a view of a tensor of the program with the same storage."""
+    """Return a tensor as a view of another variable with the same storage, or None."""
     key = storage_key(value)
     base = None if key is None else printer.program.written.storages.get(key)
     if base is None:
@@ -54,7 +54,7 @@ def view_of_known(printer: Printer, value: torch.Tensor) -> str | None:
         scale = base.dtype.itemsize / value.dtype.itemsize
         layout = Layout((int(layout.count * scale),), (1,), int(layout.offset * scale))
         if not base.layout.is_plain:
-            raise Unwritable("two tensors of different dtypes share a storage in parts")
+            raise UnwritableValue("two tensors of different dtypes share a storage in parts")
         if len(base.layout.sizes) != 1:
             text = text.replace(".view(", ".flatten().view(", 1)
     text += steps_between(layout, layout_of(value))

@@ -1,4 +1,4 @@
-"""A new strided tensor as an expression."""
+"""Expressions that create strided tensors."""
 
 from __future__ import annotations
 
@@ -8,35 +8,43 @@ from dataclasses import dataclass
 import torch
 
 from ...inputs.loading import NAME as STORED
-from ..printer import Program
+from ..printer import ProgramBuilder
 from .contents import (
     INTEGERS,
     READ,
     SIGNED,
-    guesses,
+    base_contents,
+    evaluates_to,
+    guess_expressions,
     is_exact,
     is_fake,
     is_mask,
+    is_readable,
     is_unit,
-    listed,
-    makes,
+    nested_lists,
     number_of,
     range_of,
-    readable,
-    spread,
 )
-from .layouts import Layout, bases, contiguous, dense_order, laid_out, layout_of, steps_between
-from .spelling import as_arguments, as_tuple, commas
+from .layouts import (
+    Layout,
+    apply_steps,
+    candidate_bases,
+    contiguous_strides,
+    dense_order,
+    layout_of,
+    steps_between,
+)
+from .spelling import as_arguments, as_tuple, comma_separated
 
 INLINE = 16
-"""Up to how many elements the numbers themselves are written."""
+"""Maximum number of elements to write as literals."""
 
 _CHANNELS_LAST = {4: "channels_last", 5: "channels_last_3d"}
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A tensor to be made anew. ``data`` has its elements where they are known."""
+    """The properties of a tensor to create; ``data`` are its elements if known."""
 
     layout: Layout
     dtype: torch.dtype
@@ -48,7 +56,7 @@ class Spec:
 
 
 def spec_of(value: torch.Tensor) -> Spec:
-    """What is to be kept of ``value``."""
+    """Return the properties of a tensor to keep."""
     data: torch.Tensor | None = None
     if is_fake(value):
         data = getattr(value, "constant", None)
@@ -66,10 +74,10 @@ def spec_of(value: torch.Tensor) -> Spec:
 
 
 @dataclass(frozen=True)
-class Expression:
-    """Writes one strided tensor."""
+class TensorExpression:
+    """A writer of one strided tensor."""
 
-    program: Program
+    program: ProgramBuilder
     spec: Spec
 
     def text(self) -> str:
@@ -77,62 +85,64 @@ class Expression:
         layout = spec.layout
         inner = spec.requires_grad and not spec.is_leaf
         if layout.is_plain:
-            text = self.filled(layout.sizes, spec.data, grad=spec.requires_grad)
+            text = self.new_tensor_text(layout.sizes, spec.data, grad=spec.requires_grad)
             return f"{text}.clone()" if inner else text
         base, steps, data = self.steps()
-        text = f"{self.filled(base.sizes, data, grad=inner)}{steps}"
+        text = f"{self.new_tensor_text(base.sizes, data, grad=inner)}{steps}"
         return f"{text}.requires_grad_()" if spec.requires_grad and not inner else text
 
     def steps(self) -> tuple[Layout, str, torch.Tensor | None]:
-        """A new tensor, what makes ``spec.layout`` of it, and what it has to contain."""
+        """Return a base layout, the methods that turn it into ``spec``, and the base's data."""
         layout, data = self.spec.layout, self.spec.data
         dense = dense_order(layout) if layout.offset == 0 else None
         owns = dense is not None and not self.spec.is_view
-        plain = Layout(layout.sizes, contiguous(layout.sizes))
+        plain = Layout(layout.sizes, contiguous_strides(layout.sizes))
         if owns and len(layout.sizes) in _CHANNELS_LAST:
             steps = f".to(memory_format=torch.{_CHANNELS_LAST[len(layout.sizes)]})"
-            if laid_out(plain, steps) == layout:
+            if apply_steps(plain, steps) == layout:
                 return plain, steps, data
-        for base in bases(layout, dense):
-            steps = f".expand({commas(layout.sizes)})"
-            if 0 not in layout.strides or laid_out(base, steps) != layout:
+        for base in candidate_bases(layout, dense):
+            steps = f".expand({comma_separated(layout.sizes)})"
+            if 0 not in layout.strides or apply_steps(base, steps) != layout:
                 steps = steps_between(base, layout)
             if not steps.startswith(".as_strided"):
                 break
-        # A clone keeps the strides of a tensor without gaps.
-        return base, f"{steps}.clone()" if owns else steps, spread(data, base, layout)
+        # ``clone`` keeps the strides of a tensor without gaps.
+        return base, f"{steps}.clone()" if owns else steps, base_contents(data, base, layout)
 
-    def filled(self, sizes: tuple[int, ...], data: torch.Tensor | None, *, grad: bool) -> str:
-        """A new contiguous tensor with the dtype and device of ``spec``."""
+    def new_tensor_text(
+        self, sizes: tuple[int, ...], data: torch.Tensor | None, *, grad: bool
+    ) -> str:
+        """Return an expression for a new contiguous tensor with the dtype of ``spec``."""
         spec = self.spec
         where = "" if spec.device.type == "cpu" else f', device="{spec.device}"'
         now = ", requires_grad=True" if grad else ""
-        known = self.known(sizes, data, where, now)
+        known = self.contents_text(sizes, data, where, now)
         if known is not None:
             return known
         if spec.dtype.is_floating_point or spec.dtype.is_complex:
-            text = self.floating(sizes, data, where, now)
+            text = self.floating_text(sizes, data, where, now)
         else:
-            text = self.integral(sizes, data, where)
+            text = self.integer_text(sizes, data, where)
         return with_contents(self.program, text, data)
 
-    def floating(
+    def floating_text(
         self, sizes: tuple[int, ...], data: torch.Tensor | None, where: str, now: str
     ) -> str:
         spec = self.spec
         late = ".requires_grad_()" if now else ""
         dtype = f", dtype={spec.dtype}"
-        said = "" if spec.dtype == torch.float32 else dtype
+        dtype_argument = "" if spec.dtype == torch.float32 else dtype
         if spec.dtype.is_floating_point and spec.dtype.itemsize < 2:
             return f"torch.randn({as_arguments(sizes)}{where}).to({spec.dtype}){late}"
         if is_mask(data) and len(sizes) > 1:
-            # Which ones are masked is lost, but every row has one that is not.
-            whole = f'torch.full({as_tuple(sizes)}, float("-inf"){said}{where})'
+            # The positions change, but no row is masked completely.
+            whole = f'torch.full({as_tuple(sizes)}, float("-inf"){dtype_argument}{where})'
             return f"{whole}.triu(1){late}"
         name = "rand" if is_unit(data) else "randn"
-        return f"torch.{name}({as_arguments(sizes)}{said}{where}{now})"
+        return f"torch.{name}({as_arguments(sizes)}{dtype_argument}{where}{now})"
 
-    def integral(self, sizes: tuple[int, ...], data: torch.Tensor | None, where: str) -> str:
+    def integer_text(self, sizes: tuple[int, ...], data: torch.Tensor | None, where: str) -> str:
         spec = self.spec
         dtype = f", dtype={spec.dtype}"
         if spec.dtype == torch.bool:
@@ -140,21 +150,21 @@ class Expression:
         if spec.dtype not in INTEGERS:
             return f"torch.empty({as_arguments(sizes)}{dtype}{where})"
         low, high = range_of(data)
-        ordered = self.ordered(sizes, data, low, high)
+        ordered = self.ordered_text(sizes, data, low, high)
         if ordered is not None:
             return f"{ordered}.to({spec.dtype})" if spec.dtype != torch.int64 else ordered
-        said = "" if spec.dtype == torch.int64 else dtype
+        dtype_argument = "" if spec.dtype == torch.int64 else dtype
         bounds = f"{high + 1}" if low == 0 else f"{low}, {high + 1}"
         if high + 1 < 1 << 63 and spec.dtype in SIGNED:
-            return f"torch.randint({bounds}, {as_tuple(sizes)}{said}{where})"
+            return f"torch.randint({bounds}, {as_tuple(sizes)}{dtype_argument}{where})"
         bounds = f"{max(low, 0)}, {min(high, (1 << 62)) + 1}"
         return f"torch.randint({bounds}, {as_tuple(sizes)}{where}).to({spec.dtype})"
 
-    def ordered(
+    def ordered_text(
         self, sizes: tuple[int, ...], data: torch.Tensor | None, low: int, high: int
     ) -> str | None:
-        """Integers whose order matters: permutations, and those that only grow, as offsets do."""
-        if data is None or len(sizes) != 1 or data.numel() > READ or not readable(data):
+        """Return text for integers in a meaningful order, such as permutations, or None."""
+        if data is None or len(sizes) != 1 or data.numel() > READ or not is_readable(data):
             return None
         count = sizes[0]
         where = "" if self.spec.device.type == "cpu" else f', device="{self.spec.device}"'
@@ -164,15 +174,15 @@ class Expression:
             return f"torch.arange({count}{where}) * {high + 1} // {count}"
         if low == 0 and high == count - 1 and bool((numbers.sort().values.diff() == 1).all()):
             rolled = f"torch.arange({count}{where}).roll({-int(numbers[0]) % count})"
-            if makes(rolled, numbers):
+            if evaluates_to(rolled, numbers):
                 return rolled
             return f"torch.randperm({count}{where})"
         return None
 
-    def known(
+    def contents_text(
         self, sizes: tuple[int, ...], data: torch.Tensor | None, where: str, now: str
     ) -> str | None:
-        """The contents themselves, where they are few or regular."""
+        """Return an expression with the exact contents if they are few or regular, else None."""
         spec = self.spec
         floating = spec.dtype.is_floating_point or spec.dtype.is_complex
         dtype = "" if spec.dtype == torch.float32 else f", dtype={spec.dtype}"
@@ -187,27 +197,27 @@ class Expression:
             if not sizes and spec.dtype in SIGNED:
                 return f"torch.tensor(1{'' if spec.dtype == torch.int64 else dtype}{where})"
             return None
-        if count > READ or not readable(data):
+        if count > READ or not is_readable(data):
             return None
         patterns: list[str] = []
         data = data.reshape(sizes) if data.numel() == count else data
         first = number_of(data.flatten()[0])
         written = INLINE if self.program.store is not None or not floating else 1
         if count <= written and is_exact(first, data.flatten()[0]):
-            numbers = listed(data)
+            numbers = nested_lists(data)
             implied = spec.dtype in (torch.int64, torch.bool, torch.float32, torch.complex64)
             patterns.append(f"torch.tensor({numbers}{'' if implied else dtype}{where}{now})")
-        patterns += guesses(sizes, first, dtype, where, now, data)
+        patterns += guess_expressions(sizes, first, dtype, where, now, data)
         patterns.sort(key=len)
         for text in patterns:
-            if makes(text, data):
+            if evaluates_to(text, data):
                 return text
         return None
 
 
-def with_contents(program: Program, text: str, data: torch.Tensor | None) -> str:
-    """``text`` makes a tensor; where real data is kept, with the elements of ``data`` in it."""
-    if program.store is None or data is None or not readable(data):
+def with_contents(program: ProgramBuilder, text: str, data: torch.Tensor | None) -> str:
+    """Wrap an expression in a call that loads ``data``, if the program stores data."""
+    if program.store is None or data is None or not is_readable(data):
         return text
     name = program.store.save(data)
     if name is None:

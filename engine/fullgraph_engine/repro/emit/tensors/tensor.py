@@ -1,4 +1,4 @@
-"""A tensor, a parameter or a buffer as an expression."""
+"""Tensors, parameters and buffers written as expressions."""
 
 from __future__ import annotations
 
@@ -8,74 +8,75 @@ import torch
 
 from ....torch_internals import dispatcher
 from ..printer import Printer
-from ..unwritable import Unwritable
+from ..unwritable import UnwritableValue
 from .contents import is_fake, is_uninitialized
 from .layouts import is_wrapper
 from .storages import view_of_known
-from .strided import Expression, Spec, spec_of, with_contents
-from .unusual import exotic, nested
+from .strided import Spec, TensorExpression, spec_of, with_contents
+from .unusual import nested_tensor_text, unusual_tensor_text
 
 
-def written(printer: Printer, value: torch.Tensor, place: str | None) -> str:
-    """An expression for a tensor or a parameter."""
+def write_tensor(printer: Printer, value: torch.Tensor, place: str | None) -> str:
+    """Return an expression for a tensor or a parameter."""
     kind = type(value)
     if dispatcher.is_functorch_wrapped(value):
-        raise Unwritable("a tensor inside a functorch transform has no source text")
+        raise UnwritableValue("a tensor inside a functorch transform has no source text")
     if is_uninitialized(value):
         return f"torch.nn.parameter.{kind.__name__}()"
     if isinstance(value, torch.nn.Parameter) or getattr(value, "_is_param", False):
-        return parameter(printer, value)
+        return parameter_text(printer, value)
     if value.is_nested or value.layout is torch.jagged:
-        return nested(printer, value)
+        return nested_tensor_text(printer, value)
     if is_wrapper(value) and not is_fake(value):
-        raise Unwritable(f"a {kind.__module__}.{kind.__qualname__} has no source text")
-    text = exotic(printer, value)
+        raise UnwritableValue(f"a {kind.__module__}.{kind.__qualname__} has no source text")
+    text = unusual_tensor_text(printer, value)
     if text is None:
         text = view_of_known(printer, value)
     if text is None:
-        text = Expression(printer.program, spec_of(value)).text()
+        text = TensorExpression(printer.program, spec_of(value)).text()
     if kind is not torch.Tensor and not is_fake(value) and not hasattr(value, "_is_buffer"):
-        text = f"{text}.as_subclass({printer.refer(kind)})"
+        text = f"{text}.as_subclass({printer.refer_to(kind)})"
     return text
 
 
-def parameter(printer: Printer, value: torch.Tensor) -> str:
-    """``torch.nn.Parameter(…)``, with the dtype and on the device that are not set later."""
-    made = replace(_inside(printer, value), requires_grad=False, is_leaf=True)
+def parameter_text(printer: Printer, value: torch.Tensor) -> str:
+    """Return ``torch.nn.Parameter(…)``; a later ``.to`` of the module may convert it."""
+    made = replace(_inner_spec(printer, value), requires_grad=False, is_leaf=True)
     kind = type(value)
     owner = "torch.nn.Parameter"
     if kind is not torch.nn.Parameter and not is_fake(value) and not hasattr(value, "_is_param"):
-        owner = printer.refer(kind)
+        owner = printer.refer_to(kind)
     frozen = "" if value.requires_grad else ", requires_grad=False"
-    return f"{owner}({Expression(printer.program, made).text()}{frozen})"
+    return f"{owner}({TensorExpression(printer.program, made).text()}{frozen})"
 
 
-def buffer(printer: Printer, value: torch.Tensor) -> str:
-    """A buffer, which a later ``.to`` of its module converts."""
+def buffer_text(printer: Printer, value: torch.Tensor) -> str:
+    """Return an expression for a buffer; a later ``.to`` of the module may convert it."""
     if type(value) is not torch.Tensor and not is_fake(value):
         return printer.expression(value, None)
     if value.layout is not torch.strided or value.is_quantized:
         return printer.expression(value, None)
-    return Expression(printer.program, _inside(printer, value)).text()
+    return TensorExpression(printer.program, _inner_spec(printer, value)).text()
 
 
-def _inside(printer: Printer, value: torch.Tensor) -> Spec:
-    """What is written of it where a call around it sets the dtype and the device."""
+def _inner_spec(printer: Printer, value: torch.Tensor) -> Spec:
+    """Return the properties to write if a call on the module sets the dtype and device."""
     spec, outer = spec_of(value), printer.outer
-    dtype = outer.written(spec.dtype)
+    dtype = outer.creation_dtype(spec.dtype)
     data = None if spec.data is None else spec.data.to(dtype)
     device = spec.device if outer.device is None else torch.device("cpu")
     return replace(spec, dtype=dtype, data=data, device=device)
 
 
-def refilled(printer: Printer, value: torch.Tensor) -> str:
-    """The statement that gives a tensor at ``{0}`` the contents of ``value``; empty if nothing is
-    known of them, or there is no room."""
+def refill_statement(printer: Printer, value: torch.Tensor) -> str:
+    """Return a statement that copies contents into the tensor at ``{0}``, or "" if unknown."""
     data = spec_of(value).data
     if data is None or not data.numel():
         return ""
     plain = replace(spec_of(value), device=torch.device("cpu"))
-    known = Expression(printer.program, plain).known(plain.layout.sizes, data.cpu(), "", "")
+    known = TensorExpression(printer.program, plain).contents_text(
+        plain.layout.sizes, data.cpu(), "", ""
+    )
     if known is not None:
         return f"{{0}}.data.copy_({known})"
     text = with_contents(printer.program, "{0}", data)

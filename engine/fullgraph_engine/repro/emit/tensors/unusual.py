@@ -1,4 +1,4 @@
-"""Tensors that are no strided window on a storage: sparse, quantized, nested, conjugate."""
+"""Tensors that are not plain strided: sparse, quantized, nested or conjugate."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import torch
 
 from ....torch_internals import dispatcher
 from ..printer import Printer
-from ..unwritable import Unwritable
+from ..unwritable import UnwritableValue
 from .contents import is_fake
-from .layouts import Layout, contiguous, hint
-from .strided import Expression, Spec, spec_of
+from .layouts import Layout, contiguous_strides, size_hint
+from .strided import Spec, TensorExpression, spec_of
 
 _DENSE = 1 << 14
-"""Up to how many elements a sparse tensor is written as a dense one that is converted."""
+"""Maximum number of elements of a sparse tensor to write as a converted dense one."""
 
 _SPARSE = (
     *(torch.sparse_coo, torch.sparse_csr, torch.sparse_csc),
@@ -23,88 +23,89 @@ _SPARSE = (
 )
 
 _BITS = {1: torch.uint8, 2: torch.int16}
-"""What dtypes are seen as that torch cannot put a number into: those of less than eight bits."""
+"""Dtype by element size in which tensors of narrow dtypes are viewed, because torch cannot create
+them from numbers."""
 
 
-def exotic(printer: Printer, value: torch.Tensor) -> str | None:
-    """Tensors that are no strided window on a storage."""
-    sizes = tuple(hint(size) for size in value.size())
+def unusual_tensor_text(printer: Printer, value: torch.Tensor) -> str | None:
+    """Return an expression for a tensor that is not plain strided, or None for others."""
+    sizes = tuple(size_hint(size) for size in value.size())
     grad = value.requires_grad
 
-    def made(dtype: torch.dtype, sizes: tuple[int, ...] = sizes) -> str:
-        layout = Layout(sizes, contiguous(sizes))
+    def dense_text(dtype: torch.dtype, sizes: tuple[int, ...] = sizes) -> str:
+        layout = Layout(sizes, contiguous_strides(sizes))
         spec = Spec(layout, dtype, value.device, False, True, False, None)
-        return Expression(printer.program, spec).text()
+        return TensorExpression(printer.program, spec).text()
 
     if printer.program.store is not None and value.layout in _SPARSE:
-        text = _of_parts(printer, value, sizes)
+        text = _sparse_parts_text(printer, value, sizes)
     elif value.layout is torch.sparse_coo:
         dense = value.sparse_dim()
         if math.prod(sizes) <= _DENSE:
-            text = f"{made(value.dtype)}.to_sparse({'' if dense == len(sizes) else dense})"
+            text = f"{dense_text(value.dtype)}.to_sparse({'' if dense == len(sizes) else dense})"
             text += "" if value.is_coalesced() else ".clone()"
         else:
-            many = 1 if value.is_coalesced() else 2  # at the same place
-            contents = made(value.dtype, sizes=(many, *sizes[dense:]))
+            many = 1 if value.is_coalesced() else 2  # at one index
+            contents = dense_text(value.dtype, sizes=(many, *sizes[dense:]))
             indices = f"torch.zeros({dense}, {many}, dtype=torch.int64)"
             text = f"torch.sparse_coo_tensor({indices}, {contents}, {sizes})"
     elif value.layout in (torch.sparse_csr, torch.sparse_csc):
-        text = f"{made(value.dtype)}.to_{str(value.layout).removeprefix('torch.')}()"
+        text = f"{dense_text(value.dtype)}.to_{str(value.layout).removeprefix('torch.')}()"
     elif value.layout in (torch.sparse_bsr, torch.sparse_bsc):
         block = tuple(value.values().shape[-2:])
-        text = f"{made(value.dtype)}.to_{str(value.layout).removeprefix('torch.')}({block})"
+        text = f"{dense_text(value.dtype)}.to_{str(value.layout).removeprefix('torch.')}({block})"
     elif value.is_mkldnn:
-        text = f"{made(value.dtype)}.to_mkldnn()"
+        text = f"{dense_text(value.dtype)}.to_mkldnn()"
     elif value.layout is not torch.strided:
-        raise Unwritable(f"a tensor of layout {value.layout} has no source text")
+        raise UnwritableValue(f"a tensor of layout {value.layout} has no source text")
     elif value.is_quantized:
         if printer.program.store is not None:
-            return _of_integers(printer, value)
-        return _quantized(value, made(torch.float32))
+            return _quantized_integers_text(printer, value)
+        return _quantized_text(value, dense_text(torch.float32))
     elif not _has_numbers(value.dtype):
         bits = value.view(_BITS[value.dtype.itemsize])
-        text = Expression(printer.program, spec_of(bits)).text()
+        text = TensorExpression(printer.program, spec_of(bits)).text()
         return f"{text}.view({value.dtype})"
     elif value.is_complex() and value.is_conj():
-        return f"{Expression(printer.program, spec_of(value.conj())).text()}.conj()"
+        return f"{TensorExpression(printer.program, spec_of(value.conj())).text()}.conj()"
     elif value.is_neg():
-        plain = Expression(printer.program, spec_of(dispatcher.negative_view(value))).text()
+        plain = TensorExpression(printer.program, spec_of(dispatcher.negative_view(value))).text()
         return f"torch._neg_view({plain})"
     else:
         return None
     return f"{text}.requires_grad_()" if grad else text
 
 
-def _of_parts(printer: Printer, value: torch.Tensor, sizes: tuple[int, ...]) -> str:
-    """A sparse tensor as a call with the tensors that it consists of."""
+def _sparse_parts_text(printer: Printer, value: torch.Tensor, sizes: tuple[int, ...]) -> str:
+    """Return a call that builds a sparse tensor from its indices and values."""
     if value.layout is torch.sparse_coo:
         parts = [value._indices(), value._values()]
-        made, said = "sparse_coo_tensor", f"is_coalesced={value.is_coalesced()}"
+        made, option = "sparse_coo_tensor", f"is_coalesced={value.is_coalesced()}"
     else:
-        made, said = "sparse_compressed_tensor", f"layout={value.layout}"
+        made, option = "sparse_compressed_tensor", f"layout={value.layout}"
         by_rows = value.layout in (torch.sparse_csr, torch.sparse_bsr)
         indices = ("crow_indices", "col_indices") if by_rows else ("ccol_indices", "row_indices")
         parts = [getattr(value, name)() for name in (*indices, "values")]
-    texts = [Expression(printer.program, spec_of(part.detach())).text() for part in parts]
-    return f"torch.{made}({', '.join(texts)}, {sizes}, {said})"
+    texts = [TensorExpression(printer.program, spec_of(part.detach())).text() for part in parts]
+    return f"torch.{made}({', '.join(texts)}, {sizes}, {option})"
 
 
-def _of_integers(printer: Printer, value: torch.Tensor) -> str:
-    """A quantized tensor as a call with the integers that it consists of."""
+def _quantized_integers_text(printer: Printer, value: torch.Tensor) -> str:
+    """Return a call that builds a quantized tensor from its integers."""
 
-    def written(part: torch.Tensor) -> str:
-        return Expression(printer.program, spec_of(part)).text()
+    def part_text(part: torch.Tensor) -> str:
+        return TensorExpression(printer.program, spec_of(part)).text()
 
-    made, numbers = "torch._make_per", written(value.int_repr())
+    made, numbers = "torch._make_per", part_text(value.int_repr())
     if value.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
         scale, zero = value.q_scale(), value.q_zero_point()
         return f"{made}_tensor_quantized_tensor({numbers}, {scale!r}, {zero})"
     if value.qscheme() in (torch.per_channel_affine, torch.per_channel_symmetric):
-        scales = written(value.q_per_channel_scales())
-        zeros = written(value.q_per_channel_zero_points())
+        scales = part_text(value.q_per_channel_scales())
+        zeros = part_text(value.q_per_channel_zero_points())
         axis = value.q_per_channel_axis()
         return f"{made}_channel_quantized_tensor({numbers}, {scales}, {zeros}, {axis})"
-    raise Unwritable(f"a tensor quantized by {value.qscheme()} has no source text")
+    raise UnwritableValue(f"a tensor quantized by {value.qscheme()} has no source text")
 
 
 @functools.cache
@@ -116,7 +117,7 @@ def _has_numbers(dtype: torch.dtype) -> bool:
     return True
 
 
-def _quantized(value: torch.Tensor, plain: str) -> str:
+def _quantized_text(value: torch.Tensor, plain: str) -> str:
     if value.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
         scale, zero = value.q_scale(), value.q_zero_point()
         return f"torch.quantize_per_tensor({plain}, {scale!r}, {zero}, {value.dtype})"
@@ -128,18 +129,20 @@ def _quantized(value: torch.Tensor, plain: str) -> str:
             f"torch.quantize_per_channel({plain}, torch.tensor({scales}), "
             f"torch.tensor({zeros}), {axis}, {value.dtype})"
         )
-    raise Unwritable(f"a tensor quantized by {value.qscheme()} has no source text")
+    raise UnwritableValue(f"a tensor quantized by {value.qscheme()} has no source text")
 
 
-def nested(printer: Printer, value: torch.Tensor) -> str:
-    """Source text that makes a nested tensor of its unbound parts, strided or jagged.
+def nested_tensor_text(printer: Printer, value: torch.Tensor) -> str:
+    """Return source text that builds a nested tensor, strided or jagged, from its parts.
 
     Raises:
-        Unwritable: the tensor is fake.
+        UnwritableValue: the tensor is fake.
     """
     if is_fake(value) or any(is_fake(part) for part in value.unbind()):
-        raise Unwritable("a nested tensor without contents has no source text")
-    made = [Expression(printer.program, spec_of(part.detach())).text() for part in value.unbind()]
+        raise UnwritableValue("a nested tensor without contents has no source text")
+    made = [
+        TensorExpression(printer.program, spec_of(part.detach())).text() for part in value.unbind()
+    ]
     parts = ", ".join(made)
     layout = ", layout=torch.jagged" if value.layout is torch.jagged else ""
     grad = ", requires_grad=True" if value.requires_grad else ""
