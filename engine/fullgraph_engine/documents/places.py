@@ -47,7 +47,7 @@ class PlaceFormatter:
 
     def _qualified_name(self, path: str, function: str, line: int) -> str:
         """Return the qualified name if the line is in such a function of the file."""
-        return self._names.at(function, line - 1) if path == self.path else function
+        return self._names.name_at(function, line - 1) if path == self.path else function
 
     def describe_line(self, frame: Frame) -> str:
         """Format a line: ``line 49: k, v = cache.extend(k, v)``, with the name of another file."""

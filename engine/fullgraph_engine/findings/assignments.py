@@ -15,7 +15,7 @@ from functools import cached_property
 from ..scopes import BINDING_NODES, names_bound_by, parameters
 
 Path = tuple[str | None, ...]
-"""A name, and the keys and attributes below it; None stands for any."""
+"""A name with keys and attributes of it; None matches any key."""
 
 _STEP = re.compile(r"\.__dict__(?=\[)|\.(?P<attribute>\w+)|\['(?P<key>[^']*)'\]|\[(?P<index>\d+)\]")
 _CHANGE_ALL = frozenset(
@@ -27,7 +27,7 @@ _ASSIGNING = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 
 
 class Assignments:
-    """Found by reading the text: which calls there will be is not known."""
+    """The globals that functions assign, found in the text without executing it."""
 
     def __init__(self, tree: ast.Module | None) -> None:
         self._tree = tree
@@ -40,9 +40,9 @@ class Assignments:
         return found
 
     def changes_global(self, source: str, *, exactly: bool = False) -> bool:
-        """Whether the global value that Dynamo calls ``source`` is assigned, or what it is in.
+        """Whether a function assigns the global that Dynamo calls ``source``, or its container.
 
-        ``exactly``: by its own name and keys, not by a key that only the call knows.
+        ``exactly``: only by its own name and constant keys, without keys computed at run time.
         """
         if not source.startswith("G["):
             return False
@@ -136,8 +136,7 @@ def _functions_in(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def _called_once(tree: ast.Module) -> frozenset[str]:
-    """Functions that the file names once, to call them when it is executed: what they assign is
-    as good as assigned there."""
+    """Return functions that module code calls once; their assignments count as module-level."""
     named = Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
     pending: list[ast.AST] = list(tree.body)
     called: set[str] = set()
@@ -183,7 +182,9 @@ def _changed_keys(call: ast.Call, method: str) -> Iterator[str | None]:
 
 
 def _expression_paths(node: ast.AST) -> Iterator[Path]:
-    """``CONFIG["a"].b`` is ``("CONFIG", "a", "b")``; nothing where that begins with no name."""
+    """Yield ``("CONFIG", "a", "b")`` for ``CONFIG["a"].b``; nothing if it does not begin with a
+    name.
+    """
     match node:
         case ast.Name(id=name):
             yield (name,)

@@ -60,7 +60,7 @@ def _is_wrapper(path: str) -> bool:
 
 
 def _instruction_identity(frame: Frame) -> tuple[str, str]:
-    """The line of a frame, and how many lines of its file before it have the same text."""
+    """Return the line of a frame and the number of equal lines before it in its file."""
     lines = linecache.getlines(frame.path)
     text = lines[frame.line].strip() if frame.line < len(lines) else ""
     before = sum(line.strip() == text for line in lines[: frame.line])
@@ -68,7 +68,7 @@ def _instruction_identity(frame: Frame) -> tuple[str, str]:
 
 
 def _portable_path(path: str, source: SourceText) -> str:
-    """A path without the folder that depends on the machine."""
+    """Return a path without the machine-dependent folder."""
     if is_library(path):
         return _INSTALLED.sub("", path)
     folder = source.path.rpartition("/")[0] + "/"

@@ -89,7 +89,7 @@ class BreakCosts:
         return (*self._graphs_before(frame), *self._graphs_after(frame))
 
     def _graphs_before(self, frame: int) -> tuple[int, ...]:
-        """The frame with the graph that ends at the break, or before another one right before."""
+        """Return the frame whose graph ends at the break, or at a break directly before it."""
         at: int | None = frame
         while at is not None:
             if self._ops[at]:
@@ -98,7 +98,7 @@ class BreakCosts:
         return ()
 
     def _graphs_after(self, frame: int) -> tuple[int, ...]:
-        """The frames with graphs that begin behind the break; several if one was recompiled."""
+        """Return the frames whose graphs begin after the break; several if one was recompiled."""
         found: list[int] = []
         for rest in self._rest.get(frame, ()):
             found += (rest,) if self._ops[rest] else self._graphs_after(rest)
@@ -121,7 +121,7 @@ class BreakCosts:
         return sum(levels[min(levels)] for levels in by_level.values())
 
     def _count_reads(self, place: Range) -> int:
-        """How often values of fake tensors were asked for at a place, in eager mode."""
+        """Return how often eager code at a place read a value of a fake tensor."""
         count = 0
         for chosen in self._recording.chosen:
             frame = self._source.innermost(chosen.stack)
@@ -141,7 +141,7 @@ class BreakCosts:
         found: dict[int, list[int]] = {}
         waiting: dict[tuple[str, str], list[int]] = defaultdict(list)
         known: dict[int, list[int]] = {}
-        """By the code of the rest, which may be compiled again."""
+        """Frames by the code of the resume function, which may be recompiled."""
         same: dict[tuple[int, Stack], list[int]] = {}
         for id_, frame in sorted(self._frames.items()):
             key = frame.path, self._frame_name(id_)

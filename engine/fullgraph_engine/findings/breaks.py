@@ -75,8 +75,8 @@ class Tally:
         self._last: dict[int, tuple[str, Stack, int]] = {}
 
     def add(self, identity: str, record: Break) -> bool:
-        """Whether the last break of its frame was the same one."""
-        # Library frames between two of the user's may be there in one report and not in another.
+        """Note a break; return whether the last break of its frame was the same one."""
+        # Reports may differ in the library frames between two frames of the user.
         path = tuple(frame for frame in record.stack if not is_torch(frame.path))
         before = self._last.get(record.frame)
         self._last[record.frame] = (identity, path, record.inlined)
@@ -94,7 +94,7 @@ class Tally:
 
 
 def skip_finding(skip: Skip, source: SourceText) -> Finding | None:
-    """A frame of the edited file that was left to eager mode without any break."""
+    """Return a finding for a frame that runs in eager mode without a graph break."""
     if skip.path != source.path or skip.reason.startswith(_ORDINARY):
         return None
     where = source.header(skip.line)
@@ -125,7 +125,7 @@ def skip_finding(skip: Skip, source: SourceText) -> Finding | None:
 
 
 def notes_on(causes: tuple[Cause, ...], operator: str) -> tuple[str, ...]:
-    """Where a break was in the tracer's eyes, and what it led to."""
+    """Return notes on the position of a break in the trace and on its consequences."""
     notes = [
         f"While handling this break, another followed: {later.kind}"
         + (f" ({_steady_words(later.explanation)})" if later.explanation else "")
@@ -137,8 +137,10 @@ def notes_on(causes: tuple[Cause, ...], operator: str) -> tuple[str, ...]:
 
 
 def _steady_words(words: str) -> str:
-    """Without memory addresses, comments of quoted lines, and the lines in names of resume
-    functions: the same program gives the same words."""
+    """Return words without memory addresses, comments and line numbers of resume functions.
+
+    The same program then produces the same words in every run.
+    """
     words = _COMMENT.sub(r"\1", without_addresses(words))
     return restore_original_names(words)
 

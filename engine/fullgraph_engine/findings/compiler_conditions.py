@@ -23,7 +23,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _BLOCKS = ("body", "orelse", "finalbody")
 _LONGEST = 40
-"""Characters of code in a sentence."""
+"""Maximum number of characters of code in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class CompilerConditions:
     def finding(self, check: CompilerCheck, tool: str) -> Finding | None:
         """The finding for one evaluated call; None unless it decides a condition of this file.
         ``tool`` is the function that traces the code."""
-        # Where the answer is false, as it is without Dynamo, the same code runs.
+        # If the function returns False, the same code runs as without Dynamo.
         choice = self._find_choice(check.stack) if check.value else None
         if choice is None or choice.compiled is choice.uncompiled is None:
             return None

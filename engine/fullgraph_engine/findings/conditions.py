@@ -21,7 +21,7 @@ Number = Union[bool, int, float]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
-# Beyond what most programs compare with, and a few times around a loop.
+# Numbers larger than most limits in programs, and a small number of loop iterations.
 LARGE, _MANY = 1e3, 3
 
 
@@ -38,18 +38,18 @@ class ConditionSide:
     begins: Range | None
     block: Range | None
     loop: bool = False
-    """The condition is what a ``for`` goes through: whether it is empty."""
+    """True if the condition is whether the iterable of a ``for`` is empty."""
     expression: ast.expr = field(compare=False, repr=False, default=ast.Constant(None))
 
 
 @dataclass
 class _Code:
-    """One function of the file, without those inside of it."""
+    """One function of the file, without nested functions."""
 
     node: Function | ast.Module
     sides: list[ConditionSide] = field(default_factory=list)
     flows: list[tuple[ast.expr, frozenset[str]]] = field(default_factory=list)
-    """Expressions, and the names that get their values."""
+    """Expressions, and the names assigned from them."""
 
 
 class FileConditions:
@@ -69,9 +69,9 @@ class FileConditions:
             yield from code.sides
 
     def on_value(self, asked: Range) -> list[ConditionSide]:
-        """The sides that depend on the value that was asked for at a place."""
-        # Without columns a place is a whole statement.
-        exact = asked in self._expression_ranges.at(asked.start.line)
+        """Return the sides that depend on the value requested at a place."""
+        # A place without columns covers a whole statement.
+        exact = asked in self._expression_ranges.part_at(asked.start.line)
 
         def asks(_code: _Code, node: ast.AST) -> bool:
             if not isinstance(node, ast.expr):
@@ -225,7 +225,7 @@ def _compared_number(test: ast.expr, asked: Range) -> tuple[float | None, type[a
     if number is None:
         left, number, operator = right, _literal_number(left), _TURNED.get(operator, operator)
     simple = isinstance(left, (ast.Name, ast.Attribute)) or is_within(asked, node_range(left))
-    # Of an expression around the value nothing is known.
+    # The expression around the value is unknown.
     return (number, operator) if simple and not isinstance(left, ast.BinOp) else nothing
 
 
@@ -320,7 +320,7 @@ def _target_names(targets: Iterable[ast.expr]) -> frozenset[str]:
 
 
 def _flow_name(node: ast.AST) -> str:
-    """``x``, ``self.x``, or ``f()`` of a call of ``f`` or of a method ``f``; else nothing."""
+    """Return ``x``, ``self.x``, or ``f()`` for a call of a function or method ``f``; else ""."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):

@@ -1,6 +1,7 @@
-"""Sizes and numbers that only the data know, in the words of the program.
+"""Data-dependent sizes and numbers, described in the words of the program.
 
-Dynamo calls them ``u0`` and says where it made them. What stands there says what they are.
+Dynamo calls them ``u0`` and records the stack where each was created. The code there describes
+them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _COUNTED = {
 
 @dataclass(frozen=True)
 class DataSize:
-    """``name`` is an expression of the program, ``words`` say what it is."""
+    """A data-dependent size; ``name`` is its expression in the program, ``words`` describe it."""
 
     name: str
     words: str
@@ -54,7 +55,7 @@ class DataSizes:
         return self._all.get((frame, symbol))
 
     def describe_condition(self, frame: int, expression: str) -> tuple[str, tuple[DataSize, ...]]:
-        """A condition of a ShapeEnv as the program would write it, and what it is about."""
+        """Return a ShapeEnv condition in the program's terms, and the data sizes in it."""
         about = {
             name: found
             for name in dict.fromkeys(_SYMBOL.findall(expression))
@@ -68,7 +69,7 @@ class DataSizes:
         return text, tuple(about.values())
 
     def with_data_sizes(self, finding: Finding) -> Finding:
-        """With what the symbols are that its words name; itself if they name none."""
+        """Return the finding with descriptions of its data-dependent symbols, or unchanged."""
         said = f"{finding.message} {finding.explanation} {finding.context}"
         hinted = " ".join(finding.hints)
         notes = [
@@ -77,7 +78,7 @@ class DataSizes:
             if f"torch._check({one.name} " in hinted
         ]
         for name in dict.fromkeys(_SYMBOL.findall(said)):
-            # Every compiled frame counts its own from 0.
+            # Every compiled frame numbers its symbols from 0.
             found = {one for (_, symbol), one in self._all.items() if symbol == name}
             if len(found) == 1:
                 (one,) = found
@@ -141,7 +142,7 @@ class DataSizes:
 
 
 def is_own_check(source: SourceText, frame: Frame) -> bool:
-    """Whether a frame is at a ``torch._check`` that stands in the text."""
+    """Whether a frame is at a ``torch._check`` in the edited text."""
     words = source.text_of(source.range_of(frame))
     return re.match(r"torch\._check\w*\(", words) is not None
 
@@ -183,7 +184,7 @@ def _method_receiver(node: ast.Call) -> Iterator[ast.expr]:
 
 
 class _Python(ast.NodeTransformer):
-    """Sympy's functions as Python's operators, and names for symbols."""
+    """A transformer from Sympy's functions to Python's operators, with names for symbols."""
 
     def __init__(self, names: dict[str, str]) -> None:
         self._names = names

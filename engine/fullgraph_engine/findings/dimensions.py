@@ -1,4 +1,4 @@
-"""Dimensions that were asked to be symbolic and became constants, or each other."""
+"""Findings for dynamic dimensions that became constants or equal to each other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ASKED = {
     "run.",
     False: "The probe gives this size as symbolic.",
 }
-"""By whether it was only tried."""
+"""Introductions of explanations, by whether the dimension was dynamic only by experiment."""
 
 _GUIDE = "https://docs.pytorch.org/docs/stable/torch.compiler_dynamic_shapes.html"
 _INDEPENDENT = "The probe gives them as `{}` and `{}`, as if each could be any size."
@@ -31,7 +31,10 @@ _INDEPENDENT = "The probe gives them as `{}` and `{}`, as if each could be any s
 def specialization_finding(
     event: Specialization, recording: Recording, source: SourceText, fallback: Range, tried: bool
 ) -> Finding:
-    """``tried`` says that no one asked for the dimension to be symbolic: it was an experiment."""
+    """Return the finding for a specialized dimension.
+
+    ``tried``: the dimension was dynamic by experiment, not by the user's request.
+    """
     place = source.locate(event.stack, fallback)
     name = in_user_words(symbol_source(event, recording)) or event.symbol
     code = "guard/specialised-dimension"
@@ -55,7 +58,7 @@ def specialization_finding(
 def limit_finding(
     event: Limit, recording: Recording, source: SourceText, fallback: Range, tried: bool
 ) -> Finding:
-    """``tried`` as for a specialization."""
+    """Return the finding for a range limit of a dimension; ``tried`` as for a specialization."""
     place = source.locate(event.stack, fallback)
     name = in_user_words(symbol_source(event, recording)) or event.symbol
     code = "guard/limited-dimension"
@@ -101,7 +104,7 @@ def equality_findings(
         letters = {name: symbol.letter for name, symbol in named.items() if symbol is not None}
         if not all(letters.get(name) for name in named):
             continue
-        # One letter for two dimensions, or `2*b` next to `b`, says that they belong together.
+        # A shared letter, or `2*b` next to `b`, states that the dimensions are related.
         letter, value = letters[one], _name_symbols(other, letters)
         if letter.replace(" ", "") == value.replace(" ", ""):
             continue
@@ -165,9 +168,9 @@ def symbol_source(event: Specialization | Limit, recording: Recording) -> str:
 
 
 def is_size(event: Specialization | Limit, recording: Recording) -> bool:
-    """Whether the symbol is the size of a dimension, as far as anybody knows.
+    """Whether the symbol is a known size of a dimension.
 
-    What only the data know (``u0``) is checked when the graph runs, and compiled for no number.
+    Data-dependent sizes (``u0``) are checked when the graph runs and are never specialized.
     """
     if event.symbol.startswith("u"):
         return False
@@ -176,7 +179,7 @@ def is_size(event: Specialization | Limit, recording: Recording) -> bool:
 
 
 def reason_in_words(event: Specialization, name: str) -> str:
-    """Why the symbol got its value, as far as the ShapeEnv says."""
+    """Return the ShapeEnv's reason for the symbol's value."""
     reason = event.reason
     if reason == "find":
         return f"The code needs `{name}` to be equal to another size."

@@ -1,7 +1,7 @@
-"""Why sizes are what they are, for the findings about them.
+"""Explanations of sizes, for findings about them.
 
-What happens to sizes is recorded while a target is traced, and replayed afterwards. Only where a
-finding asks for it, and not for long: a finding says less rather than coming late.
+Size operations are recorded while a target is traced and replayed if a finding needs an
+explanation. The replay has a time limit; a finding without explanation is better than a late one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..shapes.explanation import FactKind
 
 EVENTS = 20_000
-"""A ShapeEnv with more is not explained."""
+"""Maximum number of events of an explained ShapeEnv."""
 
 SECONDS = 1.5
 """Seconds allowed for all explanations of one trace."""
@@ -32,7 +32,7 @@ _MAY_APPLY = ("mark_dynamic", "capture_scalar_outputs", "capture_dynamic_output_
 
 
 def may_apply(text: str) -> bool:
-    """Whether a file does something about symbolic sizes itself."""
+    """Whether a file handles symbolic sizes itself."""
     return any(word in text for word in _MAY_APPLY)
 
 
@@ -63,7 +63,7 @@ class Why:
 
 
 class Explainer:
-    """Explains what one trace did to sizes."""
+    """An explainer of the sizes in one trace."""
 
     def __init__(self, tapes: Sequence[Tape], recording: Recording, source: SourceText) -> None:
         from ..shapes import ReplayBudget
@@ -77,7 +77,7 @@ class Explainer:
         self._histories: dict[int, SymbolHistory] = {}
 
     def explain_event(self, event: Specialization | Equality) -> Why:
-        """Why the symbol of an event is a constant, or another one; it never raises."""
+        """Return why an event's symbol is constant or equal to another one; never raises."""
         if not self._tapes:
             return Why()
         try:
@@ -169,7 +169,7 @@ class Explainer:
             return ()
 
     def _tape_of(self, event: Specialization | Equality) -> Tape | None:
-        """The last attempt at the frame in which the symbol got this value."""
+        """Return the tape of the last attempt at the frame that gave the symbol this value."""
         frame = self._frames.get(event.frame)
         fitting = [tape for tape in reversed(self._tapes) if _tape_matches(tape, frame, event)]
         if len(fitting) > 1:

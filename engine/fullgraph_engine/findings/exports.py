@@ -68,7 +68,7 @@ def _refusal_finding(
     code = f"export/{problem.kind}"
     words = refusal.words or source.text_of(place.range) or problem.expression
     hints: tuple[str, ...] = ()
-    # It is in names of the innermost function, which may be one of a library.
+    # The size appears in names of the innermost function, which may be in a library.
     check = refusal.check if problem.stack and problem.stack[-1].path == source.path else ""
     if problem.kind == "data-dependent":
         message = f"torch.export cannot decide `{words}`, which depends on data"

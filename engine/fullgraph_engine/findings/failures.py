@@ -43,7 +43,7 @@ def loss_finding(loss: str, where: Range) -> Finding:
 
 
 def disabled_finding(source: SourceText) -> Finding:
-    """Dynamo compiles nothing, by a setting of the file's or of the environment."""
+    """Return the finding that a setting of the file or environment disables Dynamo."""
     code = "trace/disabled"
     where = source.line_with("dynamo", ".disable")
     return Finding(
@@ -55,7 +55,7 @@ def disabled_finding(source: SourceText) -> Finding:
 
 
 def probe_finding(words: str, where: Range) -> Finding:
-    """A probe that can be read and does not fit what it is for: no word about the code."""
+    """Return the finding for a valid probe that does not fit its target."""
     code = "probe/invalid"
     return Finding(
         code=code, message=words, range=where, identity=f"{finding_identity(code, where)} {words}"
@@ -73,7 +73,7 @@ def needs_data(failure: Failure) -> bool:
 
 
 def failure_words(failure: Failure) -> str:
-    """The kind of an exception and the first line of its message."""
+    """Return the kind of an exception and the first line of its message."""
     first_line = failure.message.split("\n")[0].strip()
     return f"{failure.kind}: {first_line}" if first_line else failure.kind
 
@@ -81,9 +81,10 @@ def failure_words(failure: Failure) -> str:
 def failure_finding(
     failure: Failure, source: SourceText, fallback: Range, *, fake: bool, chosen: int
 ) -> Finding:
-    """The exception at its line. Of phase "tracer" only if the call works without Dynamo.
+    """Return the finding for an exception at its line.
 
-    ``chosen`` is how many values came from the oracle before: any of them may have led here.
+    The phase is "tracer" only if the call works without Dynamo. ``chosen`` is the number of values
+    chosen by the oracle before, any of which may have caused the exception.
     """
     place = source.locate(failure.stack, fallback)
     words = failure_words(failure)
@@ -126,12 +127,12 @@ def failure_finding(
 
 
 def _failure_title(failure: Failure) -> str:
-    """Dynamo's title of what it could not do, as in breaks."""
+    """Return Dynamo's title of the unsupported feature, as in breaks."""
     return failure.causes[0].kind if failure.phase == "tracer" and failure.causes else ""
 
 
 def _failure_hints(failure: Failure) -> tuple[str, ...]:
-    """Dynamo's, without the one to run the code in eager mode: that was done already."""
+    """Return Dynamo's hints without the hint to run in eager mode, which was already done."""
     hints = failure.causes[0].hints if failure.causes else ()
     return tuple(hint for hint in hints if "error when running in eager" not in hint)
 

@@ -38,9 +38,9 @@ from .recompiles import (
 MOST_SIZES = 8
 MOST_FLAGS = 8
 CALLS = 3
-"""Further calls of an experiment: one more than it takes until sizes are dynamic, to be sure."""
+"""Number of further calls per experiment: one more than until sizes become dynamic."""
 SETTLING = 3
-"""Calls with nothing changed, until none recompiles."""
+"""Maximum number of unchanged calls until none recompiles."""
 TIMES = 3.0
 """Time limit of all experiments, as a multiple of the duration of the first trace."""
 SHORTEST = 5.0
@@ -71,9 +71,9 @@ class BranchAnswer(Protocol[_T]):
 
 
 class Branch(Protocol):
-    """Does work in another process, so that Dynamo's caches and the module here stay as they are.
+    """A runner of work in another process, which leaves Dynamo's caches and the module unchanged.
 
-    ``seconds`` is the limit of the work's processor time.
+    ``seconds`` limits the processor time of the work.
     """
 
     def __call__(self, work: Callable[[], T], seconds: float, name: str) -> BranchAnswer[T]:
@@ -95,7 +95,7 @@ class ForecastResult:
     note: str = ""
     seconds: float = 0.0
     raised: bool = False
-    """The call itself did, so that nothing else was tried."""
+    """True if the first call raised, so that the experiments were skipped."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class _Change:
 
 
 class Forecaster:
-    """Makes the experiments for one call. Use it inside ``tensor_mode``."""
+    """An experimenter for one call. Use it inside ``tensor_mode``."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class Forecaster:
         self.call, self.source, self.fallback = call, source, fallback
         self._branch = branch
         self._begin = begin
-        """Have the tensor mode answer the same questions in the same way again."""
+        """Restarts the tensor mode, so that it answers the same questions equally."""
         self._inputs = Inputs(call.function, call.args, call.kwargs)
         self._told = {(id(tensor), dim) for tensor, dim in batch}
         self._told |= {(id(wish.tensor), wish.dim) for wish in call.dynamic}
@@ -145,12 +145,12 @@ class Forecaster:
         self._left_out: list[str] = []
         """Names of changes skipped because the time limit was reached."""
         self._lost: list[tuple[str, str]] = []
-        """Others that gave nothing, and why."""
+        """Names of other changes without a result, with the reason."""
         self._until = 0.0
         self._taken: set[int] = set()
-        """Sizes of other experiments: two dimensions of one size could be taken for one."""
+        """Sizes of other experiments; equal sizes could be mistaken for one dimension."""
         self._guarded: set[int] = set()
-        """Lines where the first run has a finding on a guard that changes from call to call."""
+        """Lines with a finding of the first run about a guard that changes per call."""
         self._rows = rows
         """True to report a row for every change, also without a finding."""
         self._forecast = ForecastResult()
@@ -233,7 +233,7 @@ class Forecaster:
                 for number in range(CALLS)
             ),
         )
-        # If it does not end well, each will tell by itself.
+        # If the combined experiment fails, each size is tried alone.
         calls = self._run_work(
             functools.partial(self._trace_calls, together), together.identity
         ).value
@@ -274,13 +274,13 @@ class Forecaster:
         return tracing.trace(self.call.function, args, kwargs, dynamic=dynamic)
 
     def _trace_calls(self, change_: _Change) -> list[Recording]:
-        """In a fork: calls with the change, until one compiles nothing again."""
+        """Call with the change, in a fork, until a call compiles nothing."""
         if change_.training is not None:
             self.call.function.train(change_.training)  # type: ignore[attr-defined]
         recordings: list[Recording] = []
         for number in range(len(change_.tried)):
             recording = self._trace_change(change_, number)
-            # All that anybody asks for.
+            # Further calls are unnecessary.
             told = Recording(
                 frames=recording.frames,
                 symbols=recording.symbols,
@@ -294,7 +294,7 @@ class Forecaster:
         return recordings
 
     def _settle_caches(self) -> bool:
-        """Call again with nothing changed; False if that fails."""
+        """Call again without a change; return False if that fails."""
         seen: list[Recording] = []
         for _ in range(SETTLING):
             recording = self._trace_change()
@@ -357,7 +357,7 @@ class Forecaster:
         ]
 
     def _workable_options(self, options: list[list[_Change]]) -> list[int | None]:
-        """In a fork: which of the changes, the first that does not raise without Dynamo."""
+        """Return, from a fork, the first of each group's changes that runs without Dynamo."""
         return [
             next((n for n, one in enumerate(several) if self._change_works(one)), None)
             for several in options
@@ -393,7 +393,7 @@ class Forecaster:
                         yield at, dim
 
     def _wider_changes(self, group: list[tuple[int, int]]) -> Iterator[_Change]:
-        """All dimensions of the same size, wherever they are; the first of them tells it."""
+        """Yield changes of all dimensions of one size; the first of them reports the result."""
         size = self._group_size(group)
         same = [one for one in self._input_dimensions() if self._group_size([one]) == size]
         if len(same) > len(group) and same[0] == group[0]:
@@ -401,11 +401,11 @@ class Forecaster:
             yield self._resize_group(same, 0)
 
     def _resize_group(self, group: list[tuple[int, int]], step: int) -> _Change:
-        """Sizes a little larger, or multiples where ``step`` is 0."""
+        """Return a change to slightly larger sizes, or to multiples if ``step`` is 0."""
         size = self._group_size(group)
         taken = self._taken | {self._group_size([one]) for one in self._input_dimensions()}
         larger = (size + n * step if step else size * (n + 1) for n in range(1, 99))
-        # A size that another dimension has could be taken for that.
+        # An equal size could be mistaken for another dimension.
         sizes = [number for number in larger if number not in taken][:CALLS]
         return _Change(
             "size",
@@ -472,7 +472,7 @@ class Forecaster:
         verdict: Verdict = "once"
         if count > 1:
             verdict = "always" if count == CALLS else "conditional"
-        # The first recompile is for the other value itself, the later ones say what stays fixed.
+        # The first recompile is for the changed value, later ones show which values stay fixed.
         why = recompiled[-1]
         pinned = self._place_of_specialization(why, calls[count - 2]) if count > 1 else None
         place = pinned or self._recompile_place(*why[0])
@@ -497,7 +497,7 @@ class Forecaster:
     def _place_of_specialization(
         self, why: list[tuple[Recompile, FailedGuard]], before: Recording
     ) -> FindingPlace | None:
-        """Where the compilation before made a constant of a size that it had as a symbol."""
+        """Return the place where the previous compilation specialized a symbolic size."""
         sizes = {
             f"{failed.source}.size()[{failed.detail.partition(' ')[2]}]"
             for _, failed in why

@@ -1,4 +1,4 @@
-"""Recording to the guards of a run, by frame and by the line that caused them."""
+"""The guards of a run, by frame and by the line that caused them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .places import SourceText
 
 
 def guarded_frames(recording: Recording, source: SourceText) -> tuple[GuardedFrame, ...]:
-    """Return every compiled frame that has guards, in the order of compilation."""
+    """Return every compiled frame with guards, in the order of compilation."""
     frames = {frame.id: frame for frame in recording.frames}
     by_frame: dict[int, list[Guard]] = defaultdict(list)
     for guard in recording.guards:
@@ -40,7 +40,7 @@ def omission_note(recording: Recording) -> str:
 
 
 class _Causes:
-    """The ranges that stacks lead to. Guards of one line share their stack."""
+    """A cache of the ranges that stacks lead to; guards of one line share their stack."""
 
     def __init__(self, source: SourceText) -> None:
         self.path = source.path
@@ -48,7 +48,7 @@ class _Causes:
         self._known: dict[int, tuple[Range | None, bool]] = {}
 
     def find_cause(self, stack: Stack) -> tuple[Range | None, bool]:
-        """The innermost range of the text, and whether there are frames below it."""
+        """Return the innermost range in the text, and whether deeper frames exist."""
         found = self._known.get(id(stack))
         if found is None:
             found = self._known[id(stack)] = self._find_range(stack)

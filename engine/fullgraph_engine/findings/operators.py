@@ -23,7 +23,7 @@ _OF_OTHERS = (
 
 
 def operator_finding(op: CustomOp, source: SourceText, fallback: Range) -> Finding:
-    """A call of an operator without the tag."""
+    """Return the finding for a call of an operator without the tag."""
     place = source.locate(op.stack, fallback)
     code = "op/not-pt2-compliant"
     return Finding(

@@ -32,13 +32,13 @@ from .forecast import Branch, BranchAnswer
 from .places import SourceText
 
 MOST = 16
-"""Paths of one target."""
+"""Maximum number of paths traced per target."""
 LONGEST = 20.0
 """Maximum duration of the exploration in seconds of wall time."""
 REPAIRS = 4
-"""How many of the usual answers may lead into exceptions."""
+"""Maximum number of usual answers that may be inverted after exceptions."""
 ATTEMPTS = 3
-"""Paths toward one side of one condition."""
+"""Maximum number of paths toward one side of a condition."""
 PATIENCE = 8
 """Number of times a condition gets its natural answer before the other is tried, so that loops end.
 """
@@ -63,7 +63,7 @@ class FlagParameter:
 
 @dataclass(frozen=True)
 class AskedValue:
-    """An answer that eager code of the file was given at a place, for the first time there."""
+    """The first answer that eager code of the file received at a place."""
 
     place: Range
     answer: Number
@@ -106,7 +106,7 @@ class Traveled:
     asked: tuple[AskedValue, ...] = ()
     failure: str = ""
     could_be_real: bool = False
-    """Real tensors may do what the fake ones did not."""
+    """True if real tensors may succeed where the fake ones raised."""
 
 
 class Policy:
@@ -155,12 +155,12 @@ class _Next:
 
 
 class _Places:
-    """Where code of a file comes from, in the order of the text."""
+    """The traced places of a file, in the order of the text."""
 
     def __init__(self, places: Iterable[Range], source: SourceText) -> None:
         places = list(places)
         self.exact = any(one.start != one.end for one in places)
-        """There are columns."""
+        """True if the places have columns."""
         self._starts = sorted(
             one.start if one.start != one.end else source.header(one.start.line).start
             for one in places
@@ -178,7 +178,7 @@ class Explorer:
         self._source, self._known = source, known
         self.traced = TracedPaths()
         self.could_be_real = False
-        """All that were tried raised, which real tensors need not do."""
+        """True if every tried path raised, which real tensors may not do."""
         self._conditions = FileConditions(source.tree)
         self._waiting: deque[_Next] = deque()
         self._planned: set[tuple[TracePath, str]] = set()
@@ -194,7 +194,7 @@ class Explorer:
         """Ranges where the usual answer is True because False raises."""
         self._repairs = REPAIRS
         self._found: dict[str, str] = {}
-        """Values of optional arguments, in notation."""
+        """Values found for optional arguments, in notation."""
         self._note_lines(known.lines)
 
     def _note_lines(self, lines: TracedLines) -> None:
@@ -216,7 +216,7 @@ class Explorer:
         return any(self._may_open(s) for place in places for s in self._conditions.on_value(place))
 
     def begin(self) -> bool:
-        """Whether there is a path to try."""
+        """Plan the first paths; return whether there is one to try."""
         known = self._known
         if known.asked and known.complete:
             self._places = {asked.place for asked in known.answers}
@@ -333,7 +333,7 @@ class Explorer:
         self._compare_modes(path, traveled, found.keys())
 
     def _compare_modes(self, path: TracePath, traveled: Traveled, found: Set[str]) -> None:
-        """Which findings of the mode of the probe are not there in the other one."""
+        """Report the findings of the probe's mode that the other mode lacks."""
         training = self._known.training
         places = {asked.place for asked in traveled.asked}
         if path == TracePath():
@@ -389,7 +389,7 @@ class Explorer:
         return self._is_open(goal) and self._attempts[goal] < ATTEMPTS
 
     def _may_open(self, side: ConditionSide) -> bool:
-        """Whether its condition was traced and the side was not, as far as places can tell."""
+        """Whether the condition was traced and the side was not."""
         return self._traced.any_in(self._widen_range(side.test)) and self._is_open(side)
 
     def _is_open(self, side: ConditionSide) -> bool:
@@ -406,7 +406,7 @@ class Explorer:
         return self._widen_range(side.begins) if apart else None
 
     def _widen_range(self, range_: Range) -> Range:
-        """Whole lines where nothing more is known of code."""
+        """Widen a range to whole lines if places lack columns."""
         if self._entered.exact:
             return range_
         return Range(Position(range_.start.line, 0), Position(range_.end.line + 1, 0))
@@ -419,7 +419,7 @@ class Explorer:
                 continue
             for side in self._conditions.on_value(asked.place):
                 direct = conditions.is_within(asked.place, side.test)
-                # What a condition itself asks for decides it, and not what led to that.
+                # Answers requested by the condition itself decide it, not earlier ones.
                 indirect = any(conditions.is_within(place, side.test) for place in places)
                 if not self._may_open(side) or (indirect and not direct):
                     continue
@@ -481,7 +481,7 @@ def _path_name(path: TracePath) -> str:
 
 
 def recorded_answers(recording: Recording, source: SourceText) -> Iterator[AskedValue]:
-    """The first answer at each place of the file where a run was given one."""
+    """Yield the first answer of a run at each place of the file."""
     places: set[Range] = set()
     for chosen in recording.chosen:
         frame = stacks.innermost_user_frame(chosen.stack)
@@ -494,7 +494,7 @@ def recorded_answers(recording: Recording, source: SourceText) -> Iterator[Asked
 
 
 def call_flags(call: Call) -> Iterator[FlagParameter]:
-    """The parameters of a call that could as well be another one: flags, and what may be None."""
+    """Yield the parameters with alternative values: flags, and optional arguments."""
     inputs = Inputs(call.function, call.args, call.kwargs)
     yield from (FlagParameter(name, absent=True) for name in inputs.left_out)
     for leaf in inputs.leaves:

@@ -1,4 +1,4 @@
-"""Where a finding stands: the innermost frame in the file being edited."""
+"""Places of findings: the innermost frame in the edited file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FindingPlace:
 
 
 class SourceText:
-    """The analyzed text, for turning frames into ranges of it."""
+    """The analyzed text, which converts frames into ranges."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
@@ -39,7 +39,7 @@ class SourceText:
         self._nodes_by_range = PerStatement(self.tree, _nodes_by_range)
 
     def locate(self, stack: Stack, fallback: Range) -> FindingPlace:
-        """The place of a stack; ``fallback`` where no frame is in this file."""
+        """Return the place of a stack; ``fallback`` without a frame in this file."""
         stack = texts.shorten_stack(stack)
         shown = tuple(with_text(frame) for frame in stack)
         for index in range(len(stack) - 1, -1, -1):
@@ -62,14 +62,14 @@ class SourceText:
         return next((frame for frame in reversed(stack) if frame.path == self.path), None)
 
     def range_of(self, frame: Frame) -> Range:
-        """The columns of a frame, else its statement, else its line without indentation."""
+        """Return the range of a frame by columns, else of its statement, else of its line."""
         known = frame.end_byte >= 0 and (frame.end_line, frame.end_byte) > (frame.line, frame.byte)
-        # Of some stacks torch does not keep on which line a range ends.
+        # Some stacks of torch lack the line where a range ends.
         if known and frame.end_byte <= self._line_length(frame.end_line):
             exact = Range(
                 Position(frame.line, frame.byte), Position(frame.end_line, frame.end_byte)
             )
-            return self._parts.at(frame.line).decides(exact)
+            return self._parts.part_at(frame.line).decides(exact)
         return self.header(frame.line)
 
     def _line_length(self, line: int) -> int:
@@ -83,19 +83,21 @@ class SourceText:
         return raw[start.byte : last].decode(errors="replace")
 
     def function(self, path: str, name: str, line: int) -> str:
-        """The full name of a function around a line, if it is one of this file."""
-        return self._names.at(name, line) if path == self.path else name
+        """Return the full name of the function around a line, if it is in this file."""
+        return self._names.name_at(name, line) if path == self.path else name
 
     def code_of(self, range_: Range) -> str:
         """Return the code in a range as one line that does not depend on layout."""
-        node = self._nodes_by_range.at(range_.start.line).get(range_)
+        node = self._nodes_by_range.part_at(range_.start.line).get(range_)
         return _code_words(node) if node is not None else "".join(self.text_of(range_).split())
 
     def occurrences(self, place: Range, function: str) -> int:
-        """How many expressions and statements of a function, by its full name, begin before a place
-        and have its code. What comments and docstrings say is none."""
+        """Return how many earlier expressions or statements of a function have the same code.
+
+        ``function`` is its full name. Comments and docstrings do not count.
+        """
         node, name = (
-            self._nodes_by_range.at(place.start.line).get(place),
+            self._nodes_by_range.part_at(place.start.line).get(place),
             function.rpartition(".")[2],
         )
         if node is None:
@@ -104,7 +106,7 @@ class SourceText:
         return len(
             {
                 where.start
-                for nodes in self._nodes_by_range.of(self._names.lines_of(function))
+                for nodes in self._nodes_by_range.parts_of(self._names.lines_of(function))
                 for one in nodes.values()
                 if (where := node_range(one)).start < start
                 and type(one) is type(node)
@@ -118,16 +120,16 @@ class SourceText:
         return FunctionNames(self.tree)
 
     def header(self, line: int) -> Range:
-        """The ``def`` line of the function that begins on a line, be it with a decorator."""
-        return self._parts.at(line).header(line) or self.line_range(line)
+        """Return the ``def`` line of the function that begins on a line, maybe with a decorator."""
+        return self._parts.part_at(line).header(line) or self.line_range(line)
 
     def value_on(self, line: int) -> Range:
         """Return the condition or value of the statement on a line, else its whole range."""
-        return self._parts.at(line).value_on(line) or self.line_range(line)
+        return self._parts.part_at(line).value_on(line) or self.line_range(line)
 
     def receiver(self, attribute: str, end: Position) -> Range | None:
         """Return the expression left of the dot of the attribute that ends at ``end``."""
-        node = self._parts.at(end.line).attribute_ends.get(end)
+        node = self._parts.part_at(end.line).attribute_ends.get(end)
         if node is None or not attribute.endswith(node.attr):
             return None  # ``__x`` is ``_Class__x`` when it runs
         line = self._lines[end.line] if end.line < len(self._lines) else b""
@@ -178,7 +180,7 @@ class _Part:
         return {node_range(node).end: node for node in self._attributes}
 
     def _note_header(self, node: ast.stmt) -> None:
-        """Jumps carry the range of their whole statement; what decides is its condition."""
+        """Index the header of a statement, since jumps have the range of the whole statement."""
         header: ast.expr
         match node:
             case ast.If(test=header) | ast.While(test=header) | ast.Assert(test=header):
@@ -199,7 +201,7 @@ class _Part:
         first = node.lineno - 1
         start = Position(first, node.col_offset)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            # Only its header: the body has statements of its own.
+            # Only the header: statements of the body have their own entries.
             self._statements.setdefault(first, Range(start, self._colon_position(node)))
             # A code object begins with its first decorator.
             for decorator in node.decorator_list:
@@ -255,7 +257,7 @@ _HEADERS = (
     *("args", "returns", "type_params", "bases", "keywords"),
     *("test", "target", "iter", "items", "subject"),
 )
-"""Fields of what stands before the colon."""
+"""Fields of the nodes before the colon."""
 
 
 _PLACED = (ast.expr, ast.arg, ast.keyword)

@@ -1,4 +1,4 @@
-"""Frames that were traced again in one run, because a guard of an earlier trace failed."""
+"""Findings for frames that were traced again because a guard of an earlier trace failed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .guard_names import CompiledFunction, GuardNames
 from .places import FindingPlace, SourceText, finding_identity, related_to
 
 _STACK = "L['___stack"
-"""How Dynamo names what a graph break leaves on Python's stack."""
+"""Dynamo's prefix for values that a graph break leaves on Python's stack."""
 
 MOST = 8
 """Maximum number of findings per recompile; each of them lists the other failed guards."""
@@ -40,7 +40,7 @@ def recompile_findings(
 def findings_of_recompile(
     recompile: Recompile, names: GuardNames, fallback: Range
 ) -> Iterator[Finding]:
-    """The findings of a recompile that a program caused: at least one, whatever guard failed."""
+    """Yield at least one finding for a recompile of a program, whatever guard failed."""
     latest = latest_failures(recompile)
     noted = list(filter(_is_of_note, latest)) or list(latest)
     yield from _guard_findings(noted, recompile, names, fallback)
@@ -49,7 +49,7 @@ def findings_of_recompile(
 def _guard_findings(
     guards: Iterable[FailedGuard], recompile: Recompile, names: GuardNames, fallback: Range
 ) -> Iterator[Finding]:
-    """Findings for guards that failed, and for the limit if the recompile reached it."""
+    """Yield findings for failed guards, and for the limit if the recompile reached it."""
     source = names.source
     found: dict[tuple[str, Range], Finding] = {}
     for failed in itertools.islice(guards, MOST):
@@ -158,7 +158,7 @@ def _limit_words(recompile: Recompile) -> str:
 def place_of(
     failed: FailedGuard, recompile: Recompile, source: SourceText, fallback: Range
 ) -> FindingPlace:
-    """Where the guard comes from, else what was called, else the function itself."""
+    """Return the place of the guard's value, else of the call, else of the function."""
     if any(frame.path == source.path for frame in failed.stack):
         return source.locate(failed.stack, fallback)
     if recompile.path == source.path:
@@ -168,7 +168,7 @@ def place_of(
 
 
 def related_guards(guards: Sequence[FailedGuard], source: SourceText) -> Iterator[Related]:
-    """Where other guards of the same recompile come from, each once."""
+    """Yield the places of other failed guards of the recompile, each once."""
     told: set[tuple[str, str]] = set()
     for failed in guards:
         name = guarded_value_name(failed)
@@ -189,7 +189,7 @@ def _recompile_evidence(
 
 
 def guard_evidence(failed: FailedGuard) -> GuardFailure:
-    """A failed guard as the evidence of a finding, with a clause for what changed."""
+    """Return a failed guard as evidence, with a clause about the change."""
     return GuardFailure(
         failed.compiled,
         failed.kind,
@@ -256,7 +256,7 @@ def describe_change(failed: FailedGuard) -> str:
 
 
 def user_condition(expression: str) -> str:
-    """A guard's condition as the user would write it, cut to 120 characters."""
+    """Return a guard's condition as the user would write it, cut to 120 characters."""
     words = condition_in_user_words(expression)
     return words if len(words) <= 120 else words[:117] + "…"
 

@@ -91,12 +91,12 @@ OTHER_BRANCHES = 4
 """Maximum number of repetitions of a raising fake run, each with another truth chosen."""
 
 REAL_BYTES = 512 << 20
-"""Parameters, buffers and inputs of a target up to this are run with real tensors if need be."""
+"""Maximum bytes of parameters, buffers and inputs of a run with real tensors."""
 
 
 @dataclass
 class RunOutcome:
-    """How a run ended. ``needs_real`` says why it should be repeated with real tensors."""
+    """The result of a run; ``needs_real`` is the reason to repeat it with real tensors."""
 
     report: TargetReport
     findings: list[Finding] = field(default_factory=list)
@@ -108,14 +108,14 @@ class RunOutcome:
     guards_note: str = ""
     steps: tuple[TraceStep, ...] = ()
     further: int = 0
-    """How many of the probes that wait for this one are needed."""
+    """Number of waiting probes to run."""
     raised: bool = False
-    """It needs real tensors since fake ones raised, not for their values."""
+    """True if real tensors are needed because fake ones raised, not for their values."""
     known: str = ""
     """Packed input of the part "paths"; empty if it has nothing to explore."""
     paths: TracedPaths | None = None
     unfound: FoundProbe | None = None
-    """That a search has found no inputs for it."""
+    """The target of a search that found no inputs."""
     frame_times: tuple[FrameTime, ...] = ()
     dynamo_times: tuple[DynamoTime, ...] = ()
     cache_misses: int = 0
@@ -234,7 +234,7 @@ class _Ledger:
         self._emit_finding(finding.identity)
 
     def add_break(self, finding: Finding, record: Break, *, sure: bool) -> None:
-        """``sure``: it need not wait until it is known how the attempt ends."""
+        """Add a graph break; if ``sure``, emit it before the outcome of the attempt is known."""
         again = self._tally.add(finding.identity, record)
         known = self._by_identity.get(finding.identity)
         if known is None or (again and known.evidence != finding.evidence):
@@ -243,7 +243,7 @@ class _Ledger:
             self._emit_finding(finding.identity)
 
     def finish(self) -> None:
-        """Tell what was held back and what was counted."""
+        """Emit the findings that were held back, and the final counts."""
         for key, count in self._tally.counts().items():
             self._by_identity[key] = dataclasses.replace(self._by_identity[key], count=count)
         for key, finding in self._by_identity.items():
@@ -268,7 +268,7 @@ class _Ledger:
 
 
 class _TargetRun:
-    """The two traces of a run and what came of them."""
+    """A run of a target: its traces and their results."""
 
     def __init__(self, tracee: Tracee, ledger: _Ledger) -> None:
         self.tracee, self.target, self.ledger = tracee, tracee.target, ledger
@@ -282,7 +282,7 @@ class _TargetRun:
         self.given = value_guards.CalledWith()
         self.finished = False
         self.without_probe = False
-        """The probe turned out to be none."""
+        """True if the planned probe's call does not exist."""
         self.uncalled = False
         """True if the code that uses the target did not call it."""
         self.writer: DocumentWriter | None = None
@@ -292,13 +292,13 @@ class _TargetRun:
         self._call: Call | None = None
         self._training = False
         self._read = False
-        """Values of tensors that had them."""
+        """True if the run read values of real tensors."""
         self._all_frames: list[TracedFrame] = []
         """Frames of all traces."""
         self._truths: list[int] = []
         self._doubtful = False
         self._raises = False
-        """The code does, without Dynamo as well, or its inputs do not fit."""
+        """True if the code raises without Dynamo too, or its inputs do not fit."""
         self.names_sizes = explanations.may_apply(tracee.text)
         self._tapes: Sequence[Tape] = ()
         self._explains: explanations.Explainer | None = None
@@ -308,7 +308,7 @@ class _TargetRun:
     # -- the two traces -----------------------------------------------------------------------
 
     def trace_first(self) -> None:
-        """The call as the probe gives it."""
+        """Trace the call of the probe."""
         with tracing.tensor_mode(self.fake) as mode:
             turned: frozenset[int] = frozenset()
             for left in range(OTHER_BRANCHES, -1, -1):
@@ -324,7 +324,7 @@ class _TargetRun:
                 if mode is not None and call.comment:
                     mode.restart(turned)  # what was asked while it was looked for is no matter
                 self.uncalled = call.uncalled
-                # The call may change it.
+                # The call may change its inputs.
                 training = bool(getattr(call.function, "training", False))
                 self._doubtful = call.is_doubtful
                 recording = self._trace_call(call, mode)
@@ -356,7 +356,7 @@ class _TargetRun:
             self._amend_findings(recording)
 
     def look_for_inputs(self) -> None:
-        """Other ones than a comment says, where the code raises with these."""
+        """Search other inputs for a comment's call that raises."""
         if not self._raises:
             return
         with tracing.tensor_mode(self.fake) as mode, self.watch.count_as("inputs"):
@@ -373,7 +373,7 @@ class _TargetRun:
         return self._eager_failure(call)
 
     def _instead_of(self, call: Call, wrong: Failure) -> Call | None:
-        """Another call, or none: then the target is left without a probe."""
+        """Return another call; None leaves the target without a probe."""
         self.ledger.begin()
         dynamo.reset()
         self.uncalled = True
@@ -480,7 +480,7 @@ class _TargetRun:
                 self.ledger.add(finding)
 
     def forecast(self, branch: Branch, rows: bool) -> ForecastResult:
-        """Further calls with other sizes and values: only to see which of them recompile."""
+        """Forecast which calls with other sizes and values recompile."""
         with tracing.tensor_mode(self.fake) as mode:
             begin = mode.restart if mode is not None else _do_nothing
             begin()
@@ -496,13 +496,13 @@ class _TargetRun:
                 mode.prefer_real = real
 
             def run_apart(work: Callable[[], T], seconds: float, name: str) -> BranchAnswer[T]:
-                def chosen() -> T:
+                def run_chosen() -> T:
                     # Other sizes may need more values; prefer fake tensors to a restart.
                     if mode is not None:
                         mode.prefer_real = False
                     return work()
 
-                return branch(chosen, seconds, name)
+                return branch(run_chosen, seconds, name)
 
             batch = batch_dimensions(call)
             range_ = self.target.range
@@ -537,7 +537,7 @@ class _TargetRun:
                 answers=tuple(recorded_answers(recording, self.source)),
                 flags=tuple(call_flags(call)),
             )
-        # What raises may do so in one mode alone, and hardly for a flag.
+        # An exception may occur in one mode only, but hardly for one flag.
         explorer = Explorer(self.source, known)
         if known.asked and not known.complete and not explorer.could_answer(recording):
             known = dataclasses.replace(known, asked=False)
@@ -555,7 +555,7 @@ class _TargetRun:
             self.auto_failure = "the fake runs raised"
 
     def _travel_path(self, path: TracePath, turned: frozenset[Range]) -> Traveled:
-        """In a process of its own."""
+        """Trace a path; runs in a separate process."""
         ledger = _Ledger(self.tracee, RunId(self.tracee.target.name, 0, "paths"), lambda _: None)
         attempt = _TargetRun(self.tracee, ledger)
         attempt.auto = False
@@ -569,7 +569,7 @@ class _TargetRun:
             except BaseException as error:
                 return Traveled(failure=_one_line(tracing.failure_of(error)))
             if mode is not None:
-                # The data of inputs could be any other.
+                # The data of inputs is arbitrary.
                 mode.drop_values((call.args, call.kwargs))
                 policy.asked.clear()
             could_be_real = attempt._could_be_real(call)
@@ -588,8 +588,10 @@ class _TargetRun:
         )
 
     def _find_value(self, name: str) -> str:
-        """A value for an optional argument of the target, in notation; empty if none was found. In
-        a process of its own: the calls that it tries may change the module."""
+        """Return a value for an optional argument, in notation; empty if none was found.
+
+        Runs in a separate process, because the tried calls may change the module.
+        """
         with tracing.tensor_mode(self.fake) as mode:
             if mode is not None:
                 mode.restart()
@@ -609,7 +611,7 @@ class _TargetRun:
             return optional.find_fitting_value(call.function, name, tensors, attempt)
 
     def leave_disabled(self) -> None:
-        """Trace nothing, as torch.compile does: no findings would look like a clean target."""
+        """Report that Dynamo is disabled: an empty result would look like a clean target."""
         finding = failures.disabled_finding(self.source)
         self.error = finding.message
         self.ledger.add(finding)
@@ -621,7 +623,7 @@ class _TargetRun:
         except tracing.ValueNeeded as need:
             if not self.auto:
                 raise
-            # The call itself depends on it, so further paths need it as well.
+            # The call itself depends on the mode, so further paths need it too.
             self.auto_failure = _needs_value(need)
             return None
         except NoProbe as error:
@@ -637,7 +639,7 @@ class _TargetRun:
             return None
 
     def _report_without(self, error: NoProbe) -> None:
-        """The target is left without a probe, unless real tensors lead further than fake ones."""
+        """Report the missing probe, unless real tensors may get further than fake ones."""
         if self.auto and isinstance(error, NotCalled):
             cut_short = error.cut_short
             if error.unbuilt or (cut_short is not None and self._could_be_real(cut_short)):
@@ -649,7 +651,7 @@ class _TargetRun:
         self.ledger.add(missing_probe(self.target, self.tracee.text, self.error))
 
     def count_further(self) -> int:
-        """How many of the probes that wait for this one are needed."""
+        """Return the number of waiting probes to run."""
         if self.without_probe:
             return 0
         with tracing.tensor_mode(self.fake) as mode:
@@ -681,8 +683,7 @@ class _TargetRun:
     # -- what they say ------------------------------------------------------------------------
 
     def _saw_break(self, record: Break) -> None:
-        # Behind a chosen truth, or in a doubtful call, may come an exception, and then another
-        # attempt.
+        # A chosen truth or a doubtful call may cause an exception and another attempt.
         finding = breaks.break_finding(record, self.source, self.target.range)
         self.ledger.add_break(finding, record, sure=not self._truths and not self._doubtful)
 
@@ -762,18 +763,18 @@ class _TargetRun:
         self.error = _one_line(failure)
         could_be_real = call is None or self._could_be_real(call)
         if self.auto and could_be_real and not devices.is_missing_gpu_error(failure.message):
-            # Whether the program or only its fake tensors failed, the real ones will tell.
+            # Real tensors will show whether the program or only its fake tensors failed.
             self.auto_failure = f"the fake run ended with {self.error}"
             return
         if call is not None and (failure.phase == "tracer" or failure.in_graph):
-            # What the program itself raises, and where, says more than how Dynamo met it.
+            # The program's own exception explains more than Dynamo's.
             eager = self._eager_failure(call)
-            # Without a fake implementation, fake tensors fail in eager mode and real ones do not.
+            # An operator without a fake implementation fails on fake tensors only.
             if eager is not None and not (self.fake and failures.lacks_fake(eager)):
                 failure = eager
             self.error = _one_line(failure)
         elif call is not None and not self.fake and self._eager_failure(call) is None:
-            # Code behind a graph break raises, and does not without Dynamo.
+            # Code after a graph break raises, but not without Dynamo.
             failure = dataclasses.replace(failure, phase="tracer")
         chosen = len(self.recording.chosen) if self.recording is not None else 0
         finding = failures.failure_finding(

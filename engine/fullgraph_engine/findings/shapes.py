@@ -1,4 +1,4 @@
-"""Recording to what was seen at the places of the edited text, with their ranges."""
+"""The shapes seen at places of the edited text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def seen_shapes(recording: Recording, source: SourceText) -> _Places:
     found: dict[_Key, PlaceShapes] = {}
     for seen in recording.shapes:
         line = seen.function_line if seen.role == "parameter" else seen.line
-        place = texts.at(line).place(seen)
+        place = texts.part_at(line).place(seen)
         if place is None:
             continue
         key = place.role, place.range
@@ -42,7 +42,7 @@ def limit_places(places: tuple[PlaceShapes, ...], recording: Recording) -> tuple
     """Return the places to report and a sentence about omitted ones; empty if there are none."""
     told = places
     if len(told) > MOST_PLACES:
-        # Names before expressions: those stand behind the code, these only under the pointer.
+        # Prefer names, which are shown inline, to expressions, which are shown on hover.
         told = tuple(place for place in told if place.role != "expression")[:MOST_PLACES]
     notes = []
     if len(told) < len(places):
@@ -157,7 +157,7 @@ class _ShapeText:
         return None if known is None else ("expression", *known)
 
     def _find_loaded(self, name: str, where: Range | None) -> tuple[ShapeRole, Range, str] | None:
-        """A variable. A fused instruction has the columns of the first one of its two."""
+        """Return a loaded variable; a fused instruction has the columns of its first one."""
         if where is None or (name, where) in self._names:
             return None  # in ``x += f(x)`` the first one is loaded where it is stored
         on_line = self._loads.get((name, where.start.line), {})
@@ -218,7 +218,7 @@ class _ShapeText:
 
 
 def _child_nodes(node: ast.AST, loop: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Each with whether it is part of what a loop assigns."""
+    """Yield child nodes with whether a loop assigns them."""
     for field, value in ast.iter_fields(node):
         inside = (isinstance(node, _Loop) and field == "target") or (
             loop and isinstance(node, (ast.Tuple, ast.List, ast.Starred))

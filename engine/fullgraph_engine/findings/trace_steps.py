@@ -1,4 +1,4 @@
-"""Recording to the steps of a run: which graphs there were, and what ended each."""
+"""The steps of a run: its graphs, and the break after each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .places import SourceText
 def steps_of_recording(
     recording: Recording, source: SourceText, fallback: Range
 ) -> tuple[TraceStep, ...]:
-    """In the order in which frames were compiled, which is that in which they are entered.
+    """Return the steps in the order in which frames were entered and compiled.
 
     ``fallback`` is the place of breaks outside the file.
     """
@@ -46,7 +46,7 @@ def _graph_step(graph: Graph, frame: TracedFrame, source: SourceText) -> TraceSt
 
 
 def _operator_places(graph: Graph, path: str) -> Iterator[Range]:
-    """For each operator the innermost place in the file, if there is one."""
+    """Yield the innermost place in the file of each operator, if any."""
     for op in graph.ops:
         frame = next((frame for frame in reversed(op.stack) if frame.path == path), None)
         if frame is not None and frame.end_byte >= 0:

@@ -44,7 +44,7 @@ _CALLED = {
 """Attributes of callables, and the user's words for each."""
 
 _STEADY = ("module", "NoneType", "bool", "wrapper_descriptor", "property")
-"""Types of objects that a program has one of: the same one at every call."""
+"""Types of objects that stay the same at every call of a program."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class CalledWith:
     code: types.CodeType | None = None
     arguments: frozenset[str] = frozenset()
     bound: bool = False
-    """It is the method of an object, which is the same one at every call."""
+    """True if the call is a method of an object, which is the same at every call."""
 
     @classmethod
     def from_call(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CalledWith:
@@ -67,7 +67,7 @@ class CalledWith:
         return cls(code, frozenset(bound.arguments), hasattr(called, "__self__"))
 
     def includes(self, frame: TracedFrame, name: str) -> bool:
-        """Whether a local of a frame is an argument that was given, not the default of one."""
+        """Whether a local of a frame is an explicitly passed argument, not a default."""
         return name in self.arguments and self.is_of(frame)
 
     def is_of(self, frame: TracedFrame) -> bool:
@@ -82,7 +82,7 @@ class CalledWith:
 def value_guard_findings(
     recording: Recording, source: SourceText, given: CalledWith, fallback: Range
 ) -> tuple[Finding, ...]:
-    """Each once, in the order in which the guards were made."""
+    """Return each finding once, in the order of the guards."""
     found: dict[str, Finding] = {}
     for finding in _Unsteady(recording, source, given, fallback).findings():
         known = found.get(finding.identity)
@@ -151,9 +151,9 @@ class _Unsteady:
         return None
 
     def _is_lasting(self, of: str, frame: TracedFrame) -> bool:
-        """Whether the next call finds what this one has changed, as far as can be known.
+        """Whether a changed value persists until the next call, as far as known.
 
-        A local may hold something new every time, as those do that a resume function is given.
+        A local may be a new object at each call, for example in a resume function.
         """
         scope, name = source_root(of.removeprefix("len("))
         if scope == "global":
@@ -192,7 +192,7 @@ class _Unsteady:
     def _is_changed_by_file(
         self, guard: Guard, frame: TracedFrame, *, exactly: bool = False
     ) -> bool:
-        """Whether a function of the file that a frame is of assigns the global of a guard."""
+        """Whether a function of the frame's file assigns the guarded global."""
         return frame.path == self._source.path and self._assignments.changes_global(
             guard.source, exactly=exactly
         )
@@ -270,5 +270,5 @@ def _checked_value(expression: str) -> tuple[str, str]:
     match = _EQUAL.match(expression)
     if match is not None:
         return match["of"], match["value"]
-    # So the length of an empty sequence is checked.
+    # An empty sequence is checked like this.
     return (f"len({expression[4:]})", "0") if expression.startswith("not ") else ("", "")

@@ -1,4 +1,4 @@
-"""Recording to what the expressions and locals of the edited file were."""
+"""The values of expressions and locals of the edited file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LAMBDA = "<lambda>"
 
 
 def seen_values(recording: Recording, source: SourceText) -> tuple[SeenValue, ...]:
-    """Every expression and local once for each kind of value that it was, in textual order."""
+    """Return every expression and local once per kind of value, in textual order."""
     functions = _Functions(source) if source.tree is not None else None
     found: set[SeenValue] = set()
     for item in recording.seen:
@@ -41,11 +41,11 @@ class _Function:
     first: int
     last: int
     where: Range
-    """Its name in the text."""
+    """Range of its name."""
 
 
 class _Functions:
-    """The functions of a text, found by a line that belongs to them."""
+    """An index of the functions of a text by line."""
 
     def __init__(self, source: SourceText) -> None:
         tree = source.tree or ast.Module([], [])
@@ -74,8 +74,10 @@ class _Functions:
         return SeenValue(function.where, local.kind, local.name, qualified)
 
     def _find_function(self, name: str, line: int) -> tuple[_Function, str] | None:
-        """The innermost one of that name around the line: a resume function begins anywhere in
-        the function that it continues."""
+        """Return the innermost function of a name around a line.
+
+        A resume function begins anywhere in the function that it continues.
+        """
         anonymous = name == _LAMBDA or name in _COMPREHENSIONS
         around = [
             function
@@ -92,7 +94,7 @@ class _Functions:
 
 
 def _nested_definitions(body: Iterable[ast.AST], prefix: str) -> Iterator[tuple[Function, str]]:
-    """Every function below some statements with its ``__qualname__``."""
+    """Yield every nested function with its ``__qualname__``."""
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if isinstance(node, ast.FunctionDef):  # Dynamo traces no coroutines

@@ -55,10 +55,10 @@ _JAXTYPING = {
 
 @dataclass(frozen=True)
 class AnnotatedParameter:
-    """One parameter of a signature.
+    """A parameter of a signature.
 
-    ``shape`` is what its annotation says about the value, ``optional`` whether the annotation
-    allows None.
+    ``shape`` is the value that its annotation declares, ``optional`` whether the annotation allows
+    None.
     """
 
     name: str
@@ -78,7 +78,7 @@ def read_parameters(
     *,
     method: bool,
 ) -> tuple[AnnotatedParameter, ...]:
-    """The parameters of a signature, without ``self`` for a method.
+    """Return the parameters of a signature, without ``self`` for a method.
 
     ``aliases`` are the module's assignments: ``Batch = Float[Tensor, "b d"]``.
     """
@@ -171,7 +171,7 @@ def _from_string(
         value = parse_value(stripped)
     except NotationError:
         value = None
-    # FX prints the sizes that a graph is given as ``Sym(s0)``; a bare ``s0`` is a type's name.
+    # FX prints symbolic sizes as ``Sym(s0)``; a bare ``s0`` is the name of a type.
     if _has_tensor(value) or (isinstance(value, SizeText) and stripped.startswith("Sym(")):
         return value, optional
     # A quoted annotation refers to a name that is defined later.
@@ -230,7 +230,7 @@ def _container_value(
             return Sequence("tuple", (shapes[0], shapes[0]))
         known = tuple(shape for shape in shapes if shape is not None)
         return Sequence("tuple", known) if len(known) == len(shapes) else None
-    # A list says nothing of its length; two items are the least that shows a loop.
+    # A list annotation lacks a length; two items suffice to show a loop.
     return Sequence("list", (shapes[0], shapes[0]))
 
 
@@ -243,14 +243,14 @@ def _last_name(expression: ast.expr) -> str:
 
 
 def _parse_jaxtyping(dtype: str, text: str) -> TensorText | None:
-    """The dimensions of a jaxtyping string: names, numbers, ``*batch``, ``...``, ``#b``, ``_``."""
+    """Parse a jaxtyping string: names, numbers, ``*batch``, ``...``, ``#b``, ``_``."""
     sizes: list[Size] = []
     for at, word in enumerate(text.split()):
         dim = word.lstrip("#?")
         if dim == "...":
             continue
         if dim.startswith("*"):
-            # Any number of dimensions; one shows the most.
+            # It matches any number of dimensions; one is the most informative.
             dim = dim.lstrip("*#?")
         if "=" in dim:
             dim = dim.rpartition("=")[2]

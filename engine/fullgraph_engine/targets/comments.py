@@ -29,7 +29,7 @@ _IGNORE = re.compile(r"ignore\b(?!\()")
 
 @dataclass(frozen=True)
 class Comment:
-    """The text behind the mark, where that text is, and whether the line holds nothing else."""
+    """A comment: its text after the mark, its range, and whether it has its own line."""
 
     text: str
     range: Range
@@ -45,7 +45,7 @@ class Comment:
 
     @property
     def ignore(self) -> bool:
-        """Meant to hide findings, but not written so that it does."""
+        """Whether it is a malformed comment to hide findings."""
         return _IGNORE.match(self.text) is not None
 
     def span(self, start: int, end: int) -> Range:
@@ -63,7 +63,7 @@ class Comments:
 
     marked: dict[int, Comment]
     plain: frozenset[int]
-    """Lines that hold nothing but a comment."""
+    """Lines with only a comment."""
 
     def comments_above(self, line: int) -> tuple[Comment, ...]:
         """Return the comments in the block of comment lines that ends directly above ``line``."""

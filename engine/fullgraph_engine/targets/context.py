@@ -33,7 +33,7 @@ class ContextItem:
 
 
 class ContextError(ValueError):
-    """A part of a context that means nothing. ``item`` is its number."""
+    """Raised for an invalid part of a context; ``item`` is its number."""
 
     def __init__(self, message: str, item: int) -> None:
         super().__init__(message)
@@ -97,7 +97,7 @@ class CallContext:
 
     @contextlib.contextmanager
     def enter(self) -> Iterator[None]:
-        """Run the block in this context. The mode of modules is not part of that."""
+        """Run the block in this context, without the mode of modules."""
         if self == CallContext():
             yield
             return

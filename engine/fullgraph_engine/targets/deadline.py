@@ -1,4 +1,4 @@
-"""Ending code from the inside when its time is up, where a process can do that to itself."""
+"""Deadlines that end code in this process by raising an exception from a timer."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def limit_seconds(
     raising, quiet_until = True, 0.0
 
     def raise_late(*_: Any) -> None:
-        # Where both timers are due behind one long call, what the second raised would end the way
-        # out of here that the first is on.
+        # If both timers expire during one long call, a second exception would interrupt the
+        # handling of the first.
         nonlocal quiet_until
         if raising and time.monotonic() >= quiet_until:
             quiet_until = time.monotonic() + _AGAIN / 2
@@ -47,8 +47,7 @@ def limit_seconds(
                 before = signal.signal(number, raise_late)
                 left, interval = signal.setitimer(timer, max(most, 0.01), _AGAIN)
                 put_back.callback(_restart_timer, timer, left, interval, clock, clock())
-                # A thread of torch may still be about to take the signal, which by default would
-                # end the process.
+                # A thread of torch may still receive the signal, whose default ends the process.
                 ignored = before in (None, signal.SIG_DFL)
                 put_back.callback(signal.signal, number, signal.SIG_IGN if ignored else before)
                 put_back.callback(signal.setitimer, timer, 0)
@@ -77,6 +76,6 @@ def pause_deadlines() -> Iterator[None]:
 def _restart_timer(
     timer: int, left: float, interval: float, clock: Callable[[], float], began: float
 ) -> None:
-    """Count what was left of a timer when another one took its place."""
+    """Restart a timer with its remaining time."""
     if left:
         signal.setitimer(timer, max(left - (clock() - began), 0.001), interval)

@@ -1,4 +1,4 @@
-"""Which things of a file can be traced, from its text alone. Nothing is executed."""
+"""Discovery of the targets of a file, from its text without executing it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TEXT_LIMIT = 60
 
 @dataclass(frozen=True)
 class WrittenProbe:
-    """A probe comment, and what it says."""
+    """A probe comment with its parsed notation."""
 
     notation: Notation
     comment: Comment
@@ -64,14 +64,14 @@ class Target:
     sites: tuple[CallSite, ...] = ()
     pairs: tuple[Pair, ...] = ()
     inputs_from: str = ""
-    """The function whose result this target is called with: ``get_inputs``."""
+    """Name of the function that returns the target's inputs: ``get_inputs``."""
     init_from: str = ""
-    """The function whose result its constructor is called with: ``get_init_inputs``."""
+    """Name of the function that returns the constructor's arguments: ``get_init_inputs``."""
     attributes: tuple[str, ...] = ()
-    """Attributes of the instance that hold inputs: ``example_input_array``."""
+    """Attributes of the instance that contain inputs: ``example_input_array``."""
     get_module: bool = False
     repeated: bool = False
-    """Another definition of the same name is in the file; only one survives."""
+    """True if the file defines the name again; only the last definition remains."""
     used_by: tuple[str, ...] = ()
     definition: str = ""
     """Name of the function or class of the file that it refers to; empty for other targets."""
@@ -85,7 +85,7 @@ class Target:
 
     @property
     def bare_context(self) -> WrittenProbe | None:
-        """A comment that says in which modes the target is called, where none says with what."""
+        """A comment with only the modes of the call, if no comment states inputs."""
         if any(one.notation.inputs is not None for one in self.written):
             return None
         found = (one for one in self.written if one.notation.inputs is None)
@@ -93,7 +93,7 @@ class Target:
 
     @property
     def constructed_by(self) -> WrittenProbe | None:
-        """A comment that calls the constructor, where none says what the target is called with."""
+        """A comment with only the constructor call, if no comment states inputs."""
         if any(one.notation.inputs is not None for one in self.written):
             return None
         return next((one for one in self.written if one.notation.init is not None), None)
@@ -327,7 +327,7 @@ class _TargetFinder:
         return tuple(found)
 
     def _gives_module(self, node: ast.ClassDef) -> bool:
-        """A class whose ``get_module()`` returns a model and its inputs."""
+        """Whether a class has a ``get_module()`` that returns a model and its inputs."""
         if self.source.is_module(node):
             return False
         method = self.source.method(node, "get_module")
@@ -341,7 +341,7 @@ class _TargetFinder:
     # -- calls, pairs, assignments --
 
     def call_targets(self) -> None:
-        """Sites and compiled names whose subject is nothing that the file defines."""
+        """Add call sites and compiled names whose subject the file does not define."""
         owners = {target.definition for target in self.targets} | self.off
         called: set[str] = set()
         for site in self.sites:
@@ -382,7 +382,7 @@ class _TargetFinder:
             )
 
     def statement_targets(self) -> None:
-        """``model = Net()  # fullgraph: …``: an assignment with a probe comment."""
+        """Add assignments with a probe comment: ``model = Net()  # fullgraph: …``."""
         known = {target.name for target in self.targets if target.kind == "call"}
         for statement in self.source.statements:
             if not self.comments.marked:
@@ -471,7 +471,7 @@ class _TargetFinder:
         return written
 
     def report_unhidden(self) -> None:
-        """Before any of them is taken for a probe."""
+        """Report malformed ignore comments before they are parsed as probes."""
         for line, comment in sorted(self.comments.marked.items()):
             if comment.ignore:
                 self.claimed.add(line)
@@ -557,7 +557,7 @@ def _mentions_attribute(node: ast.ClassDef, name: str) -> bool:
 
 
 def _with_users(source: FileDefinitions, targets: list[Target]) -> tuple[Target, ...]:
-    """Fill ``used_by``: the other targets that reach a definition, however indirectly."""
+    """Fill ``used_by`` with the targets that reach a definition directly or indirectly."""
     reached: dict[str, set[str]] = {}
     for target in targets:
         start = {target.definition} if target.definition else {site.owner for site in target.sites}
@@ -579,7 +579,7 @@ def _with_examples(source: FileDefinitions, targets: tuple[Target, ...]) -> tupl
 
     def examples_of(target: Target) -> tuple[Example, ...]:
         reaching = [one for one in found if target.definition in one.reaches]
-        # Behind its own docstring what calls it directly: it has the least to run.
+        # After its own docstring come direct callers, which need the shortest runs.
         reaching.sort(
             key=lambda one: (one.owner != target.definition, target.definition not in one.direct)
         )

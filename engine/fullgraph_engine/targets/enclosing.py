@@ -46,10 +46,10 @@ T = TypeVar("T")
 
 
 class NotCalled(NoProbe):
-    """The enclosing targets ran, or began to, and never called the wanted one.
+    """Raised if the enclosing targets ran, at least in part, without calling the wanted target.
 
-    ``cut_short`` is the call in which the last of them raised; ``unbuilt``: it raised before there
-    was one.
+    ``cut_short`` is the call in which the last of them raised; ``unbuilt``: it raised before a
+    call.
     """
 
     uncalled = True
@@ -70,7 +70,7 @@ def enclosing_probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Pro
     users = dict.fromkeys(one.name for one in enclosing)
     info = ProbeInfo("harvest", inputs="", source=f"as called by {', '.join(users)}")
     calls = [_EnclosingCalls(target, tuple(enclosing), number) for number in range(MOST)]
-    # A program may go on for long after the call, and be ended in the middle of anything.
+    # A program may run long after the call, and may be stopped anywhere.
     by_itself = any(one.is_program or one.is_doubtful for one in enclosing)
     return [
         Probe(
@@ -87,7 +87,7 @@ def enclosing_probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Pro
 
 @dataclass(frozen=True)
 class _EnclosingCalls:
-    """The call of a target with the signature of this number, as the enclosing targets make it."""
+    """A builder of a target's call with the signature of this number, from enclosing targets."""
 
     target: Target
     enclosing: tuple[Enclosing, ...]
@@ -121,7 +121,7 @@ class _EnclosingCalls:
         for one in self.enclosing:
             rng.seed_generators()
             with contextlib.suppress(NotCalled, tracing.ValueNeeded):
-                # Between calls it is safe to end; code of torch may abort when it is interrupted.
+                # Stopping between calls is safe; interrupted code of torch may abort.
                 watch.until = time.monotonic() + one.further_seconds
                 _run_enclosing(one, namespace, [watch], min(one.seconds, 2 * one.further_seconds))
             if watch.last is not None:
@@ -170,7 +170,7 @@ _NOT_OF_TENSORS = (OSError, EOFError, ImportError, NameError, SystemExit)
 
 
 def _capitalize_sentence(words: str) -> str:
-    """With a capital letter in front, unless a name is."""
+    """Capitalize the first letter, unless it begins a name."""
     return f"T{words[1:]}" if words.startswith("the ") else words
 
 
@@ -194,7 +194,7 @@ def ignore_calls() -> Iterator[None]:
 
 
 class _TooLong(BaseException):
-    """Ends an enclosing run whose time is up."""
+    """Raised in an enclosing run whose time limit is reached."""
 
 
 class _CallWatch:
@@ -212,11 +212,11 @@ class _CallWatch:
         """Arguments of constructors, in notation and as signatures, by the ``id`` of objects."""
         self.last: Call | None = None
         self.until = float("inf")
-        """When it has seen enough in any case, by the clock."""
+        """Time at which the recorder stops in any case, by the clock."""
         self.enclosing: Enclosing | None = None
         """The enclosing target or program being executed."""
         self.is_called = False
-        """A doubtful call was made."""
+        """True if a doubtful call was made."""
 
     def note_constructed(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.made[id(module)] = (
@@ -232,7 +232,7 @@ class _CallWatch:
         kwargs: dict[str, Any],
         namespace: Namespace,
     ) -> None:
-        """Note a call of ``function``; ``body`` makes it. A doubtful one counts if it returns."""
+        """Note a call of ``function``; ``body`` makes it. A doubtful call counts if it returns."""
         enclosing = self.enclosing
         if enclosing is None or self.last is not None or _unwatched:
             return
@@ -331,9 +331,9 @@ def _watch_function(name: str, namespace: Namespace, watch: _CallWatch) -> Itera
 
 @dataclass(frozen=True)
 class EnclosingSnapshot:
-    """Where this process has left an enclosing run: at the call of this number of a target.
+    """An enclosing run suspended in this process at a numbered call of a target.
 
-    ``random_state`` and ``oracle`` are how far random numbers and the fake mode, if any, had come.
+    ``random_state`` and ``oracle`` are the states of random numbers and of the fake mode, if any.
     """
 
     target: Target
@@ -367,7 +367,7 @@ def leave_snapshots(
     from .. import tracing
 
     at: list[tuple[_CallWatch, int]] = []
-    # Two may be methods of one class, which is watched for the first.
+    # Two targets may be methods of one class, which is watched once.
     subjects: dict[str, Target] = {}
     for target in wanted:
         subjects.setdefault(target.subject, target)
@@ -413,19 +413,19 @@ def leave_snapshots(
 
 
 def current_snapshot() -> EnclosingSnapshot | None:
-    """Where this process was left, if it was."""
+    """Return the snapshot that this process continues, if any."""
     return _here
 
 
 def _are_patches_referenced(patches: Sequence[weakref.ref[Any]]) -> bool:
-    """Whether the model has taken something that stood in for a function, to call it later."""
+    """Whether the model stored a replaced function to call it later."""
     if any(patch() is not None for patch in patches):
         gc.collect()
     return any(patch() is not None for patch in patches)
 
 
 def _call_of_snapshot(target: Target, number: int) -> Call | None:
-    """The call that this process has stayed at; once, since tracing it changes what it is of."""
+    """Return this process's suspended call, once, because tracing may change its object."""
     global _used
     from .. import tracing
 
@@ -498,7 +498,7 @@ def _copy_tensors(tree: T) -> T:
 
 
 def _is_outermost(frame: FrameType | None, function: Any) -> bool:
-    """Whether the function is what an enclosing target itself calls."""
+    """Whether the function is called directly by an enclosing target."""
     from ..tracing.drive import BOTTOM
 
     while frame is not None and frame.f_code is not BOTTOM:
@@ -507,7 +507,7 @@ def _is_outermost(frame: FrameType | None, function: Any) -> bool:
 
 
 def _call_place(frame: FrameType | None, path: str, program: str) -> str:
-    """Where the file makes the call, in words; else what program does; empty where no program."""
+    """Describe the line of the file that makes the call, or the program; "" without a program."""
     while frame is not None and frame.f_code.co_filename != path:
         frame = frame.f_back
     if frame is None:

@@ -36,8 +36,10 @@ class Example:
 
 
 def find_examples(source: FileDefinitions, targets: Iterable[str]) -> list[Example]:
-    """The examples of a file that mention something of it. ``targets`` are the definitions that
-    can be traced."""
+    """Return the examples of a file that mention its definitions.
+
+    ``targets`` are the definitions that can be traced.
+    """
     known = frozenset(targets)
     found = []
     if source.main:
@@ -54,7 +56,7 @@ def _with_reached_names(
 ) -> Example:
     nodes = [node for statement in example.body for node in ast.walk(statement)]
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
-    # ``package.ops.Pool`` is the Pool of this file, perhaps.
+    # ``package.ops.Pool`` may be the Pool of this file.
     names |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     names &= source.mentions.keys()
     return Example(
@@ -113,7 +115,7 @@ def _session_input(text: str) -> str:
 
 
 def _fenced_blocks(text: str) -> Iterator[tuple[int, str]]:
-    """Blocks of Markdown in a docstring, with the line, from 0, that each begins on."""
+    """Yield blocks of Markdown in a docstring, with the zero-based line of each."""
     for match in _FENCE.finditer(text):
         yield text.count("\n", 0, match.start(2)), textwrap.dedent(match[2])
 

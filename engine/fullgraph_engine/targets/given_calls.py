@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from .enclosing import EnclosingSnapshot
 
 _MOST = 50_000
-"""Values in one call."""
+"""Maximum number of values in one call."""
 _MOST_BYTES = 32 << 20
 """Maximum size of real tensors in bytes."""
 _MOST_CONSTANT = 64
-"""Elements of a fake tensor with known values."""
+"""Maximum number of elements of a fake tensor with known values."""
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), range)
 _NAMED = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 _HEAP_TYPE = 1 << 9
@@ -37,7 +37,7 @@ _HEAP_TYPE = 1 << 9
 
 
 class _Unclear(Exception):
-    """Something has a state that cannot be read."""
+    """Raised for state that cannot be read."""
 
 
 def digest_snapshot(snapshot: EnclosingSnapshot, namespace: dict[str, Any]) -> GivenCall | None:
@@ -73,7 +73,7 @@ class _DigestWalk:
         self._count = self._bytes = 0
         self._seen: dict[Hashable, int] = {}
         self._kept: list[Any] = []
-        """Alive, so that no other gets the same ``id``."""
+        """Objects kept alive so that their ``id`` stays unique."""
         self.definitions: set[str] = set()
 
     def digest(self) -> str:
@@ -108,7 +108,7 @@ class _DigestWalk:
         self._hash.update(repr(words).encode(errors="surrogatepass"))
 
     def _describe_value(self, value: Any) -> list[Any]:
-        """Say what a value is; gives what it holds."""
+        """Describe a value in the digest; return the values that it contains."""
         kind = type(value)
         if kind in _PLAIN:
             self._update_digest(kind.__name__, value)
@@ -237,7 +237,7 @@ class _DigestWalk:
 
 
 def _is_plain_class(kind: type) -> bool:
-    """Whether all that its instances hold is in their attributes."""
+    """Whether instances store all state in their attributes."""
     for one in kind.__mro__[:-1]:
         if not one.__flags__ & _HEAP_TYPE:
             return False

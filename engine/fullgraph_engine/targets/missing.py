@@ -13,7 +13,7 @@ _NOTHING = (
 
 
 def missing_probe(target: Target, text: str, obstacle: str = "") -> Finding:
-    """The finding for a target without a probe. ``obstacle`` is why none was found, a sentence."""
+    """Return the finding for a target without a probe; ``obstacle`` is a sentence on the reason."""
     line = target.body.start.line
     start = Position(line, 0)
     encoded = byte_lines(text)

@@ -1,4 +1,4 @@
-"""The functions of a file by the names that people know them by."""
+"""Names of the functions of a file, as in ``__qualname__``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from .comments import first_line
 
 
 class FunctionNames:
-    """Names functions as ``__qualname__`` does, which code objects have only from Python 3.11."""
+    """A table of qualified function names; code objects have them only from Python 3.11."""
 
     def __init__(self, tree: ast.AST | None) -> None:
         self._functions: list[tuple[int, int, str]] = []
-        """First and last zero-based line of each function, outer ones first, and its name."""
+        """First and last zero-based line and name of each function, outer ones first."""
         if tree is not None:
             self._note_functions(tree, "")
 
@@ -28,11 +28,13 @@ class FunctionNames:
                 self._note_functions(child, prefix)
 
     def lines_of(self, name: str) -> list[int]:
-        """The zero-based lines on which functions of a full name begin."""
+        """Return the zero-based lines on which functions of a full name begin."""
         return [first for first, _, known in self._functions if known == name]
 
-    def at(self, function: str, line: int) -> str:
-        """``Attention.forward`` for a ``forward`` around a zero-based line; else the bare name."""
+    def name_at(self, function: str, line: int) -> str:
+        """Return ``Attention.forward`` for ``forward`` around a zero-based line; else the bare
+        name.
+        """
         for first, last, name in reversed(self._functions):
             if first <= line <= last and name.rpartition(".")[2] == function:
                 return name

@@ -25,13 +25,13 @@ from .context import CallContext, ContextError, ContextItem
 if TYPE_CHECKING:
     import torch
 
-# torch.fx.graph.dtype_abbrs of torch 2.13; the user's own table is asked when torch is loaded.
+# torch.fx.graph.dtype_abbrs of torch 2.13; the loaded torch's table takes precedence.
 _DTYPES_WORDS = (
     "u8 u16 u32 u64 i8 i16 i32 i64 f16 f32 f64 bf16 c32 c64 c128 b8 b1x8 b2x4 b4x2 b8x1 b16x1 "
     "f8e5m2 f8e4m3fn f8e5m2fnuz f8e4m3fnuz f8e8m0fnu f4e2m1fnx2"
 )
 _DTYPES = frozenset(_DTYPES_WORDS.split())
-# Spellings that people use for the same thing.
+# Alternative spellings.
 DTYPE_ALIASES = {
     "bool": "b8",
     "float": "f32",
@@ -51,7 +51,7 @@ _CONSTANTS: dict[str, object] = {
 
 
 class NotationError(ValueError):
-    """A probe that cannot be read. ``start`` and ``end`` are character offsets in its text."""
+    """Raised for an invalid probe; ``start`` and ``end`` are character offsets in its text."""
 
     def __init__(self, message: str, start: int, end: int) -> None:
         super().__init__(message)
@@ -167,8 +167,7 @@ class FurtherCall:
 class Notation:
     """A whole probe.
 
-    ``init``, ``inputs`` and ``context`` are None where the text does not speak of them. ``method``
-    is empty where the text names none.
+    ``init``, ``inputs`` and ``context`` are None if the text omits them; ``method`` is then empty.
     """
 
     init: Arguments | None = None
@@ -185,7 +184,7 @@ def dtype_names() -> frozenset[str]:
 
 
 def dtype_abbreviations() -> dict[torch.dtype, str]:
-    """Dynamo's name for every dtype of this torch."""
+    """Return Dynamo's name for every dtype of this torch."""
     import torch.fx.graph
 
     return dict(vars(torch.fx.graph)["dtype_abbrs"])
@@ -333,7 +332,7 @@ class _NotationReader:
         return token.kind == "name" and token.text == word and self.is_operator("(", self.peek())
 
     def _ends_arguments(self) -> bool:
-        """Whether arguments without brackets end here."""
+        """Whether arguments without parentheses end here."""
         return self._starts_word("under") or (
             self.token.kind == "name" and self.token.text == "then"
         )
@@ -365,7 +364,7 @@ class _NotationReader:
         return init
 
     def _parse_call(self) -> tuple[str, Arguments]:
-        """A method and its inputs; the brackets of ``forward`` may stay away."""
+        """Parse a method and its inputs; the parentheses of ``forward`` are optional."""
         if not self._starts_calls():
             return "", self.parse_arguments(None)
         method = self.advance()
@@ -391,7 +390,7 @@ class _NotationReader:
         return context
 
     def parse_context_text(self, closing: str | None) -> CallContext:
-        """A context up to ``closing`` (not consumed), or to the end of the text."""
+        """Parse a context up to ``closing`` (not consumed), or to the end of the text."""
         items: list[ContextItem] = []
         places: list[tuple[int, int]] = []
         while not self._is_closing(closing):
@@ -434,7 +433,7 @@ class _NotationReader:
         return name
 
     def parse_arguments(self, closing: str | None) -> Arguments:
-        """Arguments up to ``closing`` (not consumed), or to the end of the text."""
+        """Parse arguments up to ``closing`` (not consumed), or to the end of the text."""
         positional: list[Value] = []
         named: list[tuple[str, Value]] = []
         while not self._is_closing(closing):
@@ -521,7 +520,7 @@ class _NotationReader:
         return tuple(items)
 
     def parse_bracketed(self) -> Value:
-        """A tuple, or one value in brackets."""
+        """Parse a tuple, or one value in parentheses."""
         self.expect("(", "here")
         items: list[Value] = []
         comma = False
@@ -634,7 +633,7 @@ class _NotationReader:
         return tuple(strides)
 
     def parse_device(self) -> str | None:
-        """``@cuda:0``, or without ``@`` right behind the bracket, as FX prints it."""
+        """Parse ``@cuda:0``, or without ``@`` directly after the bracket, as FX prints it."""
         if not self.accept("@") and (
             self.token.kind != "name" or self.token.start != self.tokens[self.at - 1].end
         ):
@@ -746,7 +745,7 @@ def _apply_operator(operator: Literal["+", "-", "*", "//"], left: int, right: in
 
 
 def symbolic_sizes(arguments: Arguments) -> tuple[SymbolicSize, ...]:
-    """Every symbolic size of the tensors, in the order of the text."""
+    """Return the symbolic sizes of the tensors, in the order of the text."""
     values = (*arguments.positional, *(value for _, value in arguments.named))
     return tuple(symbol for value in values for symbol in _symbols_of(value))
 
@@ -760,7 +759,7 @@ def fixed_sizes(arguments: Arguments) -> frozenset[int]:
 
 
 def tensor_texts(arguments: Arguments) -> tuple[TensorText, ...]:
-    """Every tensor, in the order of the text."""
+    """Return the tensors, in the order of the text."""
     values = (*arguments.positional, *(value for _, value in arguments.named))
     return tuple(tensor for value in values for tensor in _tensors_of(value))
 
@@ -773,7 +772,7 @@ def _tensors_of(value: Value) -> Iterator[TensorText]:
 
 
 def inner_values(value: Value) -> tuple[Value, ...]:
-    """The values right inside of a value, in the order of the text; no keys of dictionaries."""
+    """Return the values directly inside a value, in the order of the text, without keys."""
     if isinstance(value, Sequence):
         return value.items
     if isinstance(value, Mapping):
@@ -784,7 +783,7 @@ def inner_values(value: Value) -> tuple[Value, ...]:
 
 
 def with_parts(value: Value, inner: tuple[Value, ...]) -> Value:
-    """Return the value with its ``parts`` replaced, or itself if it has none."""
+    """Return the value with its inner values replaced, or itself if it has none."""
     if isinstance(value, Sequence):
         return Sequence(value.kind, inner)
     if isinstance(value, Mapping):
@@ -805,7 +804,7 @@ def _symbols_of(value: Value) -> Iterator[SymbolicSize]:
 
 
 def symbols_of_size(size: Size) -> Iterator[SymbolicSize]:
-    """The symbols that a size is computed from."""
+    """Yield the symbols that a size is computed from."""
     if isinstance(size, SymbolicSize):
         yield size
     elif isinstance(size, Arithmetic):
@@ -813,9 +812,9 @@ def symbols_of_size(size: Size) -> Iterator[SymbolicSize]:
         yield from symbols_of_size(size.right)
 
 
-# Sizes that make most models happy: even, divisible by a few heads, and not 0 or 1, which Dynamo
-# treats as special. Images need to survive some strides. All sizes of one probe differ, since
-# Dynamo takes equal sizes for one symbol.
+# Sizes that suit most models: even, divisible by a few heads, and not 0 or 1, which Dynamo
+# specializes. Images must survive some strides. All sizes of one probe differ, since Dynamo treats
+# equal sizes as one symbol.
 _SMALL = (4, 8, 6, 12, 10, 16, 20, 24, 14, 18, 28, 36)
 _LARGE = (32, 64, 48, 96, 80, 128)
 
@@ -868,7 +867,7 @@ def with_numbers(said: Notation) -> Notation:
 
 
 def evaluate_size(size: Size, sizes: dict[str, int]) -> int:
-    """The number that a size stands for."""
+    """Return the number that a size evaluates to."""
     if isinstance(size, FixedSize):
         return size.value
     if isinstance(size, SymbolicSize):
@@ -883,7 +882,7 @@ def evaluate_size(size: Size, sizes: dict[str, int]) -> int:
 
 
 def show_notation(notation: Notation) -> str:
-    """The text that reads as ``notation``."""
+    """Return the text that parses as ``notation``."""
     parts = []
     if notation.init is not None:
         parts.append(f"init({show_arguments(notation.init)})")
@@ -906,7 +905,7 @@ def show_further(call: FurtherCall, method: str = "") -> str:
 
 
 def show_arguments(arguments: Arguments) -> str:
-    """``f32[b, 16], mask=b8[b]``."""
+    """Return arguments in notation: ``f32[b, 16], mask=b8[b]``."""
     return ", ".join(
         (
             *(show_value(value) for value in arguments.positional),
@@ -916,7 +915,7 @@ def show_arguments(arguments: Arguments) -> str:
 
 
 def show_value(value: Value) -> str:
-    """One value in notation."""
+    """Return a value in notation."""
     if isinstance(value, TensorText):
         text = f"{value.dtype}[{', '.join(show_size(size) for size in value.sizes)}]"
         if value.strides is not None:
@@ -941,12 +940,12 @@ def show_value(value: Value) -> str:
 
 
 def show_mark(name: str, dimensions: tuple[int, ...]) -> str:
-    """``mark_dynamic=0``, or ``mark_dynamic=(0, 1)`` of several dimensions."""
+    """Return ``mark_dynamic=0``, or ``mark_dynamic=(0, 1)`` for several dimensions."""
     return f"{name}={dimensions[0] if len(dimensions) == 1 else dimensions}"
 
 
 def show_size(size: Size, outer: int = 0) -> str:
-    """One size in notation."""
+    """Return a size in notation."""
     if isinstance(size, FixedSize):
         return str(size.value)
     if isinstance(size, SymbolicSize):

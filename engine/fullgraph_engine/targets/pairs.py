@@ -36,11 +36,11 @@ class Pair:
     example: str
     range: Range
     definition: str
-    """Name of the function of this file that builds, empty if it comes from elsewhere."""
+    """Name of the file's function that builds the model; empty if it is imported."""
 
 
 def find_pairs(source: FileDefinitions) -> tuple[Pair, ...]:
-    """The pairs of a file, in the order of their builders."""
+    """Return the pairs of a file, in the order of their builders."""
     lines = byte_lines(source.text)
     found: dict[tuple[str, str], Pair] = {}
     listed: set[str] = set()
@@ -123,7 +123,7 @@ def _is_example(source: FileDefinitions, name: str, names: set[str]) -> bool:
 
 
 def _builds_module(source: FileDefinitions, builder: str) -> bool:
-    """Whether a function says that it returns a module: ``build_vocabulary`` does not."""
+    """Whether a function declares that it returns a module: ``build_vocabulary`` does not."""
     function = source.functions.get(builder)
     if function is None:
         return False
@@ -150,7 +150,7 @@ def _only_aliases(source: FileDefinitions, found: dict[tuple[str, str], Pair]) -
 
 
 def _table_rows(source: FileDefinitions) -> Iterator[tuple[str, str, Range]]:
-    """Builders and examples that stand side by side in some table."""
+    """Yield builders and examples in the same row of a table."""
     names = _defined_names(source)
     for value in _table_expressions(source):
         for node in ast.walk(value):
@@ -190,7 +190,7 @@ def _all_callable(source: FileDefinitions, names: tuple[str, ...]) -> bool:
 
 
 def _name_in_row(source: FileDefinitions, element: ast.expr, names: set[str]) -> str:
-    """The module-level name that an element of a row is, or spells."""
+    """Return the module-level name that an element of a row is, or spells."""
     if isinstance(element, ast.Constant) and isinstance(element.value, str):
         return element.value if element.value in names else ""
     if isinstance(element, ast.Name):

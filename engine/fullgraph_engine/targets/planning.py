@@ -1,4 +1,4 @@
-"""Which probes a target has, and in which order they are looked for."""
+"""The order in which probes of a target are looked for."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _in_context(
     recording: Sequence[RecordedClass],
     kinds: Sequence[ExampleKind],
 ) -> list[Probe]:
-    """The probes that a target has without its ``under(…)``, each in that context."""
+    """Return the target's probes without its ``under(…)``, each in that context."""
     context = said.notation.context or CallContext()
     written = [one for one in target.written if one is not said or one.notation.init is not None]
     found = _probes_in_order(
@@ -122,7 +122,7 @@ def _called_probes(
         for other in others
         if other.name in target.used_by and probes.is_confirmed(other, namespace)
     ]
-    # What many others use is itself far inside: the nearest user has the least to run.
+    # A widely used target is deep inside; its nearest user needs the shortest run.
     users.sort(key=lambda user: -len(user.used_by))
     found = [
         Enclosing(user.name, probe)

@@ -1,6 +1,7 @@
 """The ways to call a target, in the order in which they are tried.
 
-``plan`` decides from the text and from attribute look-ups; only ``Probe.build`` runs user code.
+``plan_written_probes`` decides from the text and from attribute look-ups; only ``Probe.build`` runs
+user code.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class NoProbe(ProbeError):
 
 @dataclass
 class FurtherCall:
-    """A call behind the first one of a probe, with modes of its own."""
+    """A further call of a probe, with its own modes."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -103,7 +104,7 @@ class Call:
 
     @property
     def inputs(self) -> str:
-        """The inputs in notation, as they were really built."""
+        """The built inputs in notation."""
         first = tensors.describe_inputs(self.args, self.kwargs, self.dynamic, facts=self.is_stated)
         return " ".join([first, *(one.words for one in self.then)])
 
@@ -129,7 +130,7 @@ class Probe:
     after: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     written: WrittenProbe | None = None
-    """The comment that says all of it."""
+    """The comment that states the probe."""
     _enclosing: Callable[[], Sequence[Enclosing]] | None = field(default=None, repr=False)
 
     def build(self, namespace: Namespace) -> Call:
@@ -141,8 +142,10 @@ class Probe:
         return self._build(namespace)
 
     def count_further(self, namespace: Namespace) -> int:
-        """How many of the probes that wait for this one have a call to make. Runs user code, whose
-        exceptions are taken as the end of it."""
+        """Return how many waiting probes have a call to make.
+
+        Runs user code; its exceptions end the count.
+        """
         return self._further(namespace) if self._further is not None else 0
 
     def enclosing(self) -> Sequence[Enclosing]:
@@ -212,7 +215,7 @@ def _defined_in(target: Target, code: types.CodeType | None) -> bool:
 
 
 def unwrap_compiled(function: Any) -> Any:
-    """The original behind ``torch.compile``: of a compiled module, function or method."""
+    """Return the original module, function or method behind ``torch.compile``."""
     for _ in range(8):
         attributes = getattr(function, "__dict__", {})
         # A compiled module also has a ``_torchdynamo_orig_callable``: only its ``forward``.
@@ -232,8 +235,7 @@ def unwrap_compiled(function: Any) -> Any:
 
 
 def plan_written_probes(target: Target, namespace: Namespace) -> list[Probe]:
-    """The probes that the file gives a target: all its comments, else its annotations, else the
-    conventions."""
+    """Return the probes stated in the file: comments, else annotations, else conventions."""
     return (
         _from_comments(target, namespace)
         or _from_annotations(target, namespace)
@@ -283,7 +285,7 @@ def _inputs_of(target: Target, written: WrittenProbe) -> Arguments | None:
 def _with_annotated_shapes(
     parameters: tuple[AnnotatedParameter, ...], given: Arguments
 ) -> Arguments | None:
-    """``given`` plus the annotated shapes; None while a required parameter has neither."""
+    """Return ``given`` with annotated shapes; None if a required parameter has neither."""
     named = dict(given.named)
     positional = list(given.positional)
     left = len(positional)
@@ -312,7 +314,7 @@ def _in_order(
     named: dict[str, Value],
     chosen: set[str],
 ) -> Arguments:
-    """Pass by position what can be, as the target is called in life; ``chosen`` stay keywords."""
+    """Pass arguments by position where possible; ``chosen`` stay keywords."""
     rest = [
         parameter
         for parameter in parameters
@@ -341,7 +343,7 @@ def _from_annotations(target: Target, namespace: Namespace) -> list[Probe]:
 
 
 def call_of(target: Target, said: Notation, namespace: Namespace) -> Call:
-    """The call of a whole probe in notation. Runs user code, whose exceptions propagate."""
+    """Build the call of a whole probe. Runs user code, whose exceptions propagate."""
     return _WrittenBuilder(target, said, said.inputs or Arguments())(namespace)
 
 
@@ -393,7 +395,7 @@ class _WrittenBuilder:
 
 
 def put_in_context(call: Call, context: CallContext) -> Call:
-    """The call in a context: its module is switched to the mode that this names."""
+    """Return the call in a context; its module is switched to the context's mode."""
     call.context = _check_context(context, call.function).with_device(
         _device_type((call.args, call.kwargs))
     )
@@ -430,7 +432,7 @@ def _check_context(context: CallContext, function: Any) -> CallContext:
 
 
 def _device_type(inputs: Any) -> str:
-    """The device type of the first tensor of some inputs."""
+    """Return the device type of the first tensor of the inputs."""
     import torch
 
     from ..torch_internals.trees import pytree
@@ -448,7 +450,7 @@ def _find_method(target: Target, function: Any, method: str) -> Callable[..., An
 
 
 def _check_inputs(target: Target, function: Any, built: Built) -> None:
-    """Say it in words when the inputs do not fit the signature."""
+    """Raise a ProbeError in words if the inputs do not fit the signature."""
     called = _signature_owner(function)
     found = find_misfit(called, built.args, built.kwargs)
     if found is not None:
@@ -486,7 +488,7 @@ def _build_subject(
     init: Arguments | None,
     sizes: dict[str, int] | None = None,
 ) -> tuple[Any, str]:
-    """The callable of a target and its constructor's arguments in notation."""
+    """Return the callable of a target and its constructor's arguments in notation."""
     found = _named_callable(target, namespace, target.subject)
     if not isinstance(found, type):
         if init is not None:
@@ -579,7 +581,7 @@ def _uses_init_from(target: Target, namespace: Namespace) -> bool:
 
 
 def _is_constructible(target: Target, namespace: Namespace) -> bool:
-    """Whether a class can be made without anyone saying with what."""
+    """Whether a class can be constructed without stated arguments."""
     found = namespace.get(target.subject)
     if not isinstance(found, type):
         return True
@@ -589,10 +591,10 @@ def _is_constructible(target: Target, namespace: Namespace) -> bool:
 
 
 def _configuration_classes(found: type, namespace: Namespace) -> dict[str, type] | None:
-    """Classes whose default instances are all that a constructor asks for, by parameter.
+    """Return the configuration classes that a constructor requires, by parameter.
 
-    ``def __init__(self, config: BertConfig)``, or the ``config_class`` that libraries of
-    pretrained models put on a class. None where it asks for anything else.
+    They come from annotations (``config: BertConfig``) or from the ``config_class`` of pretrained
+    models. None if it requires other arguments.
     """
     made: dict[str, type] = {}
     for parameter in _required_init(found):
@@ -607,7 +609,7 @@ def _configuration_classes(found: type, namespace: Namespace) -> dict[str, type]
 
 
 def _parameter_class(found: type, parameter: str, namespace: Namespace) -> Any:
-    """The class that annotates a parameter of the constructor, also where it is a string."""
+    """Return the class that annotates a parameter of the constructor, also from a string."""
     annotation = inspect.signature(found).parameters[parameter].annotation
     if isinstance(annotation, str):
         annotation = namespace.get(annotation)
@@ -620,7 +622,7 @@ def _parameter_class(found: type, parameter: str, namespace: Namespace) -> Any:
 def _from_conventions(
     target: Target, namespace: Namespace, init: Arguments | None = None
 ) -> list[Probe]:
-    """The first convention that applies; each call site is a probe of its own."""
+    """Return the probes of the first convention that applies; each call site is a probe."""
     if target.is_method:
         return []
     able = init is not None or _is_constructible(target, namespace)
@@ -675,7 +677,7 @@ def _input_attributes(target: Target, namespace: Namespace) -> list[str]:
 
 
 def are_from_attributes(found: Sequence[Probe]) -> bool:
-    """Whether probes pass what an attribute of the instance holds, such as ``dummy_inputs``."""
+    """Whether probes pass attributes of the instance, such as ``dummy_inputs``."""
     return any(isinstance(one._build, _Attribute) for one in found)
 
 
@@ -835,7 +837,7 @@ class _Called:
 
 
 def _take_argument(args: tuple[Any, ...], kwargs: dict[str, Any], at: int, *names: str) -> Any:
-    """An argument by its place or one of its names; None if it is not there."""
+    """Return an argument by position or by one of its names; None if it is missing."""
     if len(args) > at:
         return args[at]
     return next((kwargs[name] for name in names if name in kwargs), None)
@@ -853,7 +855,7 @@ def _exported_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def _dynamic_shapes(call: Call, shapes: Any) -> tuple[DynamicDimension, ...]:
-    """The dimensions that ``dynamic_shapes`` of an export names."""
+    """Return the dimensions in ``dynamic_shapes`` of an export."""
     if not shapes:
         return ()
     called = _signature_owner(call.function)

@@ -56,7 +56,7 @@ def enclosing_programs(
 def enclosing_program(
     name: str, build: Callable[[Namespace], Call], *, doubtful: bool
 ) -> Enclosing:
-    """Code that ``build`` makes a call of, as what may call a definition of the file."""
+    """Return an executed program that may call a definition of the file."""
     probe = Probe(ProbeInfo("harvest", inputs=""), build)
     return Enclosing(name, probe, SECONDS, FURTHER_SECONDS, is_program=True, is_doubtful=doubtful)
 
@@ -65,8 +65,8 @@ def enclosing_program(
 class _PlannedExample:
     """The execution of an example as a call.
 
-    ``through`` are targets that it gets to the wanted one by. Where one of those was searched for,
-    this execution would again not get there.
+    ``through`` are targets through which it reaches the wanted one. If one of them was searched
+    for, this execution would not reach it.
     """
 
     example: Example
@@ -80,10 +80,10 @@ class _PlannedExample:
 
 
 def _execute_example(example: Example, namespace: Namespace) -> None:
-    """Execute it as Python would execute the file, or doctest the docstring.
+    """Execute the ``__main__`` block as Python would, or the docstring as doctest would.
 
-    The ``__main__`` block binds names that functions of the file may use, so it has their very
-    namespace; what it has changed there stays where it leads to the call, and only there.
+    The block binds names that functions of the file may use, so it uses their namespace; its
+    changes persist only if it leads to the call.
     """
     path = str(namespace.get("__file__", ""))
     main = example.kind == "main"
@@ -120,7 +120,7 @@ def program_sandbox(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def restore_state(namespace: Namespace) -> Iterator[None]:
-    """Leave everything as it was, unless the call was reached."""
+    """Restore the state of the file, unless the call was reached."""
     import torch
 
     names = dict(namespace)
@@ -144,7 +144,7 @@ def restore_state(namespace: Namespace) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _as_main(namespace: Namespace, wanted: bool) -> Iterator[None]:
-    """``__name__`` and ``sys.argv`` as they are in a program."""
+    """Set ``__name__`` and ``sys.argv`` as in a program."""
     if not wanted:
         yield
         return
@@ -198,7 +198,7 @@ def _short_training(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def load_in_process() -> Iterator[None]:
-    """Inside, data loaders load in this process: the sandbox lets them start no workers."""
+    """Load data in this process, because the sandbox forbids workers of data loaders."""
     from torch.utils.data import DataLoader
 
     original = DataLoader.__init__

@@ -1,4 +1,4 @@
-"""Probes from a recorded program: what ``fullgraph record`` has written down of a class."""
+"""Probes from a recorded program: the calls that ``fullgraph record`` stored for a class."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def find_recorded(target: Target, recorded: Sequence[RecordedClass]) -> Recorded
 
 
 def signature_text(function: Any) -> str:
-    """The parameters of a method without ``self``: their names, and which have a default."""
+    """Return the parameters of a method without ``self``, and which have defaults."""
     try:
         parameters = list(inspect.signature(function).parameters.values())[1:]
     except (TypeError, ValueError):
@@ -50,7 +50,7 @@ def signature_text(function: Any) -> str:
 
 
 def is_stale(found: RecordedClass, namespace: Namespace) -> bool:
-    """The constructor or ``forward`` of the class has other parameters by now."""
+    """Whether the parameters of the constructor or ``forward`` have changed."""
     kind = namespace.get(found.name)
     if not isinstance(kind, type):
         return False
@@ -157,7 +157,7 @@ class _Names(Mapping[str, Any]):
 
 
 class _ImportedModule:
-    """A module whose submodules are imported when they are named."""
+    """A module that imports submodules on access."""
 
     def __init__(self, module: types.ModuleType) -> None:
         self._module = module

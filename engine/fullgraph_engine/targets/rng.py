@@ -9,7 +9,7 @@ from typing import Any
 
 
 def seed_generators(seed: int = 0) -> None:
-    """Start every generator of random numbers that this process has from the same number."""
+    """Seed every random number generator of this process with the same number."""
     import torch  # what can be traced is discovered without it
 
     # ``torch.manual_seed`` stores the whole stack for each missing device type, which takes
@@ -26,7 +26,7 @@ def seed_generators(seed: int = 0) -> None:
 
 @dataclass(frozen=True)
 class GeneratorStates:
-    """Where all of the generators are. ``numpy`` is None where it was not imported."""
+    """The states of all generators; ``numpy`` is None if it was not imported."""
 
     torch: Any
     python: Any
@@ -34,7 +34,7 @@ class GeneratorStates:
 
 
 def generator_states() -> GeneratorStates:
-    """The states of torch's CPU generator, of ``random`` and of ``numpy.random``, if imported."""
+    """Return the states of torch's CPU generator, ``random`` and ``numpy.random``, if imported."""
     import torch
 
     numpy = sys.modules.get("numpy.random")
@@ -43,7 +43,7 @@ def generator_states() -> GeneratorStates:
 
 
 def restore_generators(state: GeneratorStates) -> None:
-    """Have the generators go on from there."""
+    """Restore the states of all generators."""
     import torch
 
     torch.set_rng_state(state.torch)

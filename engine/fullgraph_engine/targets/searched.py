@@ -29,21 +29,21 @@ SECONDS, TENTATIVE = 6.0, 1.0
 """Processor seconds of a search, and of a search for tentative text."""
 
 known: dict[str, str] = {}
-"""By target: what was found before, as a probe comment says it."""
+"""Probe comments found before, by target."""
 
 settled: set[str] = set()
-"""Targets that were traced as ``known`` says: no other way to call them is tried."""
+"""Targets traced with their comment in ``known``; no other call is tried."""
 
 unfound: dict[str, FoundProbe] = {}
-"""By target: that nothing was found, here or before."""
+"""Failed searches, by target."""
 
 
 tentative = False
-"""The text is only tried."""
+"""True while the text is tentative."""
 
 
 def remember_found(found: Iterable[FoundProbe]) -> None:
-    """Take over what the runs of other processes have found."""
+    """Store the results of searches in other processes."""
     for one in found:
         if one.comment:
             known[one.target] = one.comment
@@ -54,7 +54,7 @@ def remember_found(found: Iterable[FoundProbe]) -> None:
 
 
 def can_be_searched(target: Target, namespace: Namespace) -> bool:
-    """Whether inputs can be searched for: it is a module class without ``get_module()``."""
+    """Whether inputs can be searched: for a module class without ``get_module()``."""
     import torch
 
     found = namespace.get(target.subject)
@@ -99,7 +99,7 @@ def _searched_probe(target: Target) -> Probe:
 
 @dataclass(frozen=True)
 class _Searched:
-    """``init``: what the constructor gets, where a comment says it."""
+    """A searched probe; ``init`` is the constructor call of a comment, if any."""
 
     target: Target
     init: notation.Arguments | None = None
@@ -143,7 +143,7 @@ class _Searched:
         return call
 
     def _search_digest(self, search: InputSearch) -> str:
-        """A digest of all that decides whether something is found."""
+        """Return a digest of everything that the search depends on."""
         path = str(search.guesses.namespace.get("__file__", ""))
         try:
             own = source.read_definitions("".join(linecache.getlines(path))).rests_on(
@@ -160,13 +160,13 @@ class _Searched:
 
 
 def _imported_files() -> Iterator[str]:
-    """The files of modules that were imported and are not installed, in order."""
+    """Yield the files of imported modules that are not installed, in order."""
     from ..tracing import stacks
 
     files = set[str]()
     for module in list(sys.modules.values()):
         try:
-            # Not getattr: lazy modules import more when they are asked.
+            # Not getattr: lazy modules would import more.
             file = object.__getattribute__(module, "__dict__").get("__file__")
         except AttributeError:
             continue
@@ -180,8 +180,10 @@ def _imported_files() -> Iterator[str]:
 def find_replacement(
     target: Target, said: notation.Notation, namespace: Namespace, built: bool
 ) -> str:
-    """A comment under which a target runs that does not run as one says, much like that; empty if
-    none is found. Runs user code. ``built``: that comes through its constructor."""
+    """Return a similar comment that works, for a comment that raises; empty if none is found.
+
+    Runs user code. ``built``: the constructor succeeded.
+    """
     if said.method not in ("", target.method) or not can_be_searched(target, namespace):
         return ""
     from .synthesis import FoundInputs, InputSearch

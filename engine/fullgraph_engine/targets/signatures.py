@@ -1,4 +1,4 @@
-"""Whether a call fits a signature, and the words for why it does not."""
+"""Binding of calls to signatures, and explanations of mismatches."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Misfit:
-    """``reason`` is Python's, with what the signature takes. ``keyword`` is what it does not take,
-    empty where it is something else."""
+    """A mismatch: ``reason`` is Python's, with the accepted parameters.
+
+    ``keyword`` is the unexpected keyword, empty for other mismatches.
+    """
 
     reason: str
     keyword: str

@@ -1,4 +1,4 @@
-"""Code that runs for its calls alone prints nothing."""
+"""Suppression of output while user code runs only for its calls."""
 
 from __future__ import annotations
 

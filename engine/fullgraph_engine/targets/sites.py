@@ -37,7 +37,7 @@ class CallSite:
 
 @dataclass(frozen=True)
 class CompiledName:
-    """Something handed to ``torch.compile``. ``owner`` as in a site; ``bound`` is its new name."""
+    """A callable passed to ``torch.compile``; ``owner`` as in a site, ``bound`` is its new name."""
 
     owner: str
     bound: str
@@ -104,7 +104,7 @@ class _Bound:
 
 
 def find_sites(source: FileDefinitions) -> tuple[list[CallSite], list[CompiledName]]:
-    """The sites of a file and what it compiles at module level, in the order of the text."""
+    """Return the call sites and compiled names of a file, in the order of the text."""
     finder = _SiteFinder(source)
     for statement in source.statements:
         finder.statement(statement)
@@ -170,7 +170,7 @@ class _SiteFinder:
         return _call_subject(expression)
 
     def owner(self, expression: ast.expr) -> str:
-        """The function or class of this file that an expression is, or is an instance of."""
+        """Return the function or class of this file that an expression is, or is an instance of."""
         expression = self.source.without_moves(expression)
         if isinstance(expression, ast.Name):
             if expression.id in self.bound:
@@ -225,7 +225,7 @@ class _SiteFinder:
 
 
 def _statement_calls(statement: ast.stmt) -> Iterator[ast.Call]:
-    """The calls of one simple statement, outer ones first, none of another scope."""
+    """Yield the calls of a simple statement, outer ones first, without nested scopes."""
     waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop(0)

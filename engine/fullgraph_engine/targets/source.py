@@ -16,7 +16,7 @@ from .comments import first_line
 Function = ast.FunctionDef
 Read = TypeVar("Read")
 
-# Methods that give the module itself back, or change nothing that matters for its inputs.
+# Methods that return the module itself, or do not affect its inputs.
 _SAME_MODULE_WORDS = (
     "to cuda cpu half float double bfloat16 eval train requires_grad_ to_empty share_memory "
     "xpu compile"
@@ -87,7 +87,7 @@ class FileDefinitions:
         return hashlib.sha256("".join(map(ast.dump, nodes)).encode()).hexdigest()
 
     def full_dotted_name(self, expression: ast.expr) -> str:
-        """The full dotted name of an expression through the imports, or nothing.
+        """Return the full dotted name of an expression through the imports, or "".
 
         ``nn.Linear`` is ``torch.nn.Linear`` after ``from torch import nn``.
         """
@@ -118,7 +118,7 @@ class FileDefinitions:
         return None
 
     def outside_bases(self, node: ast.ClassDef) -> Iterator[str]:
-        """Full names of the bases that come from elsewhere."""
+        """Yield full names of the bases defined elsewhere."""
         for current in self.bases(node):
             for base in current.bases:
                 expression = _subscripted_value(base)
@@ -129,7 +129,7 @@ class FileDefinitions:
                     yield name
 
     def is_module(self, node: ast.ClassDef) -> bool:
-        """Whether a class is an ``nn.Module``, as far as names tell. Run time has the last word."""
+        """Whether a class is an ``nn.Module`` by name; the executed class decides."""
         own_forward = self.method(node, "forward") is not None
         for name in self.outside_bases(node):
             last = name.rpartition(".")[2]
@@ -155,7 +155,7 @@ class FileDefinitions:
         )
 
     def without_moves(self, expression: ast.expr) -> ast.expr:
-        """``Net().to(d).eval()`` without its ``.to(d).eval()``."""
+        """Return ``Net()`` for ``Net().to(d).eval()``."""
         while (
             isinstance(expression, ast.Call)
             and isinstance(expression.func, ast.Attribute)
@@ -224,11 +224,11 @@ class PerStatement(Generic[Read]):
             self._parts[-1].body.append(node)
             last = max(last, (node.end_lineno or node.lineno) - 1)
 
-    def at(self, line: int) -> Read:
+    def part_at(self, line: int) -> Read:
         """Return the information about the statement around a zero-based line, or before it."""
         return self._read_part(bisect.bisect_right(self._first, line) - 1)
 
-    def of(self, lines: Iterable[int]) -> Iterator[Read]:
+    def parts_of(self, lines: Iterable[int]) -> Iterator[Read]:
         """Return the information about the statements around zero-based lines, or about all."""
         numbers = {bisect.bisect_right(self._first, line) - 1 for line in lines}
         return map(self._read_part, sorted(numbers) or range(len(self._parts)))
@@ -293,7 +293,7 @@ def _collect_definitions(source: FileDefinitions, body: list[ast.stmt]) -> None:
 
 
 def is_main_guard(test: ast.expr) -> bool:
-    """``__name__ == "__main__"``, either way round."""
+    """Whether a test is ``__name__ == "__main__"`` in either order."""
     if not isinstance(test, ast.Compare) or len(test.comparators) != 1:
         return False
     sides = (test.left, test.comparators[0])
@@ -307,7 +307,7 @@ def _subscripted_value(expression: ast.expr) -> ast.expr:
 
 
 def _is_abstract(function: Function) -> bool:
-    """A body that only says that someone else has to write it."""
+    """Whether a function only raises that subclasses must implement it."""
     for decorator in function.decorator_list:
         name = decorator.attr if isinstance(decorator, ast.Attribute) else decorator
         if name == "abstractmethod" or (isinstance(name, ast.Name) and name.id == "abstractmethod"):
@@ -339,7 +339,7 @@ def required_parameters(function: Function) -> list[str]:
 
 
 def dotted_name(expression: ast.expr) -> str:
-    """A dotted name such as ``self.lib`` as text; empty for any other expression."""
+    """Return a dotted name such as ``self.lib`` as text; empty for other expressions."""
     parts: list[str] = []
     while isinstance(expression, ast.Attribute):
         parts.append(expression.attr)
@@ -350,7 +350,7 @@ def dotted_name(expression: ast.expr) -> str:
 
 
 def range_of(node: ast.expr | ast.stmt | ast.alias) -> Range:
-    """The whole range of a node."""
+    """Return the whole range of a node."""
     return Range(
         Position(node.lineno - 1, node.col_offset),
         Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or node.col_offset),
@@ -371,10 +371,10 @@ def name_range(node: Function | ast.ClassDef, lines: tuple[bytes, ...]) -> Range
 
 
 def body_range(node: Function | ast.ClassDef) -> Range:
-    """A definition with its decorators."""
+    """Return the range of a definition with its decorators."""
     start = Position(node.lineno - 1, node.col_offset)
     for decorator in node.decorator_list:
-        # The ``@`` stands one or more bytes before the expression; the line is what matters.
+        # The ``@`` precedes the expression on the same line; only the line matters.
         if decorator.lineno - 1 < start.line:
             start = Position(decorator.lineno - 1, node.col_offset)
     return Range(start, Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or 0))
@@ -382,13 +382,13 @@ def body_range(node: Function | ast.ClassDef) -> Range:
 
 @functools.lru_cache(maxsize=4)
 def byte_lines(text: str) -> tuple[bytes, ...]:
-    """The lines of a text as ``ast`` counts them, encoded."""
+    """Return the encoded lines of a text as ``ast`` counts them."""
     unified = text.replace("\r\n", "\n").replace("\r", "\n")
     return tuple(line.encode() for line in unified.split("\n"))
 
 
 def _definition_heads(node: Function | ast.ClassDef) -> list[ast.AST]:
-    """The parameters of a function; of a class also its bases and its fields."""
+    """Return the parameters of a function, and the bases and fields of a class."""
     if not isinstance(node, ast.ClassDef):
         return [node.args]
     heads = [

@@ -1,4 +1,4 @@
-"""From notation to values, and back: the inputs of a run.
+"""Conversion between notation and values: the inputs of a run.
 
 ``torch`` is imported inside the functions, so that static discovery works without it.
 """
@@ -52,7 +52,7 @@ class ProbeError(Exception):
 
 @dataclass
 class DynamicDimension:
-    """A dimension that the probe calls symbolic. ``path`` says where: ``args[0]``."""
+    """A symbolic dimension of the probe; ``path`` is its position: ``args[0]``."""
 
     path: str
     tensor: torch.Tensor
@@ -86,7 +86,7 @@ def build_inputs(
 
 
 def build_value(value: Value) -> Any:
-    """Make one value that names nothing of the file, under the tensor mode of the caller."""
+    """Make a value without names of the file, under the tensor mode of the caller."""
     return _Builder({}, {}).value(value, "")
 
 
@@ -159,7 +159,7 @@ class _Builder:
 
 
 def _requiring_grad(tensor: torch.Tensor, text: TensorText) -> torch.Tensor:
-    """Make a tensor require grad: itself, or a copy that an operation has made."""
+    """Make a tensor require grad: itself, or a copy made by an operation."""
     if not tensor.dtype.is_floating_point and not tensor.dtype.is_complex:
         words = f"A tensor of {text.dtype} cannot require grad; only floating-point ones can."
         raise ProbeError(words, text.grad)
@@ -215,9 +215,9 @@ def example_tensor(
     strides: tuple[int, ...] | None = None,
     device: str | None = None,
 ) -> torch.Tensor:
-    """A tensor with unremarkable values: normal floats, small integers, random booleans.
+    """Return a tensor with normal floats, integers of 0 or 1, or random booleans.
 
-    Integers are 0 or 1, which any embedding and any number of classes can take as an index.
+    These integers are valid indices of any embedding and any number of classes.
     """
     import torch
 

@@ -68,7 +68,7 @@ def mentioning_tests(text: str, names: Sequence[str]) -> list[str]:
     ]
 
 
-# Each target of a file asks for the same; one process plans them all, and lives for one edit.
+# Every target of a file needs the same tests; one process plans all targets for one edit.
 _files = functools.lru_cache(maxsize=1)(workspace.tests_that_import)
 
 
@@ -94,7 +94,7 @@ def _test_nodes(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
             yield node.name, node
         elif isinstance(node, ast.ClassDef):
-            # What a class sets up may be all that mentions it.
+            # The setup of a class may be the only mention.
             yield from ((f"{node.name}::{name}", node) for name, _ in _test_nodes(node.body))
 
 

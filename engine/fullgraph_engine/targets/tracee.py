@@ -14,9 +14,9 @@ from .probes import Call, Probe
 
 @dataclass(frozen=True)
 class Tracee:
-    """A target of a text that was executed, to be called as one of its probes says.
+    """A target of an executed text, to be called as a probe states.
 
-    ``path`` and ``text`` are of the file; ``namespace`` is what executing it has made.
+    ``path`` and ``text`` belong to the file; ``namespace`` is the executed module's.
     """
 
     target: Target
@@ -28,7 +28,7 @@ class Tracee:
     found: tuple[FoundProbe, ...] = ()
     """Probes found for targets of the file in other runs."""
     tentative: bool = False
-    """The text is only tried: inputs are looked for a short time."""
+    """True for a tentative text, whose searches are short."""
     alter: Callable[[Call], Call] | None = field(default=None, repr=False)
     """Changes a call from what its probe states."""
 

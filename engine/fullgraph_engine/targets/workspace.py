@@ -1,5 +1,4 @@
-"""Files of the workspace that use a class of another one: the script that trains a model says what
-it is constructed with, and so do its tests."""
+"""Files of the workspace that use a class, such as its training script and tests."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ def texts_that_call(name: str, path: str) -> list[str]:
     """
     call = re.compile(rb"\b" + re.escape(name.encode()) + rb"\s*\(")
     definition = re.compile(rb"\bclass\s+" + re.escape(name.encode()) + rb"\b")
-    # Another class of this name is called by its own name there.
+    # There the name refers to another class.
     found = (
         text
         for _, text in _matching_texts(path)
@@ -53,7 +52,7 @@ def tests_that_import(path: str) -> list[tuple[Path, str]]:
 
 
 def _matching_texts(path: str, wanted: re.Pattern[str] = _ANY) -> Iterator[tuple[Path, bytes]]:
-    """The files near ``path`` whose names match, until enough were looked at."""
+    """Yield files near ``path`` with matching names, up to a limit."""
     here = Path(path)
     if not here.is_absolute() or _INSTALLED.intersection(here.parts):
         return
@@ -69,7 +68,7 @@ def _matching_texts(path: str, wanted: re.Pattern[str] = _ANY) -> Iterator[tuple
 
 
 def _python_files(path: Path) -> Iterator[Path]:
-    """Python files of its folder, of those below, and of those around up to the project's."""
+    """Yield Python files in the folder, below it, and above it up to the project's root."""
     folder = path.parent
     yield from (file for file in _files_below(folder) if file != path)
     for parent in _parent_folders(folder):

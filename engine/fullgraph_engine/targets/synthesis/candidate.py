@@ -36,7 +36,7 @@ class InputCandidate:
         return self.init if side == "init" else self.inputs
 
     def get(self, path: Path) -> Value | None:
-        """The value at a path; None if there is none."""
+        """Return the value at a path; None if it is missing."""
         side, name, *steps = path
         found = dict(self.arguments_of(side)).get(str(name))
         for step in steps:
@@ -107,12 +107,12 @@ def number_sites(candidate: InputCandidate) -> list[NumberSite]:
 
 
 def make_tensor_text(dtype: str, *shape: int) -> TensorText:
-    """A tensor in probe notation with these sizes, none of them symbolic."""
+    """Return a tensor in notation with these sizes, without symbols."""
     return TensorText(dtype, tuple(FixedSize(size) for size in shape))
 
 
 def shape_of_text(value: TensorText) -> tuple[int, ...]:
-    """The shape; the search knows no symbols."""
+    """Return the shape of a tensor without symbolic sizes."""
     return tuple(size.value for size in value.sizes if isinstance(size, FixedSize))
 
 
@@ -140,7 +140,7 @@ def _walk_values(path: Path, value: Value) -> Iterator[tuple[Path, Value]]:
 
 
 def with_field(reference: Reference, name: str, value: Value) -> Reference:
-    """``Config(a=1)`` with one more keyword argument, or another value for it."""
+    """Return ``Config(a=1)`` with a keyword argument added or replaced."""
     call = reference.call or Arguments()
     named = dict(call.named)
     named[name] = value
@@ -148,7 +148,7 @@ def with_field(reference: Reference, name: str, value: Value) -> Reference:
 
 
 def candidate_of(said: Notation, positional: tuple[str, ...]) -> InputCandidate:
-    """The other way round."""
+    """Return the candidate of a probe; the inverse of ``notation_of``."""
     init, inputs = said.init or Arguments(), said.inputs or Arguments()
     stars = tuple((f"*{at}", value) for at, value in enumerate(init.positional))
     names = [*positional, *(f"*{at}" for at in range(len(inputs.positional)))]

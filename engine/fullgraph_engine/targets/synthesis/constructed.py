@@ -37,7 +37,7 @@ _Bound = Union[ast.expr, Literal["parameter"], None]
 _MOST = 3
 """Maximum number of constructor calls per class, and of calls of the function around each."""
 _DEPTH = 4
-"""So far values are followed, from parameter to argument."""
+"""Maximum depth of following values from parameters to arguments."""
 _PLAIN = (int, float, str, bool, type(None))
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -80,7 +80,7 @@ def constructor_calls(
 
 @dataclass(frozen=True)
 class _Site:
-    """A call, the innermost function that it stands in, and the class that this is a method of."""
+    """A call with its innermost function, and its class in case of a method."""
 
     call: ast.Call
     function: Function | None
@@ -291,7 +291,7 @@ class _ExpressionReader:
         return self._resolve_dotted_name(node, frame)
 
     def _evaluate_attribute(self, name: str, frame: _Frame) -> Value | None:
-        """``self.name``, if one method sets it once."""
+        """Evaluate ``self.name`` if exactly one method assigns it once."""
         if frame.owner is None or frame.depth > _DEPTH:
             return None
         kept = [
@@ -345,12 +345,12 @@ def _function_bindings(function: Function) -> dict[str, _Bound]:
 
 
 def _assigned_bindings(body: Iterable[ast.stmt]) -> dict[str, _Bound]:
-    """Names that statements bind, without those inside of definitions."""
+    """Return the names that statements bind, outside nested definitions."""
     nodes = list(_own_nodes(body))
     simple: dict[int, ast.expr] = {}
     for node in nodes:
         if isinstance(node, ast.Assign):
-            simple.update((id(target), value) for target, value in assigned(node))
+            simple.update((id(target), value) for target, value in assignment_pairs(node))
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
             simple[id(node.target)] = node.value
     found: dict[str, _Bound] = {}
@@ -360,8 +360,8 @@ def _assigned_bindings(body: Iterable[ast.stmt]) -> dict[str, _Bound]:
     return found
 
 
-def assigned(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Each target with its value, also of ``self.a, self.b = a, b``."""
+def assignment_pairs(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield each target with its value, also for ``self.a, self.b = a, b``."""
     for target in node.targets:
         if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
             yield from zip(target.elts, node.value.elts)  # noqa: B905 - Python says so itself

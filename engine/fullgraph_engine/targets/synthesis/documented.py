@@ -1,7 +1,6 @@
-"""Shapes of inputs as people write them: ``x: (B, C, H, W)`` in a docstring or a comment, and
-``B, N, C = x.shape`` in the code.
+"""Documented shapes: ``x: (B, C, H, W)`` in text, and ``B, N, C = x.shape`` in code.
 
-What such text says is a first guess, as names are.
+Such a shape is a first guess, like a name.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ def _first_shape(text: str) -> Words | None:
 def _shapes_in_comments(
     function: ast.FunctionDef, lines: Sequence[str], names: Sequence[str]
 ) -> Iterator[tuple[str, Words]]:
-    """From comments in the signature and up to the first statement."""
+    """Yield shapes in comments in the signature and up to the first statement."""
     body = [one for one in function.body if not isinstance(one, ast.Expr)]
     until = body[0].lineno - 1 if body else function.lineno
     for line in lines[function.lineno - 1 : until]:
@@ -122,7 +121,7 @@ def _shapes_in_comments(
 
 
 def _unpacked_shapes(function: ast.FunctionDef) -> Iterator[tuple[str, Words]]:
-    """``B, N, C = x.shape``, while ``x`` is what the function got."""
+    """Yield shapes from ``B, N, C = x.shape`` while ``x`` is still the argument."""
     changed: dict[str, int] = {}
     shapes: list[tuple[int, str, Words]] = []
     for node in ast.walk(function):

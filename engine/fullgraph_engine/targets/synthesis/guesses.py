@@ -29,7 +29,7 @@ import torch
 from ..notation import Arguments, LiteralValue, Mapping, Reference, Sequence, TensorText, Value
 from ..workspace import texts_that_call
 from .candidate import make_tensor_text
-from .constructed import assigned, constructor_calls
+from .constructed import assignment_pairs, constructor_calls
 from .declared import declared_options
 from .documented import Words, documented_shapes, size_of
 
@@ -88,9 +88,9 @@ _LIST = (
 
 @dataclasses.dataclass(frozen=True)
 class SignatureParameter:
-    """One parameter of a constructor or of ``forward``, as it is at run time.
+    """A parameter of a constructor or of ``forward`` at run time.
 
-    ``annotation`` is what it evaluates to, None where it does not or is not there.
+    ``annotation`` is its evaluated annotation, None if missing or invalid.
     """
 
     name: str
@@ -103,7 +103,7 @@ class SignatureParameter:
 def parameters_of(
     function: Any, skip: int = 1
 ) -> tuple[tuple[SignatureParameter, ...], bool, bool]:
-    """The parameters, and whether there are ``*args`` and ``**kwargs``. None of ``self``."""
+    """Return the parameters without ``self``, and whether ``*args`` and ``**kwargs`` exist."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -142,7 +142,7 @@ def _evaluate_annotation(annotation: Any, function: Any) -> Any:
 
 
 def name_of(found: Any, namespace: Namespace) -> str:
-    """How notation names a class or a function; empty if it cannot."""
+    """Return the name of a class or function in notation; empty if it has none."""
     own = getattr(found, "__name__", "")
     if own and namespace.get(own) is found:
         return str(own)
@@ -164,7 +164,7 @@ def name_of(found: Any, namespace: Namespace) -> str:
 
 
 class Guesses:
-    """For the parameters of one class of a file."""
+    """Guesses for the parameters of one class of a file."""
 
     def __init__(self, subject: Any, namespace: Namespace, method: str = "forward") -> None:
         self.subject, self.method = subject, method
@@ -172,7 +172,7 @@ class Guesses:
         self._configurations: list[type] | None = None
 
     def argument(self, parameter: SignatureParameter) -> list[Value]:
-        """For the constructor."""
+        """Return guesses for a constructor argument."""
         found = [
             *self.of_type(parameter.annotation, parameter.name),
             *self._guess_by_name(parameter),
@@ -213,7 +213,7 @@ class Guesses:
             yield Reference("torch.float32")
 
     def of_type(self, annotation: Any, name: str, depth: int = 0) -> Iterator[Value]:
-        """Values of an annotated type."""
+        """Yield values of an annotated type."""
         if annotation is None or depth > 3:
             return
         origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
@@ -297,7 +297,7 @@ class Guesses:
             yield from self.instances_of(kind, depth)
 
     def instances_of(self, kind: type, depth: int = 0) -> Iterator[Value]:
-        """An instance, with a guess for what its constructor requires."""
+        """Yield instances with guessed constructor arguments."""
         name = name_of(kind, self.namespace)
         if not name or depth > 3 or inspect.isabstract(kind):
             return
@@ -352,7 +352,7 @@ class Guesses:
         yield Mapping(())
 
     def _classes_with_attributes(self, read: frozenset[str]) -> list[type]:
-        """Classes of the file, no modules, whose instances have these attributes."""
+        """Return classes of the file, except modules, whose instances have these attributes."""
         return [
             kind
             for _, kind in self._defined_classes()
@@ -360,7 +360,7 @@ class Guesses:
         ]
 
     def _defined_classes(self) -> Iterator[tuple[str, type]]:
-        """Classes of the file, by the names that they have there."""
+        """Yield the classes of the file with their names."""
         module = getattr(self.subject, "__module__", None)
         for name, value in list(self.namespace.items()):
             if isinstance(value, type) and value.__module__ == module:
@@ -412,7 +412,7 @@ class Guesses:
             value.id
             for node in ast.walk(self._method_tree("__init__") or self._tree)
             if isinstance(node, ast.Assign)
-            for kept, value in assigned(node)
+            for kept, value in assignment_pairs(node)
             if isinstance(value, ast.Name) and _is_own(kept) and kept.attr in called
         )
 
@@ -436,7 +436,7 @@ class Guesses:
         yield Reference("torch.nn.Linear", Arguments((LiteralValue(WIDTH), LiteralValue(WIDTH))))
 
     def callables(self, name: str) -> Iterator[Value]:
-        """Layers and functions for ``act_layer``, ``norm_layer``, ``block``: classes first."""
+        """Yield layers and functions for ``act_layer`` or ``norm_layer``: classes first."""
         if "norm" in name:
             classes = ["LayerNorm", "BatchNorm2d", "BatchNorm1d", "Identity"]
         elif "conv" in name:
@@ -460,7 +460,7 @@ class Guesses:
         )
 
     def classes(self, base: Any, name: str) -> Iterator[Value]:
-        """Classes of the file, those first whose name is like the parameter's."""
+        """Yield classes of the file, first those named like the parameter."""
         base = base if isinstance(base, type) else torch.nn.Module
         found = [
             (key, kind)
@@ -486,11 +486,11 @@ class Guesses:
         return [*dict.fromkeys(found), "", "none"]
 
     def compared_in(self, kind: type) -> list[str]:
-        """Texts that a class compares anything with."""
+        """Return texts that a class compares anything with."""
         return list(dict.fromkeys(_compared_texts(r"\w+", _source_of(kind))))[:8]
 
     def layers(self, name: str) -> list[str]:
-        """Names of layers that a text may be, for ``getattr(nn, name)``."""
+        """Return names of layers for ``getattr(nn, name)``."""
         found = [one.name for one in self.callables(name.lower()) if isinstance(one, Reference)]
         known = [one.rpartition(".")[2] for one in found if one.startswith("torch.nn.")]
         recurrent = ["LSTM", "GRU"] if re.search(r"rnn|recurrent|cell", name.lower()) else []
@@ -523,7 +523,7 @@ class Guesses:
 
     @functools.cached_property
     def _other_texts(self) -> list[str]:
-        """Other files that construct it."""
+        """The texts of other files that construct the class."""
         return texts_that_call(self.subject.__name__, str(self.namespace.get("__file__", "")))
 
     @functools.cached_property
@@ -576,7 +576,7 @@ class Guesses:
         return found
 
     def is_documented(self, name: str) -> bool:
-        """Whether the class says which shape an input has."""
+        """Whether the class documents the shape of an input."""
         return name in self._documented
 
     def _documented_input(
@@ -591,7 +591,7 @@ class Guesses:
         words = tuple(word.lstrip("*") for word in words if word not in ("...", "*"))
         image = any(re.fullmatch(r"h|height", word.lower()) for word in words)
 
-        def known(name: str) -> int:
+        def known_size(name: str) -> int:
             constant = self.namespace.get(name)
             if name.lower() in named:
                 return named[name.lower()]
@@ -604,7 +604,7 @@ class Guesses:
         )
         shape = []
         for at, word in enumerate(words):
-            size = usual[at] if word in ("_", "?", "-1", "") else size_of(word, known)
+            size = usual[at] if word in ("_", "?", "-1", "") else size_of(word, known_size)
             if size is None or size < 0:
                 return
             shape.append(BATCH if at == 0 and word in ("N", "n") else size)
@@ -626,7 +626,7 @@ _DIMENSIONS: tuple[tuple[str, int | None], ...] = (
 
 
 def _dimension_size(name: str, width: int, image: bool) -> int:
-    """A size for the name of a dimension: ``batch``, ``t``, ``num_nodes``."""
+    """Return a size for the name of a dimension: ``batch``, ``t``, ``num_nodes``."""
     if name == "width" and image:
         return SIDE
     for pattern, size in _DIMENSIONS:
@@ -652,8 +652,7 @@ def _source_of(kind: Any) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _compared_texts(spelled: str, source: str) -> tuple[str, ...]:
-    """Texts that a source compares a name with, which is given as a pattern. Repairs ask again and
-    again."""
+    """Return texts that a source compares a name pattern with, cached for repairs."""
     found: list[str] = []
     for match in re.finditer(rf"\b{spelled}\b\s*(?:==|!=|\bin\b|\bnot in\b)\s*([^\n:]*)", source):
         found += re.findall(r"['\"]([^'\"\n]{1,40})['\"]", match[1])
@@ -676,14 +675,14 @@ def _is_of_torch(attribute: str) -> bool:
 
 
 def _attributes_of(kind: type) -> set[str]:
-    """Names of what an instance has, as far as the class and its constructor say."""
+    """Return the attribute names of instances, from the class and its constructor."""
     names = set(dir(kind)) | getattr(kind, "__dataclass_fields__", {}).keys()
     code = getattr(kind.__init__, "__code__", None)  # type: ignore[misc]
     return names | set(code.co_names if code is not None else ())
 
 
 def guess_number(name: str) -> int:
-    """A whole number for a name."""
+    """Return an integer for a name."""
     if re.fullmatch(_RANK, name):
         return 2
     if re.fullmatch(r"(in|input)_?(ch|chans?|channels?)|c_in|in_c|inc|nc", name):
@@ -695,7 +694,7 @@ def guess_number(name: str) -> int:
 
 
 def is_depth(name: str) -> bool:
-    """Whether a number only says how often something is repeated."""
+    """Whether a number is a repetition count."""
     return bool(
         re.fullmatch(
             r".*(n|num)_?.*(layers?|blocks?|hidden_layers)|depth|n_layers?|(en|de)coder_layers",
@@ -705,7 +704,7 @@ def is_depth(name: str) -> bool:
 
 
 def is_width(name: str) -> bool:
-    """Whether a parameter is by its name a number of features: ``hidden_size``, ``d_model``."""
+    """Whether a parameter name means a number of features: ``hidden_size``, ``d_model``."""
     name = name.lower()
     return not re.fullmatch(_RANK, name) and bool(
         re.fullmatch(
@@ -828,7 +827,7 @@ def _input_by_name(name: str, width: int) -> list[Value]:
 
 
 def _shared_prefix(one: str, other: str) -> int:
-    """How many characters two names have in common from the start."""
+    """Return the length of the common prefix of two names."""
     count = 0
     for a, b in zip(one, other):  # noqa: B905 - up to the end of the shorter
         if a != b:

@@ -85,12 +85,12 @@ class TooSmall:
 
 @dataclass(frozen=True)
 class TooLarge:
-    """It takes too long, or too much memory."""
+    """The candidate needs too much time or memory."""
 
 
 @dataclass(frozen=True)
 class MissingArguments:
-    """Parameters that a call did not get."""
+    """Required parameters that a call omitted."""
 
     names: tuple[str, ...]
 
@@ -248,7 +248,7 @@ def _of_message(text: str) -> Iterator[Obstacle]:
 
 
 def _unequal_ends(met: list[int], wanted: list[int]) -> Iterator[Unequal]:
-    """The dimensions at the end of two shapes, as far as both have them."""
+    """Yield unequal trailing dimensions of two shapes."""
     for one, other in zip(reversed(met), reversed(wanted)):  # noqa: B905 - the common end
         yield from _unequal_sizes(one, other)
 
@@ -350,7 +350,7 @@ def _of_code(outcome: TrialOutcome) -> Iterator[Obstacle]:
 def _passed_argument(
     name: str, called: types.CodeType, caller: types.CodeType, line: int
 ) -> ast.expr | None:
-    """The expression that a call of a function passes for one of its parameters."""
+    """Return the expression that a call passes for a parameter of a function."""
     parameters = called.co_varnames[: called.co_argcount]
     tree = _code_tree(caller)
     if name not in parameters or tree is None:
@@ -367,7 +367,7 @@ def _passed_argument(
 
 @functools.lru_cache(maxsize=1024)
 def condition_at(code: types.CodeType, line: int) -> tuple[ast.expr, bool] | None:
-    """The test of the statement at a line, and whether it should hold for the code to go on."""
+    """Return the test of the statement at a line, and the truth that avoids the exception."""
     tree = _code_tree(code)
     if tree is None:
         return None
@@ -511,7 +511,7 @@ def _evaluate_in_frame(node: ast.expr, frame: types.FrameType) -> Any:
 
 
 def paths_of(node: ast.AST, frame: types.FrameType, outcome: TrialOutcome) -> list[Path]:
-    """The values of the candidate that an expression of a frame is about."""
+    """Return the paths of the candidate's values in an expression of a frame."""
     found: list[Path] = []
     for part in ast.walk(node):
         if isinstance(part, ast.Name):
@@ -525,7 +525,7 @@ def paths_of(node: ast.AST, frame: types.FrameType, outcome: TrialOutcome) -> li
 
 
 def implicated_paths(outcome: TrialOutcome) -> list[Path]:
-    """The values that the lines of the traceback speak of, from the innermost frame outward."""
+    """Return the paths of values in the traceback's lines, innermost frame first."""
     found: list[Path] = []
     for frame, line, _ in reversed(outcome.frames[-_MOST_FRAMES:]):
         text = linecache.getline(frame.f_code.co_filename, line, frame.f_globals)
@@ -572,7 +572,7 @@ def _paths_of_attribute(attribute: str, outcome: TrialOutcome) -> list[Path]:
 def _paths_of_field(
     owner: str, name: str, frame: types.FrameType, outcome: TrialOutcome
 ) -> list[Path]:
-    """``config.name`` of a configuration that the candidate makes."""
+    """Return the paths of ``config.name`` for a configuration made by the candidate."""
     value = frame.f_locals.get(owner, _ABSENT)
     if value is _ABSENT or isinstance(value, torch.Tensor):
         return []

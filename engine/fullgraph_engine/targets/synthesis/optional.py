@@ -19,7 +19,7 @@ from .trial import TimeIsUp
 _MOST = 40
 """Maximum number of values tried."""
 _TRY = 1.0
-"""Seconds for one, by the clock."""
+"""Maximum wall time in seconds per value."""
 _DTYPES = ("f32", "b8", "i64")
 
 

@@ -1,4 +1,4 @@
-"""From a failed try to other candidates, each with what it costs: cheap ones are tried first."""
+"""Repairs: from a failed trial to other candidates by cost, cheapest first."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ Step = tuple[float, InputCandidate]
 
 @dataclass(frozen=True)
 class Gap:
-    """Two numbers that a try met at one place of the code, and that should be one."""
+    """Two numbers that differed at one place in a trial and should be equal."""
 
     candidate: InputCandidate
     place: tuple[object, ...]
@@ -79,7 +79,7 @@ class Gap:
 
 
 def gap_of(outcome: TrialOutcome) -> Gap | None:
-    """The likeliest one of a try, if there is any."""
+    """Return the most likely gap of a trial, if any."""
     unequal = next((one for one in find_obstacles(outcome) if isinstance(one, Unequal)), None)
     if unequal is None:
         return None
@@ -89,7 +89,7 @@ def gap_of(outcome: TrialOutcome) -> Gap | None:
 
 
 class Repairs:
-    """For one class."""
+    """Repairs of candidates for one class."""
 
     def __init__(
         self,
@@ -257,8 +257,10 @@ class Repairs:
     def _equalize_sizes(
         self, candidate: InputCandidate, met: int, wanted: int, phase: int, *, sized: bool = True
     ) -> Iterator[Step]:
-        """Let what was ``met`` be what was ``wanted``; or, at a higher cost, the other way.
-        ``sized`` says whether that may depend on the sizes of images and sequences."""
+        """Change ``met`` to ``wanted``, or the other way at a higher cost.
+
+        ``sized``: the number may depend on sizes of images and sequences.
+        """
         if met <= 0 or wanted <= 0:
             return
         found = [one for one in number_sites(candidate) if phase == 1 or one.path[0] == "init"]
@@ -278,7 +280,7 @@ class Repairs:
                     yield cost + 1.0, candidate.with_value(path, LiteralValue(b))
         for site in found:
             yield from self._scale_size(candidate, site, met, wanted)
-        # To see what depends on it.
+        # Changed sizes show which numbers depend on them.
         together: dict[tuple[int, int], list[NumberSite]] = {}
         for site in found:
             if site.dim and site.path[0] == "inputs" and site.number > 1:
@@ -292,7 +294,7 @@ class Repairs:
         yield from self._try_known_numbers(candidate) if phase == 1 else ()
 
     def _match_products(self, candidate: InputCandidate, met: int, wanted: int) -> Iterator[Step]:
-        """Two dimensions that the code makes one of."""
+        """Match products of two dimensions that the code flattens together."""
         for path, value in candidate.tensors():
             shape = shape_of_text(value) if path[0] == "inputs" else ()
             for dim, (one, other) in enumerate(itertools.pairwise(shape)):
@@ -304,7 +306,7 @@ class Repairs:
                         yield 1.6, candidate.with_value(path, changed)
 
     def _match_sums(self, candidate: InputCandidate, met: int, wanted: int) -> Iterator[Step]:
-        """Dimensions of two inputs that the code puts behind each other."""
+        """Match sums of dimensions of two inputs that the code concatenates."""
         found = [site for site in number_sites(candidate) if site.dim and site.path[0] == "inputs"]
         for one, other in itertools.combinations(found, 2):
             if one.dim == other.dim and one.number + other.number == met and wanted > 1:
@@ -340,7 +342,7 @@ class Repairs:
             yield 0.9, candidate.with_value(("inputs", name), make_tensor_text("f32", *shape))
 
     def _left_out(self, candidate: InputCandidate) -> Iterator[str]:
-        """Inputs that may be None, and are."""
+        """Yield optional inputs left at None."""
         for name, parameter in self.inputs.items():
             given = candidate.get(("inputs", name))
             if given == LiteralValue(None) or (given is None and parameter.default is None):
@@ -362,12 +364,14 @@ class Repairs:
     def _scale_size(
         self, candidate: InputCandidate, site: NumberSite, met: int, wanted: int
     ) -> Iterator[Step]:
-        """Where ``met`` is a multiple of a number, or a bit more than it."""
+        """Scale a size so that ``met``, a multiple of a number or slightly more, becomes
+        ``wanted``.
+        """
         if site.number < 2 or site.number == met:
             return
         if met % site.number == 0 and site.number * wanted % met == 0:
             number_ = site.number * wanted // met
-            # One side of an image alone is rarely meant.
+            # Changing only one side of an image is rarely right.
             image = site.dim is not None and site.dim > 1
             if number_ > 0:
                 yield 1.5 + 2.0 * image + _site_distance(site, 1), site.put(candidate, number_)
@@ -386,7 +390,7 @@ class Repairs:
             )
 
     def _resize_images(self, candidate: InputCandidate, met: int, wanted: int) -> Iterator[Step]:
-        """Images of a size whose area scales as the numbers do, and longer sequences."""
+        """Yield images whose area scales like the numbers, and longer sequences."""
         for side in dict.fromkeys(side for _, _, side in _image_inputs(candidate)):
             if abs(met - wanted) == 1:  # halves of an odd number, rounded this way and that
                 yield 1.0, _with_all_sides(candidate, side + 1, side)
@@ -465,7 +469,7 @@ class Repairs:
         yield from self._equalize_sizes(candidate, number_, divisor, 1)
 
     def _integer_defaults(self, candidate: InputCandidate) -> Iterator[tuple[Path, int]]:
-        """Whole numbers that the constructor is left to take by itself."""
+        """Yield integer parameters of the constructor that keep their defaults."""
         for name, parameter in self.init.items():
             path = ("init", name)
             if type(parameter.default) is int and candidate.get(path) is None:
@@ -479,7 +483,7 @@ class Repairs:
         if len(met) == len(wanted) and not any(
             shape_of_text(v) == met for _, v in candidate.tensors()
         ):
-            # A layer may have added a dimension before it looked.
+            # A layer may have added a dimension before its check.
             kept = [at for at, pair in enumerate(zip(met, wanted, strict=True)) if pair != (1, 1)]
             met, wanted = tuple(met[at] for at in kept), tuple(wanted[at] for at in kept)
         for path, value in candidate.tensors():
@@ -582,7 +586,7 @@ class Repairs:
             yield 1.0, candidate.with_value(("inputs", f"*{count}"), value)
 
     def _put_value(self, candidate: InputCandidate, path: Path, value: Value) -> InputCandidate:
-        """Also fields that a configuration has by default."""
+        """Put a value at a path, also for default fields of a configuration."""
         last = path[-1]
         if isinstance(last, str) and last.startswith(".") and len(path) > 2:
             owner = candidate.get(path[:-1])
@@ -594,7 +598,7 @@ class Repairs:
     def _try_alternatives(
         self, candidate: InputCandidate, path: Path, cost: float
     ) -> Iterator[Step]:
-        """Other guesses for a value."""
+        """Yield other guesses for a value."""
         values: list[Value]
         last = path[-1]
         if path[0] == "inputs" and len(path) == 2:
@@ -626,7 +630,7 @@ class Repairs:
         return self._value_name(candidate, path[:-1]) if len(path) > 2 else str(last)
 
     def _of_types(self, outcome: TrialOutcome) -> Iterator[Step]:
-        """Errors that say that a value is of the wrong kind altogether."""
+        """Yield repairs for errors about the type of a value."""
         error, candidate = outcome.error, outcome.candidate
         text = error_words(error)
         near = [path for path in implicated_paths(outcome) if candidate.get(path[:2]) is not None]
@@ -717,7 +721,7 @@ class Repairs:
                                 yield 0.8, self._put_value(candidate, path, LiteralValue(one))
 
     def _try_attributes(self, outcome: TrialOutcome, text: str) -> Iterator[Step]:
-        """Texts that decide what an object has, or that name something of torch."""
+        """Yield texts that select an attribute, or that name an object of torch."""
         candidate = outcome.candidate
         given = [
             (path, value.value)
@@ -779,18 +783,18 @@ class Repairs:
                         yield 5.0 + outcome.phase, site.put(candidate, one)
 
     def input(self, parameter: SignatureParameter, candidate: InputCandidate) -> list[Value]:
-        """Guesses for an input of the module that a candidate constructs."""
+        """Return guesses for an input of the module that a candidate constructs."""
         return self.guesses.input(
             parameter, self.width(candidate), self._constructor_numbers(candidate)
         )
 
     def width(self, candidate: InputCandidate) -> int:
-        """How many features inputs have, as far as the constructor's arguments say."""
+        """Return the number of features of inputs, from the constructor's arguments."""
         numbers = self._constructor_numbers(candidate).items()
         return next((number for name, number in numbers if is_width(name) and number > 0), WIDTH)
 
     def _constructor_numbers(self, candidate: InputCandidate) -> dict[str, int]:
-        """Whole numbers that the constructor gets or takes by itself."""
+        """Yield integer parameters of the constructor that keep their defaults."""
         found: dict[str, int] = {}
         for name, parameter in self.init.items():
             given = candidate.get(("init", name))
@@ -801,7 +805,7 @@ class Repairs:
 
 
 def _site_distance(site: NumberSite, phase: int) -> float:
-    """Changing the constructor is farther away once it is through."""
+    """Return the cost distance; changing the constructor costs more once it succeeds."""
     return 0.0 if site.path[0] == ("inputs" if phase == 1 else "init") else 0.8
 
 
@@ -861,7 +865,7 @@ def _of_length(found: Sequence, count: int) -> Sequence:
 
 
 def _shapes_of_rank(shape: tuple[int, ...], rank: int) -> list[tuple[int, ...]]:
-    """Shapes of another rank that keep what features there are."""
+    """Return shapes of another rank that keep the number of features."""
     width = shape[-1] if shape else WIDTH
     if len(shape) >= 4:
         width = shape[1]
@@ -898,7 +902,7 @@ def _raising_lines(outcome: TrialOutcome) -> str:
 
 
 def _wanted_kind(kind: str, text: str) -> Any:
-    """A test for the values that a message asks for; None if it does not say."""
+    """Return a test for values that a message requires; None if it names none."""
     if re.search(
         r"not subscriptable|not iterable|non-iterable|has no len|object is not a sequence", text
     ):

@@ -1,4 +1,4 @@
-"""Best-first search: the candidate that came farthest is repaired next."""
+"""Best-first search, which repairs the candidate with the most progress next."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _CONSTRUCTED = 5.0
 _FARTHER = 0.5
 """Minimum score for passing the line where the previous trial stopped."""
 _TRY = 3.0
-"""Seconds for one try, of the processor."""
+"""Maximum processor seconds per trial."""
 
 
 @dataclass(frozen=True)
 class FoundInputs:
-    """A way to construct and call a class that ran to its end."""
+    """A construction and a call of a class that succeeded."""
 
     notation: Notation
     tries: int
@@ -45,7 +45,7 @@ class FoundInputs:
 
 @dataclass(frozen=True)
 class NotFound:
-    """``obstacle`` is what the try that came farthest ran into, in one line."""
+    """A failed search; ``obstacle`` describes the best trial's exception in a line."""
 
     obstacle: str
     tries: int
@@ -53,7 +53,7 @@ class NotFound:
 
 
 class InputSearch:
-    """For one class of a file, under the tensor mode of the caller."""
+    """A search for the inputs of one class, under the tensor mode of the caller."""
 
     def __init__(
         self,
@@ -236,7 +236,7 @@ def _is_past(
 
 
 def _dimension_words(outcome: TrialOutcome) -> str:
-    """The dimension that an error is about, where it names one: shapes are compared one by one."""
+    """Return the dimension in an error message, since shapes are compared one by one."""
     named = re.search(r"dimension (-?\d+)", error_words(outcome.error))
     return named[1] if named else ""
 

@@ -1,4 +1,4 @@
-"""One try: make the values of a candidate, construct the module, call it, see where it stops."""
+"""Trials: make the values of a candidate, construct the module, call it, note where it stops."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _REAL_MODULE = 1 << 28
 
 
 class TimeIsUp(BaseException):
-    """One try took too long. Not an ``Exception``: user code must not catch it."""
+    """Raised when a trial takes too long; user code cannot catch it as an ``Exception``."""
 
 
 @dataclass(frozen=True)
 class FailedCall:
-    """A function of torch that raised, and what it was called with."""
+    """A function of torch that raised, with its arguments."""
 
     name: str
     args: tuple[Any, ...]
@@ -73,7 +73,7 @@ class TrialOutcome:
     made: dict[Path, Any] = field(default_factory=dict)
     """The object made from each value of the candidate; keeps the ids valid."""
     used: bool = False
-    """The module had been called before."""
+    """True if the module had been called before."""
 
     @property
     def frames(self) -> list[tuple[types.FrameType, int, int]]:
@@ -97,12 +97,12 @@ class TrialOutcome:
 
     @property
     def place(self) -> tuple[object, ...]:
-        """Equal for tries that stop for one reason."""
+        """A key shared by trials with the same cause of failure."""
         return self.phase, type(self.error).__name__, self.path[-1:]
 
     @property
     def score(self) -> tuple[int, int, int]:
-        """Grows the further it came."""
+        """A score that increases with progress."""
         line = 0
         for frame, number, _ in self.frames:
             if frame.f_code.co_name in ("__init__", "forward"):
@@ -113,7 +113,7 @@ class TrialOutcome:
 
 @dataclass(frozen=True)
 class _Built:
-    """The last module, and what it was constructed with."""
+    """The last module with its constructor arguments."""
 
     init: tuple[tuple[str, Value], ...]
     module: Any
@@ -122,7 +122,7 @@ class _Built:
 
 
 class InputTrials:
-    """Tries candidates for one class, under the tensor mode of the caller."""
+    """A runner of trials for one class, under the tensor mode of the caller."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class InputTrials:
         inputs: tuple[SignatureParameter, ...],
         method: str = "forward",
     ) -> None:
-        """``inputs`` are the parameters of the method."""
+        """Prepare trials; ``inputs`` are the parameters of the method."""
         self.method = method
         self.subject, self.namespace, self.guesses = subject, namespace, guesses
         self.positional = tuple(one.name for one in inputs if one.positional)
@@ -144,7 +144,7 @@ class InputTrials:
     def run(
         self, candidate: InputCandidate, seconds: float, *, afresh: bool = False
     ) -> TrialOutcome:
-        """Try a candidate and return the outcome with its exception; a crash is not caught.
+        """Try a candidate and return the outcome with its exception; crashes propagate.
 
         A module from the same constructor arguments is reused unless ``afresh``, though calls may
         have changed it.
@@ -221,7 +221,7 @@ def _limit_time(seconds: float) -> contextlib.AbstractContextManager[None]:
 
 
 def _module_bytes(module: Any) -> int:
-    """Bytes of the parameters of a module."""
+    """Return the bytes of the parameters of a module."""
     parameters = module.parameters() if isinstance(module, torch.nn.Module) else ()
     return sum(one.numel() * one.element_size() for one in parameters)
 
@@ -243,7 +243,7 @@ def _wants_fake(error: BaseException | None) -> bool:
 
 
 def _leads_to(error: BaseException | None, cause: BaseException | None) -> bool:
-    """Whether an exception is another one, or was raised while that was handled."""
+    """Whether an exception is another one, or was raised while handling it."""
     for _ in range(8):
         if error is None:
             return False
@@ -254,9 +254,11 @@ def _leads_to(error: BaseException | None, cause: BaseException | None) -> bool:
 
 
 class _TorchCallWatch(TorchFunctionMode):
-    """Counts calls of torch, and keeps the last that raised. While the module is constructed,
-    what initializes large tensors leaves them as they are, as in ``uninitialized``: libraries keep
-    those functions by other names."""
+    """A counter of calls of torch that keeps the last one that raised.
+
+    While the module is constructed it also leaves large tensors uninitialized, as
+    ``skip_initialization`` does, because libraries keep the initializers by other names.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -286,7 +288,7 @@ class _TorchCallWatch(TorchFunctionMode):
 def _initialize_small(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> torch.Tensor | None:
-    """The large tensor that a function initializes, if it does."""
+    """Return the large tensor that a function would initialize, if any."""
     name = getattr(func, "__name__", "")
     tensor = args[0] if args else kwargs.get("tensor")
     if not isinstance(tensor, torch.Tensor) or tensor.numel() <= _SMALL:
@@ -324,7 +326,7 @@ def skip_initialization(trials: InputTrials) -> Iterator[None]:
 
 
 class _Maker:
-    """Makes values, and remembers which tensor is which."""
+    """A maker of values that records the path of each tensor."""
 
     def __init__(self, namespace: Namespace, guesses: Guesses, outcome: TrialOutcome) -> None:
         self.namespace, self.guesses, self.outcome = namespace, guesses, outcome
