@@ -275,11 +275,11 @@ class Pipeline(Protocol):
         part: Part,
         emit: Callable[[Finding], None],
         run: RunId,
-        **asked: Any,
+        **options: Any,
     ) -> Outcome:
         """Trace one part of a run.
 
-        ``asked`` has optional arguments: ``documents`` to write, and a stop ``watch``.
+        ``options`` has optional arguments: ``documents`` to write, and a stop ``watch``.
         """
 
     def write_candidates(self, tracee: Tracee, wanted: Wanted, until: float) -> ExtractedCandidates:
@@ -497,11 +497,11 @@ class RealPipeline:
         part: Part,
         emit: Callable[[Finding], None],
         run: RunId,
-        **asked: Any,
+        **options: Any,
     ) -> Outcome:
         from ..findings import run_target
 
-        return run_target(tracee, part, emit, run, **asked)
+        return run_target(tracee, part, emit, run, **options)
 
     def write_candidates(self, tracee: Tracee, wanted: Wanted, until: float) -> ExtractedCandidates:
         from ..repro.extract import candidates
