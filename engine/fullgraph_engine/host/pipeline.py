@@ -217,7 +217,7 @@ class Pipeline(Protocol):
         process."""
 
     def build_key(self) -> str:
-        """Return a cache key for the result of ``prove``; empty if it must not be cached."""
+        """Return a cache key for the result of ``prove_facts``; empty if it must not be cached."""
 
     def discover(
         self, text: str, path: str, methods: tuple[str, ...] = ()
@@ -287,7 +287,7 @@ class Pipeline(Protocol):
         of ``time.monotonic``."""
 
     def minimize(self, job: Job, around: Surroundings, say: Say) -> None:
-        """Minimize a program that ``extract`` packed, in a process without user code."""
+        """Minimize a program that ``write_candidates`` packed, in a process without user code."""
 
     def choose_cases(self, tracee: Tracee, order: Observe) -> ChosenCases:
         """Choose inputs for comparing the behavior of a text and its changed version."""
