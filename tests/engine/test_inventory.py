@@ -25,9 +25,9 @@ def stages(tmp_path: Path, read: str, survey: str, torch: str = "") -> tuple[str
         spec.loader.exec_module(base)
 
         class Operators:
-            def read(self, out):
+            def write_static_index(self, out):
                 {read}
-            def survey(self, static, scratch, say):
+            def write_complete_index(self, static, scratch, say):
                 path = scratch / "complete.index"
                 {survey}
                 path.write_text(static.read_text() if static else "nothing")

@@ -96,29 +96,29 @@ def try_imports(names: Iterable[str], seconds: float, forking: Callable[[bool], 
 
     ``forking`` is called with True before a process is started or ended, and with False after it.
     """
-    come, go = _pipe()
+    reading, writing = _pipe()
     forking(True)
     try:
         pid = _fork()
     except OSError:
-        _close(come)
-        _close(go)
+        _close(reading)
+        _close(writing)
         return []
     finally:
         forking(False)
     if pid == 0:
         try:
-            descriptors.write_all(go, json.dumps(import_all(names)).encode())
+            descriptors.write_all(writing, json.dumps(import_all(names)).encode())
         finally:
             _exit(0)
-    _close(go)
+    _close(writing)
     answer = b""
-    while _select([come], [], [], seconds)[0]:
-        part = _read(come, 1 << 16)
+    while _select([reading], [], [], seconds)[0]:
+        part = _read(reading, 1 << 16)
         if not part:
             break
         answer += part
-    _close(come)
+    _close(reading)
     forking(True)
     try:
         _kill(pid, signal.SIGKILL)

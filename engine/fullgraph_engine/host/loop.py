@@ -335,10 +335,10 @@ class EngineLoop:
         """Return the descriptors that other processes must not inherit."""
         return self._own
 
-    def perform_order(self, order: Order, given: ProcessEnds) -> NoReturn:
+    def perform_order(self, order: Order, ends: ProcessEnds) -> NoReturn:
         """Execute an order, in a process that was forked for it."""
         rights = self._permissions
-        orders.perform_order(order, given, self.pipeline, self._user_path, rights, forks=True)
+        orders.perform_order(order, ends, self.pipeline, self._user_path, rights, forks=True)
 
     def watch_child(self, pid: int, ended: Callable[[int | None], None]) -> None:
         """Register a child of this process; ``ended`` is called with its exit code."""

@@ -85,7 +85,7 @@ _exit, _monotonic, _dup = os._exit, time.monotonic, os.dup
 
 def main(
     job: ModuleOrder,
-    given: ProcessEnds,
+    ends: ProcessEnds,
     pipeline: Pipeline,
     user_path: list[str],
     permissions: Permissions,
@@ -95,8 +95,8 @@ def main(
     """Execute the module, serve runs and exit. With ``forks``, runs are forked; otherwise this
     process becomes the only run."""
     run.exit_after(
-        lambda: _ModuleExecutor(job, given, pipeline, user_path, permissions, forks).run(),
-        given.report,
+        lambda: _ModuleExecutor(job, ends, pipeline, user_path, permissions, forks).run(),
+        ends.report,
         job.analyze.request,
         lost=_DESCRIPTORS,
     )
@@ -106,13 +106,13 @@ class _ModuleExecutor:
     def __init__(
         self,
         job: ModuleOrder,
-        given: ProcessEnds,
+        ends: ProcessEnds,
         pipeline: Pipeline,
         user_path: list[str],
         permissions: Permissions,
         forks: bool,
     ) -> None:
-        self.job, self.given, self.pipeline = job, given, pipeline
+        self.job, self.ends, self.pipeline = job, ends, pipeline
         self.user_path, self.forks = user_path, forks
         root = os.path.dirname(job.scratch)  # noqa: PTH120
         self.clock = Clock()
@@ -154,7 +154,7 @@ class _ModuleExecutor:
 
     def send(self, message: Upward | Event) -> None:
         if self.job.again is None:
-            wire.write_message(self.given.report, message)
+            wire.write_message(self.ends.report, message)
 
     def report_finding(self, finding: Finding) -> None:
         self.send(FindingFound(self.analyze.request, finding))
@@ -188,7 +188,7 @@ class _ModuleExecutor:
             self.report_registered()
             self.report_reads()
         self.send(RunsPlanned(tuple(runs), late))
-        command, given = self.next_command()
+        command, ends = self.next_command()
         # From here on this process is a run.
         blackbox.undo_dump()
         namespace = self.module.__dict__ if self.module is not None else {}
@@ -199,10 +199,8 @@ class _ModuleExecutor:
                 for one in runs
                 if one.shared == command.shared
             ]
-            taken = snapshots.Snapshots(command, given, self.pipeline, self.forking)
-            command, given = taken.run_enclosing(
-                enclosed, namespace, text, tells=self.analyze.calls
-            )
+            taken = snapshots.Snapshots(command, ends, self.pipeline, self.forking)
+            command, ends = taken.run_enclosing(enclosed, namespace, text, tells=self.analyze.calls)
         assert isinstance(command, LaunchRun)
         target: Any = self.targets[command.target]
         probe: Any = probes[command.target][command.probe]
@@ -223,17 +221,17 @@ class _ModuleExecutor:
         again = self.job.again
         if again is not None and again.probe != probe.info:
             traced.differs = True
-        run.main(traced, given)
+        run.main(traced, ends)
 
     def next_command(self) -> tuple[wire.Downward, ProcessEnds]:
         """Wait for the command that tells which run this process becomes."""
-        given = self.given
+        ends = self.ends
         if self.forks:
-            server = ForkServer(given.control, given.report, self.forking)
+            server = ForkServer(ends.control, ends.report, self.forking)
             return server.wait(self.report_registered)
         if self.job.again is not None:
-            return self.job.again.launch, given
-        return spare.next_command(given.control), given
+            return self.job.again.launch, ends
+        return spare.next_command(ends.control), ends
 
     def forking(self, begins: bool) -> None:
         self.sandbox.forking = begins
@@ -241,11 +239,11 @@ class _ModuleExecutor:
     # -- before user code ---------------------------------------------------------------------
 
     def enter(self) -> None:
-        self.given.raise_all()
+        self.ends.raise_all()
         if not self.forks:
-            self.given.raise_streams()  # the run opens them again
+            self.ends.raise_streams()  # the run opens them again
             seconds = self.analyze.limits.module_seconds
-            wire.write_message(self.given.report, StageBegun("module", seconds))
+            wire.write_message(self.ends.report, StageBegun("module", seconds))
         self.settle_generation()
         folder = self.analyze.cwd or os.path.dirname(self.analyze.path)  # noqa: PTH120
         try:
@@ -264,29 +262,29 @@ class _ModuleExecutor:
 
     def settle_generation(self) -> None:
         """Set up the descriptors, limits and scratch folder of a generation."""
-        given = self.given
+        ends = self.ends
         if self.job.again is not None:
             descriptors.detach_streams()  # an earlier process has printed the same output
         elif self.forks:
-            descriptors.attach_streams(given.stdout, given.stderr)
+            descriptors.attach_streams(ends.stdout, ends.stderr)
         else:
-            descriptors.attach_streams(_dup(given.stdout), _dup(given.stderr))
+            descriptors.attach_streams(_dup(ends.stdout), _dup(ends.stderr))
         limits.reset_signals(self.handle_interrupt)
-        blackbox.enable_fault_dump(given.box)
+        blackbox.enable_fault_dump(ends.box)
         self.start_clock()
-        exits.record_exits(given.box)
+        exits.record_exits(ends.box)
         os.environ.update(sandbox.sandbox_environment(self.job.scratch, self.allowed))
         tempfile.tempdir = self.job.scratch  # also for user code that clears the environment
         limits.apply_limits(self.analyze.limits.memory, forks=True)
 
     def start_clock(self) -> None:
         seconds = self.analyze.limits.module_seconds
-        blackbox.dump_at(self.given.box, seconds + run.GRACE)
+        blackbox.dump_at(self.ends.box, seconds + run.GRACE)
 
     def handle_interrupt(self, number: int, frame: FrameType | None) -> None:
         """Record the stack when the parent process interrupts; at the time limit, also stop the
         statement."""
-        blackbox.at_stack(self.given.box, frames.of_stack(frame))
+        blackbox.at_stack(self.ends.box, frames.of_stack(frame))
         if self.clock.executing and number == limits.INTERRUPT:
             self.clock.interrupted = True
             raise ModuleTimeIsUp
@@ -386,9 +384,9 @@ class _ModuleExecutor:
         )
         self.open_texts.replace(self.analyze.open_files)
         sys.meta_path[:0] = [self.source, self.open_texts]
-        if self.given.keep_control >= 0:
+        if self.ends.keep_control >= 0:
             self.may_stay_since = _monotonic()
-        if self.given.keep_control >= 0 or self.analyze.files:
+        if self.ends.keep_control >= 0 or self.analyze.files:
             scratch = os.path.dirname(self.job.scratch)  # noqa: PTH120
             self.reads = Reads(path, self.user_path, scratch)
             self.reads.open_files = self.open_texts.texts.keys()
@@ -422,7 +420,7 @@ class _ModuleExecutor:
         """Import the module; return the exception of its parent packages, if they failed."""
         error: BaseException | None = None
         if "." in name:
-            blackbox.at_statement(self.given.box, PACKAGES, 0)
+            blackbox.at_statement(self.ends.box, PACKAGES, 0)
         try:
             self.clock.executing = True
             import_hook.load_module(name)
@@ -436,7 +434,7 @@ class _ModuleExecutor:
             raise error
         # Code may remove itself from sys.modules, although it was executed.
         gone = isinstance(error, KeyError) and error.args == (name,) and self.execution is not None
-        blackbox.after_statements(self.given.box)
+        blackbox.after_statements(self.ends.box)
         return None if gone else error
 
     def package_failed(self, error: BaseException) -> None:
@@ -469,7 +467,7 @@ class _ModuleExecutor:
             self.tree,
             self.analyze.path,
             self.lines,
-            self.given.box,
+            self.ends.box,
             self.report_execution_finding,
             self.pipeline.fake_mode,
             self.skipped_statements(),
@@ -488,7 +486,7 @@ class _ModuleExecutor:
                 self.stay_as_preamble(self.reads, imports)
             else:
                 self.start_clock()
-                descriptors.close_all([self.given.keep_control, self.given.keep_report])
+                descriptors.close_all([self.ends.keep_control, self.ends.keep_report])
             self.may_stay_since = None
         self.watch.enter_phase("module")
         if self.analyze.nice:  # later generations of a preamble must not inherit it
@@ -497,7 +495,7 @@ class _ModuleExecutor:
         if replaced := replaced_builtins.restore_builtins():
             self.report_finding(replaced_builtins.replacement_finding(replaced, self.lines))
         # The parent packages may still be importing.
-        blackbox.at_statement(self.given.box, PACKAGES, 0)
+        blackbox.at_statement(self.ends.box, PACKAGES, 0)
         if self.inside_packages and self.progress is not None:
             self.text_ended, self.progress.names = _monotonic(), []
 
@@ -531,26 +529,26 @@ class _ModuleExecutor:
 
     def stay_as_preamble(self, reads: Reads, imports: int) -> None:
         """Stay as a preamble. Returns in each generation, which continues after the imports."""
-        given = self.given
+        ends = self.ends
         files = reads.file_states()
         self.sandbox.note_shared_memory()
         self.before_runs()
         self.generation = True
         # Examine modules before a fork, since that copies the memory pages that contain them.
         self.inside_packages = len(early_imports.modules_in_progress()) > 1
-        server = ForkServer(given.keep_control, given.keep_report, self.forking)
+        server = ForkServer(ends.keep_control, ends.keep_report, self.forking)
         lines = self.tree.body[imports - 1].end_lineno or 0
-        wire.write_message(given.keep_report, PreambleReady(lines, files))
+        wire.write_message(ends.keep_report, PreambleReady(lines, files))
         if server.fork(ForkGeneration(0)):
             self.watch.restart_cpu_time()
             self.start_clock()
             return
-        descriptors.close_all([given.control, given.report])
+        descriptors.close_all([ends.control, ends.report])
         descriptors.detach_streams()
 
         def import_ahead(command: ImportAhead) -> None:
             self.import_ahead(command)
-            wire.write_message(given.keep_report, PreambleReady(lines, reads.file_states()))
+            wire.write_message(ends.keep_report, PreambleReady(lines, reads.file_states()))
 
         _, fresh = server.wait(ahead=import_ahead, repeat=self.repeat)
         self.go_on(fresh, imports)
@@ -565,14 +563,14 @@ class _ModuleExecutor:
             good = early_imports.import_all(names)
         self.progress.silent = False
         if good != names or processes.count_threads() > 1:
-            wire.write_message(self.given.keep_report, PreambleStale())
+            wire.write_message(self.ends.keep_report, PreambleStale())
         self.before_runs()
 
     def repeat(self, packed: bytes) -> Iterator[None]:
         """Repeat the operator calls of a run in the preamble, one per step."""
         yield from self.pipeline.repeat_operator_calls(packed.decode())
         if processes.count_threads() > 1:
-            wire.write_message(self.given.keep_report, PreambleStale())
+            wire.write_message(self.ends.keep_report, PreambleStale())
         self.before_runs()
 
     def go_on(self, fresh: ProcessEnds, imports: int) -> None:
@@ -581,8 +579,8 @@ class _ModuleExecutor:
             self.job = wire.decode_message(file.read())
         self.watch = Stopwatch("process", self.job.began)
         fresh.paper = -1
-        descriptors.close_all([self.given.box])
-        self.given = fresh
+        descriptors.close_all([self.ends.box])
+        self.ends = fresh
         fresh.raise_all()
         confinement.isolate_process()
         self.sandbox.clear_shared_memory()
@@ -598,7 +596,7 @@ class _ModuleExecutor:
             self.reads.open_files = self.open_texts.texts.keys()
         execution = self.execution
         assert execution is not None
-        execution.switch_text(self.tree, self.lines, self.given.box, self.refused)
+        execution.switch_text(self.tree, self.lines, self.ends.box, self.refused)
 
     # -- after it -----------------------------------------------------------------------------
 

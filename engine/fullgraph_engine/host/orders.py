@@ -19,7 +19,7 @@ from .wire import ComparisonOrder, ModuleOrder, Order, ProgramOrder, ReductionOr
 
 def perform_order(
     order: Order,
-    given: ProcessEnds,
+    ends: ProcessEnds,
     pipeline: Pipeline,
     user_path: list[str],
     permissions: Permissions,
@@ -34,18 +34,18 @@ def perform_order(
     """
     try:
         if isinstance(order, ModuleOrder):
-            module_process.main(order, given, pipeline, user_path, permissions, forks=forks)
+            module_process.main(order, ends, pipeline, user_path, permissions, forks=forks)
         elif isinstance(order, ProgramOrder):
-            program_process.main(order, given, pipeline, user_path, permissions)
+            program_process.main(order, ends, pipeline, user_path, permissions)
         elif isinstance(order, ReductionOrder):
             spares = None if forks else Spares(Starter(option, permissions))
-            reducer.main(order, given.report, pipeline, user_path, permissions, spares)
+            reducer.main(order, ends.report, pipeline, user_path, permissions, spares)
         elif isinstance(order, ComparisonOrder):
-            comparer.main(order, given.report, pipeline, user_path, permissions)
+            comparer.main(order, ends.report, pipeline, user_path, permissions)
         elif isinstance(order, TrialOrder):
-            reducer.try_candidate(order, given.report, pipeline, user_path, permissions)
+            reducer.try_candidate(order, ends.report, pipeline, user_path, permissions)
         else:
-            index_builder.complete_index(order, given.report, pipeline)
+            index_builder.complete_index(order, ends.report, pipeline)
     finally:
         os._exit(1)
 
@@ -55,11 +55,11 @@ def await_order(beginning: str, user_path: list[str], pipeline: str) -> NoReturn
 
     ``beginning`` is the text that ``spare.Starter`` passed to it.
     """
-    given, parent, permissions = spare.decode_beginning(beginning)
+    ends, parent, permissions = spare.decode_beginning(beginning)
     descriptors.fill_standard()
     limits.ignore_interrupts()
-    given.raise_all()
-    given.raise_streams()
+    ends.raise_all()
+    ends.raise_streams()
     processes.die_with(parent)
     gc.disable()
     stages = choose_pipeline(pipeline)
@@ -67,5 +67,5 @@ def await_order(beginning: str, user_path: list[str], pipeline: str) -> NoReturn
     stages.warm_up()
     gc.freeze()
     gc.enable()
-    order = spare.next_order(given.control)
-    perform_order(order, given, stages, user_path, permissions, forks=False, option=pipeline)
+    order = spare.next_order(ends.control)
+    perform_order(order, ends, stages, user_path, permissions, forks=False, option=pipeline)

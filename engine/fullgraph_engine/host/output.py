@@ -18,7 +18,7 @@ class OutputBudget:
 
     def __init__(self, most: int = MOST) -> None:
         self.left = most
-        self.told = False
+        self.reported = False
 
 
 class OutputCapture:
@@ -68,7 +68,7 @@ class OutputCapture:
         if self._text:
             self._log(Log(self._request, self._stream, self._text))
             self._text = ""
-        if self._budget.left < 0 and not self._budget.told:
-            self._budget.told = True
+        if self._budget.left < 0 and not self._budget.reported:
+            self._budget.reported = True
             note = f"Output beyond {MOST // 1024} KiB is not shown.\n"
             self._log(Log(self._request, "engine", note))

@@ -217,7 +217,7 @@ class Pipeline(Protocol):
         process."""
 
     def build_key(self) -> str:
-        """Return a cache key for the result of ``prove``; empty if it must not be cached."""
+        """Return a cache key for the result of ``prove_facts``; empty if it must not be cached."""
 
     def discover(
         self, text: str, path: str, methods: tuple[str, ...] = ()
@@ -275,11 +275,11 @@ class Pipeline(Protocol):
         part: Part,
         emit: Callable[[Finding], None],
         run: RunId,
-        **asked: Any,
+        **options: Any,
     ) -> Outcome:
         """Trace one part of a run.
 
-        ``asked`` has optional arguments: ``documents`` to write, and a stop ``watch``.
+        ``options`` has optional arguments: ``documents`` to write, and a stop ``watch``.
         """
 
     def write_candidates(self, tracee: Tracee, wanted: Wanted, until: float) -> ExtractedCandidates:
@@ -287,7 +287,7 @@ class Pipeline(Protocol):
         of ``time.monotonic``."""
 
     def minimize(self, job: MinimizationJob, around: Surroundings, say: Say) -> None:
-        """Minimize a program that ``extract`` packed, in a process without user code."""
+        """Minimize a program that ``write_candidates`` packed, in a process without user code."""
 
     def choose_cases(self, tracee: Tracee, order: Observe) -> ChosenCases:
         """Choose inputs for comparing the behavior of a text and its changed version."""
@@ -497,11 +497,11 @@ class RealPipeline:
         part: Part,
         emit: Callable[[Finding], None],
         run: RunId,
-        **asked: Any,
+        **options: Any,
     ) -> Outcome:
         from ..findings import run_target
 
-        return run_target(tracee, part, emit, run, **asked)
+        return run_target(tracee, part, emit, run, **options)
 
     def write_candidates(self, tracee: Tracee, wanted: Wanted, until: float) -> ExtractedCandidates:
         from ..repro.extract import candidates

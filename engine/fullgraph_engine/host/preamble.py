@@ -104,12 +104,12 @@ class Preamble:
         return all(file.is_unchanged() for file in self.kept.files)
 
     def fork_generation(
-        self, job: ModuleOrder, given: ProcessEnds, generation: ForkedProcessOwner
+        self, job: ModuleOrder, ends: ProcessEnds, generation: ForkedProcessOwner
     ) -> bool:
         """Fork a generation; False if the process has ended."""
         self._number += 1
         command = wire.encode_message(ForkGeneration(self._number, gives_way=job.analyze.nice > 0))
-        sent = self._send(command, given.open_descriptors(), wire.encode_message(job))
+        sent = self._send(command, ends.open_descriptors(), wire.encode_message(job))
         if sent:
             self._generations[self._number] = generation
             self.used = time.monotonic()

@@ -48,15 +48,15 @@ _ASKS_FOR_FILE = re.compile(r"\b(is_?file|is_?dir|exists)\(")
 
 def main(
     order: ProgramOrder,
-    given: ProcessEnds,
+    ends: ProcessEnds,
     pipeline: Pipeline,
     user_path: list[str],
     permissions: Permissions,
 ) -> NoReturn:
     """Execute the program, report and exit."""
     run.exit_after(
-        lambda: _ProgramProcess(order, given, pipeline, user_path, permissions).run_program(),
-        given.report,
+        lambda: _ProgramProcess(order, ends, pipeline, user_path, permissions).run_program(),
+        ends.report,
         order.analyze.request,
     )
 
@@ -65,12 +65,12 @@ class _ProgramProcess:
     def __init__(
         self,
         order: ProgramOrder,
-        given: ProcessEnds,
+        ends: ProcessEnds,
         pipeline: Pipeline,
         user_path: list[str],
         permissions: Permissions,
     ) -> None:
-        self.order, self.given, self.pipeline = order, given, pipeline
+        self.order, self.ends, self.pipeline = order, ends, pipeline
         self.user_path, self.allowed = user_path, permissions.allowed
         root = os.path.dirname(order.scratch)  # noqa: PTH120
         self.sandbox = sandbox.Sandbox(
@@ -88,11 +88,11 @@ class _ProgramProcess:
         return self.order.path
 
     def send_message(self, message: Event | Upward) -> None:
-        wire.write_message(self.given.report, message)
+        wire.write_message(self.ends.report, message)
 
     def run_program(self) -> None:
         analyze = self.order.analyze
-        self.given.raise_all()
+        self.ends.raise_all()
         self.send_message(StageBegun("run", analyze.program.seconds))
         roots = tuple(analyze.roots)
         if not self.pipeline.is_program(self.order.text, self.path, roots):
@@ -111,7 +111,7 @@ class _ProgramProcess:
             self.send_message(ProgramDone(ran=False, refused=refused))
             return
         self.program.on_new_work = self.flush
-        blackbox.dump_at(self.given.box, analyze.program.seconds + 1.0)
+        blackbox.dump_at(self.ends.box, analyze.program.seconds + 1.0)
         ending = self.program.run()
         self.finish(ending)
 
@@ -119,10 +119,10 @@ class _ProgramProcess:
 
     def enter_sandbox(self) -> None:
         """Confine this process and set up the environment of a program started directly."""
-        analyze, given = self.order.analyze, self.given
-        descriptors.attach_streams(given.stdout, given.stderr)
+        analyze, ends = self.order.analyze, self.ends
+        descriptors.attach_streams(ends.stdout, ends.stderr)
         limits.reset_signals(self.handle_interrupt)
-        blackbox.enable_fault_dump(given.box)
+        blackbox.enable_fault_dump(ends.box)
         os.environ.update(sandbox.sandbox_environment(self.order.scratch, self.allowed))
         tempfile.tempdir = self.order.scratch
         folder = analyze.cwd or os.path.dirname(self.path)  # noqa: PTH120
@@ -174,7 +174,7 @@ class _ProgramProcess:
 
     def handle_interrupt(self, number: int, frame: FrameType | None) -> None:
         """End the program at the request of the parent process."""
-        blackbox.at_stack(self.given.box, frames.of_stack(frame))
+        blackbox.at_stack(self.ends.box, frames.of_stack(frame))
         if self.program is None:
             return
         how = "time" if number == limits.INTERRUPT else "killed"
@@ -195,7 +195,7 @@ class _ProgramProcess:
         if self.finishing:
             return
         work = functools.partial(self.finish, ending)
-        run.exit_after(work, self.given.report, self.order.analyze.request)
+        run.exit_after(work, self.ends.report, self.order.analyze.request)
 
     def finish(self, ending: Any) -> None:
         """Report all results and how the program ended."""

@@ -186,10 +186,12 @@ class ProgramRun:
     def _forward_event(self, message: Any) -> None:
         """Forward an event of the analysis of the remaining targets."""
         if isinstance(message, TargetsFound):
-            mine = self._targets
-            others = tuple(one for one in message.targets if one.name not in mine)
+            own_targets = self._targets
+            others = tuple(one for one in message.targets if one.name not in own_targets)
             note = " ".join(filter(None, (*self._notes, message.note)))
-            message = replace(message, targets=_sort_targets((*mine.values(), *others)), note=note)
+            message = replace(
+                message, targets=_sort_targets((*own_targets.values(), *others)), note=note
+            )
         elif isinstance(message, TargetDone) and self._targets:
             message = replace(message, report=replace(message.report, compiled=False))
         if isinstance(message, (Analyzed, Failed)):

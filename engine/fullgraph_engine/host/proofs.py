@@ -28,7 +28,7 @@ class ProofPipeline(Protocol):
         process."""
 
     def build_key(self) -> str:
-        """Return a cache key for the result of ``prove``; empty if it must not be cached."""
+        """Return a cache key for the result of ``prove_facts``; empty if it must not be cached."""
 
 
 def degraded_facts(pipeline: ProofPipeline, *, forks: bool) -> tuple[Degraded, ...]:

@@ -98,10 +98,10 @@ class Run:
     def id(self) -> RunId:
         return RunId(self.tracee.target.name, self.launch.probe, self.launch.part)
 
-    def trace_and_report(self, given: ProcessEnds) -> None:
+    def trace_and_report(self, ends: ProcessEnds) -> None:
         """Trace the target and report the result."""
         self.watch = Stopwatch("process", self.launch.began)
-        self.prepare_process(given)
+        self.prepare_process(ends)
         if self.forking is not None:
             self.pipeline.note_operator_calls()
         else:
@@ -150,13 +150,11 @@ class Run:
             )
         self.send(done)
 
-    def prepare_process(self, given: ProcessEnds) -> None:
+    def prepare_process(self, ends: ProcessEnds) -> None:
         """Set up descriptors, signal handlers and limits."""
-        given.raise_all()
-        self.report, self.box = given.report, given.box
-        settle_process(
-            given, self.handle_interrupt, self.launch.memory, self.launch.seconds + GRACE
-        )
+        ends.raise_all()
+        self.report, self.box = ends.report, ends.box
+        settle_process(ends, self.handle_interrupt, self.launch.memory, self.launch.seconds + GRACE)
 
     def handle_interrupt(self, number: int, frame: FrameType | None) -> None:
         try:
@@ -174,10 +172,10 @@ class Run:
         if calls := self.pipeline.operator_calls():
             self.send(OperatorCalls(calls))
 
-    def report_branch(self, told: BranchBegun | BranchAnswer) -> None:
-        if isinstance(told, BranchAnswer):
+    def report_branch(self, message: BranchBegun | BranchAnswer) -> None:
+        if isinstance(message, BranchAnswer):
             self.report_calls()  # the process ends after this message
-        self.send(told)
+        self.send(message)
 
     def emit(self, finding: Finding) -> None:
         finding = frames.drop_scratch_paths(finding, self.refusals.root)
@@ -191,11 +189,11 @@ class Run:
         if f"({placeholder.Placeholder.__name__})" in finding.context:
             return  # the tracer entered a placeholder
         if finding.code == "trace/eager-error":
-            told = finding.message
-            if self.refusals.is_explained(told):
-                message = f"Refused while the target was traced: {told.partition(': ')[2]}"
+            error = finding.message
+            if self.refusals.is_explained(error):
+                message = f"Refused while the target was traced: {error.partition(': ')[2]}"
                 finding = replace(finding, code="trace/sandboxed", message=message)
-            finding = self.refusals.explain_refusal(finding, told)
+            finding = self.refusals.explain_refusal(finding, error)
         if finding.code.startswith("graph-break/"):
             blackbox.at_place(self.box, finding.range)
         emitted[finding.identity or str(len(emitted))] = finding
@@ -204,9 +202,9 @@ class Run:
 
     def make_commission(self) -> DocumentRequest:
         """Return the documents that the run must write."""
-        asked = self.analyze
-        saved = {one.number: one.archive for one in asked.compare_events if one.run == self.id}
-        return DocumentRequest(asked.documents, self.report_document, asked.save_events, saved)
+        request = self.analyze
+        saved = {one.number: one.archive for one in request.compare_events if one.run == self.id}
+        return DocumentRequest(request.documents, self.report_document, request.save_events, saved)
 
     def report_document(self, attempt: str, part: DocumentPart) -> None:
         number, target = self.analyze.request, self.tracee.target.name
@@ -223,9 +221,9 @@ class Run:
 
     def trace(self) -> RunDone:
         launch = self.launch
-        asked: dict[str, Any] = {"watch": self.watch}
+        options: dict[str, Any] = {"watch": self.watch}
         if self.analyze.documents:
-            asked["documents"] = self.make_commission()
+            options["documents"] = self.make_commission()
         if launch.part in ("forecast", "paths"):
             descriptors.flush_streams()
             silence_output()
@@ -235,13 +233,13 @@ class Run:
                 branch = Branches(self.forking, until, launch.answers)
             else:
                 branch = Replay(launch.answers, self.report_branch, until, last=launch.last)
-            asked["branch"] = branch
+            options["branch"] = branch
             if launch.part == "forecast":
-                asked["forecast_recompiles"] = self.forecast_recompiles
-                asked["forecast_rows"] = self.analyze.forecast_rows
+                options["forecast_recompiles"] = self.forecast_recompiles
+                options["forecast_rows"] = self.analyze.forecast_rows
             else:
-                asked["known"] = launch.known
-        outcome = self.pipeline.run_target(self.tracee, launch.part, self.emit, self.id, **asked)
+                options["known"] = launch.known
+        outcome = self.pipeline.run_target(self.tracee, launch.part, self.emit, self.id, **options)
         self.watch.enter_phase("sending")
         for finding in outcome.findings:
             self.emit(finding)
@@ -367,7 +365,7 @@ class Run:
 
 
 def settle_process(
-    given: ProcessEnds,
+    ends: ProcessEnds,
     interrupted: Callable[[int, FrameType | None], None],
     memory: int,
     seconds: float | None = None,
@@ -379,11 +377,11 @@ def settle_process(
     The interpreter writes the stacks after ``seconds``, if given. ``forks`` is as in
     ``limits.apply_limits``.
     """
-    descriptors.attach_streams(given.stdout, given.stderr)
+    descriptors.attach_streams(ends.stdout, ends.stderr)
     limits.reset_signals(interrupted)
-    blackbox.enable_fault_dump(given.box)
+    blackbox.enable_fault_dump(ends.box)
     if seconds is not None:
-        blackbox.dump_at(given.box, seconds)
+        blackbox.dump_at(ends.box, seconds)
     limits.apply_limits(memory, forks=forks)
     confinement.isolate_process()
     exits.restore_exit()
@@ -416,11 +414,11 @@ def exit_after(
         _exit(status)
 
 
-def main(run: Run, given: ProcessEnds) -> NoReturn:
+def main(run: Run, ends: ProcessEnds) -> NoReturn:
     """Execute the run and exit, whatever user code does to the interpreter."""
     status = BROKEN
     try:
-        run.trace_and_report(given)
+        run.trace_and_report(ends)
         status = 0
     except wire.ParentUnreachable:
         status = LOST

@@ -64,7 +64,7 @@ class Services(Protocol):
 
     # -- processes ----------------------------------------------------------------------------
 
-    def perform_order(self, order: Order, given: ProcessEnds) -> NoReturn:
+    def perform_order(self, order: Order, ends: ProcessEnds) -> NoReturn:
         """Execute an order, in a process that was forked for it."""
 
     def watch_child(self, pid: int, ended: Callable[[int | None], None]) -> None:

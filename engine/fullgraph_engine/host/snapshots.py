@@ -32,11 +32,11 @@ class Snapshots:
     def __init__(
         self,
         command: LaunchEnclosingRun,
-        given: ProcessEnds,
+        ends: ProcessEnds,
         pipeline: Pipeline,
         forking: Callable[[bool], None],
     ) -> None:
-        self._command, self._given = command, given
+        self._command, self._ends = command, ends
         self._pipeline, self._forking = pipeline, forking
         self._server: ForkServer | None = None
 
@@ -52,9 +52,9 @@ class Snapshots:
 
         ``tells``: whether the arguments of the calls are reported.
         """
-        self._given.raise_all()
+        self._ends.raise_all()
         memory = self._command.memory
-        run.settle_process(self._given, lambda number, frame: None, memory, forks=True)
+        run.settle_process(self._ends, lambda number, frame: None, memory, forks=True)
         wanted = [(target, probe) for _, target, probe in runs]
         fake, found = self._command.mode != "real", self._command.found
         try:
@@ -80,13 +80,13 @@ class Snapshots:
         """
         if processes.count_threads() > 1:
             return False
-        given = self._given
+        ends = self._ends
         try:
             onward, control = packets.control_pair()
-            fresh = ProcessEnds(_dup(given.report), -1, -1, -1, control)
+            fresh = ProcessEnds(_dup(ends.report), -1, -1, -1, control)
         except OSError:
             return False
-        server = ForkServer(given.control, given.report, self._forking)
+        server = ForkServer(ends.control, ends.report, self._forking)
         server.onward = onward
         numbers = random.getstate()
         try:
@@ -97,7 +97,7 @@ class Snapshots:
         if goes_on:
             random.setstate(numbers)  # a fork reseeds Python's generator
             fresh.raise_all()
-            self._given = fresh
+            self._ends = fresh
             return False
         self._server = server
         return True
@@ -111,12 +111,12 @@ class Snapshots:
             _exit(0)  # the enclosing run has finished
         descriptors.flush_streams()
         at = (taken.target, taken.probe) if taken is not None else (-1, -1)
-        wire.write_message(self._given.report, SnapshotTaken(*at, call, source))
+        wire.write_message(self._ends.report, SnapshotTaken(*at, call, source))
 
         def is_own(command: Any) -> bool:
             return (command.target, command.probe) == at
 
         server.is_own = is_own
-        command, given = server.wait()
+        command, ends = server.wait()
         assert isinstance(command, LaunchRun)
-        return command, given
+        return command, ends

@@ -272,7 +272,8 @@ class BranchBegun:
 class BranchAnswer:
     """The answer to the question ``name``: a pickled value, or the reason why it is lost.
 
-    Only a process with user code may unpickle it. The other fields are as in ``branches.Answer``.
+    Only a process with user code may unpickle it. The other fields are as in
+    ``branches.BranchResult``.
     """
 
     name: str

@@ -71,14 +71,14 @@ class Branches:
         late = BranchResult[T](lost=late_words(seconds), late=True)
         if most <= 0:
             return late
-        come, go = _pipe()
+        reading, writing = _pipe()
         parent = _getpid()
         descriptors.flush_streams()
         self._forking(True)
         try:
             pid = _fork()
         except OSError as error:
-            descriptors.close_all([come, go])
+            descriptors.close_all([reading, writing])
             return BranchResult(lost=f"no process could be started ({error.strerror})")
         finally:
             self._forking(False)
@@ -88,14 +88,14 @@ class Branches:
                 silence_output()
                 # The fork limits itself, because the sandbox prevents it from being killed.
                 limits.end_within(seconds, most)
-                descriptors.write_all(go, _dumps(evaluate_here(work)))
+                descriptors.write_all(writing, _dumps(evaluate_here(work)))
             finally:
                 _exit(0)
-        _close(go)
+        _close(writing)
         try:
-            answer = _receive_all(come, _monotonic() + most + _SLACK)
+            answer = _receive_all(reading, _monotonic() + most + _SLACK)
         finally:
-            _close(come)
+            _close(reading)
         if answer is None:
             return late
         status = _wait_status(pid)

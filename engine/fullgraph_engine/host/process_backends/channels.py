@@ -74,8 +74,8 @@ def open_channels() -> tuple[Channels, ProcessEnds]:
             os.set_blocking(readable, False)
         box = descriptors.in_memory("fullgraph-blackbox")
         made.append(box)
-        theirs = os.dup(box)
+        child_end = os.dup(box)
     except OSError:
         descriptors.close_all(made)
         raise
-    return Channels(reports, out, err, box), ProcessEnds(report, out_in, err_in, theirs)
+    return Channels(reports, out, err, box), ProcessEnds(report, out_in, err_in, child_end)

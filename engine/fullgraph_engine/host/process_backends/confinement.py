@@ -148,23 +148,23 @@ def isolate_process() -> None:
 
 def _test_kernel(scratch: str, allowed: Allowed) -> _KernelSupport:
     """Test all layers in other processes."""
-    come, go = os.pipe()
+    reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             os.setsid()
             limits.end_within(None, _SECONDS)
-            _report_support(scratch, allowed, go)
+            _report_support(scratch, allowed, writing)
         finally:
             os._exit(0)
-    os.close(go)
-    said = b""
-    while part := os.read(come, 1 << 16):
-        said += part
-    os.close(come)
+    os.close(writing)
+    received = b""
+    while part := os.read(reading, 1 << 16):
+        received += part
+    os.close(reading)
     _, status = os.waitpid(pid, 0)
     try:
-        found: _KernelSupport = from_plain(_KernelSupport, json.loads(said))
+        found: _KernelSupport = from_plain(_KernelSupport, json.loads(received))
     except (ValueError, TypeError, KeyError, AttributeError):
         ended = os.waitstatus_to_exitcode(status)
         lack = f"trying it out failed ({ended})"
@@ -172,14 +172,14 @@ def _test_kernel(scratch: str, allowed: Allowed) -> _KernelSupport:
     return found
 
 
-def _report_support(scratch: str, allowed: Allowed, go: int) -> None:
+def _report_support(scratch: str, allowed: Allowed, writing: int) -> None:
     entered = namespaces.enter_namespaces(_namespace_kinds(allowed))
     # Only processes forked from now on are in the pid namespace.
     if os.fork() == 0:
         signal.alarm(int(_SECONDS))
         layers = confine_process(scratch, allowed, memory=1, programs=False).layers
         seen = _KernelSupport(entered, _sandbox_level(entered, allowed, "", layers))
-        descriptors.write_all(go, json.dumps(to_plain(seen)).encode())
+        descriptors.write_all(writing, json.dumps(to_plain(seen)).encode())
         os._exit(0)
     os.wait()
 

@@ -119,22 +119,22 @@ class ForkServer:
                 continue
             if len(packet[1]) < _LEAST_ENDS:
                 raise wire.ParentUnreachable  # the process has too many open descriptors
-            given = ProcessEnds(*packet[1])
+            ends = ProcessEnds(*packet[1])
             if not self.is_own(command):
                 onward = self.onward
                 if onward is None or not packets.send_packet(onward, packet[0], packet[1]):
                     self._report_child(ChildExited(command.number, None))
-                given.close()
+                ends.close()
                 continue
             try:
-                if self.fork(command, given):
-                    return command, given
+                if self.fork(command, ends):
+                    return command, ends
             except OSError as error:
-                given.close()
+                ends.close()
                 self._report_child(ForkFailed(command.number, error.errno or 0))
             followed = True
 
-    def fork(self, command: Forks, given: ProcessEnds | None = None) -> bool:
+    def fork(self, command: Forks, ends: ProcessEnds | None = None) -> bool:
         """Fork a child for a command; True in the child, which owns the given descriptors."""
         parent = _getpid()
         descriptors.flush_streams()
@@ -149,8 +149,8 @@ class ForkServer:
             self._report_child(ChildForked(command.number))  # the kernel adds the pid
             self._disown()
             return True
-        if given is not None:
-            given.close()
+        if ends is not None:
+            ends.close()
         try:
             ended = _pidfd_open(pid) if _pidfd_open is not None else -1
         except OSError:

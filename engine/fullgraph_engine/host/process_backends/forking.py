@@ -65,27 +65,27 @@ class Forking:
             job = replace(job, edited=True)
         else:
             self._paths.append(path)
-        ours, given = channels.open_channels()
+        ours, ends = channels.open_channels()
         module = ForkedModule(self, ours, owner)
         try:
-            module.begin(job, given, keep=keep)
+            module.begin(job, ends, keep=keep)
         except OSError:
             module.close()
             ours.close()
             raise
         finally:
-            given.close()
+            ends.close()
         return module
 
     def perform_order(self, order: Order, owner: ProcessOwner) -> LaunchedProcess:
-        ours, given = channels.open_channels()
+        ours, ends = channels.open_channels()
         try:
-            return LaunchedProcess(ours, self.fork(order, given, owner))
+            return LaunchedProcess(ours, self.fork(order, ends, owner))
         except OSError:
             ours.close()
             raise
         finally:
-            given.close()
+            ends.close()
 
     def prepare(self, waiting: int | None) -> None:
         """Do nothing, as a fork is fast."""
@@ -96,7 +96,7 @@ class Forking:
     def uses_folder(self, scratch: str) -> bool:
         return self.shelf.uses_folder(scratch)
 
-    def fork(self, order: Order, given: ProcessEnds, owner: ProcessOwner) -> int:
+    def fork(self, order: Order, ends: ProcessEnds, owner: ProcessOwner) -> int:
         """Fork a child of the parent process that executes an order; return its pid."""
         parent = os.getpid()
         pid = os.fork()
@@ -108,10 +108,10 @@ class Forking:
                     descriptors.list_open()
                     - self._inherited
                     - {0, 1, 2}
-                    - set(given.open_descriptors())
+                    - set(ends.open_descriptors())
                 )
                 signal.set_wakeup_fd(-1)
-                self.host.perform_order(order, given)
+                self.host.perform_order(order, ends)
             finally:
                 os._exit(1)
         self.host.watch_child(pid, owner.handle_end)
@@ -129,20 +129,20 @@ class ForkedSource:
     def launch(
         self, command: LaunchRun, probe: ProbeInfo, owner: ForkedProcessOwner
     ) -> LaunchedProcess | None:
-        ours, given = channels.open_channels()
-        if not self._send(command, given, owner):
+        ours, ends = channels.open_channels()
+        if not self._send(command, ends, owner):
             ours.close()
             return None
         return LaunchedProcess(ours)
 
     def _send(
-        self, command: LaunchRun | LaunchEnclosingRun, given: ProcessEnds, owner: ForkedProcessOwner
+        self, command: LaunchRun | LaunchEnclosingRun, ends: ProcessEnds, owner: ForkedProcessOwner
     ) -> bool:
-        control, rights = self._control, given.open_descriptors()
+        control, rights = self._control, ends.open_descriptors()
         sent = control is not None and packets.send_packet(
             control, wire.encode_message(command), rights
         )
-        given.close()
+        ends.close()
         if sent:
             self._runs[command.number] = owner
         return sent
@@ -176,21 +176,21 @@ class ForkedModule(ForkedSource):
         self._preamble: Preamble | None = None
         """Preamble that this process is forked from, or becomes."""
 
-    def begin(self, job: ModuleOrder, given: ProcessEnds, *, keep: bool) -> None:
+    def begin(self, job: ModuleOrder, ends: ProcessEnds, *, keep: bool) -> None:
         backend, owner = self._backend, self._owner
-        self._control, given.control = packets.control_pair()
+        self._control, ends.control = packets.control_pair()
         if not keep:
-            self.pid = backend.fork(job, given, owner)
+            self.pid = backend.fork(job, ends, owner)
             return
         kept = backend.shelf.find(job.analyze)
-        if kept is not None and kept.fork_generation(job, given, owner):
+        if kept is not None and kept.fork_generation(job, ends, owner):
             self._preamble = kept
             return
-        ours, given.keep_control = packets.control_pair()
-        reports, given.keep_report = packets.report_channel()
+        ours, ends.keep_control = packets.control_pair()
+        reports, ends.keep_report = packets.report_channel()
         fresh = Preamble(job.analyze, backend.host, backend.shelf, ours, reports, job.scratch)
         self._preamble = fresh
-        self.pid = backend.fork(job, given, fresh)
+        self.pid = backend.fork(job, ends, fresh)
         fresh.begin(self.pid, owner)
 
     @property
@@ -200,14 +200,14 @@ class ForkedModule(ForkedSource):
     def launch_enclosing(
         self, command: LaunchEnclosingRun, owner: ForkedProcessOwner
     ) -> ForkedSource | None:
-        ours, given = channels.open_channels()
+        ours, ends = channels.open_channels()
         try:
-            control, given.control = packets.control_pair()
+            control, ends.control = packets.control_pair()
         except OSError:
             ours.close()
-            given.close()
+            ends.close()
             raise
-        if not self._send(command, given, owner):
+        if not self._send(command, ends, owner):
             ours.close()
             control.close()
             return None

@@ -128,7 +128,7 @@ def start_collector() -> int:
         OSError: the system lacks resources for another process.
     """
     parent = os.getpid()
-    come, ready = os.pipe()
+    reading, ready = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
@@ -139,8 +139,8 @@ def start_collector() -> int:
         finally:
             os._exit(0)
     os.close(ready)
-    os.read(come, 1)
-    os.close(come)
+    os.read(reading, 1)
+    os.close(reading)
     return pid
 
 

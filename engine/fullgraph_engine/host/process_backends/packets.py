@@ -24,9 +24,9 @@ def report_channel() -> tuple[int, int]:
     """Create a channel for reports; return the parent's end and the end for writing."""
     if not _KNOWS_SENDERS:
         return os.pipe()
-    ours, theirs = socket.socketpair()
+    ours, child_end = socket.socketpair()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-    return ours.detach(), theirs.detach()
+    return ours.detach(), child_end.detach()
 
 
 def read_report(descriptor: int, most: int) -> tuple[bytes, int]:
@@ -55,8 +55,8 @@ def read_report(descriptor: int, most: int) -> tuple[bytes, int]:
 
 def control_pair() -> tuple[socket.socket, int]:
     """Create a socket pair; return the parent's socket and the child's descriptor."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    return ours, theirs.detach()
+    ours, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    return ours, child_end.detach()
 
 
 def send_packet(channel: socket.socket, data: bytes, descriptors: list[int]) -> bool:

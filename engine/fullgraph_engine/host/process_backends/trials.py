@@ -33,7 +33,7 @@ class _Running:
     pid: int
     answers: int
     until: float
-    said: bytearray = field(default_factory=bytearray)
+    received: bytearray = field(default_factory=bytearray)
 
 
 class TrialPool:
@@ -93,12 +93,12 @@ class TrialPool:
                 trial = self._running[number]
                 part = _read(descriptor, 1 << 16)
                 if not part:
-                    said = bytes(trial.said).removeprefix(_BEGUN)
+                    received = bytes(trial.received).removeprefix(_BEGUN)
                     self.kill(number)
-                    return number, said or None
-                if not trial.said:
+                    return number, received or None
+                if not trial.received:
                     trial.until = min(_monotonic() + self.seconds + _SLACK, self._until)
-                trial.said += part
+                trial.received += part
             for number, trial in list(self._running.items()):
                 if trial.until <= _monotonic():
                     self.kill(number)
@@ -121,13 +121,13 @@ class TrialPool:
             return
 
     def _start(self, text: str) -> _Running:
-        come, go = _pipe()
+        reading, writing = _pipe()
         parent = _getpid()
         self._forking(True)
         try:
             pid = _fork()
         except OSError:
-            descriptors.close_all([come, go])
+            descriptors.close_all([reading, writing])
             raise
         finally:
             self._forking(False)
@@ -137,11 +137,11 @@ class TrialPool:
                 processes.die_with(parent)
                 for trial in self._running.values():
                     _close(trial.answers)
-                write_answer(go, lambda: self._work(text), self.seconds, self.memory)
+                write_answer(writing, lambda: self._work(text), self.seconds, self.memory)
             finally:
                 _exit(0)
-        _close(go)
-        return _Running(pid, come, min(_monotonic() + self.seconds + _SLACK, self._until))
+        _close(writing)
+        return _Running(pid, reading, min(_monotonic() + self.seconds + _SLACK, self._until))
 
 
 class SpawnedTrialPool(TrialPool):
@@ -192,10 +192,10 @@ def perform_trial(trial: TrialOrder, report: int) -> NoReturn:
         _exit(0)
 
 
-def write_answer(go: int, work: Callable[[], bytes], seconds: float, memory: int) -> None:
+def write_answer(writing: int, work: Callable[[], bytes], seconds: float, memory: int) -> None:
     """Write the result of a trial within its limits, in the process of the trial."""
     silence_output()
-    _write(go, _BEGUN)
+    _write(writing, _BEGUN)
     limits.end_within(None, seconds)
     limits.apply_limits(memory)
-    descriptors.write_all(go, work())
+    descriptors.write_all(writing, work())
