@@ -53,7 +53,7 @@ T = TypeVar("T")
 _T = TypeVar("_T", covariant=True)
 
 
-class BranchAnswer(Protocol[_T]):
+class WorkAnswer(Protocol[_T]):
     """The result of work that a :class:`Branch` did, or in ``lost`` why there is none, as a clause.
 
     ``late``: it was stopped at its time limit. ``used`` is processor time in seconds, 0 where the
@@ -76,7 +76,7 @@ class Branch(Protocol):
     ``seconds`` limits the processor time of the work.
     """
 
-    def __call__(self, work: Callable[[], T], seconds: float, name: str) -> BranchAnswer[T]:
+    def __call__(self, work: Callable[[], T], seconds: float, name: str) -> WorkAnswer[T]:
         """Run ``work`` in a forked process and return its result or how it ended.
 
         ``name`` identifies the work across processes that forecast the same call.
@@ -207,12 +207,12 @@ class Forecaster:
         if calls is not None and not any(call.failure for call in calls):
             self._conclude_change(change_, calls)
 
-    def _run_work(self, work: Callable[[], T], name: str) -> BranchAnswer[T]:
+    def _run_work(self, work: Callable[[], T], name: str) -> WorkAnswer[T]:
         answer = self._branch(work, max(self._left, 0.1), name)
         self._until -= answer.used
         return answer
 
-    def _take_answer(self, answer: BranchAnswer[T], names: list[str]) -> T | None:
+    def _take_answer(self, answer: WorkAnswer[T], names: list[str]) -> T | None:
         if answer.late:
             self._left_out += names
         elif answer.lost:

@@ -28,7 +28,7 @@ from ..tracing.recording import Recording, TracedLines
 from ..tracing.variations import Inputs, replace_arguments
 from . import conditions
 from .conditions import ConditionSide, FileConditions, Number
-from .forecast import Branch, BranchAnswer
+from .forecast import Branch, WorkAnswer
 from .places import SourceText
 
 MOST = 16
@@ -273,7 +273,7 @@ class Explorer:
     # -- one path -----------------------------------------------------------------------------
 
     def _take_path(
-        self, path: TracePath, answer: BranchAnswer[Traveled], emit: Callable[[Finding], None]
+        self, path: TracePath, answer: WorkAnswer[Traveled], emit: Callable[[Finding], None]
     ) -> None:
         words = path.words or "with chosen values"
         traveled = answer.value

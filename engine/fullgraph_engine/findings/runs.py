@@ -68,7 +68,7 @@ from . import (
 )
 from .break_costs import BreakCosts
 from .data_sizes import DataSizes
-from .forecast import Branch, BranchAnswer, Forecaster, ForecastResult
+from .forecast import Branch, Forecaster, ForecastResult, WorkAnswer
 from .guard_names import merge_findings
 from .paths import (
     AskedValue,
@@ -495,7 +495,7 @@ class _TargetRun:
             if mode is not None:
                 mode.prefer_real = real
 
-            def run_apart(work: Callable[[], T], seconds: float, name: str) -> BranchAnswer[T]:
+            def run_apart(work: Callable[[], T], seconds: float, name: str) -> WorkAnswer[T]:
                 def run_chosen() -> T:
                     # Other sizes may need more values; prefer fake tensors to a restart.
                     if mode is not None:

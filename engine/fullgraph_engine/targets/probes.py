@@ -44,7 +44,7 @@ class NoProbe(ProbeError):
 
 
 @dataclass
-class FurtherCall:
+class BuiltFurtherCall:
     """A further call of a probe, with its own modes."""
 
     function: Callable[..., Any]
@@ -97,7 +97,7 @@ class Call:
     uncalled: bool = False
     context: CallContext = field(default_factory=CallContext)
     """Modes of torch in which the call is made."""
-    then: tuple[FurtherCall, ...] = ()
+    then: tuple[BuiltFurtherCall, ...] = ()
     """Calls of the same object, made in this order behind the first one."""
     is_stated: bool = False
     """True if the inputs come from notation, which states whether tensors require grad."""
@@ -382,7 +382,7 @@ class _WrittenBuilder:
 
     def make_further(
         self, subject: Any, said: WrittenCall, sizes: dict[str, int], namespace: Namespace
-    ) -> FurtherCall:
+    ) -> BuiltFurtherCall:
         method = said.method or self.notation.method
         function = self.bind_method(subject, method, namespace)
         built = tensors.build_inputs(said.inputs, sizes, namespace)
@@ -391,7 +391,7 @@ class _WrittenBuilder:
             _device_type((built.args, built.kwargs))
         )
         name = method if method != (self.notation.method or self.target.method) else ""
-        return FurtherCall(function, built.args, built.kwargs, built.dynamic, context, name)
+        return BuiltFurtherCall(function, built.args, built.kwargs, built.dynamic, context, name)
 
 
 def put_in_context(call: Call, context: CallContext) -> Call:

@@ -15,7 +15,7 @@ from . import notation, tensors
 from .context import CallContext
 from .discovery import Target
 from .notation import Arguments, NotationError
-from .probes import Call, FurtherCall, Namespace, Probe, put_in_context, unwrap_compiled
+from .probes import BuiltFurtherCall, Call, Namespace, Probe, put_in_context, unwrap_compiled
 from .tensors import ProbeError
 
 MOST = 3
@@ -102,7 +102,7 @@ class _Recorded:
             call, replace(context, training=None if self.call.training else False)
         )
 
-    def steps(self, module: Any, names: Mapping[str, Any]) -> Iterator[FurtherCall]:
+    def steps(self, module: Any, names: Mapping[str, Any]) -> Iterator[BuiltFurtherCall]:
         training = self.call.training
         for step in self.call.then:
             forward = self.read(step.forward)
@@ -111,7 +111,7 @@ class _Recorded:
             if step.training != training:
                 training = step.training
                 context = replace(context, training=training)
-            yield FurtherCall(module, built.args, built.kwargs, built.dynamic, context)
+            yield BuiltFurtherCall(module, built.args, built.kwargs, built.dynamic, context)
 
     def context(self, text: str) -> CallContext:
         """
