@@ -16,31 +16,31 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 @dataclass(frozen=True)
 class Candidate:
-    """A rewrite that nobody has tried yet.
+    """A rewrite that was not tried yet.
 
-    ``rewrite`` names the rule that made it (``where``, ``drop-print``), ``title`` is an imperative
-    for people. ``text`` is the whole new text.
+    ``rewrite`` names the rule that made it (``where``, ``drop-nothing``); ``title`` is an
+    imperative sentence for people; ``text`` is the whole new text.
     """
 
     rewrite: str
     title: str
     text: str
     preserves: bool = False
-    """The new code means the same for every input, not only for those that were tried: values,
-    gradients, mutations, exceptions and output. Only such a candidate can become a safe fix."""
+    """The new code means the same for every input: values, gradients, mutations, exceptions and
+    output. Only such a candidate can become a safe fix."""
     gives_up: str = ""
-    """What the user gives up with it, as a sentence; empty for nothing."""
+    """Sentence about what the user gives up; empty for nothing."""
     loses: tuple[Aspect, ...] = ()
-    """What of the original's behavior it is known to do without, besides ``gives_up``: such as
-    the warning of an operation that it replaces."""
+    """Aspects of the behavior that the rewrite loses in addition to ``gives_up``, for example the
+    warning of an operation that it replaces."""
     extends: bool = False
     """It is to accept inputs that the original raises for: there they may differ."""
     computes_more: bool = False
     """It computes what the original leaves out, which may not fit at sizes of 0 or 1."""
     compiles_more: bool = False
-    """Lines of its own compile what ran in eager mode: guards there are no reason against it."""
+    """True if the new lines compile code from eager mode, which has guards then."""
     parts: tuple[Part, ...] = ()
-    """What it is verified with besides the parts that show the finding."""
+    """Parts that verify the candidate, in addition to the parts that show the finding."""
     restricts: bool = False
     """It only adds a check, which raises for inputs that the original may accept."""
     suggestion: bool = False

@@ -1,4 +1,4 @@
-"""What could end a finding: every rewrite of the catalogue that fits its place."""
+"""The catalogue: all rewrites, and the candidates that they make for a finding."""
 
 from __future__ import annotations
 
@@ -72,15 +72,16 @@ REWRITES: tuple[Rewrite, ...] = (
     custom_operators.of_rest,
     disable.left_untraced,
 )
-"""Those that keep most of the program's meaning come first; ways to leave code untraced last."""
+"""Ordered: rewrites that preserve the meaning of the program first, code that stays untraced last.
+"""
 
 
 def candidates(
     text: Text, finding: Finding, seen: Sequence[SeenValue] = ()
 ) -> tuple[Candidate, ...]:
-    """What could be tried for a finding of a text, in the order in which to try it.
+    """Return the candidates for a finding, in the order in which to try them.
 
-    None of them was tried; candidates that give the same text are one.
+    Candidates that give the same text are one.
     """
     site = Site(text, finding, seen)
     found: dict[str, Candidate] = {}

@@ -27,10 +27,10 @@ class Offered:
 
 @dataclass(frozen=True)
 class Fixed:
-    """What became of a text.
+    """The result of fixing a text.
 
-    ``applied`` in their order: each is about the text that the one before it left. ``left`` are the
-    breaks of the last text, with the fixes of theirs that were not applied.
+    Each fix of ``applied`` starts from the text that the fix before it produced. ``left`` are the
+    breaks of the last text, with the fixes that were not applied.
     """
 
     text: str
@@ -49,10 +49,11 @@ async def fixed(
     lines: Collection[int] | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Fixed:
-    """Trace a text and apply the best fix of these grades to each break, until none is left.
+    """Trace a text and apply the best fix of these grades to each break until no break can be
+    fixed.
 
-    ``request`` says how the text is traced. ``lines``, zero-based, limit it to breaks there.
-    ``tell`` hears what is being tried.
+    ``request`` describes how to trace the text. ``lines``, zero-based, restricts fixes to breaks
+    there. ``tell`` is called with each finding before its fixes are tried.
     """
     text = request.text
     applied: list[Fix] = []
@@ -67,7 +68,7 @@ async def fixed(
         if now.problem:
             return Fixed(text, tuple(applied), tuple(offered.values()), now.problem)
         verifier = Verifier(tracer, request, backend=backend, known=now)
-        places = _places(now)
+        places = _places_with_targets(now)
         offered = {place: was for place, was in offered.items() if place in places}
         if len(applied) >= _MOST_ROUNDS:
             break
@@ -101,7 +102,7 @@ _Place = tuple[str, str, str, int]
 """Code, message, the line's text, and which of several alike: stays when other lines change."""
 
 
-def _places(now: Traced) -> dict[_Place, tuple[Finding, list[str]]]:
+def _places_with_targets(now: Traced) -> dict[_Place, tuple[Finding, list[str]]]:
     """Each break once, with the targets that reach it, in the order of the text."""
     lines = now.text.split("\n")
     found: dict[tuple[object, ...], tuple[Finding, list[str]]] = {}

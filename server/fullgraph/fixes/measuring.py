@@ -20,7 +20,7 @@ from fullgraph_engine.protocol import (
 )
 
 _SECONDS = 240.0
-"""What one target may take: Inductor's C++ compiler is slow."""
+"""Maximum seconds for one target: Inductor's C++ compiler is slow."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,10 @@ async def measured(
     reports: Iterable[TargetReport],
     tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[Timed, ...]:
-    """Take the time of the targets that were traced, of those that others do not call.
+    """Measure the targets that were traced and that no other target calls.
 
-    ``request`` is how they were traced. Fixes are those that ``fullgraph fix --unsafe`` applies.
+    ``request`` describes how they were traced. Fixes are the ones that ``fullgraph fix --unsafe``
+    applies.
     """
     traced = [(one, one.probe) for one in reports if one.status == "traced" and one.probe]
     given = [(one, probe) for one, probe in traced if probe.origin != "harvest"]
@@ -54,10 +55,10 @@ async def measured(
     if any(one.breaks or one.skips for one, _ in traced):
         changed = await fixed(tracer, request, grades=("safe", "unsafe"))
         text, applied = changed.text, changed.applied
-    before = await _times(tracer, request, names, tell)
+    before = await _measure_targets(tracer, request, names, tell)
     if applied:
         other = dataclasses.replace(request, text=text, generation=text_hash(text))
-        after = await _times(tracer, other, names, tell)
+        after = await _measure_targets(tracer, other, names, tell)
     return tuple(
         Timed(
             one.name,
@@ -73,10 +74,13 @@ async def measured(
 _NOTHING = "It was not called a second time."
 
 
-async def _times(
+async def _measure_targets(
     tracer: Tracer, request: Analyze, names: tuple[str, ...], tell: Callable[[str], None]
 ) -> dict[tuple[str, int], Measurement]:
-    """By target and number of the probe. One after the other: they would slow each other down."""
+    """Return measurements by target and number of the probe.
+
+    Targets run one after the other, because they would slow each other down.
+    """
     found: dict[tuple[str, int], Measurement] = {}
     for name in names:
         tell(name)

@@ -19,7 +19,7 @@ from fullgraph_engine.protocol import Finding, Position, Range, SeenKind, SeenVa
 _T = TypeVar("_T")
 _Kinds = Union[type, tuple[type, ...]]
 Change = Union[cst.CSTNode, cst.RemovalSentinel, cst.FlattenSentinel[Any]]
-"""What a node becomes: another one, none, or several."""
+"""Replacement of a node: a node, several nodes, or a removal."""
 
 
 class Unparsable(ValueError):
@@ -47,7 +47,7 @@ class Text:
         self._read: dict[Callable[[cst.Module], Any], Any] = {}
 
     def once(self, read: Callable[[cst.Module], _T]) -> _T:
-        """What a function reads of the tree, for all rewrites that ask."""
+        """Return the result of a function on the tree, computed once for all rewrites."""
         if read not in self._read:
             self._read[read] = read(self.module)
         found: _T = self._read[read]
@@ -79,18 +79,19 @@ class Text:
         return self._parents.get(node)
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """What a node is in, from the inside."""
+        """Yield the ancestors of a node, the innermost first."""
         above = self.parent(node)
         while above is not None:
             yield above
             above = self.parent(above)
 
     def around(self, node: cst.CSTNode, kinds: _Kinds) -> Any:
-        """The innermost node of these classes that a node is in; None if there is none."""
+        """Return the innermost ancestor of the given classes; None without one."""
         return next((one for one in self.ancestors(node) if isinstance(one, kinds)), None)
 
     def smallest(self, kinds: _Kinds, start: int, end: int) -> Any:
-        """The smallest node of these classes that covers these bytes; None if none does."""
+        """Return the smallest node of the given classes that covers a range of bytes; None without
+        one."""
         best: tuple[int, cst.CSTNode] | None = None
         for node, span in self._spans.items():
             covers = span.start <= start and end <= span.start + span.length
@@ -99,7 +100,8 @@ class Text:
         return best[1] if best is not None else None
 
     def within(self, kinds: _Kinds, start: int, end: int) -> list[Any]:
-        """The nodes of these classes that lie wholly in these bytes, in the order of the text."""
+        """Return the nodes of the given classes that lie wholly in a range of bytes, in the order
+        of the text."""
         found = [
             (span.start, node)
             for node, span in self._spans.items()
@@ -121,12 +123,13 @@ class Site:
         self._end = text.offset(finding.range.end)
 
     def kind(self, range_: Range) -> SeenKind | None:
-        """What the expression at exactly this range was; None where the tracer saw no value."""
+        """Return the kind of value of the expression at exactly this range; None where the tracer
+        did not see a value."""
         return self._seen.get(range_)
 
     def local(self, name: str) -> SeenKind | None:
-        """What a local variable of the function was; None where the tracer saw no value, or
-        values of several kinds."""
+        """Return the kind of value of a local variable of the function; None where the tracer did
+        not see a value, or values of several kinds."""
         function = self.function
         span = self.text.span(function.name) if isinstance(function, cst.FunctionDef) else None
         kinds = {
@@ -159,7 +162,7 @@ class Site:
         return found
 
     def enclosing(self, kinds: _Kinds) -> Any:
-        """The innermost node of these classes around the finding; None if there is none."""
+        """Return the innermost node of the given classes around the finding; None without one."""
         here = self.expression or self.statement
         if here is None or isinstance(here, kinds):
             return here
@@ -167,13 +170,13 @@ class Site:
 
     @property
     def constructors(self) -> list[cst.FunctionDef]:
-        """The ``__init__`` of the class around the finding, and those of classes in it."""
+        """``__init__`` of the class around the finding, and of the classes in it."""
         of_class = self.enclosing(cst.ClassDef)
         found = m.findall(of_class, m.FunctionDef(m.Name("__init__"))) if of_class else ()
         return [one for one in found if isinstance(one, cst.FunctionDef)]
 
     def code(self, node: cst.CSTNode) -> str:
-        """The text of a node, without what is around it."""
+        """Return the source code of a node, without surrounding whitespace."""
         return self.module.code_for_node(node)
 
     def replaced(
@@ -182,21 +185,24 @@ class Site:
         *,
         imports: Sequence[str] = (),
     ) -> str:
-        """The text with nodes of it replaced or removed, and with ``import``s that it lacks.
+        """Return the text with nodes replaced or removed, and with the ``import``s that it lacks.
 
         Nodes of ``changes`` must not lie in one another.
         """
-        module = self._rebuilt(changes)
+        module = self._rebuild(changes)
         for name in imports:
-            if not _imports(module, name):  # the visitor takes longer than all the rest
+            if not _has_import(module, name):  # the visitor takes longer than all the rest
                 context = CodemodContext()
                 AddImportsVisitor.add_needed_import(context, name)
                 module = AddImportsVisitor(context).transform_module(module)
         return module.code
 
-    def _rebuilt(self, pairs: Sequence[tuple[cst.CSTNode, Change]]) -> cst.Module:
-        """The module with nodes replaced. Only what they are in is made anew: a visitor of all
-        takes a second for 1000 lines."""
+    def _rebuild(self, pairs: Sequence[tuple[cst.CSTNode, Change]]) -> cst.Module:
+        """Return the module with nodes replaced.
+
+        Only their ancestors are rebuilt: a visitor of the whole module takes a second for 1000
+        lines.
+        """
         changes = {id(old): change for old, change in pairs}
         around = {id(above) for old, _ in pairs for above in self.text.ancestors(old)}
 
@@ -226,7 +232,7 @@ class Site:
         return module
 
 
-def _imports(module: cst.Module, name: str) -> bool:
+def _has_import(module: cst.Module, name: str) -> bool:
     """Whether a module has ``import name`` at its top."""
     return any(
         isinstance(small, cst.Import)

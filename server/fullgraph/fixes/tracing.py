@@ -1,4 +1,4 @@
-"""Trace a text to see what it has of findings, and judge by it what a rewrite came to."""
+"""Tracing a text for its findings, and judging a rewrite by the findings before and after."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Asked(Protocol):
 
 
 class Tracer(Protocol):
-    """What tracing needs of :class:`fullgraph.engines.Engine`."""
+    """The part of :class:`fullgraph.engines.Engine` that tracing uses."""
 
     def analyze(self, request: Analyze) -> Asked: ...
 
 
 async def events(asked: Asked) -> AsyncIterator[Event]:
-    """The events of a request, which ends with whoever reads them."""
+    """Yield the events of a request, and cancel the request where the reader stops early."""
     try:
         async for event in asked:
             yield event
@@ -53,7 +53,7 @@ async def events(asked: Asked) -> AsyncIterator[Event]:
 
 @dataclass(frozen=True)
 class Traced:
-    """What the runs of some targets of a text came to."""
+    """The findings and reports of some targets of a text."""
 
     text: str
     findings: tuple[Finding, ...] = ()
@@ -66,13 +66,13 @@ class Traced:
         return next((one for one in self.findings if same(one, finding)), None)
 
     def of(self, targets: Collection[str]) -> Traced:
-        """What the runs of these targets came to, and executing the module."""
+        """Return the findings and reports of some targets, and of executing the module."""
         findings = tuple(one for one in self.findings if one.target in ("", *targets))
         reports = tuple(one for one in self.reports if one.name in targets)
         return dataclasses.replace(self, findings=findings, reports=reports)
 
     def joined(self, other: Traced) -> Traced:
-        """With runs of other targets of the same text."""
+        """Return this result joined with the result for other targets of the same text."""
         return dataclasses.replace(
             self,
             findings=(*self.findings, *other.findings),
@@ -93,7 +93,7 @@ class Traced:
     @property
     def speaks_against(self) -> bool:
         """Whether it has findings that would speak against a change, were they new."""
-        return any(_serious(one) or one.code.startswith("recompile") for one in self.findings)
+        return any(_is_serious(one) or one.code.startswith("recompile") for one in self.findings)
 
 
 async def traced(tracer: Tracer, request: Analyze) -> Traced:
@@ -123,19 +123,19 @@ def same(one: Finding, other: Finding) -> bool:
 
 @dataclass(frozen=True)
 class Judgment:
-    """What a rewrite did to the findings of its targets, seen from a finding that it is to end."""
+    """The effect of a rewrite on the findings of its targets, for a finding that it should end."""
 
     gone: bool
     """The finding is not there any more, and every target was traced to the end."""
     ended: tuple[Finding, ...] = ()
-    """Those that the original has and the changed text has not, of whatever severity."""
+    """Findings of any severity that the original has and the changed text does not have."""
     appeared: tuple[Finding, ...] = ()
     """New ones of at least the severity of a warning, which the rewrite has brought."""
     revealed: tuple[Finding, ...] = ()
-    """Breaks further on, and sizes that are pinned, in code that was not traced as long as the
-    finding kept Dynamo off it."""
+    """Later breaks, and sizes that became constants, in code that Dynamo did not trace because of
+    the finding."""
     problem: str = ""
-    """Why nothing can be said."""
+    """Reason why the effect is unknown."""
 
     @property
     def better(self) -> bool:
@@ -143,8 +143,8 @@ class Judgment:
 
     @property
     def instead(self) -> Finding | None:
-        """The only break, or size that is a constant, that has come in place of the finding; None
-        for any other outcome."""
+        """The only break, or constant size, that appeared while the finding ended; None for other
+        outcomes."""
         if self.problem or not self.gone or len(self.appeared) != 1:
             return None
         one = self.appeared[0]
@@ -171,7 +171,7 @@ def _only_of_program(before: Traced, after: Traced) -> str:
 
 
 def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
-    """What the change from one text to the other did; both were traced in the same way."""
+    """Return the effect of a change of the text; both texts were traced in the same way."""
     if not after.complete(before):
         region = _only_of_program(before, after)
         if region:
@@ -184,33 +184,37 @@ def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
         failed = next((report for report in after.reports if report.status != "traced"), None)
         words = after.problem or (failed.error if failed is not None else "") or "it was not traced"
         return Judgment(False, problem=f"The changed code is not traced to the end: {words}")
-    lines = _unchanged(before.text, after.text)
+    lines = _unchanged_lines(before.text, after.text)
     kept = set(lines.values())
-    old = Counter(_key(one, kept) for one in _places(before))
+    old = Counter(_finding_key(one, kept) for one in _distinct_places(before))
     new: Counter[_Key] = Counter()
     appeared: list[Finding] = []
     revealed: list[Finding] = []
     untraced = {line for report in before.reports for line in report.untraced}
-    hides = _hides(finding)
-    broken = {one.range.start.line for one in _places(before) if _is_break(one)}
-    for one in _places(after):
+    hides = _hides_code(finding)
+    broken = {one.range.start.line for one in _distinct_places(before) if _is_break(one)}
+    for one in _distinct_places(after):
         line = lines.get(one.range.start.line, _CHANGED)
-        key = _MODULE_FAILS if _is_of_module(one) else (one.code, _words(one), line)
+        key = _MODULE_FAILS if _is_of_module(one) else (one.code, _finding_words(one), line)
         new[key] += 1
-        if new[key] <= old[key] or not _serious(one) or one.code.startswith("recompile"):
+        if new[key] <= old[key] or not _is_serious(one) or one.code.startswith("recompile"):
             continue
         opened = line != _CHANGED and (hides or line in untraced)
-        # A size that is pinned by what ran in eager mode before.
+        # A size that code which ran in eager mode before makes a constant.
         sized = one.code.startswith("guard/") and (opened or line == finding.range.start.line)
-        # What breaks the graph there is no matter of export only.
+        # A break there is not a matter of export only.
         known = one.code.startswith("export/") and line in broken
         (revealed if known or sized or (opened and _is_break(one)) else appeared).append(one)
-    ended = tuple(one for one in _places(before) if new[_key(one, kept)] < old[_key(one, kept)])
+    ended = tuple(
+        one
+        for one in _distinct_places(before)
+        if new[_finding_key(one, kept)] < old[_finding_key(one, kept)]
+    )
     # Which one of equal lines is missing is a guess.
     was = before.text.split("\n")
-    gone = _place(finding, was) in (_place(one, was) for one in ended)
+    gone = _finding_place(finding, was) in (_finding_place(one, was) for one in ended)
     more = len(_recompiles(after)) - len(_recompiles(before))
-    # One in place of another, for another reason, is no better.
+    # A recompile for another reason is not better.
     more += gone and finding.code.startswith("recompile")
     if more > 0:
         appeared += _recompiles(after)[-more:]
@@ -230,41 +234,44 @@ _Key = tuple[str, str, int]
 
 
 _MODULE_FAILS: _Key = "trace", "", _CHANGED
-"""For any statement at the top of the module that raises: behind a fix of one it is the next."""
+"""Key of every statement at module level that raises: after one is fixed, the next one raises."""
 
 
 def _is_of_module(finding: Finding) -> bool:
     return not finding.target and finding.code.startswith("trace/")
 
 
-def _key(finding: Finding, kept: Collection[int]) -> _Key:
+def _finding_key(finding: Finding, kept: Collection[int]) -> _Key:
     if _is_of_module(finding):
         return _MODULE_FAILS
     line = finding.range.start.line
-    return finding.code, _words(finding), line if line in kept else _CHANGED
+    return finding.code, _finding_words(finding), line if line in kept else _CHANGED
 
 
-def _words(finding: Finding) -> str:
-    """What it is, whatever Dynamo did behind it: a break may lose more of its function, once an
-    earlier one does not split it any more."""
+def _finding_words(finding: Finding) -> str:
+    """Return the title of a break, or the message.
+
+    A break may lose more of its function once an earlier break does not split the function any
+    more.
+    """
     evidence = finding.evidence
     return evidence.title if isinstance(evidence, BreakEvidence) else finding.message
 
 
-def _place(finding: Finding, lines: Sequence[str]) -> tuple[str, str, int]:
+def _finding_place(finding: Finding, lines: Sequence[str]) -> tuple[str, str, int]:
     """Code, what it is, and its line: of equal lines that follow one another, the first."""
     number = finding.range.start.line
     while 0 < number < len(lines) and lines[number] == lines[number - 1]:
         number -= 1
-    return finding.code, _words(finding), number
+    return finding.code, _finding_words(finding), number
 
 
-def _places(traced: Traced) -> tuple[Finding, ...]:
+def _distinct_places(traced: Traced) -> tuple[Finding, ...]:
     """Each finding once, however many runs reached it."""
     return tuple({(one.code, one.message, one.range): one for one in traced.findings}.values())
 
 
-def _serious(finding: Finding) -> bool:
+def _is_serious(finding: Finding) -> bool:
     return codes.effective_severity(finding.code, {}).reaches(Severity.WARNING)
 
 
@@ -272,18 +279,18 @@ def _is_break(finding: Finding) -> bool:
     return finding.code.startswith(("graph-break", "frame-skipped"))
 
 
-def _hides(finding: Finding) -> bool:
+def _hides_code(finding: Finding) -> bool:
     """Whether Dynamo left code behind the finding to eager mode."""
     evidence = finding.evidence
     return not isinstance(evidence, BreakEvidence) or evidence.outcome != "resumed"
 
 
 def _recompiles(traced: Traced) -> list[Finding]:
-    return [one for one in _places(traced) if one.code.startswith("recompile")]
+    return [one for one in _distinct_places(traced) if one.code.startswith("recompile")]
 
 
-def _unchanged(before: str, after: str) -> dict[int, int]:
-    """Lines of the new text that are lines of the old one, by their numbers."""
+def _unchanged_lines(before: str, after: str) -> dict[int, int]:
+    """Return the unchanged lines: numbers in the new text, with numbers in the old text."""
     matcher = difflib.SequenceMatcher(None, before.split("\n"), after.split("\n"), autojunk=False)
     return {
         block.b + offset: block.a + offset

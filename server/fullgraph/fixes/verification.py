@@ -30,32 +30,35 @@ from fullgraph_engine.protocol import (
 from fullgraph_engine.protocol.evidence import ExportEvidence
 
 Grade = Literal["safe", "unsafe", "suggestion"]
-"""As clippy and ruff grade fixes. Safe: means the same for any input by construction, and was
-verified. Unsafe: verified on the inputs that were tried, or it gives something up. Suggestion: to
-be adapted by hand; the break is gone with it, but it was not shown to do the same."""
+"""Grade of a fix, as in clippy and ruff.
+
+Safe: means the same for any input by construction, and was verified. Unsafe: was verified on the
+inputs that were tried, or gives something up. Suggestion: to adapt by hand; it ends the break, but
+it was not shown to do the same.
+"""
 
 LOOK_SECONDS = 15.0
-"""What a trace of a changed text may take besides ten times that of the original: one that has
-become endless is no fix."""
+"""Maximum seconds to trace a changed text, added to ten times the trace of the original."""
 COMPARE_SECONDS = 10.0
-"""What comparing one candidate may take."""
+"""Maximum seconds to compare one candidate."""
 QUICK_SECONDS = 1.0
-"""The same for candidates behind one that was refused: most of them differ in most inputs."""
+"""Maximum seconds to compare a candidate after one was refused; most others differ on most inputs.
+"""
 CALLER_SECONDS = 0.4
-"""The same for a further target that calls what was compared: those are a few cases more."""
+"""Maximum seconds to compare another target that calls the compared one."""
 _MOST_TARGETS = 3
 """Targets that a finding is looked at in; a fix of a shared function is tried with these."""
 _MOST_TRIED = 12
-"""Candidates of one finding that are traced, and further ones made of them."""
+"""Maximum number of candidates of one finding to trace at each step."""
 _MOST_STEPS = 3
 """Rewrites that one fix is made of."""
 _TOGETHER: tuple[Part, ...] = ("first", "paths")
 _FURTHER: tuple[Part, ...] = ("second", "forecast")
-"""What a fix is looked at with in the end: it must bring no constants and no recompiles."""
+"""Parts that a fix is traced with at the end: it must not add constants or recompiles."""
 
 
 class Tracer(Protocol):
-    """What verifying needs of :class:`fullgraph.engines.Engine`."""
+    """The part of :class:`fullgraph.engines.Engine` that verification uses."""
 
     def analyze(self, request: Analyze) -> Asked: ...
 
@@ -63,8 +66,7 @@ class Tracer(Protocol):
 
 
 _LONGEST = 300_000
-"""Characters of a text for which rewrites are looked for: of a longer one that takes minutes, in
-which nothing could end it."""
+"""Maximum characters of a text for which rewrites are tried; a longer text takes minutes."""
 
 
 @dataclass(frozen=True)
@@ -77,30 +79,31 @@ class Fix:
     edits: tuple[TextEdit, ...]
     judgment: Judgment
     compared: tuple[Compared, ...] = ()
-    """What it does beside the original, for each target that was compared."""
+    """Comparisons with the original, one for each compared target."""
     seconds: float = 0.0
-    """From the beginning of the search for its finding until it was verified."""
+    """Seconds from the start of the search until the fix was verified."""
     doubt: str = ""
-    """Why it is no better than its grade, as a sentence; empty for a safe one."""
+    """Reason, as a sentence, why the grade is not better; empty for a safe fix."""
     pins: tuple[Finding, ...] = ()
-    """Guards of code that is compiled in one piece only with it."""
+    """Guards of code that only the fix compiles in one graph."""
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A candidate that is no fix, and why, as a sentence."""
+    """A refused candidate, and the reason as a sentence."""
 
     candidate: Candidate
     why: str
     instead: Finding | None = None
-    """The only break that it brings in place of the finding, on a line of the changed text."""
+    """Break that the candidate adds while it ends the finding, on a line of the changed text; None
+    for any other outcome."""
     differs: bool = False
     """It was executed, and does something else."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """What became of the candidates of a finding; fixes are the best first."""
+    """The outcome of the candidates of a finding; the best fixes come first."""
 
     fixes: tuple[Fix, ...] = ()
     refused: tuple[Refused, ...] = ()
@@ -110,7 +113,8 @@ _T = TypeVar("_T")
 
 
 class _Beside(Generic[_T]):
-    """Work that may begin before its result is wanted, and is cancelled where nobody wants it."""
+    """Work that may start before its result is needed. It is cancelled where the result is not
+    needed."""
 
     def __init__(self, work: Callable[[], Coroutine[object, object, _T]]) -> None:
         self._work = work
@@ -131,7 +135,7 @@ class _Beside(Generic[_T]):
 
 
 _Look = tuple[str, tuple[str, ...], tuple[Part, ...]]
-"""A text, its targets and the parts that are traced."""
+"""Key of a trace: text, targets and parts."""
 
 
 class Verifier:
@@ -155,15 +159,15 @@ class Verifier:
         self._slow = True
         """Comparing takes long, so that a short look at a doubtful candidate pays."""
         self._ahead: dict[_Look, asyncio.Task[Traced]] = {}
-        """Of candidates that are next, should the one that is tried be refused."""
+        """Traces of the next candidates, for the case that the current candidate is refused."""
 
     async def fixes(
         self, finding: Finding, targets: Sequence[str], seen: Sequence[SeenValue] = ()
     ) -> Search:
         """Try the candidates of a finding; the first safe one ends the search.
 
-        Where nothing is verified, one that brings a single other break in its place is tried once
-        more with each candidate for that one.
+        Where none is verified, each candidate that only replaces the break by another break is
+        tried once more with the candidates for that break.
         """
         try:
             return await self._search(finding, targets, seen)
@@ -176,16 +180,16 @@ class Verifier:
     ) -> Search:
         began = time.monotonic()
         only = tuple(targets[:_MOST_TARGETS])
-        made = await asyncio.to_thread(self._candidates, finding, seen)
+        made = await asyncio.to_thread(self._make_candidates, finding, seen)
         if not made:
             return Search()
-        parts = _parts(finding)
-        before = await self._traced(only, parts)
+        parts = _parts_of_finding(finding)
+        before = await self._trace_original(only, parts)
         if before.of_run(finding) is None:
             return Search()
-        # Most candidates fail, and then at the target that is the quickest to tell.
+        # Most candidates fail, so the fastest target goes first.
         cost = {report.name: report.seconds for report in before.reports}
-        only = self._distinct(sorted(only, key=lambda name: cost.get(name, 0.0)))
+        only = self._distinct_targets(sorted(only, key=lambda name: cost.get(name, 0.0)))
         found: list[Fix] = []
         refused: list[Refused] = []
         suggestions = [one for one in made if one.suggestion]
@@ -194,13 +198,13 @@ class Verifier:
             tried: list[Refused] = []
             for number, candidate in enumerate(made := made[:_MOST_TRIED]):
                 better = candidate.preserves and not candidate.gives_up
-                if any(map(_settles, found)) and not better:
+                if any(map(_is_settled, found)) and not better:
                     continue
                 if (refused or tried) and not found and number + 1 < len(made):
                     # Where one has failed, most do.
                     self._look_ahead(made[number + 1], parts, only[:1])
                 hurried = any(one.differs for one in (*refused, *tried))
-                one = await self._tried(
+                one = await self._try_candidate(
                     candidate,
                     finding,
                     before,
@@ -214,13 +218,13 @@ class Verifier:
                     tried.append(one)
                     continue
                 found.append(dataclasses.replace(one, seconds=time.monotonic() - began))
-                if one.grade == "safe" or (step > 0 and _settles(one)):
+                if one.grade == "safe" or (step > 0 and _is_settled(one)):
                     break
             refused += tried
             if any(fix.grade != "suggestion" for fix in found):
                 break
             if step < _MOST_STEPS - 1:
-                made = await asyncio.to_thread(_continued, tried)
+                made = await asyncio.to_thread(_continue_refused, tried)
             else:
                 made = tuple(suggestions)
         order: list[Grade] = ["safe", "unsafe", "suggestion"]
@@ -228,11 +232,12 @@ class Verifier:
         return Search(tuple(found), tuple(refused))
 
     async def together(self, fixes: Sequence[Fix]) -> Fix | None:
-        """Several fixes as one, tried anew; those that touch lines of an earlier one are left out.
+        """Verify several fixes as one.
 
-        None if there are none, or not all of what they end is gone.
+        Fixes that touch lines of an earlier fix are left out. None without fixes, or where some of
+        their findings remain.
         """
-        chosen = _apart(fixes)
+        chosen = _without_overlaps(fixes)
         if len(chosen) < 2:
             return chosen[0] if chosen else None
         ended = tuple(finding for fix in chosen for finding in fix.findings)
@@ -240,18 +245,20 @@ class Verifier:
         candidate = Candidate(
             "together",
             f"Apply {len(chosen)} safe fixes",
-            _edited(self._request.text, edits),
+            _apply_edits(self._request.text, edits),
             preserves=all(fix.candidate.preserves for fix in chosen),
         )
         only = tuple(dict.fromkeys(finding.target for finding in ended))
-        before = await self._traced(only, _TOGETHER)
-        fix = await self._tried(candidate, ended[0], before, _TOGETHER, only)
+        before = await self._trace_original(only, _TOGETHER)
+        fix = await self._try_candidate(candidate, ended[0], before, _TOGETHER, only)
         if isinstance(fix, Refused):
             return None
         gone = all(any(same(one, each) for one in fix.findings) for each in ended)
         return fix if gone else None
 
-    def _candidates(self, finding: Finding, seen: Sequence[SeenValue]) -> tuple[Candidate, ...]:
+    def _make_candidates(
+        self, finding: Finding, seen: Sequence[SeenValue]
+    ) -> tuple[Candidate, ...]:
         if len(self._request.text) > _LONGEST:
             return ()
         if self._text is None:
@@ -261,7 +268,7 @@ class Verifier:
                 return ()
         return candidates(self._text, finding, seen)
 
-    async def _tried(
+    async def _try_candidate(
         self,
         candidate: Candidate,
         finding: Finding,
@@ -273,37 +280,46 @@ class Verifier:
         hurried: bool = False,
         likely: bool = False,
     ) -> Fix | Refused:
-        """``others`` only call what ``targets`` show: that is a few cases more. ``likely``: what it
-        is looked at with in the end is traced at once."""
+        """Trace and compare one candidate.
+
+        ``others`` are targets that only call ``targets``, and get few cases. ``likely`` starts the
+        trace of the last parts at once.
+        """
         parts = _parts_of(candidate, parts)
-        looking = _Beside(functools.partial(self._further, candidate, finding, targets, parts))
+        looking = _Beside(
+            functools.partial(self._judge_further, candidate, finding, targets, parts)
+        )
         with contextlib.ExitStack() as begun:
             begun.callback(looking.cancel)
             if likely:
                 looking.begin()
-            after = await self._look(candidate.text, targets, parts)
-            shown = await self._judged(candidate, finding, before.of(targets), after, parts)
+            after = await self._trace_changed(candidate.text, targets, parts)
+            shown = await self._judge_change(candidate, finding, before.of(targets), after, parts)
             if isinstance(shown, Refused):
                 return shown
 
             async def called_by_others() -> tuple[Judgment, list[Compared]] | Refused:
                 if not others:
                     return shown, []
-                all_of = after.joined(await self._look(candidate.text, others, parts))
+                all_of = after.joined(await self._trace_changed(candidate.text, others, parts))
                 both = before.of((*targets, *others))
-                of_all = await self._judged(candidate, finding, both, all_of, parts)
+                of_all = await self._judge_change(candidate, finding, both, all_of, parts)
                 if isinstance(of_all, Refused):
                     return of_all
-                found = await self._compared(candidate, others, CALLER_SECONDS, covering=False)
+                found = await self._compare_targets(
+                    candidate, others, CALLER_SECONDS, covering=False
+                )
                 return found if isinstance(found, Refused) else (of_all, found)
 
             calling = _Beside(called_by_others)
             begun.callback(calling.cancel)
             if not hurried and not candidate.suggestion:
-                # Beside comparing, which most candidates pass.
+                # In parallel with comparing, which most candidates pass.
                 looking.begin()
                 calling.begin()
-            compared = await self._compared(candidate, targets, COMPARE_SECONDS, quick=hurried)
+            compared = await self._compare_targets(
+                candidate, targets, COMPARE_SECONDS, quick=hurried
+            )
             if isinstance(compared, Refused):
                 return compared
             called = await calling.result()
@@ -314,14 +330,14 @@ class Verifier:
             return Refused(candidate, further.why)
         judgment, compared = called[0], [*compared, *called[1]]
         pins = (*judgment.appeared, *further.appeared)
-        grade, doubt = _graded(candidate, compared)
+        grade, doubt = _grade_candidate(candidate, compared)
         if pins and grade != "suggestion":
             grade, doubt = "unsafe", f"What is compiled now has a guard: {pins[0].message}."
         ended = (finding, *(one for one in judgment.ended if not same(one, finding)))
         edits = edits_between(self._request.text, candidate.text)
         return Fix(candidate, grade, ended, edits, judgment, tuple(compared), 0.0, doubt, pins)
 
-    async def _judged(
+    async def _judge_change(
         self,
         candidate: Candidate,
         finding: Finding,
@@ -329,23 +345,25 @@ class Verifier:
         after: Traced,
         parts: tuple[Part, ...],
     ) -> Judgment | Refused:
-        """What a changed text has that the original has not. ``parts`` that show more than
-        ``before`` has are traced of the original only where that may have the same: such as
-        `torch.export`, which may take longer than all the rest."""
-        lacking = _lacking(after)
+        """Judge a changed text against the original.
+
+        ``parts`` that the original was not traced with are traced only where the original may have
+        the same findings: `torch.export` may take longer than all other parts.
+        """
+        lacking = _missing_kernel(after)
         judgment = judged(before, after, finding)
         excused = lacking is None or ".library" in self._request.text
-        if judgment.appeared and excused and parts != _parts(finding):
+        if judgment.appeared and excused and parts != _parts_of_finding(finding):
             names = tuple(dict.fromkeys(one.name for one in before.reports))
-            judgment = judged(await self._traced(names, parts), after, finding)
+            judgment = judged(await self._trace_original(names, parts), after, finding)
         guarded = judgment.gone and self._only_guards(judgment, finding, candidate)
         if judgment.better or guarded:
             return judgment
         return Refused(candidate, judgment.why, judgment.instead or lacking)
 
     def _only_guards(self, judgment: Judgment, finding: Finding, candidate: Candidate) -> bool:
-        """Whether all that a rewrite of a break has brought are guards of code that is compiled in
-        one piece only with it: sizes that are constants, and what it changes for the next call."""
+        """Whether a rewrite of a break adds only guards of code that it compiles in one graph:
+        constant sizes, and state that changes for the next call."""
         before, after = self._request.text.split("\n"), candidate.text.split("\n")
         # What was disabled did not run in compiled code at all.
         whole = "disable" not in getattr(finding.evidence, "title", "")
@@ -359,56 +377,58 @@ class Verifier:
                 return False
         return not judgment.appeared or finding.code.startswith(("graph-break", "frame-skipped"))
 
-    async def _further(
+    async def _judge_further(
         self,
         candidate: Candidate,
         finding: Finding,
         targets: tuple[str, ...],
         parts: tuple[Part, ...],
     ) -> Judgment:
-        """Of what neither text was traced for yet.
+        """Judge the parts that neither text was traced with.
 
-        The original is traced for it only where the changed text has something that the original
-        may have as well: what it does takes as long as the rest of the verification.
+        The original is traced only where the changed text has findings that the original may have
+        as well, because that takes as long as the rest of the verification.
         """
         rest = tuple(part for part in _FURTHER if part not in parts)
-        after = await self._look(candidate.text, targets, rest)
+        after = await self._trace_changed(candidate.text, targets, rest)
         before = Traced(self._request.text)
         if after.speaks_against:
-            before = await self._traced(targets, rest)
+            before = await self._trace_original(targets, rest)
         return judged(before, after, finding)
 
     def _look_ahead(
         self, candidate: Candidate, parts: tuple[Part, ...], targets: tuple[str, ...]
     ) -> None:
         text, parts = candidate.text, _parts_of(candidate, parts)
-        looking = traced(self._tracer, self._asked(targets, parts, text))
+        looking = traced(self._tracer, self._trace_request(targets, parts, text))
         self._ahead[text, targets, parts] = asyncio.create_task(looking)
 
-    async def _look(self, text: str, targets: tuple[str, ...], parts: tuple[Part, ...]) -> Traced:
+    async def _trace_changed(
+        self, text: str, targets: tuple[str, ...], parts: tuple[Part, ...]
+    ) -> Traced:
         """A changed text, traced; what was looked at ahead, once."""
         ahead = self._ahead.pop((text, targets, parts), None)
         if ahead is not None:
             return await ahead
-        return await traced(self._tracer, self._asked(targets, parts, text))
+        return await traced(self._tracer, self._trace_request(targets, parts, text))
 
-    async def _traced(self, only: tuple[str, ...], parts: tuple[Part, ...]) -> Traced:
-        """The original text, traced once."""
+    async def _trace_original(self, only: tuple[str, ...], parts: tuple[Part, ...]) -> Traced:
+        """Return the trace of the original text; it is traced once."""
         if self._known is not None and parts == self._request.parts:
             return self._known.of(only)
         known = self._before.get((only, parts))
         if known is None:
-            known = await traced(self._tracer, self._asked(only, parts, self._request.text))
+            known = await traced(self._tracer, self._trace_request(only, parts, self._request.text))
             self._before[only, parts] = known
         return known
 
     def _last_probe(self, target: str) -> int:
-        """The last one that the original was traced with, wherever it was."""
+        """Return the number of the last probe that the original was traced with."""
         numbers = (one.probe_number for one in self._reports if one.name == target)
         return max(numbers, default=0)
 
-    def _distinct(self, targets: Sequence[str]) -> tuple[str, ...]:
-        """Without those whose only call is that of an earlier one."""
+    def _distinct_targets(self, targets: Sequence[str]) -> tuple[str, ...]:
+        """Return the targets without targets whose only call is the call of an earlier target."""
         calls = {name: name for name in targets}
         for one in self._reports:
             if one.probe is not None and one.name in calls and one.probe.same_as:
@@ -425,7 +445,7 @@ class Verifier:
         known = (self._known,) if self._known is not None else ()
         return (one for each in (*known, *self._before.values()) for one in each.reports)
 
-    def _asked(self, only: tuple[str, ...], parts: tuple[Part, ...], text: str) -> Analyze:
+    def _trace_request(self, only: tuple[str, ...], parts: tuple[Part, ...], text: str) -> Analyze:
         generation = text_hash(text)
         limits, took = self._request.limits, max((one.seconds for one in self._reports), default=0)
         seconds = min(limits.seconds, LOOK_SECONDS + 10 * took)
@@ -443,7 +463,7 @@ class Verifier:
             tentative=text != self._request.text,
         )
 
-    async def _compared(
+    async def _compare_targets(
         self,
         candidate: Candidate,
         targets: tuple[str, ...],
@@ -462,18 +482,18 @@ class Verifier:
         for target in () if candidate.suggestion else targets:
             one = None
             if quick and self._slow:
-                one = await self._comparison(changed, target, QUICK_SECONDS)
-            if one is None or one.outcome != "differs" or _allowed(candidate, one):
-                one = await self._comparison(
+                one = await self._compare_once(changed, target, QUICK_SECONDS)
+            if one is None or one.outcome != "differs" or _may_differ(candidate, one):
+                one = await self._compare_once(
                     changed, target, seconds, backend=self._backend, covering=covering
                 )
                 self._slow = one.seconds > COMPARE_SECONDS
-            if one.outcome == "differs" and not _allowed(candidate, one):
+            if one.outcome == "differs" and not _may_differ(candidate, one):
                 return Refused(candidate, one.reason, differs=True)
             found.append(one)
         return found
 
-    async def _comparison(
+    async def _compare_once(
         self,
         changed: str,
         target: str,
@@ -500,17 +520,17 @@ class Verifier:
 
 
 def _parts_of(candidate: Candidate, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """What shows whether a candidate has ended what ``parts`` show."""
+    """Return the parts that show whether a candidate ended the findings of ``parts``."""
     return tuple(dict.fromkeys((*parts, *candidate.parts)))
 
 
-def _settles(fix: Fix) -> bool:
-    """Whether it is verified and leaves nothing to be wished for but its grade."""
+def _is_settled(fix: Fix) -> bool:
+    """Whether a fix is verified and does not add guards."""
     return fix.grade != "suggestion" and not fix.pins
 
 
-def _continued(refused: Sequence[Refused]) -> tuple[Candidate, ...]:
-    """Refused candidates with a candidate for the break that each of them brings."""
+def _continue_refused(refused: Sequence[Refused]) -> tuple[Candidate, ...]:
+    """Combine each refused candidate with the candidates for the break that it adds."""
     further: list[Candidate] = []
     # An operator without a fake kernel lacks nothing but that.
     for one in sorted(refused, key=_brings_break):
@@ -529,12 +549,12 @@ def _brings_break(refused: Refused) -> bool:
 
 
 _EMPTY_OR_ONE = re.compile(r"\[(?:[^\]]*, )?[01](?:, [^\]]*)?\]")
-"""In probe notation: a tensor with a dimension of size 0 or 1."""
+"""Pattern, in probe notation, of a tensor with a dimension of size 0 or 1."""
 _SIZES = re.compile(r"\[[\d, ]*\]")
 
 
-def _allowed(candidate: Candidate, compared: Compared) -> bool:
-    """Whether a candidate may differ from the original in what it does."""
+def _may_differ(candidate: Candidate, compared: Compared) -> bool:
+    """Whether the candidate is allowed to differ from the original in this way."""
     if candidate.suggestion:
         return True
     lost = set(candidate.loses)
@@ -550,7 +570,7 @@ def _allowed(candidate: Candidate, compared: Compared) -> bool:
         extended = candidate.extends and (odd or case.outcome != "returned")
         odd = odd or _do_not_fit(case.inputs, first)
         fits = candidate.computes_more and odd and set(case.aspects) <= {"outcome", *lost}
-        # Sides of other dtypes, of which the original takes one.
+        # The sides have other dtypes, and the original computes only one side.
         other = candidate.computes_more and case.conditions.startswith("dtype")
         restricted = candidate.restricts and case is not compared.cases[0]
         if restricted and set(case.aspects) <= {"outcome", *lost}:
@@ -561,31 +581,31 @@ def _allowed(candidate: Candidate, compared: Compared) -> bool:
 
 
 def _is_odd(inputs: str, given: str) -> bool:
-    """Whether some size broadcasts or leaves nothing, where those of the probe do not."""
+    """Whether some size is 0 or 1, unlike the sizes of the probe."""
     return bool(set(_EMPTY_OR_ONE.findall(inputs)) - set(_EMPTY_OR_ONE.findall(given)))
 
 
 def _do_not_fit(inputs: str, given: str) -> bool:
-    """Whether some tensors have other sizes than those of the probe and some have not, so that
-    they may not go together."""
+    """Whether only some tensors have the sizes of the probe, so that the shapes may not match."""
     pairs = list(zip(_SIZES.findall(inputs), _SIZES.findall(given), strict=False))
     return len({one == other for one, other in pairs}) == 2
 
 
 _OF_A_DTYPE = ("outcome", "result", "gradient", "state", "input")
-"""In what code differs that computes with tensors of several dtypes."""
+"""Aspects that differ where code computes with tensors of several dtypes."""
 
 
-def _parts(finding: Finding) -> tuple[Part, ...]:
-    """What shows whether the finding is there: how targets end is known of the first part."""
+def _parts_of_finding(finding: Finding) -> tuple[Part, ...]:
+    """Return the parts that show whether the finding is there; the first part shows how targets
+    end."""
     if finding.path is not None:
         return "first", "paths"
     part = finding.run.part if finding.run is not None else "first"
     return ("first",) if part == "first" else ("first", part)
 
 
-def _graded(candidate: Candidate, compared: Sequence[Compared]) -> tuple[Grade, str]:
-    """The grade of a candidate that nothing speaks against, and why it is no better."""
+def _grade_candidate(candidate: Candidate, compared: Sequence[Compared]) -> tuple[Grade, str]:
+    """Return the grade of a candidate without objections, and the reason why it is not better."""
     doubts = [one.reason for one in compared if one.outcome == "unverified"]
     differs = [one.reason for one in compared if one.outcome == "differs"]
     if candidate.suggestion or doubts:
@@ -609,8 +629,9 @@ def _graded(candidate: Candidate, compared: Sequence[Compared]) -> tuple[Grade, 
     return "safe", ""
 
 
-def _lacking(after: Traced) -> Finding | None:
-    """That an operator of the changed text has no fake kernel, with the calls of it."""
+def _missing_kernel(after: Traced) -> Finding | None:
+    """Return the finding that an operator of the changed text does not have a fake kernel, with its
+    calls."""
     for one in after.findings:
         if isinstance(one.evidence, ExportEvidence) and one.evidence.calls:
             return one
@@ -622,8 +643,8 @@ def _is_refused(compared: Compared) -> bool:
     return any(not one.same and one.outcome == "returned" for one in compared.cases)
 
 
-def _apart(fixes: Sequence[Fix]) -> list[Fix]:
-    """Fixes no two of which touch the same line, earlier ones first."""
+def _without_overlaps(fixes: Sequence[Fix]) -> list[Fix]:
+    """Return fixes that touch different lines, earlier fixes first."""
     chosen: list[Fix] = []
     taken: set[int] = set()
     for fix in fixes:
@@ -638,8 +659,8 @@ def _apart(fixes: Sequence[Fix]) -> list[Fix]:
     return chosen
 
 
-def _edited(text: str, edits: Sequence[TextEdit]) -> str:
-    """A text after edits, which are in its order and apart."""
+def _apply_edits(text: str, edits: Sequence[TextEdit]) -> str:
+    """Return the text after edits that do not overlap and are in its order."""
     positions = TextPositions(text)
     for edit in reversed(edits):
         start, end = positions.offset(edit.range.start), positions.offset(edit.range.end)

@@ -83,13 +83,14 @@ _MAKING = words(
     FloatTensor DoubleTensor HalfTensor LongTensor IntTensor ShortTensor ByteTensor BoolTensor
     """
 )
-"""Functions of torch that return a tensor which nobody else has, and that requires no gradient."""
+"""Functions of torch that return a new tensor that does not require a gradient."""
 
 
 def legacy_variables(site: Site) -> Iterator[Candidate]:
-    """``Variable(x)`` of torch before 0.4, which is ``x.detach()`` now; all those of a function.
+    """Replace ``Variable(x)``, which has meant ``x.detach()`` since torch 0.4, in the whole
+    function.
 
-    ``Variable`` itself is a C function that Dynamo does not trace.
+    ``Variable`` is a C function that Dynamo does not trace.
     """
     syntax = Syntax(site)
     here = next(syntax.calls(*_VARIABLE), None)
@@ -116,7 +117,8 @@ def legacy_variables(site: Site) -> Iterator[Candidate]:
 
 
 def constant_without_gradient(site: Site) -> Iterator[Candidate]:
-    """``torch.zeros(3, requires_grad=True)`` in a function, whose gradient nobody gets to see."""
+    """Remove ``requires_grad=True`` of tensors that a function creates and whose gradient is not
+    visible."""
     syntax = Syntax(site)
     changes: list[tuple[cst.CSTNode, Change]] = []
     for call in descendants(syntax.function) if syntax.function is not None else ():

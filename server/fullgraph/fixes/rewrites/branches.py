@@ -41,10 +41,10 @@ from fullgraph_engine.protocol.behavior import Aspect
 
 _REPAIRS = re.compile("nan_to_num|clamp|clip|clamp_min|clamp_max|masked_fill|where|relu")
 CHOSEN: tuple[Aspect, ...] = ("random", "aliasing")
-"""A side that is not taken may draw random numbers, so that those that follow are others, and what
-is chosen is a tensor of its own."""
+"""Differences of every choice: the other side may draw random numbers, which shifts later ones, and
+the result is a new tensor."""
 SAID: tuple[Aspect, ...] = ("stdout", "stderr", "warning", "log")
-"""What goes with messages that are removed."""
+"""Aspects that differ when messages are removed."""
 
 
 def branches(site: Site) -> Iterator[Candidate]:
@@ -59,10 +59,10 @@ def branches(site: Site) -> Iterator[Candidate]:
             continue
 
 
-def _messages(site: Site, node: cst.If) -> Iterator[Candidate]:
+def _skip_messages(site: Site, node: cst.If) -> Iterator[Candidate]:
     """Branches that only print or log."""
-    small = [one for line in statements_of(node.body) for one in _small(line)]
-    said = [one for one in small if not _once(site, node, one)]
+    small = [one for line in statements_of(node.body) for one in _small_statements(line)]
+    said = [one for one in small if not _rewrite_once(site, node, one)]
     syntax = Syntax(site)
     quiet = all(is_message(one) or watches(syntax, one) for one in said)
     if node.orelse is not None or not said or not quiet:
@@ -83,7 +83,7 @@ def _messages(site: Site, node: cst.If) -> Iterator[Candidate]:
     )
 
 
-def _once(site: Site, node: cst.If, small: cst.CSTNode) -> bool:
+def _rewrite_once(site: Site, node: cst.If, small: cst.CSTNode) -> bool:
     """Whether a statement notes, for nothing but the condition around it, that it was met."""
     if isinstance(small, cst.Assign) and len(small.targets) == 1:
         place = small.targets[0].target
@@ -96,7 +96,7 @@ def _once(site: Site, node: cst.If, small: cst.CSTNode) -> bool:
     if not noted or not isinstance(small.value, (cst.Name, cst.BaseNumber)):
         return False
     name = place.attr.value if isinstance(place, cst.Attribute) else code_of(place)
-    stored = {id(target) for one in descendants(site.module) for target in _stored(one)}
+    stored = {id(target) for one in descendants(site.module) for target in _stored_places(one)}
     here = {id(one) for one in descendants(node)}
     return all(
         id(one) in stored | here
@@ -107,7 +107,7 @@ def _once(site: Site, node: cst.If, small: cst.CSTNode) -> bool:
     )
 
 
-def _stored(node: cst.CSTNode) -> list[cst.CSTNode]:
+def _stored_places(node: cst.CSTNode) -> list[cst.CSTNode]:
     return [one.target for one in node.targets] if isinstance(node, cst.Assign) else []
 
 
@@ -120,7 +120,7 @@ def eager_only(test: cst.BaseExpression) -> cst.BaseExpression:
     return cst.parse_expression(f"not torch.compiler.is_compiling() and {code}")
 
 
-def _small(line: Statement) -> Sequence[cst.CSTNode]:
+def _small_statements(line: Statement) -> Sequence[cst.CSTNode]:
     return line.body if isinstance(line, cst.SimpleStatementLine) else [line]
 
 
@@ -131,7 +131,7 @@ def _one_call(site: Site, node: cst.If) -> Iterator[Candidate]:
     first, second = _only_call(then), _only_call(other)
     if first is None or second is None or not isinstance(condition, OfTensor):
         return
-    if _hollow(then[0], first) != _hollow(other[0], second):
+    if _is_hollow(then[0], first) != _is_hollow(other[0], second):
         return
     pairs = list(zip(first.args, second.args, strict=True))
     differs = [code_of(a.value) != code_of(b.value) for a, b in pairs]
@@ -158,14 +158,14 @@ def _one_call(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _only_call(statements: Sequence[Statement]) -> cst.Call | None:
-    """The call that is all that a side does, or assigns."""
-    if len(statements) != 1 or len(small := _small(statements[0])) != 1:
+    """Return the only call of a side, also where its result is assigned."""
+    if len(statements) != 1 or len(small := _small_statements(statements[0])) != 1:
         return None
     value = small[0].value if isinstance(small[0], (cst.Expr, cst.Assign)) else None
     return value if isinstance(value, cst.Call) else None
 
 
-def _hollow(line: Statement, call: cst.Call) -> str:
+def _is_hollow(line: Statement, call: cst.Call) -> str:
     """The code of a statement without the values of the arguments of a call, and comments."""
     args = [one.with_changes(value=cst.Name("_")) for one in call.args]
     new = line.deep_replace(call, call.with_changes(args=args))
@@ -173,8 +173,8 @@ def _hollow(line: Statement, call: cst.Call) -> str:
     return code_of(new.with_changes(leading_lines=[], trailing_whitespace=cst.TrailingWhitespace()))
 
 
-def _where(site: Site, node: cst.If) -> Iterator[Candidate]:
-    top = _top(site, node)
+def _by_where(site: Site, node: cst.If) -> Iterator[Candidate]:
+    top = _top_level_if(site, node)
     for in_place, sized in ((False, False), (True, False), (False, True)):
         converter = Converter(site, in_place=in_place, sized=sized)
         new = converter.branch(top)
@@ -192,7 +192,7 @@ def _where(site: Site, node: cst.If) -> Iterator[Candidate]:
         )
 
 
-def _top(site: Site, node: cst.If) -> cst.If:
+def _top_level_if(site: Site, node: cst.If) -> cst.If:
     """The first of a chain of ``elif`` that depend on the data of tensors."""
     conditions = Conditions(site)
     parent = site.text.parent(node)
@@ -226,7 +226,7 @@ def _skipped_rest(site: Site, node: cst.If) -> Iterator[Candidate]:
     then = statements_of(node.body)
     if place is None or node.orelse is not None or not then:
         return
-    last = _small(then[-1])
+    last = _small_statements(then[-1])
     if len(then) != 1 or not isinstance(last[-1], cst.Continue) or len(last) != 1:
         return
     body, index = place
@@ -248,14 +248,14 @@ def _skipped_rest(site: Site, node: cst.If) -> Iterator[Candidate]:
     )
 
 
-def _always(site: Site, node: cst.If) -> Iterator[Candidate]:
+def _do_always(site: Site, node: cst.If) -> Iterator[Candidate]:
     """A branch whose work changes nothing where its condition is false: it puts in order what the
     condition asks for (``nan_to_num``, ``clamp``, elements under a mask)."""
     then = statements_of(node.body)
     if node.orelse is not None or leaves(*then):
         return
-    works = [one for line in then for one in _small(line)]
-    if not works or not all(_repairs(one) for one in works[-1:]):
+    works = [one for line in then for one in _small_statements(line)]
+    if not works or not all(_do_repairs(one) for one in works[-1:]):
         return
     new = _without_tensors(Conditions(site).read(node.test), then)
     yield Candidate(
@@ -284,9 +284,9 @@ def _for_any(site: Site, node: cst.If) -> Iterator[Candidate]:
     )
 
 
-def _nothing(site: Site, node: cst.If) -> Iterator[Candidate]:
+def _drop_nothing(site: Site, node: cst.If) -> Iterator[Candidate]:
     """A branch that does nothing."""
-    small = [one for line in statements_of(node.body) for one in _small(line)]
+    small = [one for line in statements_of(node.body) for one in _small_statements(line)]
     if node.orelse is None and all(isinstance(one, cst.Pass) for one in small):
         yield Candidate(
             "drop-nothing",
@@ -296,7 +296,7 @@ def _nothing(site: Site, node: cst.If) -> Iterator[Candidate]:
         )
 
 
-def _repairs(small: cst.CSTNode) -> bool:
+def _do_repairs(small: cst.CSTNode) -> bool:
     called: cst.CSTNode | None = None
     if isinstance(small, (cst.Assign, cst.Expr)):
         called = small.value
@@ -327,10 +327,10 @@ def _without_tensors(condition: Condition, then: list[Statement]) -> list[Statem
     return [cst.If(test=test, body=block(then))]
 
 
-def _shortcut(site: Site, node: cst.If) -> Iterator[Candidate]:
+def _drop_shortcut(site: Site, node: cst.If) -> Iterator[Candidate]:
     """A branch that only saves work: leaves early with a result, or forgets a mask."""
     then = statements_of(node.body)
-    small = [one for line in then for one in _small(line)]
+    small = [one for line in then for one in _small_statements(line)]
     if len(small) != 1:
         return
     leaves = isinstance(small[0], (cst.Break, cst.Continue)) or (
@@ -360,9 +360,9 @@ def _shortcut(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 
 def _only_eager(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """Work that has no result: what is initialized once, or ends the program."""
+    """Move work without a result, for example a one-time initialization, out of compiled code."""
     then = statements_of(node.body)
-    small = [one for line in then for one in _small(line)]
+    small = [one for line in then for one in _small_statements(line)]
     calls = all(isinstance(one, cst.Expr) and isinstance(one.value, cst.Call) for one in small)
     if node.orelse is not None or not calls or all(is_message(one) for one in small):
         return
@@ -374,9 +374,9 @@ def _only_eager(site: Site, node: cst.If) -> Iterator[Candidate]:
     )
 
 
-def _cond(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """Both sides as functions for ``torch.cond``, of which one is executed."""
-    top = _top(site, node)
+def _by_cond(site: Site, node: cst.If) -> Iterator[Candidate]:
+    """Rewrite both sides as functions for ``torch.cond``, which executes one of them."""
+    top = _top_level_if(site, node)
     converter = Converter(site)
     condition = converter.conditions.read(top.test)
     if not isinstance(condition, OfTensor):
@@ -390,7 +390,7 @@ def _cond(site: Site, node: cst.If) -> Iterator[Candidate]:
     if not keys or not all(key.isidentifier() for key in keys):
         raise NotConvertible
     listed = ", ".join(keys)
-    # What has no value before the `if` cannot be given to a side: both sides assign it.
+    # A name without a value before the `if` cannot be passed to a side: both sides assign it.
     operands = [key for key in keys if key in outside.before]
     given = f"({operands[0]},)" if len(operands) == 1 else f"({', '.join(operands)})"
     functions: list[Statement] = []
@@ -423,15 +423,15 @@ def _line(site: Site, node: cst.CSTNode) -> str:
 
 
 _REWRITES = (
-    _messages,
+    _skip_messages,
     _one_call,
-    _where,
+    _by_where,
     _early_return,
     _skipped_rest,
-    _always,
+    _do_always,
     _for_any,
-    _nothing,
-    _shortcut,
-    _cond,
+    _drop_nothing,
+    _drop_shortcut,
+    _by_cond,
     _only_eager,
 )

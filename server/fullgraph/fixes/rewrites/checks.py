@@ -35,13 +35,13 @@ def checks(site: Site) -> Iterator[Candidate]:
     """Rewrites of the check whose condition broke the graph."""
     node = asked_by(site)
     if isinstance(node, cst.Assert):
-        yield from _asserted(site, node)
-    elif isinstance(node, cst.If) and (raised := _raised(node)) is not None:
-        yield from _raising(site, node, raised)
+        yield from _rewrite_assert(site, node)
+    elif isinstance(node, cst.If) and (raised := _only_raise(node)) is not None:
+        yield from _rewrite_raise(site, node, raised)
 
 
-def _raised(node: cst.If) -> cst.Raise | None:
-    """What a branch raises that does nothing else but print."""
+def _only_raise(node: cst.If) -> cst.Raise | None:
+    """Return the ``raise`` of a branch that otherwise only prints."""
     small: list[cst.BaseSmallStatement] = []
     for line in statements_of(node.body):
         if not isinstance(line, cst.SimpleStatementLine):
@@ -54,12 +54,12 @@ def _raised(node: cst.If) -> cst.Raise | None:
     return last if isinstance(last, cst.Raise) and last.exc is not None and quiet else None
 
 
-def _raising(site: Site, node: cst.If, raised: cst.Raise) -> Iterator[Candidate]:
+def _rewrite_raise(site: Site, node: cst.If, raised: cst.Raise) -> Iterator[Candidate]:
     conditions = Conditions(site)
-    message = _message(raised.exc, f"not expected: {_line(site, node.test)}")
+    message = _message(raised.exc, f"not expected: {_one_line(site, node.test)}")
     needed = negation(conditions.read(node.test))
     try:
-        checked = [_parsed(site, one) for one in _parts(needed, message)]
+        checked = [_parse_statement(site, one) for one in _message_parts(needed, message)]
     except NotConvertible:
         checked = []
     name = code_of(raised.exc.func if isinstance(raised.exc, cst.Call) else raised.exc or raised)
@@ -94,15 +94,15 @@ def _as_elif(node: cst.If) -> cst.If:
     return node.with_changes(leading_lines=[])
 
 
-def _asserted(site: Site, node: cst.Assert) -> Iterator[Candidate]:
+def _rewrite_assert(site: Site, node: cst.Assert) -> Iterator[Candidate]:
     line = site.text.parent(node)
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
         return
-    message = _constant(node.msg) if node.msg is not None else None
+    message = _constant_string(node.msg) if node.msg is not None else None
     told = f", {message}" if message is not None else ""
-    codes = [f"assert {code}{told}" for code in _tests(Conditions(site).read(node.test))]
+    codes = [f"assert {code}{told}" for code in _test_codes(Conditions(site).read(node.test))]
     new: list[Statement] = [
-        cst.ensure_type(_parsed(site, code), cst.SimpleStatementLine) for code in codes
+        cst.ensure_type(_parse_statement(site, code), cst.SimpleStatementLine) for code in codes
     ]
     new[0] = new[0].with_changes(leading_lines=line.leading_lines)
     new[-1] = new[-1].with_changes(trailing_whitespace=line.trailing_whitespace)
@@ -124,11 +124,11 @@ def _asserted(site: Site, node: cst.Assert) -> Iterator[Candidate]:
     )
 
 
-def _tests(condition: Condition) -> Iterator[str]:
+def _test_codes(condition: Condition) -> Iterator[str]:
     """Conditions that hold together, one for each ``assert``."""
     if isinstance(condition, Both):
         for part in condition.parts:
-            yield from _tests(part)
+            yield from _test_codes(part)
     elif isinstance(condition, (Plain, OfTensor)):
         yield condition.code
     else:
@@ -137,7 +137,7 @@ def _tests(condition: Condition) -> Iterator[str]:
         yield " or ".join([*plain, " | ".join(tensors)])
 
 
-def _parts(condition: Condition, message: str) -> Iterator[str]:
+def _message_parts(condition: Condition, message: str) -> Iterator[str]:
     """Statements that together check a condition."""
     if isinstance(condition, OfTensor):
         yield f"torch._assert_async({argument(condition.code)}, {message})"
@@ -145,7 +145,7 @@ def _parts(condition: Condition, message: str) -> Iterator[str]:
         yield f"assert {condition.code}, {message}"
     elif isinstance(condition, Both):
         for part in condition.parts:
-            yield from _parts(part, message)
+            yield from _message_parts(part, message)
     else:
         plain = [part for part in condition.parts if isinstance(part, Plain)]
         tensors = [part for part in condition.parts if isinstance(part, OfTensor)]
@@ -155,25 +155,25 @@ def _parts(condition: Condition, message: str) -> Iterator[str]:
         yield f"if {guards}:\n    torch._assert_async({argument(tensors[0].code)}, {message})"
 
 
-def _parsed(site: Site, code: str) -> Statement:
+def _parse_statement(site: Site, code: str) -> Statement:
     return cst.parse_statement(code, config=site.module.config_for_parsing)
 
 
 def _message(raised: cst.BaseExpression | None, otherwise: str) -> str:
     if isinstance(raised, cst.Call) and raised.args:
-        return _constant(raised.args[0].value) or repr(otherwise)
+        return _constant_string(raised.args[0].value) or repr(otherwise)
     return repr(otherwise)
 
 
-def _constant(node: cst.BaseExpression) -> str | None:
-    """A string without values: names stand for them. None for what is no string."""
+def _constant_string(node: cst.BaseExpression) -> str | None:
+    """Return the code of a string in which names stand for values; None for other expressions."""
     if isinstance(node, cst.SimpleString):
         return code_of(node)
     text = _text(node)
-    return None if text is None else _quoted(text)
+    return None if text is None else _quote_text(text)
 
 
-def _quoted(text: str) -> str:
+def _quote_text(text: str) -> str:
     return '"' + repr("'" + text)[2:-1].replace("\\'", "'").replace('"', '\\"') + '"'
 
 
@@ -186,7 +186,7 @@ def _text(node: cst.BaseExpression) -> str | None:
         return None if None in sides else "".join(side or "" for side in sides)
     if isinstance(node, cst.FormattedString):
         return "".join(
-            part.value if isinstance(part, cst.FormattedStringText) else _spelled(part)
+            part.value if isinstance(part, cst.FormattedStringText) else _spell_part(part)
             for part in node.parts
         )
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.Add, cst.Modulo)):
@@ -196,9 +196,9 @@ def _text(node: cst.BaseExpression) -> str | None:
     return None
 
 
-def _spelled(part: cst.BaseFormattedStringContent) -> str:
+def _spell_part(part: cst.BaseFormattedStringContent) -> str:
     return code_of(part.expression) if isinstance(part, cst.FormattedStringExpression) else ""
 
 
-def _line(site: Site, node: cst.CSTNode) -> str:
+def _one_line(site: Site, node: cst.CSTNode) -> str:
     return " ".join(site.code(node).split())

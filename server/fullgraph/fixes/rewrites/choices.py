@@ -1,4 +1,4 @@
-"""One of two values by the data of a tensor, also of values that are made of several."""
+"""Choosing between two values by a tensor, also between tuples, lists and dictionaries."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ _NO_TENSORS = (
 
 
 class NotConvertible(Exception):
-    """The code has no form without a jump that is known here."""
+    """Raised where code cannot be rewritten without a jump."""
 
 
 def choice(code: str, first: str, second: str) -> str:
-    """The code of ``first`` where a tensor is true, else of ``second``; tuples, lists and
-    dictionaries of the same form are chosen from element by element.
+    """Return the code of a choice: ``first`` where a tensor is true, and else ``second``.
+
+    Tuples, lists and dictionaries of the same form are chosen element by element.
 
     Raises:
-        NotConvertible: one of them is no tensor, and they are not alike.
+        NotConvertible: the values are neither tensors nor of the same form.
     """
     if first == second:
         return first
     one, two = (cst.parse_expression(f"({side})") for side in (first, second))
     if isinstance(one, (cst.Tuple, cst.List)) and isinstance(two, type(one)):
-        parts = _each(code, _values(one.elements), _values(two.elements))
+        parts = _choose_each(code, _element_values(one.elements), _element_values(two.elements))
         if isinstance(one, cst.List):
             return f"[{', '.join(parts)}]"
         return ", ".join(parts) if len(parts) > 1 else f"({parts[0]},)"
@@ -44,7 +45,7 @@ def choice(code: str, first: str, second: str) -> str:
         others = [code_of(item.key) for item in two.elements if isinstance(item, cst.DictElement)]
         if keys != others or len(keys) != len(one.elements):
             raise NotConvertible("different keys")
-        parts = _each(code, _values(one.elements), _values(two.elements))
+        parts = _choose_each(code, _element_values(one.elements), _element_values(two.elements))
         pairs = (f"{key}: {part}" for key, part in zip(keys, parts, strict=True))
         return f"{{{', '.join(pairs)}}}"
     for node in (one, two):
@@ -54,18 +55,18 @@ def choice(code: str, first: str, second: str) -> str:
     return f"torch.where({argument(code)}, {first}, {second})"
 
 
-def _values(elements: Sequence[cst.BaseElement | cst.BaseDictElement]) -> list[str]:
+def _element_values(elements: Sequence[cst.BaseElement | cst.BaseDictElement]) -> list[str]:
     if any(isinstance(one, (cst.StarredElement, cst.StarredDictElement)) for one in elements):
         raise NotConvertible("a star")
     return [code_of(one.value) for one in elements]
 
 
-def _each(code: str, first: list[str], second: list[str]) -> list[str]:
+def _choose_each(code: str, first: list[str], second: list[str]) -> list[str]:
     if len(first) != len(second) or not first:
         raise NotConvertible("different lengths")
     pairs = zip(first, second, strict=True)
     parts = [choice(code, one, two) for one, two in pairs]
-    # A tuple in it has no parentheses of its own.
+    # A tuple inside does not have parentheses.
     return [
         f"({part})" if isinstance(cst.parse_expression(f"({part})"), cst.Tuple) else part
         for part in parts

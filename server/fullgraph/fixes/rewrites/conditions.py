@@ -1,4 +1,4 @@
-"""What a condition asks of tensors, as an expression whose value stays a tensor."""
+"""Conditions on tensors, as expressions whose value stays a tensor."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class OfTensor:
 
 @dataclass(frozen=True)
 class Both:
-    """Conditions of which all have to hold."""
+    """A conjunction: all conditions must hold."""
 
     parts: tuple[Condition, ...]
 
 
 @dataclass(frozen=True)
 class Either:
-    """Conditions of which one has to hold."""
+    """A disjunction: one of the conditions must hold."""
 
     parts: tuple[Condition, ...]
 
@@ -120,7 +120,9 @@ def argument(code: str) -> str:
 def negation(condition: Condition) -> Condition:
     """The condition that holds where this one does not."""
     if isinstance(condition, Plain):
-        return Plain(condition.code[4:] if condition.code.startswith("not ") else _not(condition))
+        return Plain(
+            condition.code[4:] if condition.code.startswith("not ") else _negate(condition)
+        )
     if isinstance(condition, OfTensor):
         code = condition.code
         return OfTensor(code[1:] if code.startswith("~") else f"~{operand(code)}")
@@ -128,7 +130,7 @@ def negation(condition: Condition) -> Condition:
     return Either(parts) if isinstance(condition, Both) else Both(parts)
 
 
-def _not(condition: Plain) -> str:
+def _negate(condition: Plain) -> str:
     return f"not {operand(condition.code)}"
 
 
@@ -149,8 +151,8 @@ class Conditions:
         return self._of_numbers(test, found) if broke else found
 
     def _of_numbers(self, test: cst.BaseExpression, found: Condition) -> Condition:
-        """The condition as tensors made of it, where it is one on numbers that data or chance
-        decide: those have no operators of tensors."""
+        """Wrap a condition on numbers that data or chance decides in tensors, because numbers do
+        not have tensor operators."""
         context = self._site.finding.context
         if not any(kind in context for kind in ("SymNodeVariable", "UnspecializedPythonVariable")):
             return found
@@ -161,7 +163,7 @@ class Conditions:
             return negation(self._number_parts(test.expression))
         if isinstance(test, cst.BooleanOperation):
             sides = self._number_parts(test.left), self._number_parts(test.right)
-            return _joined(sides, isinstance(test.operator, cst.And))
+            return _join_parts(sides, isinstance(test.operator, cst.And))
         code = self._site.code(test)
         if self._is_plain(test) or isinstance(test, cst.Attribute):  # as in ``self.training and …``
             return Plain(code)
@@ -178,7 +180,7 @@ class Conditions:
             return negation(self._read(test.expression, tensor))
         if isinstance(test, cst.BooleanOperation):
             sides = self._read(test.left, tensor), self._read(test.right, tensor)
-            return _joined(sides, isinstance(test.operator, cst.And))
+            return _join_parts(sides, isinstance(test.operator, cst.And))
         if tensor(test):
             return OfTensor(operand(self.tensor(test)))
         return Plain(self._site.code(test))
@@ -188,12 +190,12 @@ class Conditions:
             if any(isinstance(one.operator, (cst.Is, cst.IsNot)) for one in node.comparisons):
                 return True
             sides = (node.left, *(one.comparator for one in node.comparisons))
-            return any(map(self._counts, sides)) and not any(map(self.is_tensor, sides))
+            return any(map(self._is_count, sides)) and not any(map(self.is_tensor, sides))
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Name):
             return node.func.value in ("isinstance", "hasattr", "callable", "issubclass")
         return isinstance(node, cst.Attribute) and node.attr.value in _FACTS
 
-    def _counts(self, node: cst.BaseExpression) -> bool:
+    def _is_count(self, node: cst.BaseExpression) -> bool:
         """Whether it is a variable of the function that gets nothing but whole numbers."""
         function = self._site.function
         if not isinstance(node, cst.Name) or function is None:
@@ -234,7 +236,7 @@ class Conditions:
         called = self._site.code(node.func)
         if isinstance(node.func, cst.Name):
             if called == "len" and node.args:
-                return self._counted(node) is not None
+                return self._count_code(node) is not None
             return called in _OF_ARGUMENTS and any(self.is_tensor(a.value) for a in node.args)
         if not isinstance(node.func, cst.Attribute):
             return False
@@ -246,11 +248,11 @@ class Conditions:
         if called.startswith(("np.", "os.", "self.config.")):
             return False
         if name in _SIZES:
-            return self._counted(node) is not None
+            return self._count_code(node) is not None
         return name in _REDUCTIONS or self.is_tensor(node.func.value)
 
     def tensor(self, node: cst.BaseExpression) -> str:
-        """An expression for a boolean tensor that is true where ``node`` is."""
+        """Return an expression for a boolean tensor with the truth value of ``node``."""
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
             return f"~{operand(self.tensor(node.expression))}"
         if isinstance(node, cst.BooleanOperation):
@@ -258,18 +260,18 @@ class Conditions:
             left, right = (operand(self.tensor(side)) for side in (node.left, node.right))
             return f"{left} {sign} {right}"
         if isinstance(node, cst.Comparison):
-            return self._comparison(node)
-        if isinstance(node, cst.Call) and (code := self._predicate(node)) is not None:
+            return self._read_comparison(node)
+        if isinstance(node, cst.Call) and (code := self._read_predicate(node)) is not None:
             return code
         value = self.value(node)
         return value if self._is_boolean(node) else f"{operand(value)} != 0"
 
-    def _comparison(self, node: cst.Comparison) -> str:
+    def _read_comparison(self, node: cst.Comparison) -> str:
         left, parts = node.left, []
         for one in node.comparisons:
             right = one.comparator
             if isinstance(one.operator, (cst.In, cst.NotIn)):
-                code = self._membership(left, right)
+                code = self._read_membership(left, right)
                 parts.append(f"~({code})" if isinstance(one.operator, cst.NotIn) else code)
             elif type(one.operator) in _COMPARED:
                 sign = _COMPARED[type(one.operator)]
@@ -279,14 +281,14 @@ class Conditions:
             left = right
         return parts[0] if len(parts) == 1 else " & ".join(map(operand, parts))
 
-    def _membership(self, left: cst.BaseExpression, right: cst.BaseExpression) -> str:
+    def _read_membership(self, left: cst.BaseExpression, right: cst.BaseExpression) -> str:
         if isinstance(right, (cst.Tuple, cst.List, cst.Set)) and right.elements:
             left_code = operand(self.value(left))
             options = [operand(self._site.code(one.value)) for one in right.elements]
             return " | ".join(f"({left_code} == {option})" for option in options)
         return f"({operand(self.value(right))} == {operand(self.value(left))}).any()"
 
-    def _predicate(self, node: cst.Call) -> str | None:
+    def _read_predicate(self, node: cst.Call) -> str | None:
         """A call that asks something of whole tensors."""
         called = self._site.code(node.func)
         arguments = [argument.value for argument in node.args]
@@ -337,10 +339,10 @@ class Conditions:
         if isinstance(node, cst.BinaryOperation):
             left, right = operand(self.value(node.left)), operand(self.value(node.right))
             changed = left != self._site.code(node.left) or right != self._site.code(node.right)
-            return f"{left} {_sign(node)} {right}" if changed else code
+            return f"{left} {_operator_sign(node)} {right}" if changed else code
         if not isinstance(node, cst.Call):
             return code
-        counted = self._counted(node)
+        counted = self._count_code(node)
         if counted is not None:
             return counted
         called = self._site.code(node.func)
@@ -350,8 +352,8 @@ class Conditions:
             return operand(self.value(node.func.value))
         return code
 
-    def _counted(self, node: cst.BaseExpression) -> str | None:
-        """A count of elements that depends on data, without making a tensor of that size."""
+    def _count_code(self, node: cst.BaseExpression) -> str | None:
+        """Return the code that counts elements without making a tensor of data-dependent size."""
         if not isinstance(node, cst.Call):
             return None
         sized: cst.BaseExpression | None = None
@@ -365,25 +367,25 @@ class Conditions:
                 return None
             inner = sized.value
             if isinstance(inner, cst.Call) and self._site.code(inner.func) == "torch.where":
-                return self._counting(inner.args[0].value)
+                return self._counting_call(inner.args[0].value)
             mask = chosen.value
             if isinstance(mask, cst.Comparison) or self._is_boolean(mask):
-                return self._counting(mask)
+                return self._counting_call(mask)
             if sized is self._site.expression:  # what the graph broke at: its size is not known
-                return self._counting(mask)
+                return self._counting_call(mask)
         if isinstance(sized, cst.Call):
             called = self._site.code(sized.func)
             if called == "torch.nonzero" and sized.args:
-                return self._counting(sized.args[0].value)
+                return self._counting_call(sized.args[0].value)
             if called.endswith(".nonzero") and isinstance(sized.func, cst.Attribute):
-                return self._counting(sized.func.value)
+                return self._counting_call(sized.func.value)
         return None
 
-    def _counting(self, mask: cst.BaseExpression) -> str:
+    def _counting_call(self, mask: cst.BaseExpression) -> str:
         return f"torch.count_nonzero({self._site.code(mask)})"
 
 
-def _sign(node: cst.BinaryOperation) -> str:
+def _operator_sign(node: cst.BinaryOperation) -> str:
     return code_of(node.operator).strip()
 
 
@@ -393,8 +395,8 @@ def _asks(condition: Condition) -> bool:
     return isinstance(condition, OfTensor)
 
 
-def _joined(parts: Sequence[Condition], conjunction: bool) -> Condition:
-    """Parts of a condition; neighbors of one sort are one part."""
+def _join_parts(parts: Sequence[Condition], conjunction: bool) -> Condition:
+    """Merge neighboring parts of a condition where they have the same type."""
     kind = Both if conjunction else Either
     flat: list[Condition] = []
     for part in parts:
@@ -405,14 +407,15 @@ def _joined(parts: Sequence[Condition], conjunction: bool) -> Condition:
                 flat[-1] = OfTensor(f"({last.code} {sign} {one.code})")
             elif isinstance(last, Plain) and isinstance(one, Plain):
                 word = "and" if conjunction else "or"
-                flat[-1] = Plain(f"{_term(last, conjunction)} {word} {_term(one, conjunction)}")
+                sides = (_in_parentheses(each, conjunction) for each in (last, one))
+                flat[-1] = Plain(f" {word} ".join(sides))
             else:
                 flat.append(one)
     return flat[0] if len(flat) == 1 else kind(tuple(flat))
 
 
-def _term(part: Plain, conjunction: bool) -> str:
-    """A part such that it binds more tightly than the word behind it."""
+def _in_parentheses(part: Plain, conjunction: bool) -> str:
+    """Return a part of a condition, in parentheses where ``and`` or ``or`` needs them."""
     node = cst.parse_expression(part.code)
     loose = (
         isinstance(node, cst.BooleanOperation)

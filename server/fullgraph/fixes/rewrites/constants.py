@@ -1,4 +1,4 @@
-"""A size that became a constant, and the constants of a function that are known from the text."""
+"""A size that became a constant, and the constants of a function that its text determines."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ class Size:
 
 
 def constants(site: Site, function: cst.FunctionDef) -> Iterator[tuple[cst.BaseExpression, int]]:
-    """The expressions of a function that are an integer by what the text says, in its order:
-    literals, names of the module that are assigned once, entries of its dictionaries, defaults of
-    arguments, and attributes that the constructor of the class gives a number."""
+    """Return the expressions of a function whose value is an integer that the text determines.
+
+    These are literals, names that the module assigns once, entries of its dictionaries, defaults of
+    arguments, and attributes that the constructor assigns a number.
+    """
     values = _of_module(site) | _of_arguments(function) | _of_class(site)
     bound = {
         name.value
@@ -47,29 +49,33 @@ def constants(site: Site, function: cst.FunctionDef) -> Iterator[tuple[cst.BaseE
         for name in descendants(target)
         if isinstance(name, cst.Name)
     }
-    yield from _known(function.body, {key: values[key] for key in values if key not in bound})
+    yield from _known_constants(
+        function.body, {key: values[key] for key in values if key not in bound}
+    )
 
 
-def _known(node: cst.CSTNode, values: dict[str, int]) -> Iterator[tuple[cst.BaseExpression, int]]:
-    """Those below a node; a keyword or attribute of a name is no use of it."""
+def _known_constants(
+    node: cst.CSTNode, values: dict[str, int]
+) -> Iterator[tuple[cst.BaseExpression, int]]:
+    """Yield the constants below a node; the name of a keyword or an attribute does not count."""
     if isinstance(node, cst.Integer):
         yield node, node.evaluated_value
         return
     if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
-        value = values.get(_key(node))
+        value = values.get(_dictionary_key(node))
         if value is not None:
             yield node, value
             return
     if isinstance(node, (cst.Attribute, cst.Arg)):
-        yield from _known(node.value, values)
+        yield from _known_constants(node.value, values)
         return
     if isinstance(node, (cst.AssignTarget, cst.FunctionDef, cst.ClassDef)):
         return
     for child in node.children:
-        yield from _known(child, values)
+        yield from _known_constants(child, values)
 
 
-def _key(node: cst.CSTNode) -> str:
+def _dictionary_key(node: cst.CSTNode) -> str:
     return "".join(cst.Module([]).code_for_node(node).split()).replace("'", '"')
 
 
@@ -90,7 +96,7 @@ def _of_module(site: Site) -> dict[str, int]:
             if m.matches(entry, m.DictElement(m.SimpleString(), m.Integer())):
                 key = cst.ensure_type(entry, cst.DictElement).key
                 number = cst.ensure_type(entry.value, cst.Integer)
-                found[f"{name.value}[{_key(key)}]"] = number.evaluated_value
+                found[f"{name.value}[{_dictionary_key(key)}]"] = number.evaluated_value
     return {key: value for key, value in found.items() if key not in several}
 
 
@@ -105,7 +111,8 @@ def _of_arguments(function: cst.FunctionDef) -> dict[str, int]:
 
 
 def _of_class(site: Site) -> dict[str, int]:
-    """Attributes that a constructor gives an integer, or one of its arguments that has one."""
+    """Return the attributes to which a constructor assigns an integer or an argument with a known
+    value."""
     found: dict[str, int] = {}
     for made in site.constructors:
         defaults = _of_arguments(made)
@@ -121,5 +128,5 @@ def _of_class(site: Site) -> dict[str, int]:
                 else None
             )
             if number is not None:
-                found[_key(assign.targets[0].target)] = number
+                found[_dictionary_key(assign.targets[0].target)] = number
     return found

@@ -34,14 +34,14 @@ def counters(site: Site) -> Iterator[Candidate]:
     of_size = isinstance(evidence, (SpecializationEvidence, ForecastEvidence))
     if not (isinstance(evidence, GuardEvidence) or of_size) or small is None:
         return
-    changed = _changed(small.node)
+    changed = _changed_place(small.node)
     if of_size and not isinstance(changed, cst.Attribute):
         return
     if changed is None or not isinstance(function, cst.FunctionDef):
         return
     words = site.code(changed)
     yield from _first_time(site, function, changed)
-    if _mentions(function.body, changed) == _mentions(small.node, changed):
+    if _count_mentions(function.body, changed) == _count_mentions(small.node, changed):
         yield Candidate(
             "not-when-compiling",
             f"Change `{words}` only when not compiling",
@@ -54,8 +54,8 @@ def counters(site: Site) -> Iterator[Candidate]:
         yield from _in_a_tensor(site, found["name"])
 
 
-def _changed(node: cst.BaseSmallStatement) -> cst.BaseExpression | None:
-    """What a statement changes: the target of an assignment, or a container."""
+def _changed_place(node: cst.BaseSmallStatement) -> cst.BaseExpression | None:
+    """Return the target of an assignment, or the container that a call changes."""
     if isinstance(node, cst.AugAssign):
         return node.target
     if isinstance(node, cst.Assign) and len(node.targets) == 1:
@@ -66,7 +66,7 @@ def _changed(node: cst.BaseSmallStatement) -> cst.BaseExpression | None:
     return None
 
 
-def _mentions(node: cst.CSTNode, expression: cst.BaseExpression) -> int:
+def _count_mentions(node: cst.CSTNode, expression: cst.BaseExpression) -> int:
     """How often an expression stands in a part of the text, other than behind ``global``."""
 
     def is_it(one: Any) -> bool:
@@ -83,7 +83,7 @@ def _first_time(
     branch = site.enclosing((cst.If,))
     if branch is None or branch.orelse is not None:
         return
-    if _mentions(function.body, changed) != _mentions(branch, changed):
+    if _count_mentions(function.body, changed) != _count_mentions(branch, changed):
         return
     yield Candidate(
         "not-when-compiling",

@@ -50,8 +50,10 @@ Several = Union[int, Literal["list"]]
 
 
 def wrapped(site: Site) -> Iterator[Candidate]:
-    """A call of a function that Dynamo cannot look into, as an operator without a fake kernel:
-    that one is made of the calls of it, once it was tried."""
+    """Wrap a call of a function that Dynamo cannot trace in a custom operator.
+
+    ``faked`` adds the fake kernel afterwards, from the calls that were recorded.
+    """
     syntax = Syntax(site)
     call = smallest_call(syntax)
     if not isinstance(call, cst.Call):
@@ -77,7 +79,7 @@ def wrapped(site: Site) -> Iterator[Candidate]:
     tensor = syntax.spelled("torch.Tensor")
     typed = [(one, tensor) for one in parameters]
     value = f"{function}({', '.join(inside)})"
-    definition = _definition(syntax, name, typed, _taken_apart(syntax, call), value)
+    definition = _operator_definition(syntax, name, typed, _taken_apart(syntax, call), value)
     detached = [f"{syntax.operand(syntax.expression(one))}.detach()" for one in arguments]
     for given in (arguments, detached):
         text = in_function(syntax, call, definition, f"{name}({', '.join(given)})")
@@ -91,7 +93,7 @@ def wrapped(site: Site) -> Iterator[Candidate]:
             )
 
 
-def _definition(
+def _operator_definition(
     syntax: Syntax,
     name: str,
     parameters: Sequence[tuple[str, str]],
@@ -99,15 +101,18 @@ def _definition(
     value: str,
     changed: Sequence[str] = (),
 ) -> str:
-    """An operator that returns a value, with parameters by name and type. ``several``: how many
-    tensors it returns. One that has parameters ``changed`` returns nothing."""
+    """Return the definition of an operator with parameters by name and type.
+
+    ``several`` is the number of tensors it returns. An operator with parameters ``changed`` returns
+    nothing.
+    """
     tensor = syntax.spelled("torch.Tensor")
     if several == "list":
         returned = f"list[{tensor}]"
     else:
         returned = f"tuple[{', '.join([tensor] * several)}]" if several else tensor
     typed = ", ".join(f"{one}: {kind}" for one, kind in parameters)
-    mutated = f"({', '.join(map(_quoted, changed))}{',' * (len(changed) == 1)})"
+    mutated = f"({', '.join(map(_quote, changed))}{',' * (len(changed) == 1)})"
     result = f"-> None:\n    {value}" if changed else f"-> {returned}:\n    return {value}"
     return (
         f'@{syntax.spelled(_DEFINES)}("custom::{name.strip("_")}", mutates_args={mutated})\n'
@@ -115,12 +120,12 @@ def _definition(
     )
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return f'"{name}"'
 
 
 _DECORATORS = ("torch.no_grad", "torch.inference_mode")
-"""What a function may be decorated with that becomes an operator."""
+"""Decorators that a function may have that becomes an operator."""
 _NOT_MOVED = (cst.Yield, cst.Await, cst.Global, cst.Nonlocal)
 
 
@@ -136,7 +141,7 @@ def of_function(site: Site) -> Iterator[Candidate]:
     if above[int(method) :] != [site.module] or function.asynchronous is not None:
         return
     parameters = of_signature(syntax, function)
-    moved = _moved(function)
+    moved = _moved_decorators(function)
     static = len(moved) < len(function.decorators)
     values = _Values([], [])
     if method and not static:
@@ -144,7 +149,7 @@ def of_function(site: Site) -> Iterator[Candidate]:
         if found is None:
             return
         values, parameters = found, parameters[1:]
-    returned = _returned(syntax, function, function.body)
+    returned = _returned_tensors(syntax, function, function.body)
     in_place = _changed_in_place(function.body) if returned is None else set()
     known = all(syntax.name(callee(one.decorator)) in _DECORATORS for one in moved)
     if not (parameters or values.of_module) or not known or (returned is None and not in_place):
@@ -157,7 +162,7 @@ def of_function(site: Site) -> Iterator[Candidate]:
     given = [*(one for one, _ in parameters), *(place for _, _, place in values.of_module)]
     parameters = [*parameters, *((one, kind) for one, kind, _ in values.of_module)]
     body = function.body.visit(Replacing(values.changes))
-    plain = _plain(name, parameters)
+    plain = _plain_function(name, parameters)
     eager = function.with_changes(
         name=plain.name,
         params=plain.params,
@@ -180,8 +185,10 @@ def of_function(site: Site) -> Iterator[Candidate]:
 
 
 def _changed_in_place(body: cst.CSTNode) -> set[str]:
-    """What a function that returns nothing changes by methods such as ``copy_`` and by assignments
-    to its elements; nothing where it returns something."""
+    """Return what a function changes by in-place methods and by assignments to elements.
+
+    Empty where the function returns a value.
+    """
     found: set[str] = set()
     for one in walk(body):
         if isinstance(one, cst.Return) and one.value is not None and code_of(one.value) != "None":
@@ -201,9 +208,11 @@ _LEAVING = (cst.Return, cst.Raise, cst.Import, cst.ImportFrom, cst.Del, *_NOT_MO
 _BLOCKS = (cst.If, cst.For, cst.While)
 
 
-def _around(syntax: Syntax) -> tuple[cst.FunctionDef | None, tuple[cst.CSTNode, ...]]:
-    """The function of a break, and the statement of the break with what is around it; neither where
-    no part of the function can become an operator."""
+def _enclosing_function(syntax: Syntax) -> tuple[cst.FunctionDef | None, tuple[cst.CSTNode, ...]]:
+    """Return the function around a break, and the statement of the break with its ancestors.
+
+    None and nothing where a part of the function cannot become an operator.
+    """
     function, statement = syntax.function, syntax.site.statement
     if function is None or statement is None or function.asynchronous is not None:
         return None, ()
@@ -213,17 +222,19 @@ def _around(syntax: Syntax) -> tuple[cst.FunctionDef | None, tuple[cst.CSTNode, 
 
 
 def of_block(site: Site) -> Iterator[Candidate]:
-    """A branch or a loop around the break as an operator: what it reads is given to it, and what is
-    read behind it comes back."""
+    """Make an operator of a branch or a loop around the break.
+
+    Values that it reads become parameters; values that later code reads become results.
+    """
     syntax = Syntax(site)
-    function, around = _around(syntax)
+    function, around = _enclosing_function(syntax)
     if function is None:
         return
     for node in around:
         if node is function:
             return
         if isinstance(node, _BLOCKS) and siblings(site, node) is not None:
-            text = _block(syntax, function, node)
+            text = _operator_of_block(syntax, function, node)
             if text is not None:
                 word = {cst.If: "if", cst.For: "for", cst.While: "while"}[type(node)]
                 yield Candidate(
@@ -236,7 +247,7 @@ def of_block(site: Site) -> Iterator[Candidate]:
                 )
 
 
-def _block(
+def _operator_of_block(
     syntax: Syntax, function: cst.FunctionDef, node: cst.BaseCompoundStatement
 ) -> str | None:
     """The text with a statement as an operator; None where it does more than assign variables."""
@@ -244,17 +255,17 @@ def _block(
     inside = list(descendants(node))
     if any(isinstance(one, (*_LEAVING, cst.FunctionDef, cst.ClassDef)) for one in inside):
         return None
-    if _leaves(node) or {"super", "locals"} & names_in(node):
+    if _leaves_block(node) or {"super", "locals"} & names_in(node):
         return None
     later = _read_later(syntax, function, node)
     returned = [key for key in names_bound(node) if key.isidentifier() and key in later]
-    given = _given(syntax, function, [node], returned)
+    given = _operator_parameters(syntax, function, [node], returned)
     if not returned or given is None:
         return None
     name = free_name(site, function.name, "_")
     # An operator returns none of its inputs, and nothing that shares their memory.
     results = ", ".join(f"{key}.clone()" for key in returned)
-    plain = _plain(name, given.parameters)
+    plain = _plain_function(name, given.parameters)
     body = node.visit(Replacing(given.changes))
     assert isinstance(body, cst.BaseCompoundStatement)
     end = cst.parse_statement(f"return {results}")
@@ -267,18 +278,22 @@ def _block(
 
 
 def of_rest(site: Site) -> Iterator[Candidate]:
-    """All of a function from the statement of the break on as an operator, where what is before it
-    has to be traced, such as calls of other modules."""
+    """Make an operator of a function's statements from the break to the end.
+
+    This leaves earlier statements to be traced, for example calls of other modules.
+    """
     syntax = Syntax(site)
-    function, around = _around(syntax)
+    function, around = _enclosing_function(syntax)
     if function is None:
         return
     body = list(function.body.body)
     at = next((number for number, one in enumerate(body) if one in around), 0)
     # What it fills may be made further up.
-    possible = [one for one in range(1, at + 1) if _given(syntax, function, body[one:], [])]
+    possible = [
+        one for one in range(1, at + 1) if _operator_parameters(syntax, function, body[one:], [])
+    ]
     for first in dict.fromkeys(one for one in (at, *possible[:1]) if one in possible):
-        text = _rest(syntax, function, body, first)
+        text = _operator_of_rest(syntax, function, body, first)
         if text is not None:
             yield Candidate(
                 "operator-of-rest",
@@ -289,23 +304,23 @@ def of_rest(site: Site) -> Iterator[Candidate]:
             )
 
 
-def _rest(
+def _operator_of_rest(
     syntax: Syntax, function: cst.FunctionDef, body: Sequence[cst.CSTNode], at: int
 ) -> str | None:
     """The text with the statements of a function from one on as an operator; None where they do
     not always return."""
     nodes = body[at:]
-    returned = _returned(syntax, function, *nodes)
+    returned = _returned_tensors(syntax, function, *nodes)
     inside = [each for one in nodes for each in descendants(one)]
     unmovable = (cst.FunctionDef, cst.ClassDef, *_NOT_MOVED)
-    given = _given(syntax, function, nodes, [])
+    given = _operator_parameters(syntax, function, nodes, [])
     if returned is None or any(isinstance(one, unmovable) for one in inside) or given is None:
         return None
     if any({"super", "locals"} & names_in(one) for one in nodes):
         return None
     name = free_name(syntax.site, function.name, "_")
     rest = function.body.with_changes(body=nodes).visit(Replacing(given.changes))
-    eager = _plain(name, given.parameters).with_changes(body=rest)
+    eager = _plain_function(name, given.parameters).with_changes(body=rest)
     call = cst.parse_statement(f"return {name}({', '.join(given.arguments)})")
     changed = function.with_changes(body=function.body.with_changes(body=[*body[:at], call]))
     return _as_operator(syntax, name, given.parameters, returned, eager, (function, changed))
@@ -313,22 +328,25 @@ def _rest(
 
 @dataclass(frozen=True)
 class _Given:
-    """What an operator of statements is given: ``parameters`` by name and type, the ``arguments``
-    for these, and the changes that make the statements read the parameters."""
+    """The parameters of an operator by name and type, its arguments, and the changes that make the
+    statements read the parameters."""
 
     parameters: Sequence[tuple[str, str]]
     arguments: Sequence[str]
     changes: Sequence[tuple[cst.CSTNode, Change]]
 
 
-def _given(
+def _operator_parameters(
     syntax: Syntax,
     function: cst.FunctionDef,
     nodes: Sequence[cst.CSTNode],
     returned: Sequence[str],
 ) -> _Given | None:
-    """None for statements that are given nothing, change what others see, or do more with their
-    module than to read tensors and constants. ``returned`` are variables whose values come back."""
+    """Return the parameters of statements, or None where the statements cannot be an operator.
+
+    They cannot if they do not read values, change what other code sees, or use more of their module
+    than tensors and constants. ``returned`` are variables whose values are results.
+    """
     outside = Outside.of(syntax.site, function, nodes[0])
     inside = [each for one in nodes for each in descendants(one)]
     variables = {
@@ -359,13 +377,13 @@ def _given(
     return _Given(parameters, arguments, values.changes) if parameters else None
 
 
-def _leaves(node: cst.CSTNode) -> bool:
+def _leaves_block(node: cst.CSTNode) -> bool:
     """Whether a ``break`` or ``continue`` in a statement is of a loop around it."""
     if isinstance(node, (cst.Break, cst.Continue)):
         return True
     if isinstance(node, (cst.For, cst.While)):
-        return node.orelse is not None and _leaves(node.orelse)
-    return any(map(_leaves, node.children))
+        return node.orelse is not None and _leaves_block(node.orelse)
+    return any(map(_leaves_block, node.children))
 
 
 def _read_later(syntax: Syntax, function: cst.FunctionDef, node: cst.CSTNode) -> set[str]:
@@ -390,8 +408,8 @@ def _read_later(syntax: Syntax, function: cst.FunctionDef, node: cst.CSTNode) ->
 
 @dataclass(frozen=True)
 class _Values:
-    """What code reads of its module: parameters by name, type and place, and the changes that make
-    it read these."""
+    """The values that code reads from its module: parameters by name, type and place, and the
+    changes that make the code read them."""
 
     of_module: Sequence[tuple[str, str, str]]
     changes: Sequence[tuple[cst.CSTNode, Change]]
@@ -421,7 +439,7 @@ def _is_variable(function: cst.FunctionDef, name: str) -> bool:
     return name in names_bound(function.params, function.body) or bool(reads(function.body, name))
 
 
-def _plain(name: str, parameters: Sequence[tuple[str, str]]) -> cst.FunctionDef:
+def _plain_function(name: str, parameters: Sequence[tuple[str, str]]) -> cst.FunctionDef:
     """The head of the function that an operator calls."""
     given = ", ".join(one for one, _ in parameters)
     parsed = cst.parse_statement(f"def {name}_eager({given}):\n    pass\n")
@@ -444,7 +462,9 @@ def _as_operator(
     given = ", ".join(one for one, _ in parameters)
     leading = getattr(top, "leading_lines", ())
     operator = cst.parse_statement(
-        _definition(syntax, name, parameters, returned or 0, f"{name}_eager({given})", mutated)
+        _operator_definition(
+            syntax, name, parameters, returned or 0, f"{name}_eager({given})", mutated
+        )
     )
     rest = changed if top is node else top.visit(Replacing([change]))
     assert isinstance(rest, cst.BaseCompoundStatement)
@@ -458,14 +478,18 @@ def _as_operator(
     return site.replaced([(top, cst.FlattenSentinel(new))], imports=syntax.lacking("torch"))
 
 
-def _moved(function: cst.FunctionDef) -> list[cst.Decorator]:
-    """The decorators that go with the body."""
+def _moved_decorators(function: cst.FunctionDef) -> list[cst.Decorator]:
+    """Return the decorators that move with the body."""
     return [one for one in function.decorators if dotted(callee(one.decorator)) != "staticmethod"]
 
 
-def _returned(syntax: Syntax, function: cst.FunctionDef, *nodes: cst.CSTNode) -> Several | None:
-    """What every ``return`` has; None for anything else, and for statements whose end may be
-    reached without one."""
+def _returned_tensors(
+    syntax: Syntax, function: cst.FunctionDef, *nodes: cst.CSTNode
+) -> Several | None:
+    """Return how the function returns tensors: their number, 0 for a single tensor, or "list".
+
+    None where its ``return`` statements differ, or where the end may be reached without one.
+    """
     listed = f"list[{tensor_type(syntax)}]"
     counts: set[Several | None] = {None} if _is_passed(nodes[-1]) else set()
     for one in walk(*nodes):
@@ -485,7 +509,7 @@ def _returned(syntax: Syntax, function: cst.FunctionDef, *nodes: cst.CSTNode) ->
 
 
 def _is_passed(node: cst.CSTNode) -> bool:
-    """Whether what is behind a statement may be executed, as far as its form says."""
+    """Whether the statements after this one may be executed, judging by syntax alone."""
     if isinstance(node, (cst.IndentedBlock, cst.SimpleStatementLine, cst.SimpleStatementSuite)):
         return _is_passed(node.body[-1])
     if isinstance(node, cst.If):
@@ -527,29 +551,30 @@ def _taken_apart(syntax: Syntax, call: cst.Call) -> int:
 
 
 def faked(site: Site) -> Iterator[Candidate]:
-    """A fake kernel for an operator of the file: each size is one of an input, or a constant."""
+    """Add a fake kernel for an operator of the file: each size is the size of an input, or a
+    constant."""
     evidence = site.finding.evidence
     if not isinstance(evidence, ExportEvidence) or not evidence.calls:
         return
     namespace, _, rest = evidence.operator.partition(".")
     name = f"{namespace}::{rest.partition('.')[0]}"
     syntax = Syntax(site)
-    if name in _registered(syntax):
+    if name in _registered_kernels(syntax):
         return
     for function in m.findall(syntax.module, m.FunctionDef()):
         assert isinstance(function, cst.FunctionDef)
-        if name not in (_defined(syntax, one.decorator) for one in function.decorators):
+        if name not in (_defined_operator(syntax, one.decorator) for one in function.decorators):
             continue
         parameters = [one.name.value for one in function.params.params]
-        formula = _derivative(syntax, function, evidence.calls)
-        for outputs in _outputs(syntax, evidence.calls, parameters):
+        formula = _register_derivative(syntax, function, evidence.calls)
+        for outputs in _kernel_results(syntax, evidence.calls, parameters):
             kernel = cst.parse_statement(
                 f"@{function.name.value}.register_fake\n"
                 f"def _({', '.join(parameters)}):\n    return {outputs}\n",
                 syntax.module.config_for_parsing,
             )
             assert isinstance(kernel, cst.FunctionDef)
-            new: list[Statement] = [_checked(syntax, function, evidence.calls, outputs)]
+            new: list[Statement] = [_check_results(syntax, function, evidence.calls, outputs)]
             new += [kernel.with_changes(leading_lines=BLANK)]
             yield Candidate(
                 "fake-kernel",
@@ -571,7 +596,7 @@ def faked(site: Site) -> Iterator[Candidate]:
             )
 
 
-def _derivative(
+def _register_derivative(
     syntax: Syntax, function: cst.FunctionDef, calls: Sequence[OperatorCall]
 ) -> list[Statement]:
     """The gradient of an operator that calls a function of the file, by ``torch.func.vjp`` of that
@@ -633,11 +658,13 @@ def {name}_gradient(ctx, {", ".join(grads)}):
     return list(cst.parse_module(code, syntax.module.config_for_parsing).body)
 
 
-def _checked(
+def _check_results(
     syntax: Syntax, function: cst.FunctionDef, calls: Sequence[OperatorCall], outputs: str
 ) -> cst.FunctionDef:
-    """An operator of a function of the file that raises where its result is not as its fake kernel
-    says: data may decide about it, and only what is executed shows that."""
+    """Return an operator that raises where its result differs from its fake kernel.
+
+    Data may decide the sizes, and only execution shows that.
+    """
     inner = _only_call(function)
     if inner not in global_names(syntax):
         return function
@@ -682,8 +709,8 @@ def _without_gradient(syntax: Syntax, name: str) -> bool:
     )
 
 
-def _defined(syntax: Syntax, decorator: cst.BaseExpression) -> str:
-    """The operator that a decorator defines; empty for any other."""
+def _defined_operator(syntax: Syntax, decorator: cst.BaseExpression) -> str:
+    """Return the operator that a decorator defines; empty for other decorators."""
     if syntax.called(decorator) != _DEFINES:
         return ""
     first = cst.ensure_type(decorator, cst.Call).args[:1]
@@ -692,35 +719,38 @@ def _defined(syntax: Syntax, decorator: cst.BaseExpression) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _registered(syntax: Syntax) -> set[str]:
-    """Operators that have a fake kernel, by the names or functions that register it."""
+def _registered_kernels(syntax: Syntax) -> set[str]:
+    """Return the operators with a fake kernel, by the names or functions that register it."""
     text = syntax.module.code
     found = set(re.findall(r"""register_fake\(\s*["'](\w+::\w+)["']""", text))
     functions = set(re.findall(r"(\w+)\.register_fake\b", text))
     for function in m.findall(syntax.module, m.FunctionDef()):
         assert isinstance(function, cst.FunctionDef)
         if function.name.value in functions:
-            found |= {_defined(syntax, one.decorator) for one in function.decorators}
+            found |= {_defined_operator(syntax, one.decorator) for one in function.decorators}
     return found
 
 
 # -- sizes ----------------------------------------------------------------------------------------
 
 
-def _outputs(
+def _kernel_results(
     syntax: Syntax, calls: Sequence[OperatorCall], parameters: Sequence[str]
 ) -> Iterator[str]:
-    """What a fake kernel returns, by all calls; nothing where that is no function of sizes."""
+    """Yield the code of the results of a fake kernel that fit all calls.
+
+    Nothing where sizes do not determine the results.
+    """
     first = calls[0]
     alike = all(
         len(one.outputs) == len(first.outputs) and len(one.inputs) == len(first.inputs)
         for one in calls
     )
-    if not alike or len(first.inputs) != len(parameters) or any(map(_empty, calls)):
+    if not alike or len(first.inputs) != len(parameters) or any(map(_is_empty, calls)):
         return
     for strided in (False, True):
         made = [
-            _output(syntax, calls, number, parameters, strided=strided)
+            _kernel_result(syntax, calls, number, parameters, strided=strided)
             for number in range(len(first.outputs))
         ]
         written = [one for one in made if one is not None]
@@ -729,11 +759,11 @@ def _outputs(
             yield f"({', '.join(written)}{comma})" if first.several else written[0]
 
 
-def _empty(call: OperatorCall) -> bool:
+def _is_empty(call: OperatorCall) -> bool:
     return not any(call.inputs) and not any(call.lists)
 
 
-def _output(
+def _kernel_result(
     syntax: Syntax,
     calls: Sequence[OperatorCall],
     number: int,
@@ -765,7 +795,7 @@ def _output(
         return f"{syntax.spelled('torch.empty_like')}({like})"
     dtype = "" if like else f", dtype={syntax.spelled(f'torch.{dtypes[0]}')}"
     sizes = [
-        _size(wanted, given) or _sum(wanted, lists) or _constant(wanted)
+        _size_of_input(wanted, given) or _size_of_list(wanted, lists) or _constant_size(wanted)
         for dim in range(_rank(outputs))
         if (wanted := [one.sizes[dim] for one in outputs])
     ]
@@ -779,7 +809,7 @@ def _rank(forms: Sequence[TensorForm]) -> int:
     return min(len(one.sizes) for one in forms)
 
 
-def _size(wanted: Sequence[int], given: Mapping[str, Sequence[TensorForm]]) -> str:
+def _size_of_input(wanted: Sequence[int], given: Mapping[str, Sequence[TensorForm]]) -> str:
     """A size of an output in all calls, as one of an input; empty where it is none."""
     for name, forms in given.items():
         for axis in range(_rank(forms)):
@@ -788,8 +818,10 @@ def _size(wanted: Sequence[int], given: Mapping[str, Sequence[TensorForm]]) -> s
     return ""
 
 
-def _sum(wanted: Sequence[int], lists: Mapping[str, Sequence[Sequence[TensorForm]]]) -> str:
-    """The same as the sum of one over the tensors of a list."""
+def _size_of_list(
+    wanted: Sequence[int], lists: Mapping[str, Sequence[Sequence[TensorForm]]]
+) -> str:
+    """Return the code of a size: the sum of one dimension over the tensors of a list."""
     for name, listed in lists.items():
         for axis in range(min(map(_rank, listed))):
             if [sum(one.sizes[axis] for one in forms) for forms in listed] == wanted:
@@ -797,5 +829,5 @@ def _sum(wanted: Sequence[int], lists: Mapping[str, Sequence[Sequence[TensorForm
     return ""
 
 
-def _constant(wanted: Sequence[int]) -> str:
+def _constant_size(wanted: Sequence[int]) -> str:
     return str(wanted[0]) if len(set(wanted)) == 1 else ""

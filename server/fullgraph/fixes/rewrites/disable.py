@@ -79,7 +79,7 @@ def left_untraced(site: Site) -> Iterator[Candidate]:
     part = smallest_call(syntax)
     if part is None:
         return
-    names = _used(syntax, part)
+    names = _used_variables(syntax, part)
     if names is None:
         return
     nonstrict = _NONSTRICT
@@ -92,7 +92,7 @@ def left_untraced(site: Site) -> Iterator[Candidate]:
     elif not names and not is_statement:
         ways.insert(0, _CONSTANT)
     for way in ways:
-        text = _extracted(syntax, part, names, way)
+        text = _extract_function(syntax, part, names, way)
         if text is not None:
             code = " ".join(site.code(part).split())
             short = code if len(code) <= 40 else f"{code[:37]}..."
@@ -118,8 +118,9 @@ def smallest_call(syntax: Syntax) -> cst.BaseExpression | None:
     return value if isinstance(value, cst.Call) and not syntax.around else None
 
 
-def _used(syntax: Syntax, part: cst.BaseExpression) -> list[str] | None:
-    """The variables of the function that an expression reads; None where it cannot be moved."""
+def _used_variables(syntax: Syntax, part: cst.BaseExpression) -> list[str] | None:
+    """Return the variables of the function that an expression reads; None where the expression
+    cannot be moved."""
     if syntax.function is None:
         return None
     for node in (part, *syntax.text.ancestors(part)):
@@ -136,7 +137,7 @@ def _used(syntax: Syntax, part: cst.BaseExpression) -> list[str] | None:
         if isinstance(node, (cst.Param, cst.CompFor)):
             target = node.name if isinstance(node, cst.Param) else node.target
             own |= names_in(target)
-    elsewhere = (global_names(syntax) | _BUILTINS) - _bound(syntax)
+    elsewhere = (global_names(syntax) | _BUILTINS) - _bound_names(syntax)
     return [name for name in dict.fromkeys(_names(part)) if name not in own | elsewhere]
 
 
@@ -166,8 +167,8 @@ def global_names(syntax: Syntax) -> set[str]:
     return found
 
 
-def _bound(syntax: Syntax) -> set[str]:
-    """Names that the functions around the finding bind."""
+def _bound_names(syntax: Syntax) -> set[str]:
+    """Return the names that the functions around the finding bind."""
     found: set[str] = set()
     function = syntax.function
     if function is None:
@@ -186,10 +187,10 @@ def _bound(syntax: Syntax) -> set[str]:
     return found
 
 
-def _extracted(
+def _extract_function(
     syntax: Syntax, part: cst.BaseExpression, names: Sequence[str], way: _Way
 ) -> str | None:
-    """The text with an expression in a decorated function in front of what it is in."""
+    """Return the text with an expression moved to a decorated function before the statement."""
     name = free_name(syntax.site, part, "_untraced_")
     parameters = ", ".join(names)
     body = syntax.site.code(part)
@@ -202,8 +203,8 @@ def _extracted(
 def in_function(
     syntax: Syntax, part: cst.BaseExpression, definition: str, instead: str
 ) -> str | None:
-    """The text with the definition of a function or variable in front of what an expression is in,
-    and what uses it in place of the expression."""
+    """Return the text with a definition before the statement at the top, and with ``instead`` for
+    the expression."""
     site = syntax.site
     top = next((one for one in syntax.text.ancestors(part) if one in site.module.body), None)
     if top is None:

@@ -21,7 +21,7 @@ _MARKS = {False: "torch._dynamo.mark_dynamic", True: "torch._dynamo.decorators.m
 _NEEDS_CONSTANT = "Compiling raises where code needs such a size to be a constant."
 _NEEDS_TO_KNOW = "Compiling raises where code depends on such a size."
 _MOST_PLACES = 4
-"""Calls of ``torch.compile``, or of the function, that are tried one by one."""
+"""Maximum number of calls of ``torch.compile``, or of the function, to try."""
 
 
 def dynamic(site: Site) -> Iterator[Candidate]:
@@ -32,7 +32,7 @@ def dynamic(site: Site) -> Iterator[Candidate]:
     if not isinstance(evidence, RecompileEvidence) or not evidence.detail.startswith("size "):
         return
     syntax = Syntax(site)
-    for node in _compiles(syntax, evidence.function)[:_MOST_PLACES]:
+    for node in _compile_calls(syntax, evidence.function)[:_MOST_PLACES]:
         new = _with_dynamic(node)
         if new is not None:
             yield Candidate(
@@ -42,10 +42,10 @@ def dynamic(site: Site) -> Iterator[Candidate]:
                 preserves=True,
                 gives_up="All its sizes are dynamic, so that the compiled code may be slower.",
             )
-    yield from _marked(syntax, evidence)
+    yield from _mark_arguments(syntax, evidence)
 
 
-def _compiles(syntax: Syntax, function: str) -> list[cst.BaseExpression]:
+def _compile_calls(syntax: Syntax, function: str) -> list[cst.BaseExpression]:
     """``torch.compile`` as a decorator of a function, and its calls that may be given it."""
     found: list[cst.BaseExpression] = []
     for node in m.findall(syntax.module, m.FunctionDef(name=m.Name(function))):
@@ -66,7 +66,8 @@ def _is_compile(syntax: Syntax, node: cst.BaseExpression) -> bool:
 
 
 def _with_dynamic(node: cst.BaseExpression) -> cst.Call | None:
-    """The call with ``dynamic=True``; None for one that says something about it."""
+    """Return the call with ``dynamic=True``; None where the call already has an argument
+    ``dynamic``."""
     argument = cst.Arg(
         cst.Name("True"),
         cst.Name("dynamic"),
@@ -82,7 +83,7 @@ def _with_dynamic(node: cst.BaseExpression) -> cst.Call | None:
     if not isinstance(last.comma, cst.Comma):
         comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
         return node.with_changes(args=[*first, last.with_changes(comma=comma), argument])
-    # What is behind the last comma, such as a comment, stays with the argument before it.
+    # Text after the last comma, for example a comment, stays with the argument before it.
     after, indent = last.comma.whitespace_after, node.whitespace_before_args
     end = last.comma
     if isinstance(after, cst.ParenthesizedWhitespace):
@@ -104,8 +105,8 @@ def _with_dynamic(node: cst.BaseExpression) -> cst.Call | None:
     )
 
 
-def _marked(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Candidate]:
-    """Mark what the function is given, before the statement that calls it."""
+def _mark_arguments(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Candidate]:
+    """Mark the arguments of the function as dynamic before the statement that calls it."""
     sizes: dict[tuple[str, str], bool] = {}
     for guard in evidence.guards:
         local, size = _LOCAL.match(guard.source), _SIZE.match(guard.words)
@@ -117,14 +118,14 @@ def _marked(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Candidate]:
         return
     params = cst.ensure_type(defined[0], cst.FunctionDef).params
     names = [one.name.value for one in (*params.posonly_params, *params.params)]
-    called = {evidence.function, *_bound(syntax, evidence.function)}
+    called = {evidence.function, *_compiled_names(syntax, evidence.function)}
     calls = [
         call
         for call in m.findall(syntax.module, m.Call())
         if isinstance(call, cst.Call) and dotted(call.func).rpartition(".")[2] in called
     ]
     for call in calls[:_MOST_PLACES]:
-        given = _given(call, names)
+        given = _arguments_by_name(call, names)
         tensors = [(given.get(name), axis, small) for (name, axis), small in sizes.items()]
         if any(not isinstance(tensor, cst.Name) for tensor, _, _ in tensors):
             continue
@@ -151,8 +152,8 @@ def _marked(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Candidate]:
                 )
 
 
-def _bound(syntax: Syntax, function: str) -> Iterator[str]:
-    """Names that the file has for the compiled function."""
+def _compiled_names(syntax: Syntax, function: str) -> Iterator[str]:
+    """Yield the names that the file uses for the compiled function."""
     for assign in m.findall(syntax.module, m.Assign(value=m.Call())):
         assert isinstance(assign, cst.Assign)
         value = cst.ensure_type(assign.value, cst.Call)
@@ -162,8 +163,8 @@ def _bound(syntax: Syntax, function: str) -> Iterator[str]:
             yield from (dotted(one.target).rpartition(".")[2] for one in assign.targets)
 
 
-def _given(call: cst.Call, names: list[str]) -> dict[str, cst.BaseExpression]:
-    """The arguments of a call by the names of parameters; those behind a star are left out."""
+def _arguments_by_name(call: cst.Call, names: list[str]) -> dict[str, cst.BaseExpression]:
+    """Return the arguments of a call by parameter name, without arguments after a star."""
     if isinstance(call.func, cst.Attribute) and names[:1] == ["self"]:
         names = names[1:]
     found: dict[str, cst.BaseExpression] = {}

@@ -31,7 +31,7 @@ _NEUTRAL = {
     "any": "False",
     "all": "True",
 }
-"""What stands for the elements that a mask leaves out, by the reduction that follows."""
+"""Neutral values of the reductions, for elements that a mask leaves out."""
 
 CAPTURE = "torch._dynamo.config.capture_dynamic_output_shape_ops = True"
 
@@ -52,7 +52,7 @@ def masked_reduction(site: Site) -> Iterator[Candidate]:
             and call.func is reduction
             and not call.args
         ):
-            code = _reduced(syntax, tensor, mask, reduction.attr.value)
+            code = _reduction_code(syntax, tensor, mask, reduction.attr.value)
             if code is not None:
                 yield Candidate(
                     "mask-reduction", "Reduce what the mask leaves", syntax.replaced(call, code)
@@ -62,7 +62,7 @@ def masked_reduction(site: Site) -> Iterator[Candidate]:
             name = syntax.called(call)
             function = name.rpartition(".")[2]
             if name.startswith("torch.") and len(call.args) == 1:
-                code = _reduced(syntax, tensor, mask, function)
+                code = _reduction_code(syntax, tensor, mask, function)
                 if code is not None:
                     yield Candidate(
                         "mask-reduction", "Reduce what the mask leaves", syntax.replaced(call, code)
@@ -74,7 +74,7 @@ def masked_reduction(site: Site) -> Iterator[Candidate]:
 def _through_variable(
     syntax: Syntax, node: cst.BaseExpression, tensor: cst.BaseExpression, mask: cst.BaseExpression
 ) -> Iterator[Candidate]:
-    """The same where the selection is a variable that is only reduced."""
+    """Rewrite reductions of a variable that holds the selection, where nothing else reads it."""
     small = syntax.small
     if small is None or not isinstance(small.node, cst.Assign) or small.node.value is not node:
         return
@@ -91,7 +91,7 @@ def _through_variable(
         call = syntax.text.parent(attribute) if attribute is not None else None
         if not isinstance(attribute, cst.Attribute) or not isinstance(call, cst.Call) or call.args:
             return
-        code = _reduced(syntax, tensor, mask, attribute.attr.value)
+        code = _reduction_code(syntax, tensor, mask, attribute.attr.value)
         if code is None:
             return
         changes.append((call, syntax.fitted(call, code)))
@@ -122,10 +122,10 @@ def _selection(
     return None
 
 
-def _reduced(
+def _reduction_code(
     syntax: Syntax, tensor: cst.BaseExpression, mask: cst.BaseExpression, reduction: str
 ) -> str | None:
-    """The reduction of what a mask leaves of a tensor; None for one that is not known."""
+    """Return the reduction over the elements that a mask selects; None for an unknown reduction."""
     of, where = syntax.operand(tensor), syntax.operand(mask)
     if reduction == "mean":
         return f"{of}.masked_fill(~{where}, 0).sum() / {where}.sum()"
@@ -230,8 +230,8 @@ def masked_assignment(site: Site) -> Iterator[Candidate]:
     )
 
 
-def _listed(syntax: Syntax, node: cst.CSTNode) -> cst.BaseExpression | None:
-    """The condition whose places ``nonzero`` or ``where`` lists."""
+def _listed_condition(syntax: Syntax, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the condition whose places ``nonzero`` or ``where`` lists."""
     if not isinstance(node, cst.Call):
         return None
     name = syntax.called(node)
@@ -251,7 +251,7 @@ def _is_default(arg: cst.Arg) -> bool:
 
 def _is_dynamic(syntax: Syntax, node: cst.CSTNode) -> bool:
     """Whether data decide the size of an expression."""
-    if _listed(syntax, node) is not None or syntax.called(node) in (
+    if _listed_condition(syntax, node) is not None or syntax.called(node) in (
         "torch.unique",
         "torch.bincount",
     ):
@@ -264,7 +264,7 @@ def padded_places(site: Site) -> Iterator[Candidate]:
     """``nonzero`` with as many places as there can be."""
     syntax = Syntax(site)
     for node in syntax.here:
-        condition = _listed(syntax, node)
+        condition = _listed_condition(syntax, node)
         if condition is None or syntax.called(node) == "torch.where":
             continue
         of = syntax.operand(condition)
@@ -280,7 +280,7 @@ def padded_places(site: Site) -> Iterator[Candidate]:
 
 
 def captured(site: Site) -> Iterator[Candidate]:
-    """Sizes that data decide as symbols, by a setting of Dynamo for the whole program."""
+    """Capture data-dependent sizes as symbols, by a setting of Dynamo for the whole program."""
     title = getattr(site.finding.evidence, "title", "").lower()
     syntax = Syntax(site)
     # In a loop, Dynamo says only that.

@@ -21,19 +21,21 @@ _LARGE = 3
 
 
 def returned(converter: Converter, statements: Sequence[Statement]) -> list[Statement]:
-    """Statements that return what these do. The first one is an ``if``.
+    """Return statements that return the same values as these.
+
+    The first statement is an ``if``.
 
     Raises:
-        NotConvertible: not all of their ends return values that can be chosen from.
+        NotConvertible: some ends do not return values that can be chosen from.
     """
-    items, value = _value(converter, list(statements), first=True)
+    items, value = _returned_value(converter, list(statements), first=True)
     return [*items, converter.statement(f"return {value}")]
 
 
-def _value(
+def _returned_value(
     converter: Converter, statements: list[Statement], *, first: bool = False
 ) -> tuple[list[Statement], str]:
-    """Statements, and the code of what is returned after them."""
+    """Return the statements, and the code of the value that they return."""
     before: list[Statement] = []
     for index, statement in enumerate(statements):
         small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
@@ -50,23 +52,23 @@ def _value(
         )
         if not isinstance(statement, cst.If) or not asks:
             raise NotConvertible("returns from within")
-        items, value = _chosen(converter, statement, statements[index + 1 :])
+        items, value = _choose_returns(converter, statement, statements[index + 1 :])
         return [*before, *items], value
     raise NotConvertible("does not return")
 
 
-def _chosen(
+def _choose_returns(
     converter: Converter, node: cst.If, after: list[Statement]
 ) -> tuple[list[Statement], str]:
     condition = converter.conditions.read(node.test)
     rest = [*other_side(node), *after]
     if isinstance(condition, Both) and len(condition.parts) == 2:
-        return _guarded(converter, node, condition, rest)
+        return _guard_rest(converter, node, condition, rest)
     if not isinstance(condition, OfTensor):
         raise NotConvertible("several conditions")
     then = statements_of(node.body)
-    taken, then_value = _value(converter, then)
-    others, other_value = _value(converter, rest)
+    taken, then_value = _returned_value(converter, then)
+    others, other_value = _returned_value(converter, rest)
     # What one side computes first must not change what the other one reads.
     read = {*names_read(*others), *names_read(cst.parse_expression(f"({other_value})"))}
     clashes = [name for name in names_bound(*taken) if name in read]
@@ -81,16 +83,16 @@ def _chosen(
     return [*first, *changed, *others], choice(code, then_value, other_value)
 
 
-def _guarded(
+def _guard_rest(
     converter: Converter, node: cst.If, condition: Both, rest: list[Statement]
 ) -> tuple[list[Statement], str]:
     plain = [part for part in condition.parts if isinstance(part, Plain)]
     tensors = [part for part in condition.parts if isinstance(part, OfTensor)]
     if len(plain) != 1 or len(tensors) != 1 or len(rest) > _LARGE:
         raise NotConvertible("several conditions")
-    others, other_value = _value(converter, rest)
+    others, other_value = _returned_value(converter, rest)
     inner = node.with_changes(test=cst.parse_expression(tensors[0].code), leading_lines=[])
-    items, value = _value(converter, [inner, *rest], first=True)
+    items, value = _returned_value(converter, [inner, *rest], first=True)
     result = converter.statement(f"return {value}")
     guard = cst.If(test=cst.parse_expression(plain[0].code), body=block([*items, result]))
     return [guard, *others], other_value

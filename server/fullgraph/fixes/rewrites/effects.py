@@ -1,7 +1,6 @@
-"""Output, clocks and the like: what compiled code cannot do, and often need not do.
+"""Output, clocks and other effects that compiled code cannot have, and often does not need.
 
-Nothing of this means the same when it is compiled, so none of these rewrites ``preserves``, other
-than to reorder output.
+The compiled code behaves differently, so only the rewrite that reorders output ``preserves``.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ _CLOCKS = words(
     """
 )
 _NUMBERS = _CLOCKS - {"datetime.datetime.now", "datetime.datetime.utcnow"}
-"""Those whose result is a number, which another number can stand for."""
+"""Clocks whose result is a number, which a constant can replace."""
 _PURE = words(
     """
     abs bool complex divmod dict float format getattr hasattr hex id int isinstance len list max
@@ -121,13 +120,13 @@ class _Slice:
         self.kinds: set[str] = set()
         self.attributes: list[str] = []
         self.calls: list[str] = []
-        """What the arguments of output call, which may do more than that."""
+        """Calls in the arguments of output, which may have other effects."""
 
     def add(self, node: cst.BaseSmallStatement) -> bool:
         """Add a statement and all that needs it; False if something else needs it."""
         if any(node is one for one in self.nodes):
             return True
-        kind = _effect(self._syntax, node)
+        kind = _lost_effect(self._syntax, node)
         if kind:
             self.nodes.append(node)
             self.kinds.add(kind)
@@ -138,7 +137,7 @@ class _Slice:
         if isinstance(node, cst.AnnAssign) and node.value is None:
             return False
         value = assigned(node)
-        if value is None or isinstance(node, cst.Expr) or not _pure(self._syntax, value):
+        if value is None or isinstance(node, cst.Expr) or not _is_pure(self._syntax, value):
             return False
         names: list[str] = []
         for target in targets(node):
@@ -161,7 +160,7 @@ class _Slice:
         attribute = target.value if isinstance(target, cst.Subscript) else target
         if not isinstance(attribute, cst.Attribute) or dotted(attribute.value) != "self":
             return False
-        if not (_has_clock(self._syntax, value) if by_key else _number(self._syntax, value)):
+        if not (_has_clock(self._syntax, value) if by_key else _is_number(self._syntax, value)):
             return False
         name = m.Attribute(attr=m.Name(attribute.attr.value))
         place = m.Subscript(value=name) | name
@@ -195,8 +194,8 @@ def _is_read(small: Small, name: str) -> bool:
     return True
 
 
-def _effect(syntax: Syntax, node: cst.BaseSmallStatement) -> str:
-    """What is lost without a statement that does nothing but this; empty for any other one."""
+def _lost_effect(syntax: Syntax, node: cst.BaseSmallStatement) -> str:
+    """Return the only effect of a statement; empty for statements with other effects."""
     if not isinstance(node, cst.Expr) or not isinstance(node.value, cst.Call):
         return ""
     call = node.value
@@ -225,10 +224,10 @@ def watches(syntax: Syntax, node: cst.CSTNode) -> bool:
     """Whether a statement only prints, measures or waits, or imports what does."""
     if isinstance(node, (cst.Import, cst.ImportFrom)):
         return True
-    return isinstance(node, cst.Expr) and bool(_effect(syntax, node))
+    return isinstance(node, cst.Expr) and bool(_lost_effect(syntax, node))
 
 
-def _pure(syntax: Syntax, value: cst.BaseExpression) -> bool:
+def _is_pure(syntax: Syntax, value: cst.BaseExpression) -> bool:
     """Whether an expression changes nothing that anybody could see."""
     binds = (cst.Await, cst.Yield, cst.NamedExpr)
     if any(isinstance(node, binds) for node in descendants(value)):
@@ -236,7 +235,7 @@ def _pure(syntax: Syntax, value: cst.BaseExpression) -> bool:
     return not _unknown_calls(syntax, value)
 
 
-def _queries(call: cst.Call) -> bool:
+def _is_query(call: cst.Call) -> bool:
     """Whether this calls a method of a tensor or a string that changes nothing."""
     if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _QUERIES:
         return False
@@ -246,7 +245,7 @@ def _queries(call: cst.Call) -> bool:
 
 
 def _unknown_calls(syntax: Syntax, value: cst.BaseExpression) -> list[str]:
-    """What an expression calls that may change something."""
+    """Return the calls of an expression that may change something."""
     found: list[str] = []
     for node in descendants(value):
         if isinstance(node, cst.Call) and not asks_only(syntax, node):
@@ -258,13 +257,13 @@ def asks_only(syntax: Syntax, call: cst.Call) -> bool:
     """Whether a call changes nothing that anybody could see."""
     name = syntax.called(call)
     known = name in _PURE or name in _CLOCKS or name.startswith(_PURE_MODULES)
-    return known or _queries(call)
+    return known or _is_query(call)
 
 
-def _number(syntax: Syntax, value: cst.BaseExpression) -> bool:
+def _is_number(syntax: Syntax, value: cst.BaseExpression) -> bool:
     """Whether an expression is a number or a string, and no tensor."""
     if isinstance(value, cst.BinaryOperation):
-        return _number(syntax, value.left) or _has_clock(syntax, value)
+        return _is_number(syntax, value.left) or _has_clock(syntax, value)
     if m.matches(value, m.Call(func=m.Attribute(attr=m.Name("item") | m.Name("format")))):
         return True
     if isinstance(value, cst.FormattedString):
@@ -277,7 +276,7 @@ def _has_clock(syntax: Syntax, value: cst.BaseExpression) -> bool:
 
 
 def clock_without_time(site: Site) -> Iterator[Candidate]:
-    """``time.time()`` as a number that is zero in compiled code, everywhere in a function."""
+    """Replace clocks by zero in compiled code, everywhere in a function."""
     syntax = Syntax(site)
     if syntax.function is None or not any(syntax.calls(*_NUMBERS)):
         return

@@ -1,4 +1,4 @@
-"""What ``torch.export`` cannot decide, said by ``torch._check`` in front of the statement."""
+"""``torch._check`` before statements whose conditions ``torch.export`` cannot decide."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fullgraph_engine.protocol.evidence import ExportEvidence
 
 
 def checked(site: Site) -> Iterator[Candidate]:
-    """``torch._check`` of what has to hold, before the statement that needs it."""
+    """Add a ``torch._check`` of the condition before the statement that needs it."""
     evidence = site.finding.evidence
     if not isinstance(evidence, ExportEvidence) or evidence.problem != "data-dependent":
         return
     if not evidence.check:
         return
     syntax = Syntax(site)
-    # The names of the check are those of the function: not of what is nested in an expression.
+    # The check uses names of the function, so a nested expression must not bind them.
     if _has_one_value(evidence.check) or not isinstance(site.function, cst.FunctionDef):
         return
     condition = syntax.expression(evidence.check)
@@ -57,7 +57,7 @@ def _has_one_value(check: str) -> bool:
 
 
 def _binds(site: Site, names: set[str]) -> bool:
-    """Whether a comprehension around the finding has one of these names for itself."""
+    """Whether a comprehension around the finding binds one of the names."""
     here = site.expression
     for above in (here, *site.text.ancestors(here)) if here is not None else ():
         if isinstance(above, cst.BaseStatement):

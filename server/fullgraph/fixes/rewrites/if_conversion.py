@@ -48,12 +48,12 @@ _NOT_TENSORS = (
 _LOGS = re.compile("debug|info|warn|warning|warning_once|error|exception|critical|log")
 _MAKES = re.compile("clone|(new_)?(zeros|ones|empty|full)(_like)?|new_tensor|rand_?n?(_like)?")
 _LARGE = 3
-"""So many statements are not repeated."""
+"""Maximum number of statements to repeat."""
 
 
 @dataclass
 class _Value:
-    """What one side leaves in a name: the code of the value, and the item that holds it."""
+    """The value that one side assigns to a name: its code, and the item that holds it."""
 
     code: str
     item: int = -1
@@ -83,14 +83,14 @@ def statements_of(suite: cst.BaseSuite | None) -> list[Statement]:
 
 
 def other_side(node: cst.If) -> list[Statement]:
-    """What an ``if`` does where its condition is false."""
+    """Return the statements that run where the condition of an ``if`` is false."""
     if isinstance(node.orelse, cst.Else):
         return statements_of(node.orelse.body)
     return [node.orelse] if node.orelse is not None else []
 
 
 def above(statement: Statement, lines: Iterable[cst.EmptyLine]) -> Statement:
-    """The statement below more lines of comments."""
+    """Return the statement with comment lines before it."""
     kept = [line for line in lines if line.comment is not None]
     new = statement.with_changes(leading_lines=[*kept, *statement.leading_lines])
     assert isinstance(new, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
@@ -98,7 +98,7 @@ def above(statement: Statement, lines: Iterable[cst.EmptyLine]) -> Statement:
 
 
 def below(statement: Statement, node: Statement) -> Statement:
-    """The statement below the lines that stand above ``node``."""
+    """Return the statement with the leading lines of ``node`` before it."""
     lines = [*node.leading_lines, *statement.leading_lines]
     new = statement.with_changes(leading_lines=lines)
     assert isinstance(new, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
@@ -106,7 +106,7 @@ def below(statement: Statement, node: Statement) -> Statement:
 
 
 def all_below(statements: Sequence[Statement], node: Statement) -> list[Statement]:
-    """Statements of which the first is below the lines that stand above ``node``."""
+    """Return the statements with the leading lines of ``node`` before the first one."""
     return [below(statements[0], node), *statements[1:]] if statements else []
 
 
@@ -116,11 +116,11 @@ def block(statements: Sequence[Statement]) -> cst.IndentedBlock:
 
 
 class Converter:
-    """Converts branches of the function that a finding is in.
+    """A converter of the branches of the function around a finding.
 
-    ``in_place`` changes the tensor that a place holds where the code changes it with ``+=``, or
-    assigns an attribute: other names of it then see the change, and it keeps its identity.
-    ``sized`` raises where a side that is not taken would broadcast what the other one keeps.
+    ``in_place`` changes the tensor of a place in place where the code uses ``+=`` or assigns an
+    attribute: other names of the tensor then see the change, and it keeps its identity. ``sized``
+    raises where the other side would broadcast the value of the side that is kept.
     """
 
     def __init__(self, site: Site, *, in_place: bool = False, sized: bool = False) -> None:
@@ -135,7 +135,7 @@ class Converter:
         self._kept: set[str] = set()
         """Places whose tensor is changed, where others are assigned."""
         self.dropped: list[str] = []
-        """Code that is executed no more."""
+        """Code that does not run any more."""
         self.optional: set[str] = set()
         """Names that may be None before they are assigned: then there is nothing to choose from."""
 
@@ -183,7 +183,7 @@ class Converter:
             return self._where(condition, then, other, outside)
         if isinstance(condition, Plain):
             if not then and other:
-                condition, then, other = Plain(_negated(condition)), other, then
+                condition, then, other = Plain(_negate_condition(condition)), other, then
             return [self._plain(condition, then, other)]
         first, rest = condition.parts[0], condition.parts[1:]
         after: Condition = rest[0] if len(rest) == 1 else type(condition)(rest)
@@ -205,7 +205,7 @@ class Converter:
         return cst.If(test=cst.parse_expression(code), body=block(then), orelse=orelse)
 
     def outside(self, node: cst.CSTNode) -> Outside:
-        """What the function does outside of a node of the text."""
+        """Return the names that the function uses outside of a node of the text."""
         return Outside.of(self._site, self._around, node)
 
     def _where(
@@ -216,17 +216,19 @@ class Converter:
         outside: Outside,
     ) -> list[Statement]:
         then, other = self.inner(then, outside), self.inner(other, outside)
-        self._kept = {*_changed(then), *_changed(other)}
+        self._kept = {*_changed_places(then), *_changed_places(other)}
         if self._in_place:
-            self._kept |= {*_augmented(then), *_augmented(other)}
-            self._kept |= {key for key in _assigned([*then, *other]) if key.startswith("self.")}
-        in_both = set(_assigned(then)) & set(_assigned(other))
+            self._kept |= {*_augmented_places(then), *_augmented_places(other)}
+            self._kept |= {
+                key for key in _assigned_places([*then, *other]) if key.startswith("self.")
+            }
+        in_both = set(_assigned_places(then)) & set(_assigned_places(other))
         keys = [
             key
-            for key in dict.fromkeys([*_assigned(then), *_assigned(other)])
+            for key in dict.fromkeys([*_assigned_places(then), *_assigned_places(other)])
             if not _is_own(key, then, other, outside)
         ]
-        merged = _merged(then, other, outside)
+        merged = _merged_places(then, other, outside)
         apart = [*merged, *(key for key in keys if key in in_both and key not in merged)]
         test_names = names_read(cst.parse_expression(condition.code))
         apart += [key for key in keys if key not in apart and key in test_names]
@@ -237,8 +239,8 @@ class Converter:
         return self._chosen(condition, sides, merged)
 
     def kept(self, node: cst.If, then: list[Statement], other: list[Statement]) -> list[str]:
-        """What the sides of an ``if`` of the text leave behind them."""
-        return _merged(then, other, self.outside(node))
+        """Return the names that the sides of an ``if`` of the text assign for later code."""
+        return _merged_places(then, other, self.outside(node))
 
     def side(
         self, statements: Sequence[Statement], apart: Sequence[str]
@@ -274,7 +276,7 @@ class Converter:
                     one = statement if len(statement.body) == 1 else cst.SimpleStatementLine([])
                     self._small(side, one.with_changes(body=[small]), small, suffix, apart)
             else:
-                self._compound(side, statement, suffix, apart)
+                self._convert_compound(side, statement, suffix, apart)
         return side
 
     def _name(self, side: _Side, key: str, suffix: str) -> str:
@@ -300,7 +302,7 @@ class Converter:
         if any(isinstance(node, (*_LEAVING, *_DECLARING)) for node in walk(small)):
             raise NotConvertible(code_of(small))
         known = {key: new for key, new in side.names.items() if key in side.values}
-        assigned = _simple(small)
+        assigned = _is_simple(small)
         if assigned is None:
             bound = [key for key in names_bound(small) if key in apart]
             if not isinstance(small, (cst.Assign, cst.AnnAssign)) or not _targets_are_names(small):
@@ -327,7 +329,7 @@ class Converter:
         )
         side.values[key] = _Value(code, len(side.items) - 1)
 
-    def _compound(
+    def _convert_compound(
         self, side: _Side, statement: Statement, suffix: str, apart: Sequence[str]
     ) -> None:
         if any(isinstance(node, (*_LEAVING, *_DECLARING)) for node in walk(statement)):
@@ -412,9 +414,12 @@ class Converter:
         return True
 
 
-def _merged(then: Sequence[Statement], other: Sequence[Statement], outside: Outside) -> list[str]:
-    """What has a value behind an ``if`` that depends on its sides, in the order of the code."""
-    first, second = _assigned(then), _assigned(other)
+def _merged_places(
+    then: Sequence[Statement], other: Sequence[Statement], outside: Outside
+) -> list[str]:
+    """Return the places with a value after an ``if`` that depends on its sides, in the order of the
+    code."""
+    first, second = _assigned_places(then), _assigned_places(other)
     return [
         key
         for key in dict.fromkeys([*first, *second])
@@ -430,12 +435,12 @@ def _is_own(
     """Whether a place is an element of a new tensor, which each side that assigns it has made: no
     one else sees it."""
     root = re.split(r"[.\[]", key)[0]
-    sides = [side for side in (then, other) if key in _assigned(side)]
-    made = all(_makes(side, root) for side in sides)
+    sides = [side for side in (then, other) if key in _assigned_places(side)]
+    made = all(_makes_tensor(side, root) for side in sides)
     return key != root and made and root not in {*outside.before, *outside.read}
 
 
-def _makes(statements: Sequence[Statement], name: str) -> bool:
+def _makes_tensor(statements: Sequence[Statement], name: str) -> bool:
     """Whether all that statements assign to a variable are tensors with memory of their own."""
     values = [
         one.value
@@ -450,7 +455,8 @@ def _makes(statements: Sequence[Statement], name: str) -> bool:
 
 @dataclass
 class Outside:
-    """Names that a function reads outside of some of its code, and those that it binds before."""
+    """The names that a function reads outside of a part of its code, and the names that it binds
+    before that part."""
 
     read: set[str]
     before: set[str]
@@ -489,7 +495,7 @@ _BINDING = (
 )
 
 
-def _negated(condition: Plain) -> str:
+def _negate_condition(condition: Plain) -> str:
     new = negation(condition)
     assert isinstance(new, Plain)
     return new.code
@@ -514,7 +520,7 @@ def is_message(node: cst.CSTNode) -> bool:
     return called in ("print", "warnings.warn", "warn") or logs
 
 
-def _simple(small: cst.BaseSmallStatement) -> tuple[str, cst.BaseExpression] | None:
+def _is_simple(small: cst.BaseSmallStatement) -> tuple[str, cst.BaseExpression] | None:
     """The one name or place that a statement assigns, and what it assigns; None for others."""
     if isinstance(small, cst.Assign) and len(small.targets) == 1:
         target = small.targets[0].target
@@ -528,11 +534,11 @@ def _simple(small: cst.BaseSmallStatement) -> tuple[str, cst.BaseExpression] | N
         return code_of(small.target), cst.parse_expression(
             f"{code_of(small.target)} {sign} {value}"
         )
-    return _method(small)
+    return _changing_method(small)
 
 
-def _method(small: cst.CSTNode) -> tuple[str, cst.BaseExpression] | None:
-    """What a method that changes its tensor makes of it."""
+def _changing_method(small: cst.CSTNode) -> tuple[str, cst.BaseExpression] | None:
+    """Return the tensor that an in-place method changes, and its new value."""
     if not isinstance(small, cst.Expr) or not isinstance(small.value, cst.Call):
         return None
     called = small.value.func
@@ -555,19 +561,19 @@ def _method(small: cst.CSTNode) -> tuple[str, cst.BaseExpression] | None:
     return key, small.value.with_changes(func=called.with_changes(attr=cst.Name(name[:-1])))
 
 
-def _changed(statements: Sequence[Statement]) -> list[str]:
-    """Places that methods change."""
-    found = [_method(small) for small in walk(*statements)]
+def _changed_places(statements: Sequence[Statement]) -> list[str]:
+    """Return the places that in-place methods change."""
+    found = [_changing_method(small) for small in walk(*statements)]
     return [one[0] for one in found if one is not None]
 
 
-def _augmented(statements: Sequence[Statement]) -> list[str]:
-    """Places of augmented assignments."""
+def _augmented_places(statements: Sequence[Statement]) -> list[str]:
+    """Return the targets of augmented assignments."""
     return [code_of(one.target) for one in walk(*statements) if isinstance(one, cst.AugAssign)]
 
 
-def _assigned(statements: Sequence[Statement]) -> list[str]:
-    return [*names_bound(*statements), *_changed(statements)]
+def _assigned_places(statements: Sequence[Statement]) -> list[str]:
+    return [*names_bound(*statements), *_changed_places(statements)]
 
 
 def _targets_are_names(small: cst.BaseSmallStatement) -> bool:

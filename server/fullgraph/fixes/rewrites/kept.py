@@ -1,6 +1,7 @@
-"""What a call keeps for the next one of the same size, such as a mask: computed in each call.
+"""Values that a call caches for the next call of the same size, for example a mask: computed in
+each call.
 
-In compiled code that costs little, and what was kept is guarded: each new size recompiles.
+That costs little in compiled code, whereas the cache is guarded: each new size recompiles.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from fullgraph_engine.protocol.evidence import (
 )
 
 _OF_SIZES = ("shape", "device", "dtype", "ndim", "size", "dim")
-"""What code asks of a tensor without reading its elements."""
+"""Attributes and methods of a tensor that do not read its elements."""
 
 
 _ASSIGNS = (cst.Assign, cst.AnnAssign, cst.AugAssign)
 
 
 def kept(site: Site) -> Iterator[Candidate]:
-    """``if self.mask is None or …: self.mask = …`` without the condition."""
+    """Remove the condition of ``if self.mask is None or …: self.mask = …``."""
     evidence = site.finding.evidence
     function = site.function
     if not isinstance(evidence, (ForecastEvidence, GuardEvidence, SpecializationEvidence)):
         return
     if not isinstance(function, cst.FunctionDef):
         return
-    for branch in _branches(site, function):
+    for branch in _caching_branches(site, function):
         if branch.orelse is not None or siblings(site, branch) is None:
             continue
         body = statements_of(branch.body)
@@ -61,8 +62,9 @@ def _candidate(site: Site, changes: Sequence[tuple[cst.CSTNode, Change]]) -> Can
     )
 
 
-def _branches(site: Site, function: cst.FunctionDef) -> Iterator[cst.If]:
-    """The condition around the finding, or those that ask for the variable that is assigned."""
+def _caching_branches(site: Site, function: cst.FunctionDef) -> Iterator[cst.If]:
+    """Yield the ``if`` around the finding, or each ``if`` that tests the variable that the
+    statement assigns."""
     branch = site.enclosing((cst.If,))
     if branch is not None:
         yield branch
@@ -86,7 +88,7 @@ def _is_kept(branch: cst.If, body: Sequence[cst.CSTNode]) -> bool:
 
 
 def _by_key(site: Site, function: cst.FunctionDef, branch: cst.If) -> Iterator[Candidate]:
-    """``if n not in self.masks: self.masks[n] = …`` as a variable, in place of the entry."""
+    """Replace the entry of ``if n not in self.masks: self.masks[n] = …`` by a variable."""
     asked = m.Comparison(comparisons=[m.ComparisonTarget(m.NotIn())])
     if not m.matches(branch.test, asked):
         return
@@ -155,7 +157,10 @@ def _of_sizes(function: cst.FunctionDef, body: Sequence[cst.CSTNode]) -> bool:
 
 
 def _read(node: cst.CSTNode) -> set[str]:
-    """Names whose elements are read: not those that are only asked for a size."""
+    """Return the names whose elements are read.
+
+    Reading only a size does not count.
+    """
     asked: list[tuple[cst.CSTNode, Change]] = [
         (one, cst.Name("_"))
         for one in descendants(node)

@@ -1,5 +1,5 @@
-"""Loops that the data of tensors end early, or of which they skip a part: all iterations are
-computed, and those behind the end change nothing."""
+"""Loops that the data of tensors end early, or whose iterations the data shorten: all iterations
+run, and the iterations after the end change nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Loop = Union[cst.For, cst.While]
 _FUNCTIONS = (cst.FunctionDef, cst.Lambda)
 _ENDING = (cst.Break, cst.Continue)
 LEAVING = (*_ENDING, cst.Return, cst.Raise)
-"""What leaves an iteration."""
+"""Statements that leave an iteration."""
 
 
 def loop_around(site: Site, node: cst.CSTNode) -> Loop | None:
@@ -51,10 +51,10 @@ def leaves(*nodes: cst.CSTNode) -> bool:
 
 
 def split(condition: Condition, kind: type[Both] | type[Either]) -> tuple[list[str], list[str]]:
-    """The tensors and the plain conditions of which all have to hold, or one.
+    """Return the tensors and the plain conditions that ``kind`` joins.
 
     Raises:
-        NotConvertible: they are joined otherwise.
+        NotConvertible: they are joined in another way.
     """
     parts = condition.parts if isinstance(condition, kind) else (condition,)
     tensors = [part.code for part in parts if isinstance(part, OfTensor)]
@@ -66,15 +66,15 @@ def split(condition: Condition, kind: type[Both] | type[Either]) -> tuple[list[s
 
 @dataclass
 class RunningOn:
-    """A loop of which no iteration is left because of the data of a tensor.
+    """A loop whose iterations all run, independent of the data of tensors.
 
-    ``asked`` is the ``if`` whose condition broke the graph, None for the loop's own condition.
-    ``done`` names a tensor that is true once the original has left the loop; in a ``step`` it is
-    false when an iteration begins, and nothing but tensors may end the loop.
+    ``asked`` is the ``if`` whose condition broke the graph; None for the condition of the loop.
+    ``done`` names a tensor that is true once the original has left the loop. In a ``step`` it is
+    false when an iteration begins, and only tensors may end the loop.
 
     Raises:
-        NotConvertible: it is left by something else than ``break`` and ``continue`` in plain
-            conditions, or what ends it depends on what is computed.
+        NotConvertible: the loop is left by other statements than ``break`` and ``continue`` in
+            plain conditions, or its end depends on values that it computes.
     """
 
     site: Site
@@ -82,9 +82,9 @@ class RunningOn:
     asked: cst.If | None = None
     step: bool = False
     plain: str = field(default="", init=False)
-    """What Python decides in the condition of a ``while``."""
+    """Part of the ``while`` condition that Python decides."""
     tensors: str = field(default="", init=False)
-    """What tensors decide in it."""
+    """Part of the ``while`` condition that tensors decide."""
     ends: bool = field(default=False, init=False)
     """Something else than tensors ends the loop."""
 
@@ -107,24 +107,24 @@ class RunningOn:
             self.tensors = " & ".join(tensors)
             self.plain = argument(" and ".join(plain)) if plain else ""
         self.ends = isinstance(self.loop, cst.For) or bool(self.plain)
-        self._counters = self._counted(statements)
-        self.body = self._lowered(statements, "", started=not self.step)
+        self._counters = self._counted_names(statements)
+        self.body = self._lower_statements(statements, "", started=not self.step)
         if self.step and self.ends:
             raise NotConvertible("something else ends it")
 
     @property
     def first(self) -> list[Statement]:
-        """What stands before the loop."""
+        """Return the statements before the loop."""
         codes = [*(f"{key} = None" for key in self.late), f"{self.done} = torch.tensor(False)"]
         return [self.converter.statement(code) for code in codes]
 
     def noted(self, code: str) -> Statement:
-        """The statement after which the loop is done if a tensor is true."""
+        """Return the statement that sets ``done`` where a tensor is true."""
         code = code if code.startswith("~") else operand(code)
         return self.converter.statement(f"{self.done} = {self.done} | {code}")
 
-    def _counted(self, statements: Sequence[Statement]) -> set[str]:
-        """Names by which Python ends the loop: they go on as they do in the original."""
+    def _counted_names(self, statements: Sequence[Statement]) -> set[str]:
+        """Return the names by which Python ends the loop; they change as in the original."""
         codes = [self.plain] if self.plain else []
         for one in walk(*statements):
             if isinstance(one, cst.If) and leaves(one):
@@ -149,11 +149,13 @@ class RunningOn:
             raise NotConvertible("what ends the loop depends on what is computed")
         return True
 
-    def _lowered(
+    def _lower_statements(
         self, statements: Sequence[Statement], skipped: str, *, started: bool
     ) -> list[Statement]:
-        """Statements of an iteration. ``skipped`` is true in the rest of one that a ``continue``
-        has ended; ``started`` says whether the loop may be done."""
+        """Rewrite the statements of an iteration.
+
+        ``skipped`` is true after a ``continue``; ``started`` is whether the loop may be done.
+        """
         new: list[Statement] = []
         kept: list[Statement] = []
 
@@ -180,7 +182,7 @@ class RunningOn:
             elif not isinstance(one, cst.If) or one.orelse is not None:
                 raise NotConvertible("an end in a block")
             elif isinstance(condition := self._condition(one), Plain):
-                inside = self._lowered(statements_of(one.body), skipped, started=started)
+                inside = self._lower_statements(statements_of(one.body), skipped, started=started)
                 new.append(one.with_changes(body=block(inside)))
                 started = True
             else:
@@ -188,13 +190,15 @@ class RunningOn:
                 if leaves(*then) or not isinstance(end, cst.SimpleStatementLine):
                     raise NotConvertible("an end in a block")
                 if isinstance(end.body[0], cst.Break):
-                    new += all_below(self._stop(condition, then, skipped, started), one)
+                    new += all_below(self._stop_statements(condition, then, skipped, started), one)
                     started = True
                     continue
                 if not isinstance(end.body[0], cst.Continue) or not isinstance(condition, OfTensor):
                     raise NotConvertible("an end of another kind")
                 name = self.converter.fresh("skipped")
-                new += all_below(self._met(name, condition.code, then, skipped, started), one)
+                new += all_below(
+                    self._met_condition(name, condition.code, then, skipped, started), one
+                )
                 skipped = f"{skipped} | {name}" if skipped else name
         flush()
         return new
@@ -209,10 +213,10 @@ class RunningOn:
                 raise NotConvertible("an end that is skipped")
             self.ends = True
 
-    def _stop(
+    def _stop_statements(
         self, condition: Condition, then: list[Statement], skipped: str, started: bool
     ) -> list[Statement]:
-        """What stands in place of an ``if`` that ends the loop."""
+        """Build the statements that replace an ``if`` that ends the loop."""
         if isinstance(condition, Either):
             tensors, plain = split(condition, Either)
             if then or skipped:
@@ -223,17 +227,17 @@ class RunningOn:
         tensors, plain = split(condition, Both)
         code = " & ".join(tensors)
         name = self.converter.fresh("stops")
-        steps = self._met(name, code, then, skipped, started)
+        steps = self._met_condition(name, code, then, skipped, started)
         steps = [*steps, self.noted(name)] if len(steps) > 1 or skipped else [self.noted(code)]
         if plain:
             test = cst.parse_expression(argument(" and ".join(plain)))
             return [cst.If(test=test, body=block(steps))]
         return steps
 
-    def _met(
+    def _met_condition(
         self, name: str, code: str, then: list[Statement], skipped: str, started: bool
     ) -> list[Statement]:
-        """Whether a condition is met that nothing was left before, and what is done then."""
+        """Build the condition that leaves the loop here, and the statements that run then."""
         out = [f"~{operand(one)}" for one in (self.done if started else "", skipped) if one]
         met = " & ".join([*out, operand(code)])
         steps = self.converter.lower(OfTensor(name), then, [], self._own)
@@ -241,7 +245,7 @@ class RunningOn:
 
 
 def _is_endless(test: cst.BaseExpression) -> bool:
-    """Whether it is ``True`` or ``1``, of which no part can be decided otherwise."""
+    """Whether the condition is ``True`` or ``1``."""
     return isinstance(test, (cst.Name, cst.Integer)) and test.value in ("True", "1")
 
 

@@ -60,17 +60,17 @@ def loops(site: Site) -> Iterator[Candidate]:
 
 
 def _while_loop(site: Site, node: cst.While) -> Iterator[Candidate]:
-    body, code = _parts(site, node)
+    body, code = _body_and_condition(site, node)
     converter = Converter(site)
     before = converter.outside(node).before
     bound = list(names_bound(*body))
     carried = [key for key in bound if key in before]
     if not carried or not all(key.isidentifier() for key in bound):
         raise NotConvertible("changes more than names")
-    yield from _stepped(site, node, converter, carried, code, body)
+    yield from _by_while_loop(site, node, converter, carried, code, body)
 
 
-def _parts(site: Site, node: cst.While) -> tuple[list[Statement], str]:
+def _body_and_condition(site: Site, node: cst.While) -> tuple[list[Statement], str]:
     """The body of a loop, and its condition as the code of a tensor."""
     body = statements_of(node.body)
     if node.orelse is not None or leaves(*body):
@@ -108,7 +108,7 @@ def _running_on(site: Site, node: cst.If | cst.While) -> Iterator[Candidate]:
     text = site.replaced(in_place_of(site, loop, [*start, changed]), imports=["torch"])
     if not running.ends:
         if leaves(loop.body):
-            yield from _step(site, loop, asked)
+            yield from _rewrite_step(site, loop, asked)
         yield Candidate(
             "bounded-loop",
             "Loop a fixed number of times",
@@ -127,8 +127,8 @@ def _running_on(site: Site, node: cst.If | cst.While) -> Iterator[Candidate]:
     )
 
 
-def _step(site: Site, loop: Loop, asked: cst.If | None) -> Iterator[Candidate]:
-    """A loop that only tensors end, of which no name is new behind it."""
+def _rewrite_step(site: Site, loop: Loop, asked: cst.If | None) -> Iterator[Candidate]:
+    """Rewrite a loop that only tensors end, and that does not bind new names for later code."""
     try:
         running = RunningOn(site, loop, asked, step=True)
     except NotConvertible:
@@ -139,10 +139,10 @@ def _step(site: Site, loop: Loop, asked: cst.If | None) -> Iterator[Candidate]:
     if running.tensors:
         goes_on = f"{goes_on} & {operand(running.tensors)}"
     converter, carried = running.converter, [running.done, *running.carried]
-    yield from _stepped(site, loop, converter, carried, goes_on, running.body, running.first)
+    yield from _by_while_loop(site, loop, converter, carried, goes_on, running.body, running.first)
 
 
-def _stepped(
+def _by_while_loop(
     site: Site,
     loop: Loop,
     converter: Converter,
@@ -151,7 +151,7 @@ def _stepped(
     body: Sequence[Statement],
     first: Sequence[Statement] = (),
 ) -> Iterator[Candidate]:
-    """A loop as a ``while_loop`` of functions."""
+    """Rewrite a loop as ``while_loop`` of functions."""
     listed = ", ".join(carried)
     given = f"({listed},)" if len(carried) == 1 else f"({listed})"
     goes_on, step = converter.fresh("goes_on"), converter.fresh("step")
@@ -190,8 +190,8 @@ def _without_return(site: Site, node: cst.If) -> Iterator[Candidate]:
     if loop is None or outer is None or siblings(site, node) is None or node.orelse is not None:
         return
     then, (around, place) = statements_of(node.body), outer
-    first, rest = _returned(then[-1]), around[place + 1 :]
-    last = _returned(rest[-1]) if rest else None
+    first, rest = _returned_value(then[-1]), around[place + 1 :]
+    last = _returned_value(rest[-1]) if rest else None
     if first is None or last is None:
         return
     if sum(isinstance(one, LEAVING) for one in walk(loop, *rest)) != 2:
@@ -244,8 +244,8 @@ def _without_return(site: Site, node: cst.If) -> Iterator[Candidate]:
     )
 
 
-def _returned(line: Statement) -> cst.BaseExpression | None:
-    """The value that a line returns; None for any other line, and for no value."""
+def _returned_value(line: Statement) -> cst.BaseExpression | None:
+    """Return the value that a line returns; None for other lines, and for ``None``."""
     small = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
     value = small.value if isinstance(small, cst.Return) else None
     return None if value is None or code_of(value) == "None" else value

@@ -20,7 +20,7 @@ from fullgraph.fixes.site import Site
 
 _NEUTRAL = {"sum": "0", "prod": "1", "max": "-torch.inf", "min": "torch.inf"}
 _NEUTRAL |= {"amax": _NEUTRAL["max"], "amin": _NEUTRAL["min"]}
-"""What other elements are for a reduction, such that they do not matter."""
+"""Neutral values of reductions, for elements that the mask leaves out."""
 _GIVES_UP = "All elements are computed, also those that the mask leaves out."
 
 
@@ -29,20 +29,20 @@ def masks(site: Site) -> Iterator[Candidate]:
     asked = asked_by(site)
     if isinstance(asked, cst.If) and asked.orelse is None:
         for mask in _asked_masks(asked.test):
-            yield from _dense(site, asked, statements_of(asked.body), mask)
+            yield from _rewrite_assignment(site, asked, statements_of(asked.body), mask)
         return
-    chosen = _chosen(site.expression)
+    chosen = _masked_selection(site.expression)
     if chosen is None:
         return
     whole, mask = chosen
-    yield from _reduced(site, whole, mask)
+    yield from _rewrite_reduction(site, whole, mask)
     line = site.statement
     if isinstance(line, cst.SimpleStatementLine):
-        yield from _dense(site, line, [line], mask)
+        yield from _rewrite_assignment(site, line, [line], mask)
 
 
 def _asked_masks(test: cst.BaseExpression) -> list[str]:
-    """Masks of which a condition asks whether they choose anything."""
+    """Return the masks that a condition tests for selected elements."""
     found = []
     for node in walk(test):
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
@@ -54,8 +54,8 @@ def _asked_masks(test: cst.BaseExpression) -> list[str]:
     return found
 
 
-def _chosen(node: cst.CSTNode | None) -> tuple[cst.BaseExpression, str] | None:
-    """The tensor and the mask of ``x[mask]`` or ``x.masked_select(mask)``."""
+def _masked_selection(node: cst.CSTNode | None) -> tuple[cst.BaseExpression, str] | None:
+    """Return the tensor and the mask of ``x[mask]`` or ``x.masked_select(mask)``."""
     if isinstance(node, cst.Subscript) and len(node.slice) == 1:
         index = node.slice[0].slice
         return (node.value, code_of(index.value)) if isinstance(index, cst.Index) else None
@@ -68,8 +68,8 @@ def _chosen(node: cst.CSTNode | None) -> tuple[cst.BaseExpression, str] | None:
     return None
 
 
-def _reduced(site: Site, whole: cst.BaseExpression, mask: str) -> Iterator[Candidate]:
-    """A reduction of the chosen elements."""
+def _rewrite_reduction(site: Site, whole: cst.BaseExpression, mask: str) -> Iterator[Candidate]:
+    """Rewrite a reduction of the selected elements."""
     node = site.expression
     attribute = site.text.parent(node) if node is not None else None
     call = site.text.parent(attribute) if isinstance(attribute, cst.Attribute) else None
@@ -96,7 +96,7 @@ def _reduced(site: Site, whole: cst.BaseExpression, mask: str) -> Iterator[Candi
     )
 
 
-def _dense(
+def _rewrite_assignment(
     site: Site, place: Statement, statements: Sequence[Statement], mask: str
 ) -> Iterator[Candidate]:
     """Statements that assign the chosen elements."""
@@ -122,16 +122,16 @@ def _for_all(line: Statement, mask: str, test: str) -> Statement:
     if not isinstance(small, (cst.Assign, cst.AugAssign)):
         raise NotConvertible("not an assignment")
     target = small.target if isinstance(small, cst.AugAssign) else small.targets[0].target
-    chosen = _chosen(target)
-    scattered = _scattered(small.value, mask) if isinstance(small, cst.Assign) else None
+    chosen = _masked_selection(target)
+    scattered = _scatter_arguments(small.value, mask) if isinstance(small, cst.Assign) else None
     if chosen is not None and chosen[1] == mask:
         old = code_of(chosen[0])
-        value = code_of(_unmasked(small.value, mask))
+        value = code_of(_without_mask(small.value, mask))
         if isinstance(small, cst.AugAssign):
             value = f"{old} {code_of(small.operator).strip().rstrip('=')} {operand(value)}"
         stored = old
     elif scattered is not None:
-        old, value = code_of(scattered[0]), code_of(_unmasked(scattered[1], mask))
+        old, value = code_of(scattered[0]), code_of(_without_mask(scattered[1], mask))
         stored = code_of(target)
     else:
         raise NotConvertible("does not assign what the mask chooses")
@@ -141,10 +141,10 @@ def _for_all(line: Statement, mask: str, test: str) -> Statement:
     )
 
 
-def _scattered(
+def _scatter_arguments(
     node: cst.BaseExpression, mask: str
 ) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
-    """The tensor and the values of ``x.masked_scatter(mask, values)``."""
+    """Return the tensor and the values of ``x.masked_scatter(mask, values)``."""
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return None
     values = [argument.value for argument in node.args]
@@ -159,7 +159,7 @@ class _Unmasking(cst.CSTTransformer):
         self._mask = mask
 
     def _whole(self, old: cst.BaseExpression, new: cst.BaseExpression) -> cst.BaseExpression:
-        before, after = _chosen(old), _chosen(new)
+        before, after = _masked_selection(old), _masked_selection(new)
         if before is None or after is None or before[1] != self._mask:
             return new
         return after[0]
@@ -173,7 +173,7 @@ class _Unmasking(cst.CSTTransformer):
         return self._whole(original_node, updated_node)
 
 
-def _unmasked(node: cst.BaseExpression, mask: str) -> cst.BaseExpression:
+def _without_mask(node: cst.BaseExpression, mask: str) -> cst.BaseExpression:
     new = node.visit(_Unmasking(mask))
     assert isinstance(new, cst.BaseExpression)
     return new

@@ -13,12 +13,13 @@ _EMPTY = cst.Module([])
 
 
 def code_of(node: cst.CSTNode) -> str:
-    """The text of a node, without what is around it."""
+    """Return the source code of a node, without surrounding whitespace."""
     return _EMPTY.code_for_node(node)
 
 
 class _Reader(cst.CSTVisitor):
-    """Names and dotted places that code reads, and those that it binds, in the order of the code.
+    """A visitor that collects the names and places that code reads and binds, in the order of the
+    code.
 
     A place is an attribute or an element (``self.steps``, ``x[0]``), spelled as in the code.
     """
@@ -158,7 +159,7 @@ class _Renaming(cst.CSTTransformer):
 
 
 def renamed(node: _Node, names: Mapping[str, str]) -> _Node:
-    """The node with other names for these names and places."""
+    """Return the node with these names and places renamed."""
     if not names:
         return node
     new = node.visit(_Renaming(names))
@@ -167,7 +168,7 @@ def renamed(node: _Node, names: Mapping[str, str]) -> _Node:
 
 
 def walk(*nodes: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """The nodes and all that is in them, but no nested functions and classes."""
+    """Yield the nodes and their descendants, without nested functions and classes."""
     for node in nodes:
         yield node
         if not isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):

@@ -1,7 +1,8 @@
-"""What an operator is given: the values that code reads of its function and its module, by type.
+"""The parameters of a custom operator: the values that code reads of its function and its module,
+by type.
 
-Types are those of operators' schemas, as annotations have them. What is not known is taken for a
-tensor: whoever tries the operator finds out.
+Types are the types of operator schemas, as annotations spell them. An unknown value is taken for a
+tensor; verification finds out.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from fullgraph.fixes.rewrites.names import code_of, descendants, walk
 from fullgraph.fixes.rewrites.syntax import Syntax, arguments, bound, dotted, targets
 
 PLAIN = ("int", "float", "bool", "str")
-"""Types of values that are no tensors."""
+"""Types of plain Python values."""
 _CONVERSIONS = {"int": "int", "len": "int", "float": "float", "bool": "bool", "str": "str"}
 _NO_TENSORS = ("device", "dtype", "finfo", "iinfo", "Size", "Generator", "compile")
-"""Functions and classes of torch whose results are no tensors."""
+"""Functions and classes of torch whose results are not tensors."""
 _APART = ("chunk", "unbind", "tensor_split")
 """Functions and methods that make several tensors of one."""
 _NUMBERS = ("int", "float", "bool")
@@ -46,8 +47,10 @@ def of_signature(syntax: Syntax, function: cst.FunctionDef) -> list[tuple[str, s
 
 
 def _of_parameter(syntax: Syntax, function: cst.FunctionDef, number: int) -> str | None:
-    """The type of a parameter, by its annotation, its default or the calls in the file; empty for
-    one that is not known, None for one that no operator has."""
+    """Return the type of a parameter, by its annotation, its default or the calls in the file.
+
+    Empty where it is unknown; None for a type that operators do not have.
+    """
     one, tensor = function.params.params[number], tensor_type(syntax)
     written = one.annotation.annotation if one.annotation is not None else None
     if written is not None:
@@ -66,7 +69,7 @@ _LISTS = (
 
 
 def _of_annotation(syntax: Syntax, written: cst.BaseExpression) -> str | None:
-    """The type that an annotation names; None for one that no operator has."""
+    """Return the type that an annotation names; None for a type that operators do not have."""
     tensor = tensor_type(syntax)
     if isinstance(written, cst.Subscript):
         of = [one.slice.value for one in written.slice if isinstance(one.slice, cst.Index)]
@@ -94,10 +97,10 @@ def _of_calls(syntax: Syntax, function: cst.FunctionDef, number: int) -> str:
         name = owner.name.value if name == "__init__" else name
     parameter = function.params.params[number].name.value
     kinds: set[str] = set()
-    for call in syntax.text.once(_calls):
+    for call in syntax.text.once(_calls_of_function):
         if dotted(call.func).rpartition(".")[2] != name:
             continue
-        named = [one.value for one in call.args if _keyword(one) == parameter]
+        named = [one.value for one in call.args if _keyword_value(one) == parameter]
         plain = [one.value for one in call.args if one.keyword is None]
         given = named or plain[place : place + 1]
         if any(one.star for one in call.args) or not given:
@@ -106,7 +109,7 @@ def _of_calls(syntax: Syntax, function: cst.FunctionDef, number: int) -> str:
     return kinds.pop() if len(kinds) == 1 else ""
 
 
-def _calls(module: cst.Module) -> tuple[cst.Call, ...]:
+def _calls_of_function(module: cst.Module) -> tuple[cst.Call, ...]:
     return tuple(one for one in descendants(module) if isinstance(one, cst.Call))
 
 
@@ -124,13 +127,13 @@ def _known_at(syntax: Syntax, node: cst.CSTNode) -> dict[str, str]:
     return _assigned_before(syntax, function, span[0], given)
 
 
-def _keyword(arg: cst.Arg) -> str:
+def _keyword_value(arg: cst.Arg) -> str:
     return arg.keyword.value if arg.keyword is not None else ""
 
 
 def kind_of(syntax: Syntax, node: cst.BaseExpression, known: Mapping[str, str]) -> str:
-    """The type of an expression of numbers, strings, sizes, and lists of numbers or of what is
-    taken for tensors; empty for others.
+    """Return the type of an expression of numbers, strings, sizes, and lists of numbers or tensors;
+    empty for others.
 
     ``known`` are types of variables.
     """
@@ -150,9 +153,9 @@ def kind_of(syntax: Syntax, node: cst.BaseExpression, known: Mapping[str, str]) 
     if isinstance(node, cst.BinaryOperation):
         sides = [node.left, node.right]
         pair = {kind_of(syntax, side, known) for side in sides}
-        lists = {one for one in pair if _element(one) in _NUMBERS}
+        lists = {one for one in pair if _element_type(one) in _NUMBERS}
         if isinstance(node.operator, cst.Add) and any(isinstance(one, cst.List) for one in sides):
-            # Of what is not known, numbers are the likeliest.
+            # An unknown list most likely has numbers.
             return lists.pop() if lists else "list[int]"
         if not pair <= set(_NUMBERS):
             return ""
@@ -161,7 +164,7 @@ def kind_of(syntax: Syntax, node: cst.BaseExpression, known: Mapping[str, str]) 
     if is_size(syntax, node):
         return "int"
     if isinstance(node, cst.Subscript):
-        return _element(kind_of(syntax, node.value, known)) if _is_index(node) else ""
+        return _element_type(kind_of(syntax, node.value, known)) if _is_index(node) else ""
     if isinstance(node, cst.Call):
         name = syntax.called(node)
         if name.startswith("math."):
@@ -178,7 +181,7 @@ def kind_of(syntax: Syntax, node: cst.BaseExpression, known: Mapping[str, str]) 
 def _list_of(
     syntax: Syntax, elements: Sequence[cst.BaseExpression], known: Mapping[str, str]
 ) -> str:
-    """The type of a list with these elements; empty for one that no operator has."""
+    """Return the type of a list with these elements; empty for a type that no operator has."""
     kinds = {kind_of(syntax, one, known) for one in elements}
     one = "float" if kinds == {"int", "float"} else next(iter(kinds), "None")
     if kinds == {""} and all(isinstance(each, _VALUES) for each in elements):
@@ -203,7 +206,7 @@ def is_size(syntax: Syntax, node: cst.BaseExpression) -> bool:
     return sized or syntax.called(node) in ("len", "torch.numel")
 
 
-def _element(kind: str) -> str:
+def _element_type(kind: str) -> str:
     """The type of the elements of a list; empty for other types."""
     return kind[len("list[") : -1] if kind.startswith("list[") else ""
 
@@ -222,8 +225,8 @@ def _is_index(node: cst.Subscript) -> bool:
 
 
 def of_locals(syntax: Syntax, function: cst.FunctionDef, before: int) -> dict[str, str]:
-    """Types of the variables of a function that are no tensors, as its code has assigned them up
-    to a byte of the text."""
+    """Return the types of the plain variables of a function, by its assignments up to a byte of the
+    text."""
     found: dict[str, str] = {}
     tensor = tensor_type(syntax)
     for number, one in enumerate(function.params.params):
@@ -248,7 +251,7 @@ def _assigned_before(
             names = _each_of(target) if sizes else bound(target) or []
             kind = "int" if sizes else kind_of(syntax, node.value, found)
             if isinstance(node.value, cst.List) and not node.value.elements:
-                kind = _list_of(syntax, _appended(function, target), found)
+                kind = _list_of(syntax, _appended_values(function, target), found)
             for name in names:
                 found.pop(name, None)
                 if kind and (sizes or isinstance(target, cst.Name)):
@@ -256,8 +259,10 @@ def _assigned_before(
     return found
 
 
-def _appended(function: cst.FunctionDef, target: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """What a function appends to a list."""
+def _appended_values(
+    function: cst.FunctionDef, target: cst.BaseExpression
+) -> list[cst.BaseExpression]:
+    """Return the values that a function appends to a list."""
     method = f"{dotted(target)}.append"
     return [
         one.args[0].value
@@ -281,9 +286,12 @@ def of_module(
     nodes: Sequence[cst.CSTNode],
     asked: Sequence[cst.Call],
 ) -> dict[str, tuple[str, list[cst.Attribute]]] | None:
-    """The tensors and constants of its module that code of a method reads: by the name of the
-    attribute its type, and where it is read. None where the code does more with the module, but for
-    what is ``asked``, or types are not known."""
+    """Return the tensors and constants of its module that a method reads: by the name of the
+    attribute its type, and where it is read.
+
+    None where types are unknown, or where the code uses more of the module than these and the
+    attributes in ``asked``.
+    """
     cls = syntax.text.around(function, _SCOPES)
     first = function.params.params[:1]
     if not isinstance(cls, cst.ClassDef) or not first:
@@ -348,7 +356,7 @@ def _of_attributes(syntax: Syntax, cls: cst.ClassDef) -> dict[str, str]:
     """Types of the attributes of a module, by what its class assigns to them."""
     tensor = tensor_type(syntax)
     found: dict[str, set[str]] = {"training": {"bool"}}
-    for name, kind in _assigned(syntax, cls):
+    for name, kind in _assigned_types(syntax, cls):
         found.setdefault(name, set()).add(kind)
     kinds: dict[str, str] = {}
     for name, several in found.items():
@@ -359,7 +367,7 @@ def _of_attributes(syntax: Syntax, cls: cst.ClassDef) -> dict[str, str]:
     return kinds
 
 
-def _assigned(syntax: Syntax, cls: cst.ClassDef) -> Iterator[tuple[str, str]]:
+def _assigned_types(syntax: Syntax, cls: cst.ClassDef) -> Iterator[tuple[str, str]]:
     for method in cls.body.body:
         if not isinstance(method, cst.FunctionDef) or not method.params.params:
             continue
@@ -399,5 +407,5 @@ def _of_value(
     if syntax.called(node) in ("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
         return tensor_type(syntax)
     kind = kind_of(syntax, node, known)
-    # Of what is no tensor by itself, layers are the likeliest in a list.
+    # A list of other values most likely has layers.
     return "" if kind == f"list[{tensor_type(syntax)}]" else kind

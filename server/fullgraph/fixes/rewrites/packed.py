@@ -20,13 +20,15 @@ _PAD = "torch.nn.utils.rnn.pad_packed_sequence"
 _RNN = "torch._dynamo.config.allow_rnn = True"
 _SCALARS = "torch._dynamo.config.capture_scalar_outputs = True"
 _NUMBERS = ("tolist", "numpy", "cpu")
-"""Methods that make of a tensor of lengths what is packed with."""
+"""Methods that convert a tensor of lengths to the argument that packing takes."""
 
 
 def padded(site: Site) -> Iterator[Candidate]:
-    """A file that packs sequences, has recurrent layers go through them and pads what they return:
-    the same over padded sequences, with the states at the end of each. The three may be in
-    different functions and classes."""
+    """Rewrite packing, recurrent layers and padding as recurrent layers over padded sequences, with
+    the states at the end of each sequence.
+
+    The three may be in different functions and classes of the file.
+    """
     syntax = Syntax(site)
     if not site.finding.code.startswith("graph-break"):
         return
@@ -70,7 +72,7 @@ def padded(site: Site) -> Iterator[Candidate]:
 
 
 def _is_own(node: cst.CSTNode) -> bool:
-    """Whether a statement is one that an earlier fix of the file has brought."""
+    """Whether a statement was added by an earlier fix of the file."""
     return isinstance(node, cst.FunctionDef) and f"\ndef {node.name.value}(" in _HELPERS
 
 
@@ -103,14 +105,16 @@ class _Padding(cst.CSTTransformer):
     def leave_Subscript(
         self, original_node: cst.Subscript, updated_node: cst.Subscript
     ) -> cst.BaseExpression:
-        return self._elements(original_node, updated_node)
+        return self._tuple_elements(original_node, updated_node)
 
     def leave_Attribute(
         self, original_node: cst.Attribute, updated_node: cst.Attribute
     ) -> cst.BaseExpression:
-        return self._elements(original_node, updated_node)
+        return self._tuple_elements(original_node, updated_node)
 
-    def _elements(self, old: cst.CSTNode, new: cst.Subscript | cst.Attribute) -> cst.BaseExpression:
+    def _tuple_elements(
+        self, old: cst.CSTNode, new: cst.Subscript | cst.Attribute
+    ) -> cst.BaseExpression:
         if id(old) not in self._data:
             return new
         return cst.Call(cst.Name("_elements"), [cst.Arg(new.value)], lpar=new.lpar, rpar=new.rpar)
@@ -120,7 +124,8 @@ _GIVES_UP = "Nothing checks that lengths are sorted and not 0."
 
 
 def _layers(syntax: Syntax, packs: Sequence[cst.Call], calls: Sequence[cst.Call]) -> list[cst.Call]:
-    """The calls of recurrent layers of the file, and those that are given a packed sequence."""
+    """Return the calls of recurrent layers of the file, and the calls whose argument is a packed
+    sequence."""
     recurrent, others = _of_classes(syntax)
     everywhere = {name for _, name in recurrent}
     found: list[cst.Call] = []
@@ -150,8 +155,8 @@ _Owned = set[tuple[Union[cst.CSTNode, None], str]]
 
 
 def _of_classes(syntax: Syntax) -> tuple[_Owned, _Owned]:
-    """The attributes that are recurrent layers, and those that are modules or methods of the
-    file."""
+    """Return the attributes with recurrent layers, and the attributes with modules or methods of
+    the file."""
     recurrent: _Owned = set()
     others: _Owned = {
         (syntax.text.around(one, cst.ClassDef), one.name.value)
@@ -176,7 +181,7 @@ def _of_classes(syntax: Syntax) -> tuple[_Owned, _Owned]:
 def _bound_to(
     function: cst.FunctionDef | None, calls: Sequence[cst.Call], *, first: bool = False
 ) -> set[str]:
-    """Variables of a function that calls are assigned to, or the ``first`` parts of these."""
+    """Return the variables of a function that calls are assigned to, or ``first`` parts."""
     found: set[str] = set()
     for small in m.findall(function.body, m.Assign()) if function is not None else ():
         assert isinstance(small, cst.Assign)
@@ -333,4 +338,4 @@ def _elements(x):
         return torch.cat([steps[step, :count] for step, count in enumerate(counts)])
     return steps[torch.arange(steps.shape[0], device=steps.device).unsqueeze(1) < lengths]
 '''
-"""With the signatures of the functions in whose place they are."""
+"""Definitions that a fix adds, with the signatures of the functions that they replace."""

@@ -11,8 +11,10 @@ from fullgraph.fixes.site import Change, Site
 
 
 def siblings(site: Site, node: cst.CSTNode) -> tuple[list[Statement], int] | None:
-    """The statements of the block that a statement is in, and which of them it is; None for an
-    ``elif`` and what is on one line with its ``if``."""
+    """Return the statements of the block that contains a statement, and its index.
+
+    None for an ``elif`` and for a statement on the line of its ``if``.
+    """
     parent = site.text.parent(node)
     if not isinstance(parent, (cst.IndentedBlock, cst.Module)):
         return None
@@ -40,8 +42,10 @@ def before(
     node: cst.CSTNode,
     new: Sequence[cst.BaseSmallStatement | cst.BaseCompoundStatement],
 ) -> Sequence[tuple[cst.CSTNode, Change]] | None:
-    """The changes that put statements before the one that a node is in, whose comments stay with
-    it; None where there is no such place, as before an ``elif``."""
+    """Return the changes that add statements before the statement of a node.
+
+    Comments stay with the statement. None where nothing can be added, as before an ``elif``.
+    """
     small: cst.BaseSmallStatement | None = None
     for one in (node, *site.text.ancestors(node)):
         if isinstance(one, cst.BaseSmallStatement):

@@ -22,13 +22,14 @@ _LEAVING = (cst.Return, cst.Raise, cst.Break, cst.Continue, cst.Yield, cst.Await
 
 @dataclass
 class _Mapped:
-    """What is computed for each row: ``names`` stand for a row of ``sources``, along ``axes``."""
+    """A computation of each row: ``names`` are the variables for a row of ``sources``, along
+    ``axes``."""
 
     names: list[str] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
     axes: list[int] = field(default_factory=list)
     zipped: bool = False
-    """The loop also takes tensors of which some are longer."""
+    """True if the loop also accepts tensors of different lengths."""
 
     def add(self, name: str, source: str, axis: int) -> None:
         self.names.append(name)
@@ -50,14 +51,14 @@ def rows(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Candidat
     """``torch.stack([f(row) for row in x])`` becomes ``torch.vmap(lambda row: f(row))(x)``."""
     for call in m.findall(function.body, m.Call()):
         assert isinstance(call, cst.Call)
-        yield from _comprehension(site, function, call, size)
+        yield from _rewrite_comprehension(site, function, call, size)
     for loop in m.findall(function.body, m.For(orelse=None)):
         assert isinstance(loop, cst.For)
-        yield from _loop(site, function, loop, size)
-        yield from _scanned(site, function, loop, size)
+        yield from _rewrite_loop(site, function, loop, size)
+        yield from _by_scan(site, function, loop, size)
 
 
-def _vmap(site: Site, size: Size, mapped: _Mapped, changes: _Changes) -> Candidate:
+def _by_vmap(site: Site, size: Size, mapped: _Mapped, changes: _Changes) -> Candidate:
     zipped = mapped.zipped
     return Candidate(
         "vmap",
@@ -80,7 +81,7 @@ def _rows_of(
     body: Sequence[cst.CSTNode],
     size: Size,
 ) -> tuple[_Mapped, list[cst.CSTNode]] | None:
-    """What stands for rows in a loop, and its body in terms of that."""
+    """Return the variables for rows in a loop, and the body in terms of these variables."""
     names, code = [code_of(target)], code_of(iterated)
     if isinstance(target, cst.Tuple):
         names = [code_of(element.value) for element in target.elements]
@@ -88,7 +89,7 @@ def _rows_of(
         return None
     mapped = _Mapped()
     if m.matches(iterated, m.Call(m.Name("zip"))):
-        given = [_unbound(arg.value) for arg in cst.ensure_type(iterated, cst.Call).args]
+        given = [_unbound_source(arg.value) for arg in cst.ensure_type(iterated, cst.Call).args]
         given = [one for one in given if one]
         if size.axis or size.name not in given or len(given) != len(names):
             return None
@@ -104,7 +105,7 @@ def _rows_of(
         return mapped, list(body)
     if len(names) != 1:
         return None
-    if _unbound(iterated) == size.name and not size.axis:
+    if _unbound_source(iterated) == size.name and not size.axis:
         mapped.add(names[0], size.name, 0)
         return mapped, list(body)
     if not _counts(function, iterated, size):
@@ -112,7 +113,7 @@ def _rows_of(
     return _by_number(names[0], body, size)
 
 
-def _unbound(node: cst.BaseExpression) -> str:
+def _unbound_source(node: cst.BaseExpression) -> str:
     """The tensor that an iteration is over the rows of; empty for anything else than a name."""
     match = re.fullmatch(r"(\w+)(\.unbind\((0|dim=0)?\))?|torch\.unbind\((\w+)\)", code_of(node))
     return (match[1] or match[4]) if match else ""
@@ -197,8 +198,8 @@ def _dimension(args: Sequence[cst.Arg]) -> int | None:
     return 0 if not codes else int(match[1]) if match is not None else None
 
 
-def _joined(mapped: _Mapped, call: cst.Call, function: str) -> str | None:
-    """What ``torch.stack`` or ``torch.cat`` of all results is."""
+def _joined_code(mapped: _Mapped, call: cst.Call, function: str) -> str | None:
+    """Return the code of ``torch.stack`` or ``torch.cat`` of all results."""
     name, out = code_of(call.func), _dimension(call.args[1:])
     if name not in ("torch.stack", "torch.cat", "torch.concat") or out is None:
         return None
@@ -206,7 +207,7 @@ def _joined(mapped: _Mapped, call: cst.Call, function: str) -> str | None:
     return whole if name == "torch.stack" else f"{whole}.flatten({out}, {out + 1})"
 
 
-def _comprehension(
+def _rewrite_comprehension(
     site: Site, function: cst.FunctionDef, call: cst.Call, size: Size
 ) -> Iterator[Candidate]:
     made = call.args[0].value if call.args else None
@@ -230,9 +231,9 @@ def _comprehension(
         mapped, (value,) = found
         of_row = f"lambda {', '.join(mapped.names)}: {code_of(value)}"
         new = f"{mapped.call(of_row)}.sum(0)" if name == "sum" and len(call.args) == 1 else None
-        new = new or _joined(mapped, call, of_row)
+        new = new or _joined_code(mapped, call, of_row)
         if new is not None:
-            yield _vmap(site, size, mapped, [*removed, (call, cst.parse_expression(new))])
+            yield _by_vmap(site, size, mapped, [*removed, (call, cst.parse_expression(new))])
     yield from _in_chunks(site, call, made, size, removed)
 
 
@@ -265,7 +266,9 @@ def _in_chunks(
     )
 
 
-def _loop(site: Site, function: cst.FunctionDef, loop: cst.For, size: Size) -> Iterator[Candidate]:
+def _rewrite_loop(
+    site: Site, function: cst.FunctionDef, loop: cst.For, size: Size
+) -> Iterator[Candidate]:
     """A loop that ends with ``results.append(…)``, ``out[i] = …`` or ``total += …``."""
     *before, last = statements_of(loop.body)
     if not isinstance(last, cst.SimpleStatementLine) or len(last.body) != 1:
@@ -275,9 +278,9 @@ def _loop(site: Site, function: cst.FunctionDef, loop: cst.For, size: Size) -> I
     ):
         return
     small = last.body[0]
-    appended = _appended(small)
+    appended = _appended_value(small)
     index = code_of(loop.target)
-    value = appended[1] if appended is not None else _assigned(small)
+    value = appended[1] if appended is not None else _assigned_value(small)
     if value is None:
         return
     found = _rows_of(site, function, loop.target, loop.iter, [*before, value], size)
@@ -286,9 +289,9 @@ def _loop(site: Site, function: cst.FunctionDef, loop: cst.For, size: Size) -> I
     mapped, (*steps, result) = found
     first, of_row = _as_function(function, mapped, steps, code_of(result))
     if appended is not None:
-        yield from _listed(site, function, loop, appended[0], mapped, first, of_row, size)
+        yield from _rewrite_list(site, function, loop, appended[0], mapped, first, of_row, size)
         return
-    added = _added(last)
+    added = _added_value(last)
     new = ""
     if added is not None and not any(reads(one, added[0]) for one in (*before, value)):
         new = f"{added[0]} = {added[0]} + {mapped.call(of_row)}.sum(0)"
@@ -300,7 +303,7 @@ def _loop(site: Site, function: cst.FunctionDef, loop: cst.For, size: Size) -> I
         if axis is not None and not any(reads(one, name) for one in (*before, value)):
             new = f"{name}[:] = {mapped.call(of_row, axis)}"
     if new:
-        yield _vmap(
+        yield _by_vmap(
             site, size, mapped, [(loop, _in_place(loop, [*first, cst.parse_statement(new)]))]
         )
 
@@ -324,10 +327,10 @@ def _are_own(function: cst.FunctionDef, loop: cst.For, body: Sequence[Statement]
 def _as_function(
     function: cst.FunctionDef, mapped: _Mapped, steps: Sequence[cst.CSTNode], result: str
 ) -> tuple[list[Statement], str]:
-    """What is computed for a row: a function of its own, in statements, or a ``lambda``."""
+    """Return the computation of a row: statements with a function, or a ``lambda``."""
     if not steps:
         return [], f"lambda {', '.join(mapped.names)}: {result}"
-    name = _fresh(function, "of_row")
+    name = _fresh_name(function, "of_row")
     made = cst.parse_statement(f"def {name}({', '.join(mapped.names)}):\n    return {result}\n")
     assert isinstance(made, cst.FunctionDef)
     body = [
@@ -338,7 +341,7 @@ def _as_function(
     return [made.with_changes(body=block([*body, *statements_of(made.body)]))], name
 
 
-def _fresh(function: cst.FunctionDef, name: str) -> str:
+def _fresh_name(function: cst.FunctionDef, name: str) -> str:
     while name in names_in(function):
         name += "_"
     return name
@@ -351,7 +354,7 @@ def _in_place(loop: cst.For, new: Sequence[cst.CSTNode]) -> cst.FlattenSentinel[
     return cst.FlattenSentinel([above(first, loop.leading_lines), *rest])
 
 
-def _listed(
+def _rewrite_list(
     site: Site,
     function: cst.FunctionDef,
     loop: cst.For,
@@ -361,7 +364,7 @@ def _listed(
     of_row: str,
     size: Size,
 ) -> Iterator[Candidate]:
-    """Results in a list, which is stacked once."""
+    """Rewrite a list of results that the code stacks once."""
     stacked = [
         call
         for call in m.findall(function.body, m.Call(args=[m.Arg(m.Name(name)), m.ZeroOrMore()]))
@@ -373,11 +376,11 @@ def _listed(
     )
     if len(stacked) != 1 or len(empty) != 1 or len(reads(function.body, name)) != 3:
         return
-    whole = _joined(mapped, stacked[0], of_row)
+    whole = _joined_code(mapped, stacked[0], of_row)
     if whole is None:
         return
     instead = _in_place(loop, first) if first else cst.RemoveFromParent()
-    yield _vmap(
+    yield _by_vmap(
         site,
         size,
         mapped,
@@ -389,8 +392,8 @@ def _listed(
     )
 
 
-def _appended(small: cst.BaseSmallStatement) -> tuple[str, cst.BaseExpression] | None:
-    """The list that a statement appends to, and what."""
+def _appended_value(small: cst.BaseSmallStatement) -> tuple[str, cst.BaseExpression] | None:
+    """Return the list that a statement appends to, and the value."""
     call = m.Expr(m.Call(m.Attribute(m.Name(), m.Name("append")), [m.Arg()]))
     if not m.matches(small, call):
         return None
@@ -398,16 +401,16 @@ def _appended(small: cst.BaseSmallStatement) -> tuple[str, cst.BaseExpression] |
     return code_of(cst.ensure_type(made.func, cst.Attribute).value), made.args[0].value
 
 
-def _assigned(small: cst.BaseSmallStatement) -> cst.BaseExpression | None:
-    """What a statement adds, or assigns to an element."""
-    added = _added(cst.SimpleStatementLine([small]))
+def _assigned_value(small: cst.BaseSmallStatement) -> cst.BaseExpression | None:
+    """Return the value that a statement adds to a variable, or assigns to an element."""
+    added = _added_value(cst.SimpleStatementLine([small]))
     if added is not None:
         return added[1]
     return small.value if isinstance(small, cst.Assign) else None
 
 
-def _added(line: cst.SimpleStatementLine) -> tuple[str, cst.BaseExpression] | None:
-    """The variable that a statement adds something to, and what."""
+def _added_value(line: cst.SimpleStatementLine) -> tuple[str, cst.BaseExpression] | None:
+    """Return the variable that a statement adds a value to, and the value."""
     node = line.body[0] if len(line.body) == 1 else None
     if isinstance(node, cst.AugAssign) and isinstance(node.target, cst.Name):
         return (node.target.value, node.value) if isinstance(node.operator, cst.AddAssign) else None
@@ -426,10 +429,10 @@ def _added(line: cst.SimpleStatementLine) -> tuple[str, cst.BaseExpression] | No
 # -- rows that need those before ------------------------------------------------------------------
 
 
-def _scanned(
+def _by_scan(
     site: Site, function: cst.FunctionDef, loop: cst.For, size: Size
 ) -> Iterator[Candidate]:
-    """A loop with variables that go on from row to row, by ``scan``."""
+    """Rewrite a loop that carries variables from row to row, by ``scan``."""
     body = statements_of(loop.body)
     bound = list(names_bound(*body))
     if any(isinstance(one, _LEAVING) for one in walk(*body)):
@@ -448,7 +451,7 @@ def _scanned(
     if found is None or not carried or not all(inside) or len(set(found[0].axes)) != 1:
         return
     mapped, steps = found
-    name = _fresh(function, "step")
+    name = _fresh_name(function, "step")
     state = carried[0] if len(carried) == 1 else f"({', '.join(carried)})"
     given = mapped.names[0] if len(mapped.names) == 1 else f"({', '.join(mapped.names)})"
     sources = mapped.sources[0] if len(mapped.names) == 1 else f"({', '.join(mapped.sources)})"

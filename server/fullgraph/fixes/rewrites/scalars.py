@@ -43,14 +43,14 @@ _FUNCTIONS = {
     "degrees": "rad2deg",
     "radians": "deg2rad",
 }
-"""Functions of ``math`` and ``numpy``, and those of ``torch`` for tensors."""
+"""Functions of ``math`` and ``numpy``, with the name that torch has for them."""
 _CONSTANT = words(
     """
     detach argmax argmin long int bool size numel any all count_nonzero eq ne lt le gt ge sign
     floor ceil round isnan isinf isfinite data nonzero bincount
     """
 )
-"""Methods whose results have no gradient."""
+"""Methods whose results do not have a gradient."""
 _CASTS = {"float": ".float()", "int": ".long()", "bool": ".bool()"}
 _READS = ("item", "tolist")
 
@@ -65,7 +65,7 @@ def tensor_arithmetic(site: Site) -> Iterator[Candidate]:
     """The tensor itself, where a number out of it goes into arithmetic."""
     syntax = Syntax(site)
     root = _root(syntax)
-    if root is None or _decides(syntax, root):
+    if root is None or _is_condition(syntax, root):
         # A condition on a tensor breaks the graph just as well.
         return
     texts = []
@@ -85,7 +85,7 @@ def tensor_arithmetic(site: Site) -> Iterator[Candidate]:
         )
 
 
-def _decides(syntax: Syntax, node: cst.CSTNode) -> bool:
+def _is_condition(syntax: Syntax, node: cst.CSTNode) -> bool:
     """Whether an expression is in the condition of a statement."""
     for one in syntax.text.ancestors(node):
         if isinstance(one, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
@@ -94,20 +94,20 @@ def _decides(syntax: Syntax, node: cst.CSTNode) -> bool:
 
 
 def _root(syntax: Syntax) -> cst.BaseExpression | None:
-    """The outermost expression around the finding that is a number made of tensors' data."""
+    """Return the outermost number around the finding that the code makes of the data of tensors."""
     found: cst.BaseExpression | None = None
     for node in syntax.here:
         if found is not None and not any(one is found for one in descendants(node)):
-            # What is beside it, or inside it.
+            # This node is not around the number.
             continue
-        if isinstance(node, cst.Call) and (_reads(node) or _converts(syntax, node)):
+        if isinstance(node, cst.Call) and (_is_read(node) or _is_conversion(syntax, node)):
             found = node
         elif isinstance(node, (cst.Arg, cst.Name)):
             continue
     return found
 
 
-def _reads(node: cst.CSTNode) -> bool:
+def _is_read(node: cst.CSTNode) -> bool:
     """Whether this is ``….item()`` or ``….tolist()``."""
     return (
         isinstance(node, cst.Call)
@@ -117,7 +117,7 @@ def _reads(node: cst.CSTNode) -> bool:
     )
 
 
-def _converts(syntax: Syntax, call: cst.Call) -> bool:
+def _is_conversion(syntax: Syntax, call: cst.Call) -> bool:
     """Whether this makes a number of its only argument, or one number of another."""
     name = syntax.called(call)
     if name in _CASTS:
@@ -126,12 +126,12 @@ def _converts(syntax: Syntax, call: cst.Call) -> bool:
     if module in ("math", "numpy"):
         return function in _FUNCTIONS and arguments(call) is not None
     if name in ("torch.tensor", "torch.as_tensor", "round"):
-        return bool(call.args) and any(_reads(node) for node in descendants(call))
+        return bool(call.args) and any(_is_read(node) for node in descendants(call))
     return False
 
 
 class _Tensors:
-    """Writes an expression with tensors in the place of numbers that are read out of them."""
+    """A writer of expressions that keeps tensors where the code reads numbers out of them."""
 
     def __init__(self, syntax: Syntax, detached: bool) -> None:
         self._syntax = syntax
@@ -153,11 +153,11 @@ class _Tensors:
 
     def _call(self, call: cst.Call) -> str | None:
         syntax = self._syntax
-        if _reads(call):
+        if _is_read(call):
             assert isinstance(call.func, cst.Attribute)
             return self._tensor(call.func.value)
         name = syntax.called(call)
-        if not _converts(syntax, call):
+        if not _is_conversion(syntax, call):
             return None
         value = call.args[0].value
         if name in _CASTS:
@@ -168,15 +168,15 @@ class _Tensors:
             decimals = "".join(f", decimals={syntax.site.code(arg.value)}" for arg in call.args[1:])
             return f"torch.round({self.code(value)}{decimals})"
         if name in ("torch.tensor", "torch.as_tensor"):
-            return self._constructed(call)
+            return self._constructed_tensor(call)
         function = _FUNCTIONS[name.rpartition(".")[2]]
         given = ", ".join(self.code(arg.value) for arg in call.args)
         code = f"{syntax.spelled('torch.' + function)}({given})"
-        is_read = any(_reads(node) for node in descendants(call))
+        is_read = any(_is_read(node) for node in descendants(call))
         return f"{code}.detach()" if self._detached and not is_read else code
 
-    def _constructed(self, call: cst.Call) -> str:
-        """The tensor of ``torch.tensor(number)``, or the stack of those of a list."""
+    def _constructed_tensor(self, call: cst.Call) -> str:
+        """Return the tensor of ``torch.tensor(number)``, or the stack of the tensors of a list."""
         value, *options = call.args
         if isinstance(value.value, (cst.List, cst.Tuple)):
             inner = f"torch.stack({self.code(value.value)})"
@@ -200,7 +200,7 @@ class _Tensors:
         ):
             value = value.func.value
         code = syntax.operand(self.node(value))
-        inside = any(_reads(node) for node in descendants(value))
+        inside = any(_is_read(node) for node in descendants(value))
         if self._detached and not inside and not _without_gradient(syntax, value):
             return f"{code}.detach()"
         return code
@@ -224,7 +224,8 @@ class _Inside(cst.CSTTransformer):
 
 
 def _without_gradient(syntax: Syntax, value: cst.BaseExpression) -> bool:
-    """Whether no gradient can come to a value, by its last steps or the function's decorator."""
+    """Whether a value does not have a gradient, judging by its last steps or the decorator of the
+    function."""
     node: cst.BaseExpression = value
     while True:
         if isinstance(node, cst.Comparison):
@@ -320,13 +321,13 @@ def _of_scalars(site: Site) -> bool:
     if "item()" in title or "scalar_dense" in site.finding.context:
         return True
     # In a loop, Dynamo says only that.
-    return "loop" in title and any(_reads(node) for node in Syntax(site).here)
+    return "loop" in title and any(_is_read(node) for node in Syntax(site).here)
 
 
 def captured(site: Site) -> Iterator[Candidate]:
-    """Numbers out of tensors as symbols, by a setting of Dynamo for the whole program."""
+    """Capture numbers from tensors as symbols, by a setting of Dynamo for the whole program."""
     syntax = Syntax(site)
-    reading = [node for node in syntax.here if _reads(node) or syntax.called(node) in _CASTS]
+    reading = [node for node in syntax.here if _is_read(node) or syntax.called(node) in _CASTS]
     if not reading and not _of_scalars(site):
         return
     text = syntax.with_setting(CAPTURE)
@@ -349,7 +350,7 @@ def captured(site: Site) -> Iterator[Candidate]:
             text,
             gives_up=_CAPTURE_GIVES_UP,
         )
-    checks = _bounds(syntax)
+    checks = _size_checks(syntax)
     small = syntax.small
     if checks and small is not None and isinstance(small.block, cst.SimpleStatementLine):
         lines = [cst.parse_statement(check, site.module.config_for_parsing) for check in checks]
@@ -374,12 +375,12 @@ def _sizes_read(syntax: Syntax) -> list[tuple[cst.CSTNode, Change]]:
             if arg.keyword is None
             and not arg.star
             and not isinstance(arg.value, (cst.BaseNumber, cst.UnaryOperation))
-            and not _reads(arg.value)
+            and not _is_read(arg.value)
         ]
     return []
 
 
-def _bounds(syntax: Syntax) -> list[str]:
+def _size_checks(syntax: Syntax) -> list[str]:
     """Checks that a variable is a size, and fits where a tensor is sliced up to it."""
     small = syntax.small
     value = assigned(small.node) if small is not None else None

@@ -20,7 +20,7 @@ from fullgraph_engine.protocol.evidence import ForecastEvidence, SpecializationE
 
 _SIZE = re.compile(r"^L\['(?P<name>\w+)'\]\.size\(\)\[(?P<axis>\d+)\]$")
 _MOST_PLACES = 6
-"""Constants of one function that are tried one by one."""
+"""Maximum number of constants of a function to try one by one."""
 _RESHAPES = ("view", "reshape", "expand", "unflatten", "broadcast_to")
 _OTHERS_RAISE = "Sizes for which the original raises are computed."
 
@@ -32,19 +32,19 @@ def sizes(site: Site) -> Iterator[Candidate]:
     if not isinstance(function, cst.FunctionDef):
         return
     if _is_of_number(site, function):
-        yield from _functions(site)
+        yield from _rewrite_functions(site)
     if size is None or not _is_parameter(function, size.name):
         return
     yield from rows(site, function, size)
-    yield from _filled(site, function)
-    yield from _parts(site, function, size)
+    yield from _rewrite_filled(site, function)
+    yield from _rewrite_split(site, function, size)
     yield from _constants(site, function, size)
-    yield from _inferred(site)
-    yield from _spaced(site)
-    yield from _diagonals(site, function)
-    yield from _resized(site, function, size)
-    yield from _functions(site)
-    yield from _attributes(site, size)
+    yield from _infer_size(site)
+    yield from _rewrite_linspace(site)
+    yield from _rewrite_diagonals(site, function)
+    yield from _rewrite_upsample(site, function, size)
+    yield from _rewrite_functions(site)
+    yield from _rewrite_attributes(site, size)
     yield from _parts_of_attributes(site, size)
 
 
@@ -118,8 +118,8 @@ def _in_words(node: cst.BaseExpression) -> str:
     return code if isinstance(node, cst.Integer) else f"`{code}`"
 
 
-def _spaced(site: Site) -> Iterator[Candidate]:
-    """``linspace(0, 1, n)``, whose number of steps Dynamo makes a constant of, by ``arange``."""
+def _rewrite_linspace(site: Site) -> Iterator[Candidate]:
+    """Replace ``linspace(0, 1, n)``, for which Dynamo makes a constant of ``n``, by ``arange``."""
     here = site.statement
     linspace = m.Call(func=m.Attribute(m.Name("torch"), m.Name("linspace")))
     for call in m.findall(here, linspace) if here is not None else ():
@@ -136,9 +136,9 @@ def _spaced(site: Site) -> Iterator[Candidate]:
 _NO_COMMA = cst.MaybeSentinel.DEFAULT
 
 
-def _diagonals(site: Site, function: cst.FunctionDef) -> Iterator[Candidate]:
-    """``torch.diag(x, n)``, whose offset torch wants as a number, as the diagonal of ``x[:, n:]``,
-    and ``torch.diag(x, -n)`` as that of ``x[n:]``; all that the function takes."""
+def _rewrite_diagonals(site: Site, function: cst.FunctionDef) -> Iterator[Candidate]:
+    """Replace ``torch.diag(x, n)``, whose offset must be a number, by the diagonal of ``x[:, n:]``,
+    and ``torch.diag(x, -n)`` by the diagonal of ``x[n:]``, everywhere in the function."""
     changes: list[tuple[cst.CSTNode, Change]] = []
     for call in descendants(function.body):
         if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
@@ -153,9 +153,9 @@ def _diagonals(site: Site, function: cst.FunctionDef) -> Iterator[Candidate]:
             continue
         matrix, offset = operand(code_of(given[0])), given[1]
         if isinstance(offset, cst.UnaryOperation) and isinstance(offset.operator, cst.Minus):
-            part = f"{matrix}[{_from(offset.expression)}]"
+            part = f"{matrix}[{_slice_from(offset.expression)}]"
         else:
-            part = f"{matrix}[:, {_from(offset)}]"
+            part = f"{matrix}[:, {_slice_from(offset)}]"
         name = call.func.attr.value
         new = f"torch.{name}({part})" if is_function else f"{part}.{name}()"
         changes.append((call, cst.parse_expression(new)))
@@ -164,15 +164,15 @@ def _diagonals(site: Site, function: cst.FunctionDef) -> Iterator[Candidate]:
         yield Candidate("diagonal-of-part", title, site.replaced(changes))
 
 
-def _from(start: cst.BaseExpression) -> str:
-    """A slice that begins there, as formatters write it."""
+def _slice_from(start: cst.BaseExpression) -> str:
+    """Return the code of a slice with this start, as formatters write it."""
     code = code_of(start)
     return f"{code}:" if isinstance(start, (cst.Name, cst.Attribute)) else f"{code} :"
 
 
-def _resized(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Candidate]:
-    """``self.up(x)``, where that is an ``Upsample`` to a size of the constructor, as
-    ``interpolate`` to the size of another input."""
+def _rewrite_upsample(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Candidate]:
+    """Replace ``self.up(x)``, an ``Upsample`` to a size of the constructor, by ``interpolate`` to
+    the size of another input."""
     of_class = site.enclosing((cst.ClassDef,))
     if of_class is None or size.axis < 2:
         return
@@ -202,7 +202,7 @@ def _resized(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Cand
 
 
 def _is_index(site: Site, number: cst.BaseExpression) -> bool:
-    """In ``x[4]`` or ``dim=4`` it is no size; in a comparison it is what the code is about."""
+    """Whether a number is an index, as in ``x[4]`` or ``dim=4``, or is compared with a size."""
     parent = site.text.parent(number)
     if isinstance(parent, (cst.ComparisonTarget, cst.Comparison)):
         return True
@@ -221,7 +221,7 @@ def _reshape_of(site: Site, number: cst.CSTNode) -> cst.Call | None:
     return None
 
 
-def _attributes(site: Site, size: Size) -> Iterator[Candidate]:
+def _rewrite_attributes(site: Site, size: Size) -> Iterator[Candidate]:
     """``view(self.batch, -1)`` becomes ``view(x.shape[0], -1)``."""
     here = site.statement
     if here is None:
@@ -256,7 +256,7 @@ def _parts_of_attributes(site: Site, size: Size) -> Iterator[Candidate]:
         code, until = site.code(attribute), f": {size.code}"
         axis = ":, " * size.axis + until
         parts = dict.fromkeys((axis, until, f"{until}, {until}", f"..., {until}, {until}"))
-        # Where the call has all of it, a slice compares the size with that of the parameter.
+        # For an input of full length, a slice compares the size with the size of the parameter.
         numbers = f"torch.arange({size.code}, device={size.name}.device)"
         taken = [f"{code}[{index}]" for index in parts]
         taken += [f"{code}[{':, ' * size.axis}{numbers}]"] if size.axis else []
@@ -267,8 +267,8 @@ def _parts_of_attributes(site: Site, size: Size) -> Iterator[Candidate]:
             yield _candidate(site, title, changes, "slice-parameter")
 
 
-def _inferred(site: Site) -> Iterator[Candidate]:
-    """``reshape(2, 2, 6)`` becomes ``reshape(-1, 2, 6)``: one size follows from the others."""
+def _infer_size(site: Site) -> Iterator[Candidate]:
+    """Replace a size of ``reshape(2, 2, 6)`` by ``-1``: it follows from the other sizes."""
     here = site.statement
     for call in m.findall(here, m.Call(func=m.Attribute())) if here is not None else ():
         assert isinstance(call, cst.Call)
@@ -291,7 +291,7 @@ def _inferred(site: Site) -> Iterator[Candidate]:
 _INFERRED = ("view", "reshape", "unflatten")
 
 
-def _functions(site: Site) -> Iterator[Candidate]:
+def _rewrite_functions(site: Site) -> Iterator[Candidate]:
     """``math.log(x.shape[0])``, which is computed when compiling, as an operation of tensors, and
     ``np.sqrt`` by ``math``."""
     syntax = Syntax(site)
@@ -332,17 +332,17 @@ _OF_MATH = {
     **{name: name for name in ("sqrt", "log", "log2", "log10", "exp", "ceil", "floor", "prod")},
     "product": "prod",
 }
-"""Functions of ``numpy`` by what ``math`` calls them: Dynamo keeps some of these symbolic."""
+"""Functions of ``numpy`` with their name in ``math``: Dynamo keeps some of them symbolic."""
 
 
 # -- other ways to write it -----------------------------------------------------------------------
 
 
-def _filled(site: Site, function: cst.FunctionDef) -> Iterator[Candidate]:
-    """``torch.tensor([c] * n)`` becomes ``torch.full((n,), c)``, also through a variable."""
+def _rewrite_filled(site: Site, function: cst.FunctionDef) -> Iterator[Candidate]:
+    """Replace ``torch.tensor([c] * n)`` by ``torch.full((n,), c)``, also through a variable."""
     for product in m.findall(function.body, m.BinaryOperation() | m.ListComp()):
         assert isinstance(product, (cst.BinaryOperation, cst.ListComp))
-        repeated = _repeated(product)
+        repeated = _repeated_value(product)
         if repeated is None:
             continue
         value, count = map(code_of, repeated)
@@ -368,10 +368,10 @@ def _filled(site: Site, function: cst.FunctionDef) -> Iterator[Candidate]:
                 yield _candidate(site, "Fill a tensor instead of a list", changes, "full")  # type: ignore[arg-type]
 
 
-def _repeated(
+def _repeated_value(
     made: cst.BinaryOperation | cst.ListComp,
 ) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
-    """The value and the count of ``[c] * n`` and of ``[c for _ in range(n)]``."""
+    """Return the value and the count of ``[c] * n`` and of ``[c for _ in range(n)]``."""
     if isinstance(made, cst.ListComp):
         loop = made.for_in
         if not m.matches(loop, m.CompFor(iter=m.Call(m.Name("range"), [m.Arg()]), ifs=[])):
@@ -384,7 +384,7 @@ def _repeated(
     return cst.ensure_type(made.left, cst.List).elements[0].value, made.right
 
 
-def _parts(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Candidate]:
+def _rewrite_split(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Candidate]:
     """``x.split([2, 2])`` becomes ``x.chunk(2)``, parts of one size; of others, such as
     ``[2, 6]``, one becomes the rest."""
     here = site.statement
@@ -405,13 +405,13 @@ def _parts(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Candid
         # What grows is mostly the largest.
         pairs.sort(key=lambda pair: -known.get(id(pair[0].value), 0))
         for element, code in pairs:
-            others = "".join(f" - {operand(other)}" for other in _without(codes, code))
+            others = "".join(f" - {operand(other)}" for other in _without_code(codes, code))
             rest = cst.parse_expression(size.code + others)
             title = f"Write what the others leave for {_in_words(element.value)}"
             yield _candidate(site, title, [(element.value, rest)], "size-of-input")
 
 
-def _without(codes: list[str], code: str) -> list[str]:
+def _without_code(codes: list[str], code: str) -> list[str]:
     at = codes.index(code)
     return [*codes[:at], *codes[at + 1 :]]
 

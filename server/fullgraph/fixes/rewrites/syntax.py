@@ -1,4 +1,4 @@
-"""What rewrites ask of syntax trees: names of what is called, statements, and what uses a name."""
+"""Queries of syntax trees: names of called functions, statements, and uses of a name."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Small:
 
 
 class Syntax:
-    """The tree around a finding, with the names that the module's imports bind.
+    """The syntax tree around a finding, with the names that the module's imports bind.
 
-    It is empty around findings that are no graph breaks: nothing here is for these.
+    It is empty for findings other than graph breaks.
     """
 
     def __init__(self, site: Site) -> None:
@@ -44,8 +44,8 @@ class Syntax:
 
     @property
     def imported(self) -> Mapping[str, str]:
-        """What each imported name stands for: ``np`` for ``numpy``, ``sqrt`` for ``math.sqrt``."""
-        return self.text.once(_imported)
+        """Full names by imported name: ``np`` is ``numpy``, ``sqrt`` is ``math.sqrt``."""
+        return self.text.once(_imported_names)
 
     def name(self, node: cst.CSTNode) -> str:
         """The full name of what a dotted expression refers to, by the imports: ``numpy.sqrt``.
@@ -57,11 +57,12 @@ class Syntax:
         return self.imported.get(root, root) + dot + rest
 
     def called(self, node: cst.CSTNode) -> str:
-        """The full name of what a call calls; empty where it is no dotted name, or no call."""
+        """Return the full name of a called function; empty for other expressions, and for a
+        function without a dotted name."""
         return self.name(node.func) if isinstance(node, cst.Call) else ""
 
     def lacking(self, *modules: str) -> tuple[str, ...]:
-        """Those of some modules that the text does not import by their names."""
+        """Return the modules that the text does not import by name."""
         return tuple(name for name in modules if self.imported.get(name) != name)
 
     def imports_for(self, spelled: str) -> tuple[str, ...]:
@@ -70,7 +71,8 @@ class Syntax:
         return () if root in self.imported else (root,)
 
     def spelled(self, name: str) -> str:
-        """How the text can refer to ``package.rest``, where the package is imported as any name."""
+        """Return how the text can spell ``package.rest``, where the package is imported as any
+        name."""
         root, _, rest = name.partition(".")
         for bound, meaning in self.imported.items():
             if meaning == root:
@@ -118,7 +120,7 @@ class Syntax:
 
     @cached_property
     def statement(self) -> Small | None:
-        """The same of any finding."""
+        """The simple statement around the finding, of any code."""
         node = self.site.enclosing(cst.BaseSmallStatement)
         if node is None:
             start, end = (
@@ -148,16 +150,16 @@ class Syntax:
         return found
 
     def replaced(self, old: cst.CSTNode, code: str, *, torch: bool = False) -> str:
-        """The text with an expression replaced by another one, in parentheses where it needs them.
+        """Return the text with an expression replaced, in parentheses where it needs them.
 
-        ``torch`` says that the new expression uses the module of this name.
+        ``torch`` is whether the new expression uses the module of this name.
         """
         return self.site.replaced(
             [(old, self.fitted(old, code))], imports=self.lacking("torch") if torch else ()
         )
 
     def fitted(self, old: cst.CSTNode, code: str) -> cst.BaseExpression:
-        """An expression that may stand in the place of another one."""
+        """Return an expression that can replace another one."""
         new = self.expression(code)
         parent = self.text.parent(old)
         alone = isinstance(
@@ -185,9 +187,9 @@ class Syntax:
         return f"({code})"
 
     def guarded(self, nodes: Sequence[cst.BaseSmallStatement]) -> str:
-        """The text with simple statements executed only where nothing is compiled.
+        """Return the text with simple statements that run only where nothing is compiled.
 
-        Neighboring lines get one condition.
+        Neighboring lines share one condition.
         """
         chosen = {id(node) for node in nodes}
         changes: list[tuple[cst.CSTNode, Change]] = []
@@ -197,21 +199,21 @@ class Syntax:
             assert small is not None
             block = small.block
             if isinstance(block, cst.SimpleStatementSuite):
-                body = cst.IndentedBlock(_apart(block, chosen))
+                body = cst.IndentedBlock(_split_line(block, chosen))
                 if all(old is not block for old, _ in changes):
                     changes.append((block, body))
             elif all(id(one) in chosen for one in block.body):
                 if all(line is not block for line in lines):
                     lines.append(block)
             elif all(old is not block for old, _ in changes):
-                changes.append((block, cst.FlattenSentinel(_apart(block, chosen))))
-        for run in self._runs(lines):
+                changes.append((block, cst.FlattenSentinel(_split_line(block, chosen))))
+        for run in self._neighboring_runs(lines):
             first, *rest = run
             changes.append((first, condition(run)))
             changes += [(line, cst.RemoveFromParent()) for line in rest]
         return self.site.replaced(changes, imports=self.lacking("torch"))
 
-    def _runs(
+    def _neighboring_runs(
         self, lines: Sequence[cst.SimpleStatementLine]
     ) -> Iterator[list[cst.SimpleStatementLine]]:
         """Lines that follow one another in one body, together."""
@@ -275,7 +277,7 @@ def _imports(node: cst.CSTNode) -> bool:
     return False
 
 
-def _apart(block: SmallBlock, chosen: set[int]) -> list[cst.BaseStatement]:
+def _split_line(block: SmallBlock, chosen: set[int]) -> list[cst.BaseStatement]:
     """A line of several statements as several lines, some of them under the condition."""
     found: list[cst.BaseStatement] = []
     for number, small in enumerate(block.body):
@@ -304,7 +306,7 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def _imported(module: cst.Module) -> Mapping[str, str]:
+def _imported_names(module: cst.Module) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for node in m.findall(module, m.Import() | m.ImportFrom()):
         assert isinstance(node, (cst.Import, cst.ImportFrom))
@@ -327,7 +329,7 @@ def _imported(module: cst.Module) -> Mapping[str, str]:
 
 
 def dotted(node: cst.CSTNode | None) -> str:
-    """``a.b.c`` of a dotted name; empty for anything else."""
+    """Return ``a.b.c`` for a dotted name; empty for other expressions."""
     parts: list[str] = []
     while isinstance(node, cst.Attribute):
         parts.append(node.attr.value)
@@ -339,15 +341,16 @@ def dotted(node: cst.CSTNode | None) -> str:
 
 def same(one: cst.CSTNode, other: cst.CSTNode) -> bool:
     """Whether two expressions are spelled the same, whitespace and comments aside."""
-    return one.deep_equals(other) or _bare(one) == _bare(other)
+    return one.deep_equals(other) or _without_parentheses(one) == _without_parentheses(other)
 
 
-def _bare(node: cst.CSTNode) -> str:
+def _without_parentheses(node: cst.CSTNode) -> str:
     return "".join(code_of(node).split())
 
 
 def bound(target: cst.CSTNode) -> list[str] | None:
-    """The variables that the target of an assignment binds; None if it does more than that."""
+    """Return the variables that the target of an assignment binds; None where it also changes other
+    places."""
     if isinstance(target, cst.Name):
         return [target.value]
     if isinstance(target, (cst.Tuple, cst.List)):
@@ -362,7 +365,7 @@ def bound(target: cst.CSTNode) -> list[str] | None:
 
 
 def targets(node: cst.BaseSmallStatement) -> list[cst.BaseExpression]:
-    """What an assignment assigns to; nothing for other statements."""
+    """Return the targets of an assignment; empty for other statements."""
     if isinstance(node, cst.Assign):
         return [target.target for target in node.targets]
     if isinstance(node, (cst.AnnAssign, cst.AugAssign)):
@@ -371,7 +374,7 @@ def targets(node: cst.BaseSmallStatement) -> list[cst.BaseExpression]:
 
 
 def assigned(node: cst.BaseSmallStatement) -> cst.BaseExpression | None:
-    """The value of an assignment, or the expression of a statement that only evaluates it."""
+    """Return the value of an assignment, or the expression of an expression statement."""
     if isinstance(node, (cst.Assign, cst.AugAssign, cst.AnnAssign, cst.Expr)):
         return node.value
     return None
@@ -403,7 +406,7 @@ def reads(scope: cst.CSTNode, name: str) -> list[cst.Name]:
 
 
 def callee(node: cst.BaseExpression) -> cst.BaseExpression:
-    """What a call calls, and anything else itself: a decorator may be either."""
+    """Return the function of a call, and any other expression itself: a decorator may be either."""
     return node.func if isinstance(node, cst.Call) else node
 
 

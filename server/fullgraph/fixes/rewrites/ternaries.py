@@ -30,15 +30,15 @@ def ternaries(site: Site) -> Iterator[Candidate]:
     """Rewrites of the conditional expression whose condition broke the graph."""
     node = asked_by(site)
     if isinstance(node, cst.IfExp):
-        yield from _conditional(site, node)
+        yield from _enclosing_ternary(site, node)
     elif node is None:
         yield from _operators(site)
 
 
-def _conditional(site: Site, node: cst.IfExp) -> Iterator[Candidate]:
+def _enclosing_ternary(site: Site, node: cst.IfExp) -> Iterator[Candidate]:
     condition = Conditions(site).read(node.test)
     try:
-        code = _chosen(condition, node.body, node.orelse)
+        code = _choose_value(condition, node.body, node.orelse)
     except NotConvertible:
         return
     new = cst.parse_expression(code).with_changes(lpar=node.lpar, rpar=node.rpar)
@@ -51,7 +51,7 @@ def _conditional(site: Site, node: cst.IfExp) -> Iterator[Candidate]:
         computes_more=True,
     )
     if isinstance(condition, OfTensor):
-        sides = ", ".join(f"lambda: {_owned(side)}" for side in (node.body, node.orelse))
+        sides = ", ".join(f"lambda: {_own_tensor(side)}" for side in (node.body, node.orelse))
         called = f"torch.cond({argument(condition.code)}, {sides}, ())"
         yield Candidate(
             "cond",
@@ -61,13 +61,15 @@ def _conditional(site: Site, node: cst.IfExp) -> Iterator[Candidate]:
         )
 
 
-def _owned(node: cst.BaseExpression) -> str:
-    """The value as a tensor of its own."""
+def _own_tensor(node: cst.BaseExpression) -> str:
+    """Return the code of the value as a new tensor."""
     whole = isinstance(node, (cst.Name, cst.Attribute, cst.Subscript))
     return f"{code_of(node)}.clone()" if whole else code_of(node)
 
 
-def _chosen(condition: Condition, first: cst.BaseExpression, second: cst.BaseExpression) -> str:
+def _choose_value(
+    condition: Condition, first: cst.BaseExpression, second: cst.BaseExpression
+) -> str:
     if isinstance(condition, OfTensor):
         chosen = choice(condition.code, code_of(first), code_of(second))
         return f"({chosen})" if isinstance(first, cst.Tuple) else chosen
@@ -76,10 +78,10 @@ def _chosen(condition: Condition, first: cst.BaseExpression, second: cst.BaseExp
         after: Condition = rest[0] if len(rest) == 1 else type(condition)(rest)
         if isinstance(head, OfTensor):
             head, after = after, head
-        inner = cst.parse_expression(_chosen(after, first, second))
+        inner = cst.parse_expression(_choose_value(after, first, second))
         if isinstance(condition, Both):
-            return _chosen(head, inner, second)
-        return _chosen(head, first, inner)
+            return _choose_value(head, inner, second)
+        return _choose_value(head, first, inner)
     return f"({code_of(first)} if {condition.code} else {code_of(second)})"
 
 
