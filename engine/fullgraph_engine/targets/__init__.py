@@ -1,4 +1,4 @@
-"""Targets of a file and the probes that call them.
+"""Targets of a file (what can be traced) and their probes (the inputs that they are traced with).
 
 ``discover`` reads the text without executing it. ``plan_probes`` inspects the executed module and
 returns the probes of a target; ``Probe.build`` makes the inputs during a run.

@@ -55,10 +55,10 @@ _JAXTYPING = {
 
 @dataclass(frozen=True)
 class AnnotatedParameter:
-    """A parameter of a signature.
+    """A parameter of a signature with the tensor shape that its annotation declares.
 
-    ``shape`` is the value that its annotation declares, ``optional`` whether the annotation allows
-    None.
+    ``shape`` is None if the annotation declares no shape. ``optional`` says whether the annotation
+    allows None.
     """
 
     name: str
@@ -80,7 +80,8 @@ def read_parameters(
 ) -> tuple[AnnotatedParameter, ...]:
     """Return the parameters of a signature, without ``self`` for a method.
 
-    ``aliases`` are the module's assignments: ``Batch = Float[Tensor, "b d"]``.
+    ``aliases`` are the module's assignments by name, for annotations such as ``Batch`` after
+    ``Batch = Float[Tensor, "b d"]``.
     """
     arguments = function.args
     found: list[AnnotatedParameter] = []
@@ -138,7 +139,10 @@ def _annotation_text(annotation: ast.expr) -> str:
 def _annotated_shape(
     annotation: ast.expr, aliases: Mapping[str, ast.expr], depth: int = 0
 ) -> tuple[Value | None, bool]:
-    """Return the shape that an annotation declares, and whether the annotation allows None."""
+    """Return the shape that an annotation declares, and whether the annotation allows None.
+
+    The shape is None if it declares none.
+    """
     if depth > 4:
         return None, False
     if isinstance(annotation, ast.Constant):
@@ -250,7 +254,7 @@ def _parse_jaxtyping(dtype: str, text: str) -> TensorText | None:
         if dim == "...":
             continue
         if dim.startswith("*"):
-            # It matches any number of dimensions; one is the most informative.
+            # ``...`` matches any number of dimensions; one is the most informative.
             dim = dim.lstrip("*#?")
         if "=" in dim:
             dim = dim.rpartition("=")[2]

@@ -29,7 +29,9 @@ _IGNORE = re.compile(r"ignore\b(?!\()")
 
 @dataclass(frozen=True)
 class Comment:
-    """A comment: its text after the mark, its range, and whether it has its own line."""
+    """A comment of the form ``# fullgraph: …``: its text after the colon and its range. It also
+    records whether it is alone on its line.
+    """
 
     text: str
     range: Range
@@ -45,11 +47,11 @@ class Comment:
 
     @property
     def ignore(self) -> bool:
-        """Whether it is a malformed comment to hide findings."""
+        """Whether the comment is a malformed ``# fullgraph: ignore[…]``, which hides findings."""
         return _IGNORE.match(self.text) is not None
 
     def span(self, start: int, end: int) -> Range:
-        """The range of some characters of the text."""
+        """The range in the file of the characters ``start`` to ``end`` of the comment's text."""
         base = self.range.start
         return Range(
             Position(base.line, base.byte + len(self.text[:start].encode())),
@@ -59,11 +61,11 @@ class Comment:
 
 @dataclass(frozen=True)
 class Comments:
-    """Every comment of a file, by the line it stands on."""
+    """Every ``# fullgraph:`` comment of a file, by its line number."""
 
     marked: dict[int, Comment]
     plain: frozenset[int]
-    """Lines with only a comment."""
+    """Numbers of the lines that contain only a comment."""
 
     def comments_above(self, line: int) -> tuple[Comment, ...]:
         """Return the comments in the block of comment lines that ends directly above ``line``."""
@@ -81,7 +83,7 @@ class Comments:
 
 
 def read_comments(text: str) -> Comments:
-    """All comments of a text that parses."""
+    """Return all ``# fullgraph:`` comments of a text that is valid Python."""
     marked: dict[int, Comment] = {}
     plain: set[int] = set()
     if _MARK.search(text) is None:
@@ -112,7 +114,7 @@ def _comment_tokens(text: str) -> Iterator[tokenize.TokenInfo]:
                 yield token
     except (tokenize.TokenError, SyntaxError):
         # ``ast`` accepts a few texts that ``tokenize`` does not (a form feed in odd places);
-        # what came before the trouble still counts.
+        # the comments before the error still count.
         return
 
 
@@ -125,7 +127,7 @@ def first_line(node: ast.stmt | ast.Lambda) -> int:
 def comments_of_definition(
     comments: Comments, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 ) -> tuple[Comment, ...]:
-    """The comments of a function or class itself."""
+    """Return the comments of a function or class itself, not those inside its body."""
     start = first_line(node)
     found = [*comments.comments_above(start), *comments.comments_between(start, _head_end(node))]
     if isinstance(node, ast.ClassDef):
@@ -154,7 +156,9 @@ def comments_of_statement(comments: Comments, node: ast.stmt) -> tuple[Comment, 
 
 
 def _head_end(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> int:
-    """Zero-based last line that belongs to the head: up to the first statement."""
+    """Return the zero-based last line of a definition's head, which ends at the first statement of
+    its body.
+    """
     body = node.body
     statement: ast.stmt | None = body[0]
     if _is_docstring(body[0]):
@@ -175,7 +179,7 @@ def _is_docstring(node: ast.stmt) -> bool:
 
 
 def file_off(comments: Comments, tree: ast.Module) -> Comment | None:
-    """The comment that turns the file off, if there is one."""
+    """Return the ``# fullgraph: off`` comment that turns the whole file off, or None."""
     body = [node for node in tree.body if not _is_docstring(node)]
     first = first_line(body[0]) if body else None
     near = (

@@ -22,9 +22,10 @@ Plain = bool | int | float | str | None
 
 @dataclass(frozen=True)
 class ContextItem:
-    """A part of a context's text: ``no_grad``, or ``autocast=bf16@cuda`` with its value.
+    """One item of a context in notation: ``no_grad``, or ``autocast=bf16@cuda`` with a value.
 
-    ``value`` is the text of a name, or the value of a literal; ``given`` says whether there is one.
+    ``value`` is the text of a name, or the value of a literal. ``given`` says whether the item has
+    a value.
     """
 
     name: str
@@ -33,7 +34,7 @@ class ContextItem:
 
 
 class ContextError(ValueError):
-    """Raised for an invalid part of a context; ``item`` is its number."""
+    """Raised for an invalid item of a context; ``item`` is its index."""
 
     def __init__(self, message: str, item: int) -> None:
         super().__init__(message)
@@ -59,10 +60,10 @@ class CallContext:
 
     @classmethod
     def from_items(cls, items: Iterable[ContextItem]) -> CallContext:
-        """Return the context that the parts of a text describe.
+        """Return the context that the items of a text describe.
 
         Raises:
-            ContextError: one of them is unknown, or contradicts another.
+            ContextError: an item is unknown or contradicts another one.
         """
         context = cls()
         for number, item in enumerate(items):
@@ -74,7 +75,8 @@ class CallContext:
 
     @classmethod
     def of_running_code(cls, function: Any = None) -> CallContext:
-        """Return the context of the code that runs now, where it calls ``function``."""
+        """Return the modes and settings in force in the running code, for a call of ``function``.
+        """
         import torch
 
         autocast = []
@@ -91,13 +93,15 @@ class CallContext:
         )
 
     def with_device(self, device: str) -> CallContext:
-        """Return this context with a device type for the autocast without one."""
+        """Return a copy in which an autocast without a device type gets the type ``device``."""
         autocast = tuple((given or device, dtype) for given, dtype in self.autocast)
         return replace(self, autocast=autocast)
 
     @contextlib.contextmanager
     def enter(self) -> Iterator[None]:
-        """Run the block in this context, without the mode of modules."""
+        """Run the block in this context, but without switching modules to training or evaluation
+        mode.
+        """
         if self == CallContext():
             yield
             return
@@ -121,7 +125,9 @@ class CallContext:
 
     @property
     def text(self) -> str:
-        """``no_grad, autocast=bf16``: the text that reads as this context."""
+        """The context in notation, such as ``no_grad, autocast=bf16``, which parses as this
+        context.
+        """
         parts = ["inference_mode" if self.inference else "" if self.grad else "no_grad"]
         parts += [
             f"autocast={dtype}" + (f"@{device}" if device else "")
@@ -134,8 +140,9 @@ class CallContext:
 
     @property
     def words(self) -> str:
-        """``in eval mode, without gradients, under autocast to bfloat16``; empty for the default
-        context."""
+        """The context in words: ``in eval mode, without gradients, under autocast to bfloat16``;
+        empty for the default context.
+        """
         mode = "" if self.training is None else "training" if self.training else "eval"
         parts = [f"in {mode} mode" if mode else ""]
         grad = "" if self.grad else "without gradients"

@@ -10,14 +10,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 _AGAIN = 2.0
-"""Seconds until the exception is raised again, so that the first one can propagate."""
+"""Seconds until the timer raises the exception again, in case user code swallowed the first one."""
 
 
 @contextlib.contextmanager
 def limit_seconds(
     late: type[BaseException], seconds: float, processor: float | None = None
 ) -> Iterator[None]:
-    """Raise ``late`` in this block after ``seconds`` of wall time or ``processor`` seconds.
+    """Raise ``late`` in this block after ``seconds`` of wall time or ``processor`` seconds of CPU
+    time.
 
     The exception is raised repeatedly, because a destructor or a broad ``except`` may swallow it.
     Deadlines can be nested; the outer one keeps counting.
@@ -47,7 +48,8 @@ def limit_seconds(
                 before = signal.signal(number, raise_late)
                 left, interval = signal.setitimer(timer, max(most, 0.01), _AGAIN)
                 put_back.callback(_restart_timer, timer, left, interval, clock, clock())
-                # A thread of torch may still receive the signal, whose default ends the process.
+                # A thread of torch may still receive the timer's signal, which by default ends the
+                # process.
                 ignored = before in (None, signal.SIG_DFL)
                 put_back.callback(signal.signal, number, signal.SIG_IGN if ignored else before)
                 put_back.callback(signal.setitimer, timer, 0)
@@ -63,7 +65,7 @@ def limit_seconds(
 
 @contextlib.contextmanager
 def pause_deadlines() -> Iterator[None]:
-    """Pause the deadlines in this block; a process forked here keeps the remaining time."""
+    """Suspend the deadlines during this block; a process forked in it keeps the remaining time."""
     timers = [
         (timer, signal.getitimer(timer)) for timer in (signal.ITIMER_REAL, signal.ITIMER_PROF)
     ]
@@ -76,6 +78,7 @@ def pause_deadlines() -> Iterator[None]:
 def _restart_timer(
     timer: int, left: float, interval: float, clock: Callable[[], float], began: float
 ) -> None:
-    """Restart a timer with its remaining time."""
+    """Restart a timer with the part of ``left`` that remains since the time ``began`` on ``clock``.
+    """
     if left:
         signal.setitimer(timer, max(left - (clock() - began), 0.001), interval)

@@ -32,7 +32,7 @@ _TEXT_LIMIT = 60
 
 @dataclass(frozen=True)
 class WrittenProbe:
-    """A probe comment with its parsed notation."""
+    """A comment that states the inputs of a target (a probe comment), with its parsed notation."""
 
     notation: Notation
     comment: Comment
@@ -47,9 +47,9 @@ class Target:
     """A module, function, call or statement that can be traced.
 
     ``range`` covers its name, ``body`` the whole statement with decorators. ``subject`` is the
-    expression that evaluates to it. ``parameters`` belong to the function or ``forward``, ``init``
-    to the constructor. ``used_by`` names the targets whose code mentions it; traces of them include
-    it.
+    expression that evaluates to the target. ``parameters`` belong to the function or ``forward``,
+    ``init`` to the constructor. ``used_by`` names the targets whose code mentions this one, so that
+    their traces include it.
     """
 
     name: str
@@ -64,19 +64,24 @@ class Target:
     sites: tuple[CallSite, ...] = ()
     pairs: tuple[Pair, ...] = ()
     inputs_from: str = ""
-    """Name of the function that returns the target's inputs: ``get_inputs``."""
+    """Name of the file's function that returns the target's inputs, such as ``get_inputs``; or
+    empty.
+    """
     init_from: str = ""
-    """Name of the function that returns the constructor's arguments: ``get_init_inputs``."""
+    """Name of the function that returns the constructor's arguments, such as ``get_init_inputs``;
+    or empty.
+    """
     attributes: tuple[str, ...] = ()
-    """Attributes of the instance that contain inputs: ``example_input_array``."""
+    """Names of the instance's attributes that contain inputs, such as ``example_input_array``."""
     get_module: bool = False
     repeated: bool = False
     """True if the file defines the name again; only the last definition remains."""
     used_by: tuple[str, ...] = ()
     definition: str = ""
-    """Name of the function or class of the file that it refers to; empty for other targets."""
+    """Name of the function or class of the file that a target refers to; empty for other targets.
+    """
     examples: tuple[Example, ...] = ()
-    """Code outside the definitions that mentions it, its own docstring first."""
+    """Example code of the file that mentions the target, first the one in its own docstring."""
 
     @property
     def is_method(self) -> bool:
@@ -85,7 +90,7 @@ class Target:
 
     @property
     def bare_context(self) -> WrittenProbe | None:
-        """A comment with only the modes of the call, if no comment states inputs."""
+        """Comment that states only the modes of the call; None if a comment states inputs."""
         if any(one.notation.inputs is not None for one in self.written):
             return None
         found = (one for one in self.written if one.notation.inputs is None)
@@ -93,7 +98,7 @@ class Target:
 
     @property
     def constructed_by(self) -> WrittenProbe | None:
-        """A comment with only the constructor call, if no comment states inputs."""
+        """Comment that states only the constructor call; None if a comment states inputs."""
         if any(one.notation.inputs is not None for one in self.written):
             return None
         return next((one for one in self.written if one.notation.init is not None), None)
@@ -101,7 +106,9 @@ class Target:
 
 @dataclass(frozen=True)
 class Discovery:
-    """The targets of a file in the order of the text, and findings about its comments."""
+    """The targets of a file in the order of the text, and findings about its ``# fullgraph:``
+    comments.
+    """
 
     targets: tuple[Target, ...] = ()
     off: bool = False
@@ -109,9 +116,9 @@ class Discovery:
 
 
 def discover(text: str, path: str = "", methods: Collection[str] = ()) -> Discovery:
-    """Return the targets of a text.
+    """Find the targets of a file's text, without executing it.
 
-    ``methods`` names methods of module classes to include as targets.
+    ``methods`` names methods of module classes that are targets besides ``forward``.
 
     Raises:
         SyntaxError: the text does not parse.
@@ -167,13 +174,15 @@ class _TargetFinder:
     # -- definitions --
 
     def _main_modules(self, modules: list[ast.ClassDef]) -> set[str]:
-        """Return the names of the classes that the file's ``get_inputs`` provides inputs for."""
+        """Return the names of the module classes that the file's ``get_inputs`` provides inputs
+        for.
+        """
         names = [node.name for node in modules if self.source.has_forward(node)]
         named = {name for name in names if name in ("Model", "ModelNew")}
         return named or set(names[-1:])
 
     def method_targets(self, node: ast.ClassDef) -> None:
-        """Add the methods of a module class that the user's settings make targets."""
+        """Add the methods of a module class that the user's settings name as targets."""
         if any(comment.off for comment in marks.comments_of_definition(self.comments, node)):
             return
         for method in marks.method_definitions(node):
@@ -221,7 +230,7 @@ class _TargetFinder:
             return
         init = source.method(node, "__init__")
         forward = source.method(node, "forward")
-        # In a file with builders, an example input belongs to the built modules.
+        # In a file with builder functions, an example input belongs to the modules that they build.
         example = "" if self.pairs else self._example_function()
         self.targets.append(
             Target(
@@ -341,7 +350,9 @@ class _TargetFinder:
     # -- calls, pairs, assignments --
 
     def call_targets(self) -> None:
-        """Add call sites and compiled names whose subject the file does not define."""
+        """Add module-level calls, and names assigned from ``torch.compile``, of callables that the
+        file does not define.
+        """
         owners = {target.definition for target in self.targets} | self.off
         called: set[str] = set()
         for site in self.sites:
@@ -446,7 +457,8 @@ class _TargetFinder:
     # -- comments --
 
     def read(self, found: tuple[Comment, ...], *, method: str) -> list[WrittenProbe]:
-        """Parse the probes of comments; comments with syntax errors become findings."""
+        """Parse probe comments into their notation; report comments with syntax errors as findings.
+        """
         written = []
         for comment in found:
             if comment.line in self.claimed:
@@ -471,7 +483,7 @@ class _TargetFinder:
         return written
 
     def report_unhidden(self) -> None:
-        """Report malformed ignore comments before they are parsed as probes."""
+        """Report malformed ``ignore`` comments, so that they are not parsed as probe comments."""
         for line, comment in sorted(self.comments.marked.items()):
             if comment.ignore:
                 self.claimed.add(line)
@@ -557,7 +569,9 @@ def _mentions_attribute(node: ast.ClassDef, name: str) -> bool:
 
 
 def _with_users(source: FileDefinitions, targets: list[Target]) -> tuple[Target, ...]:
-    """Fill ``used_by`` with the targets that reach a definition directly or indirectly."""
+    """Return the targets with ``used_by`` set to the targets that reach their definition directly
+    or indirectly.
+    """
     reached: dict[str, set[str]] = {}
     for target in targets:
         start = {target.definition} if target.definition else {site.owner for site in target.sites}
@@ -579,7 +593,7 @@ def _with_examples(source: FileDefinitions, targets: tuple[Target, ...]) -> tupl
 
     def examples_of(target: Target) -> tuple[Example, ...]:
         reaching = [one for one in found if target.definition in one.reaches]
-        # After its own docstring come direct callers, which need the shortest runs.
+        # After the target's own docstring come direct callers, which need the shortest runs.
         reaching.sort(
             key=lambda one: (one.owner != target.definition, target.definition not in one.direct)
         )

@@ -1,12 +1,12 @@
 """Probes from an enclosing run: the inputs that another target passes to a class or function.
 
-The run of such a probe makes the call of the enclosing target and runs it without Dynamo, up to the
-first call of the wanted class or function. It traces the called instance in its state at that time,
-with copies of its inputs.
+An enclosing run makes the call of a target that uses the wanted class or function. It runs without
+Dynamo up to the first call of the wanted one. It traces the called instance in its state at that
+time, with copies of its inputs.
 
-Where processes can be forked, one run of the enclosing target serves all targets that it calls:
-:func:`leave_snapshots` forks a snapshot at each call, and the snapshot continues as the run of the
-called target.
+Where processes can be forked, one enclosing run serves all targets that it calls.
+:func:`leave_snapshots` forks a snapshot (a waiting copy of the process) at each call. The snapshot
+continues as the run of the called target.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..tracing.tensors import ChosenState
 
 MOST = 3
-"""Maximum number of call signatures per target that become runs."""
+"""Maximum number of call signatures (dtypes, ranks and flags of the inputs) traced per target."""
 
 
 _ANONYMOUS = re.compile(r"(\.<locals>\.<\w+>)+$")
@@ -48,8 +48,8 @@ T = TypeVar("T")
 class NotCalled(NoProbe):
     """Raised if the enclosing targets ran, at least in part, without calling the wanted target.
 
-    ``cut_short`` is the call in which the last of them raised; ``unbuilt``: it raised before a
-    call.
+    ``cut_short`` names the enclosing call that raised last. ``unbuilt`` says that it raised before
+    its call was made.
     """
 
     uncalled = True
@@ -61,16 +61,17 @@ class NotCalled(NoProbe):
 
 
 def enclosing_probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Probe]:
-    """Return the probes for calls made by ``enclosing``: the first, and the ones that wait for it.
+    """Return the probes for the calls that ``enclosing`` makes of a target, one per call signature.
 
-    Building a probe raises :class:`NotCalled` if the call does not happen.
+    All but the first wait until the first run has counted the signatures. Building a probe raises
+    :class:`NotCalled` if the call does not happen.
     """
     if not enclosing:
         return []
     users = dict.fromkeys(one.name for one in enclosing)
     info = ProbeInfo("harvest", inputs="", source=f"as called by {', '.join(users)}")
     calls = [_EnclosingCalls(target, tuple(enclosing), number) for number in range(MOST)]
-    # A program may run long after the call, and may be stopped anywhere.
+    # An executed program may run long after the wanted call, and may be stopped anywhere.
     by_itself = any(one.is_program or one.is_doubtful for one in enclosing)
     return [
         Probe(
@@ -87,7 +88,9 @@ def enclosing_probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Pro
 
 @dataclass(frozen=True)
 class _EnclosingCalls:
-    """A builder of a target's call with the signature of this number, from enclosing targets."""
+    """A builder of the target's call with the call signature number ``number``, as enclosing
+    targets make it.
+    """
 
     target: Target
     enclosing: tuple[Enclosing, ...]
@@ -112,7 +115,7 @@ class _EnclosingCalls:
         )
 
     def count_further(self, namespace: Namespace) -> int:
-        """Return the number of further signatures; 0 if they have their own snapshots."""
+        """Return the number of further call signatures; 0 if a forked snapshot exists for each."""
         from .. import tracing
 
         if _here is not None and _here.target == self.target:
@@ -121,7 +124,7 @@ class _EnclosingCalls:
         for one in self.enclosing:
             rng.seed_generators()
             with contextlib.suppress(NotCalled, tracing.ValueNeeded):
-                # Stopping between calls is safe; interrupted code of torch may abort.
+                # Stopping a program between calls is safe; interrupted code of torch may abort.
                 watch.until = time.monotonic() + one.further_seconds
                 _run_enclosing(one, namespace, [watch], min(one.seconds, 2 * one.further_seconds))
             if watch.last is not None:
@@ -132,7 +135,9 @@ class _EnclosingCalls:
 def _run_enclosing(
     one: Enclosing, namespace: Namespace, watches: Sequence[_CallWatch], seconds: float
 ) -> None:
-    """Run an enclosing target until one of ``watches`` has seen enough."""
+    """Run an enclosing target until one of ``watches`` has seen enough calls or ``seconds`` have
+    passed.
+    """
     from .. import tracing
 
     wanted = watches[0].target.name
@@ -158,7 +163,7 @@ def _run_enclosing(
         words = f"{failure.kind}: {failure.message}".partition("\n")[0].rstrip(": ")
         when = "when" if watches[0].is_called else "before"
         words = _capitalize_sentence(f"{one.name} raised {when} it called {wanted}: {words}")
-        # Errors of torch are RuntimeErrors; for others the example itself is wrong.
+        # Errors of torch are RuntimeErrors; other errors mean that the example itself is wrong.
         wrong = one.is_doubtful and not isinstance(error, RuntimeError)
         if wrong or isinstance(error, _NOT_OF_TENSORS):
             raise NotCalled(words) from error
@@ -170,21 +175,23 @@ _NOT_OF_TENSORS = (OSError, EOFError, ImportError, NameError, SystemExit)
 
 
 def _capitalize_sentence(words: str) -> str:
-    """Capitalize the first letter, unless it begins a name."""
+    """Capitalize the first letter of a sentence, unless the sentence begins with a name."""
     return f"T{words[1:]}" if words.startswith("the ") else words
 
 
 class Enough(BaseException):
-    """Ends the enclosing run; a BaseException so that ``except Exception`` cannot swallow it."""
+    """Raised to end the enclosing run; a BaseException so that ``except Exception`` cannot swallow
+    it.
+    """
 
 
 _unwatched = 0
-"""Number of active :func:`unwatched` blocks."""
+"""Number of active :func:`ignore_calls` blocks."""
 
 
 @contextlib.contextmanager
 def ignore_calls() -> Iterator[None]:
-    """Ignore calls in this block, for example of modules with uninitialized parameters."""
+    """Record no calls in this block, for example calls of modules with uninitialized parameters."""
     global _unwatched
     _unwatched += 1
     try:
@@ -194,11 +201,11 @@ def ignore_calls() -> Iterator[None]:
 
 
 class _TooLong(BaseException):
-    """Raised in an enclosing run whose time limit is reached."""
+    """Raised in an enclosing run when its time limit is reached."""
 
 
 class _CallWatch:
-    """A recorder of the distinct call signatures of a target.
+    """A recorder of the distinct call signatures of a target during an enclosing run.
 
     The run ends at the first signature whose number ``takes`` accepts; ``last`` is then its call.
     """
@@ -206,17 +213,19 @@ class _CallWatch:
     def __init__(self, target: Target, takes: Callable[[int], bool]) -> None:
         self.target, self.takes = target, takes
         self.patches: list[weakref.ref[Any]] = []
-        """Replacements for the methods of the class, or for the function."""
+        """Functions that replace the methods of the class, or the function, to record calls."""
         self.signatures: set[Hashable] = set()
         self.made: dict[int, tuple[str, Hashable]] = {}
-        """Arguments of constructors, in notation and as signatures, by the ``id`` of objects."""
+        """Constructor arguments in notation and as a signature, by the ``id`` of the constructed
+        object.
+        """
         self.last: Call | None = None
         self.until = float("inf")
-        """Time at which the recorder stops in any case, by the clock."""
+        """Clock time at which the recorder stops, whatever it has recorded."""
         self.enclosing: Enclosing | None = None
-        """The enclosing target or program being executed."""
+        """The enclosing target or program that is being executed."""
         self.is_called = False
-        """True if a doubtful call was made."""
+        """True if a call was made that may raise although the program is correct."""
 
     def note_constructed(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.made[id(module)] = (
@@ -232,7 +241,9 @@ class _CallWatch:
         kwargs: dict[str, Any],
         namespace: Namespace,
     ) -> None:
-        """Note a call of ``function``; ``body`` makes it. A doubtful call counts if it returns."""
+        """Record a call of ``function``, which ``body`` makes. A doubtful call counts only if it
+        returns.
+        """
         enclosing = self.enclosing
         if enclosing is None or self.last is not None or _unwatched:
             return
@@ -274,7 +285,7 @@ def _watch_calls(
 
 @contextlib.contextmanager
 def _watch_class(found: type, namespace: Namespace, watch: _CallWatch) -> Iterator[None]:
-    """Watch instances of exactly this class; instances of subclasses are other models."""
+    """Record calls of instances of exactly this class; instances of subclasses are other models."""
     init, forward = found.__init__, getattr(found, "forward", None)  # type: ignore[misc]
 
     @functools.wraps(init)
@@ -331,9 +342,10 @@ def _watch_function(name: str, namespace: Namespace, watch: _CallWatch) -> Itera
 
 @dataclass(frozen=True)
 class EnclosingSnapshot:
-    """An enclosing run suspended in this process at a numbered call of a target.
+    """An enclosing run that this process suspended at a numbered call of a target.
 
-    ``random_state`` and ``oracle`` are the states of random numbers and of the fake mode, if any.
+    ``random_state`` and ``oracle`` are the states of the random number generators and of the fake
+    tensor mode, if any.
     """
 
     target: Target
@@ -355,7 +367,8 @@ def leave_snapshots(
     *,
     fake: bool,
 ) -> EnclosingSnapshot | None:
-    """Run enclosing targets once to their end and leave a snapshot at each wanted call.
+    """Run enclosing targets once to their end and leave a snapshot (a forked copy) at each wanted
+    call.
 
     A target gets snapshots for as many signatures as it occurs in ``wanted``. At each of these
     calls ``stay`` forks; it returns True in the process that stays as a snapshot and False in the
@@ -367,7 +380,7 @@ def leave_snapshots(
     from .. import tracing
 
     at: list[tuple[_CallWatch, int]] = []
-    # Two targets may be methods of one class, which is watched once.
+    # Two targets may be methods of one class, which is watched only once.
     subjects: dict[str, Target] = {}
     for target in wanted:
         subjects.setdefault(target.subject, target)
@@ -413,19 +426,21 @@ def leave_snapshots(
 
 
 def current_snapshot() -> EnclosingSnapshot | None:
-    """Return the snapshot that this process continues, if any."""
+    """Return the suspended enclosing run that this process continues; None in other processes."""
     return _here
 
 
 def _are_patches_referenced(patches: Sequence[weakref.ref[Any]]) -> bool:
-    """Whether the model stored a replaced function to call it later."""
+    """Whether the model stored one of the functions that record calls, to call it later."""
     if any(patch() is not None for patch in patches):
         gc.collect()
     return any(patch() is not None for patch in patches)
 
 
 def _call_of_snapshot(target: Target, number: int) -> Call | None:
-    """Return this process's suspended call, once, because tracing may change its object."""
+    """Return the call at which this process was suspended, only once: tracing may change its
+    object.
+    """
     global _used
     from .. import tracing
 
@@ -446,9 +461,9 @@ def _call_of_snapshot(target: Target, number: int) -> Call | None:
 
 
 def _call_signature(tree: Any) -> Hashable:
-    """Return a key of containers, dtypes, ranks, equal sizes and flags of call inputs.
+    """Return a key of the containers, dtypes, ranks, equal sizes and flags of call inputs.
 
-    Other sizes than 0 and 1, which Dynamo specializes, are ignored: a network calls a convolution
+    Sizes other than 0 and 1, which Dynamo specializes, do not count: a network calls a convolution
     with dozens of sizes.
     """
     from ..torch_internals.trees import pytree
@@ -476,7 +491,7 @@ def _leaf_signature(leaf: Any, sizes: dict[int, int]) -> Hashable:
 
 
 def _copy_tensors(tree: T) -> T:
-    """Return copies of tensor arguments, because code after the call may write to them.
+    """Return ``tree`` with copies of its tensors, because code after the call may write to them.
 
     Parameters are not copied: Dynamo treats them differently from other tensors.
     """
@@ -498,7 +513,8 @@ def _copy_tensors(tree: T) -> T:
 
 
 def _is_outermost(frame: FrameType | None, function: Any) -> bool:
-    """Whether the function is called directly by an enclosing target."""
+    """Whether an enclosing target calls the function directly, not from within another call of it.
+    """
     from ..tracing.drive import BOTTOM
 
     while frame is not None and frame.f_code is not BOTTOM:
@@ -507,7 +523,9 @@ def _is_outermost(frame: FrameType | None, function: Any) -> bool:
 
 
 def _call_place(frame: FrameType | None, path: str, program: str) -> str:
-    """Describe the line of the file that makes the call, or the program; "" without a program."""
+    """Describe the line of the file that makes the call, or the program that does; empty if
+    ``program`` is empty.
+    """
     while frame is not None and frame.f_code.co_filename != path:
         frame = frame.f_back
     if frame is None:

@@ -20,11 +20,11 @@ _FENCE = re.compile(r"^([ \t]*)```(?:python|py)[ \t]*\n(.*?)^\1```", re.M | re.S
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """Code in a file that uses its definitions and does not run on import.
+    """Code in a file that uses the file's definitions and does not run on import.
 
-    ``name`` describes it within a sentence. ``owner`` is the class or function with the docstring.
-    ``reaches`` names the definitions of the file that it mentions directly or indirectly,
-    ``direct`` the ones that it reaches without calling another target.
+    ``name`` describes the code within a sentence. ``owner`` is the class or function whose
+    docstring contains it. ``reaches`` names the definitions that it mentions directly or
+    indirectly, ``direct`` those that it reaches without calling another target.
     """
 
     kind: ExampleKind
@@ -36,9 +36,9 @@ class Example:
 
 
 def find_examples(source: FileDefinitions, targets: Iterable[str]) -> list[Example]:
-    """Return the examples of a file that mention its definitions.
+    """Return the example programs of a file that mention its definitions.
 
-    ``targets`` are the definitions that can be traced.
+    ``targets`` are the names of the definitions that can be traced.
     """
     known = frozenset(targets)
     found = []
@@ -100,12 +100,14 @@ def _in_docstring(
 
 
 def _session_input(text: str) -> str:
-    """Return the input after ``>>>`` at its original lines, without skipped or raising examples."""
+    """Return the ``>>>`` input of a docstring at its original lines, without examples that raise or
+    are skipped.
+    """
     if ">>>" not in text:
         return ""
     try:
         examples = doctest.DocTestParser().get_examples(text)
-    except ValueError:  # what is there has another form
+    except ValueError:  # the docstring is not written in doctest's format
         return ""
     lines: list[str] = []
     for one in examples:
@@ -115,13 +117,13 @@ def _session_input(text: str) -> str:
 
 
 def _fenced_blocks(text: str) -> Iterator[tuple[int, str]]:
-    """Yield blocks of Markdown in a docstring, with the zero-based line of each."""
+    """Yield the fenced code blocks of a Markdown docstring, each after its zero-based line."""
     for match in _FENCE.finditer(text):
         yield text.count("\n", 0, match.start(2)), textwrap.dedent(match[2])
 
 
 def _parse_example(code: str) -> list[ast.stmt]:
-    """Parse an example up to its first invalid line: some show output instead of input.
+    """Parse an example up to its first invalid line, because some examples show output there.
 
     The whole example is parsed at once, since many repeat ``>>>`` on continuation lines.
     """

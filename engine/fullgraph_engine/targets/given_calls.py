@@ -1,4 +1,4 @@
-"""Digests of call inputs: calls with equal digests have equal traces.
+"""Digests of the inputs of calls: calls with equal digests have equal traces.
 
 A digest covers the metadata of fake tensors, the contents of real tensors, the attributes of
 objects, and the names of the file's classes and functions. Unreadable or too large state has no
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from .enclosing import EnclosingSnapshot
 
 _MOST = 50_000
-"""Maximum number of values in one call."""
+"""Maximum number of values that the inputs of one call may contain."""
 _MOST_BYTES = 32 << 20
-"""Maximum size of real tensors in bytes."""
+"""Maximum total size in bytes of the real tensors in the inputs."""
 _MOST_CONSTANT = 64
 """Maximum number of elements of a fake tensor with known values."""
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), range)
@@ -37,11 +37,14 @@ _HEAP_TYPE = 1 << 9
 
 
 class _Unclear(Exception):
-    """Raised for state that cannot be read."""
+    """Raised for a value whose state cannot be read, so that the call has no digest."""
 
 
 def digest_snapshot(snapshot: EnclosingSnapshot, namespace: dict[str, Any]) -> GivenCall | None:
-    """Return the digest of the inputs in a snapshot; None if part of the state is unreadable."""
+    """Return the digest of the call inputs in a suspended enclosing run.
+
+    None if part of their state is unreadable.
+    """
     oracle, call = snapshot.oracle, snapshot.call
     walk = _DigestWalk(namespace)
     try:
@@ -60,7 +63,8 @@ def digest_snapshot(snapshot: EnclosingSnapshot, namespace: dict[str, Any]) -> G
 
 
 class _DigestWalk:
-    """A traversal that digests everything a value refers to; ``namespace`` is the file's."""
+    """A traversal that digests everything a value refers to; ``namespace`` has the file's globals.
+    """
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         import torch
@@ -80,9 +84,10 @@ class _DigestWalk:
         return self._hash.hexdigest()
 
     def add(self, value: Any) -> None:
-        """
+        """Add a value, with everything that it refers to, to the digest.
+
         Raises:
-            _Unclear: it has a state that cannot be read, or holds too much.
+            _Unclear: the value has a state that cannot be read, or contains too much.
         """
         left = [value]
         while left:
@@ -90,7 +95,9 @@ class _DigestWalk:
             left += reversed(self._describe_value(one))
 
     def add_globals(self) -> None:
-        """Add the simple values of the file's globals, because code may have changed them."""
+        """Add the simple values among the file's globals, because executed code may have changed
+        them.
+        """
         for name, value in self._namespace.items():
             if name.startswith("__") or isinstance(value, (types.ModuleType, types.FunctionType)):
                 continue
@@ -108,7 +115,7 @@ class _DigestWalk:
         self._hash.update(repr(words).encode(errors="surrogatepass"))
 
     def _describe_value(self, value: Any) -> list[Any]:
-        """Describe a value in the digest; return the values that it contains."""
+        """Add a value without its contents to the digest; return the values that it contains."""
         kind = type(value)
         if kind in _PLAIN:
             self._update_digest(kind.__name__, value)
@@ -237,16 +244,16 @@ class _DigestWalk:
 
 
 def _is_plain_class(kind: type) -> bool:
-    """Whether instances store all state in their attributes."""
+    """Whether instances of a class store all their state in attributes."""
     for one in kind.__mro__[:-1]:
         if not one.__flags__ & _HEAP_TYPE:
             return False
         if one.__base__ is object and not {"__dict__", "__slots__"} & vars(one).keys():
-            return False  # it is written in C
+            return False  # the class is written in C
     return True
 
 
 def _to_int(value: Any) -> int:
     if type(value) is not int:
-        raise _Unclear  # it is symbolic
+        raise _Unclear  # the value is symbolic
     return value

@@ -1,4 +1,4 @@
-"""The finding for a target without a probe."""
+"""The finding for a target whose inputs are unknown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _NOTHING = (
 
 
 def missing_probe(target: Target, text: str, obstacle: str = "") -> Finding:
-    """Return the finding for a target without a probe; ``obstacle`` is a sentence on the reason."""
+    """Return the finding for a target whose inputs are unknown.
+
+    ``obstacle`` is a sentence on the reason.
+    """
     line = target.body.start.line
     start = Position(line, 0)
     encoded = byte_lines(text)

@@ -8,11 +8,15 @@ from .comments import first_line
 
 
 class FunctionNames:
-    """A table of qualified function names; code objects have them only from Python 3.11."""
+    """A table of the qualified names of a file's functions; code objects have them only from Python
+    3.11.
+    """
 
     def __init__(self, tree: ast.AST | None) -> None:
         self._functions: list[tuple[int, int, str]] = []
-        """First and last zero-based line and name of each function, outer ones first."""
+        """Zero-based first and last line and name of each function, enclosing functions before
+        nested ones.
+        """
         if tree is not None:
             self._note_functions(tree, "")
 
@@ -28,12 +32,14 @@ class FunctionNames:
                 self._note_functions(child, prefix)
 
     def lines_of(self, name: str) -> list[int]:
-        """Return the zero-based lines on which functions of a full name begin."""
+        """Return the zero-based first lines of the functions with the full name ``name``."""
         return [first for first, _, known in self._functions if known == name]
 
     def name_at(self, function: str, line: int) -> str:
-        """Return ``Attention.forward`` for ``forward`` around a zero-based line; else the bare
-        name.
+        """Return the qualified name of the function around a zero-based line.
+
+        ``forward`` becomes ``Attention.forward``; the name stays as it is if no such function is
+        found.
         """
         for first, last, name in reversed(self._functions):
             if first <= line <= last and name.rpartition(".")[2] == function:

@@ -1,4 +1,4 @@
-"""The text of a probe: how inputs are written, read and printed.
+"""Notation of probes: how the inputs of a target are written, read and printed.
 
 ``f32[b, 16]`` is a tensor in Dynamo's own notation: the names of ``torch.fx.graph.dtype_abbrs``
 and sizes. A bare letter or ``Sym(s0)`` is a symbolic size; ``b=4`` says which size it has in the
@@ -51,7 +51,7 @@ _CONSTANTS: dict[str, object] = {
 
 
 class NotationError(ValueError):
-    """Raised for an invalid probe; ``start`` and ``end`` are character offsets in its text."""
+    """Raised for invalid notation; ``start`` and ``end`` are character offsets in the text."""
 
     def __init__(self, message: str, start: int, end: int) -> None:
         super().__init__(message)
@@ -80,7 +80,7 @@ class SymbolicSize:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """A size computed from others: ``2*b``, ``t+1``, ``h//2``."""
+    """A size computed from other sizes: ``2*b``, ``t+1``, ``h//2``."""
 
     operator: Literal["+", "-", "*", "//"]
     left: Size
@@ -92,10 +92,11 @@ Size = Union[FixedSize, SymbolicSize, Arithmetic]
 
 @dataclass(frozen=True)
 class TensorText:
-    """``f32[b, 16]``, with strides and device where they are written.
+    """A tensor in notation, such as ``f32[b, 16]``, with strides and device if the text states
+    them.
 
-    ``grad`` says whether the tensor requires grad: as a leaf, or as the result of an operation.
-    ``marks`` are dimensions that were marked, by the function that marks them.
+    ``grad`` says whether the tensor requires grad, as a leaf or as the result of an operation.
+    ``marks`` are the marked dimensions, by the name of the function that marks them.
     """
 
     dtype: str
@@ -115,14 +116,14 @@ class LiteralValue:
 
 @dataclass(frozen=True)
 class SizeText:
-    """A size where a value is expected: the number itself, or a name of the file."""
+    """A size that is passed as an argument: a number, or a symbolic name."""
 
     size: Size
 
 
 @dataclass(frozen=True)
 class Sequence:
-    """A list or a tuple."""
+    """A list or a tuple in notation."""
 
     kind: Literal["list", "tuple"]
     items: tuple[Value, ...]
@@ -130,14 +131,16 @@ class Sequence:
 
 @dataclass(frozen=True)
 class Mapping:
-    """A dictionary."""
+    """A dictionary in notation."""
 
     items: tuple[tuple[Value, Value], ...]
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A dotted name of the file, called if ``call`` is there: ``Config(layers=2)``."""
+    """A dotted name of the file, such as ``Config``; with ``call`` also called:
+    ``Config(layers=2)``.
+    """
 
     name: str
     call: Arguments | None = None
@@ -156,7 +159,9 @@ Value = Union[TensorText, LiteralValue, SizeText, Sequence, Mapping, Reference]
 
 @dataclass(frozen=True)
 class FurtherCall:
-    """A further call of the object of a probe. An empty ``method`` is the first call's method."""
+    """A second or later call of the traced object. An empty ``method`` means the first call's
+    method.
+    """
 
     inputs: Arguments
     method: str = ""
@@ -165,7 +170,7 @@ class FurtherCall:
 
 @dataclass(frozen=True)
 class Notation:
-    """A whole probe.
+    """A whole probe: constructor arguments, inputs and modes of the call.
 
     ``init``, ``inputs`` and ``context`` are None if the text omits them; ``method`` is then empty.
     """
@@ -216,19 +221,19 @@ class _NotationToken:
 
 
 def parse_probe(text: str) -> Notation:
-    """The probe in ``text``.
+    """Parse the text of a probe.
 
     Raises:
-        NotationError: with the offsets of what cannot be read.
+        NotationError: the text is invalid; the error has the offsets.
     """
     return _NotationReader(text).parse_probe_text()
 
 
 def parse_value(text: str) -> Value:
-    """One value, as it stands in a string annotation.
+    """Parse one value in notation, for example from a string annotation.
 
     Raises:
-        NotationError: the text is something else.
+        NotationError: the text is not a value.
     """
     reader = _NotationReader(text)
     value = reader.parse_value_text()
@@ -237,10 +242,10 @@ def parse_value(text: str) -> Value:
 
 
 def parse_context(text: str) -> CallContext:
-    """The context that stands between the brackets of ``under(…)``.
+    """Parse the context between the brackets of ``under(…)``.
 
     Raises:
-        NotationError: the text is something else.
+        NotationError: the text is not a context.
     """
     reader = _NotationReader(text)
     context = reader.parse_context_text(None)
@@ -249,7 +254,7 @@ def parse_context(text: str) -> CallContext:
 
 
 class _NotationReader:
-    """Recursive descent over the tokens of one text."""
+    """A recursive descent parser over the tokens of one text in notation."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -327,12 +332,12 @@ class _NotationReader:
         return self.token.kind == "end"
 
     def _starts_word(self, word: str) -> bool:
-        """Whether ``word(`` stands here."""
+        """Whether the next tokens are ``word`` and an opening parenthesis."""
         token = self.token
         return token.kind == "name" and token.text == word and self.is_operator("(", self.peek())
 
     def _ends_arguments(self) -> bool:
-        """Whether arguments without parentheses end here."""
+        """Whether the next token ends arguments that are written without parentheses."""
         return self._starts_word("under") or (
             self.token.kind == "name" and self.token.text == "then"
         )
@@ -364,7 +369,7 @@ class _NotationReader:
         return init
 
     def _parse_call(self) -> tuple[str, Arguments]:
-        """Parse a method and its inputs; the parentheses of ``forward`` are optional."""
+        """Parse a method name and its arguments; the parentheses of ``forward`` are optional."""
         if not self._starts_calls():
             return "", self.parse_arguments(None)
         method = self.advance()
@@ -390,7 +395,9 @@ class _NotationReader:
         return context
 
     def parse_context_text(self, closing: str | None) -> CallContext:
-        """Parse a context up to ``closing`` (not consumed), or to the end of the text."""
+        """Parse a context up to the token ``closing``, which stays unread, or to the end of the
+        text.
+        """
         items: list[ContextItem] = []
         places: list[tuple[int, int]] = []
         while not self._is_closing(closing):
@@ -433,7 +440,9 @@ class _NotationReader:
         return name
 
     def parse_arguments(self, closing: str | None) -> Arguments:
-        """Parse arguments up to ``closing`` (not consumed), or to the end of the text."""
+        """Parse arguments up to the token ``closing``, which stays unread, or to the end of the
+        text.
+        """
         positional: list[Value] = []
         named: list[tuple[str, Value]] = []
         while not self._is_closing(closing):
@@ -577,7 +586,7 @@ class _NotationReader:
         return made
 
     def _with_facts(self, tensor: TensorText) -> TensorText:
-        """Parse the facts in parentheses after a tensor and return the tensor with them."""
+        """Parse the properties in parentheses after a tensor and return the tensor with them."""
         while not self._is_closing(")"):
             word = self.token
             if word.text in GRADS:
@@ -633,7 +642,9 @@ class _NotationReader:
         return tuple(strides)
 
     def parse_device(self) -> str | None:
-        """Parse ``@cuda:0``, or without ``@`` directly after the bracket, as FX prints it."""
+        """Parse a device such as ``@cuda:0``; directly after the bracket the ``@`` may be missing,
+        as FX prints it.
+        """
         if not self.accept("@") and (
             self.token.kind != "name" or self.token.start != self.tokens[self.at - 1].end
         ):
@@ -745,13 +756,13 @@ def _apply_operator(operator: Literal["+", "-", "*", "//"], left: int, right: in
 
 
 def symbolic_sizes(arguments: Arguments) -> tuple[SymbolicSize, ...]:
-    """Return the symbolic sizes of the tensors, in the order of the text."""
+    """Return the symbolic sizes of the tensors in ``arguments``, in the order of the text."""
     values = (*arguments.positional, *(value for _, value in arguments.named))
     return tuple(symbol for value in values for symbol in _symbols_of(value))
 
 
 def fixed_sizes(arguments: Arguments) -> frozenset[int]:
-    """Return all sizes written as numbers."""
+    """Return all sizes that ``arguments`` state as numbers."""
     found: set[int] = set()
     for tensor in tensor_texts(arguments):
         found.update(size.value for size in tensor.sizes if isinstance(size, FixedSize))
@@ -759,7 +770,7 @@ def fixed_sizes(arguments: Arguments) -> frozenset[int]:
 
 
 def tensor_texts(arguments: Arguments) -> tuple[TensorText, ...]:
-    """Return the tensors, in the order of the text."""
+    """Return the tensors in ``arguments``, in the order of the text."""
     values = (*arguments.positional, *(value for _, value in arguments.named))
     return tuple(tensor for value in values for tensor in _tensors_of(value))
 
@@ -772,7 +783,9 @@ def _tensors_of(value: Value) -> Iterator[TensorText]:
 
 
 def inner_values(value: Value) -> tuple[Value, ...]:
-    """Return the values directly inside a value, in the order of the text, without keys."""
+    """Return the values directly inside a container or call, in the order of the text, without
+    keys.
+    """
     if isinstance(value, Sequence):
         return value.items
     if isinstance(value, Mapping):
@@ -783,7 +796,9 @@ def inner_values(value: Value) -> tuple[Value, ...]:
 
 
 def with_parts(value: Value, inner: tuple[Value, ...]) -> Value:
-    """Return the value with its inner values replaced, or itself if it has none."""
+    """Return a copy of the value with its inner values replaced, or the value itself if it has
+    none.
+    """
     if isinstance(value, Sequence):
         return Sequence(value.kind, inner)
     if isinstance(value, Mapping):
@@ -813,14 +828,15 @@ def symbols_of_size(size: Size) -> Iterator[SymbolicSize]:
 
 
 # Sizes that suit most models: even, divisible by a few heads, and not 0 or 1, which Dynamo
-# specializes. Images must survive some strides. All sizes of one probe differ, since Dynamo treats
+# specializes. Images must survive some strides. All chosen sizes differ, since Dynamo treats
 # equal sizes as one symbol.
 _SMALL = (4, 8, 6, 12, 10, 16, 20, 24, 14, 18, 28, 36)
 _LARGE = (32, 64, 48, 96, 80, 128)
 
 
 def choose_sizes(*parts: Arguments | None) -> dict[str, int]:
-    """Return a size for every symbol: its hint, or a small size unique in the probe."""
+    """Return a number for every symbolic size: the one stated as ``b=4``, or a small unique number.
+    """
     given = [part for part in parts if part is not None]
     names: list[SymbolicSize] = [symbol for part in given for symbol in symbolic_sizes(part)]
     chosen = {symbol.name: symbol.hint for symbol in names if symbol.hint is not None}
@@ -882,7 +898,7 @@ def evaluate_size(size: Size, sizes: dict[str, int]) -> int:
 
 
 def show_notation(notation: Notation) -> str:
-    """Return the text that parses as ``notation``."""
+    """Return the text of a probe, which parses as ``notation``."""
     parts = []
     if notation.init is not None:
         parts.append(f"init({show_arguments(notation.init)})")
@@ -898,7 +914,10 @@ def show_notation(notation: Notation) -> str:
 
 
 def show_further(call: FurtherCall, method: str = "") -> str:
-    """Return ``then forward(f32[5, 16])``. ``method`` belongs to the first call."""
+    """Return a further call in notation: ``then forward(f32[5, 16])``.
+
+    ``method`` is the method of the first call, which the text omits.
+    """
     inputs, called = show_arguments(call.inputs), call.method or method
     text = f"then {called}({inputs})" if called else f"then {inputs}"
     return text + (f" under({call.context.text})" if call.context != CallContext() else "")
@@ -940,7 +959,9 @@ def show_value(value: Value) -> str:
 
 
 def show_mark(name: str, dimensions: tuple[int, ...]) -> str:
-    """Return ``mark_dynamic=0``, or ``mark_dynamic=(0, 1)`` for several dimensions."""
+    """Return marked dimensions in notation: ``mark_dynamic=0``, or ``mark_dynamic=(0, 1)`` for
+    several.
+    """
     return f"{name}={dimensions[0] if len(dimensions) == 1 else dimensions}"
 
 

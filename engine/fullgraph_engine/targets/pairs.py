@@ -1,7 +1,8 @@
-"""``build`` and ``example_input``: one function makes the model, the other its input.
+"""Pairs of functions such as ``build`` and ``example_input``: one makes the model, the other its
+input.
 
-They find each other by name (``build_x`` and ``example_input_x``, ``example_x``, ``x_input``), or
-because a table of the file names them side by side: ``("ResNet", "build_resnet", "example")``.
+The two match by name (``build_x`` and ``example_input_x``, ``example_x``, ``x_input``), or because
+a table of the file names them side by side: ``("ResNet", "build_resnet", "example")``.
 """
 
 from __future__ import annotations
@@ -30,17 +31,20 @@ _GENERIC = (
 
 @dataclass(frozen=True)
 class Pair:
-    """A builder and its example, as expressions of the file. ``range`` covers the builder."""
+    """A function that builds a model and the one that makes its input, as expressions of the file.
+
+    ``range`` covers the builder's name.
+    """
 
     builder: str
     example: str
     range: Range
     definition: str
-    """Name of the file's function that builds the model; empty if it is imported."""
+    """Name of the file's function that builds the model; empty if the function is imported."""
 
 
 def find_pairs(source: FileDefinitions) -> tuple[Pair, ...]:
-    """Return the pairs of a file, in the order of their builders."""
+    """Return the pairs of builder and example input in a file, in the order of the builders."""
     lines = byte_lines(source.text)
     found: dict[tuple[str, str], Pair] = {}
     listed: set[str] = set()
@@ -123,7 +127,7 @@ def _is_example(source: FileDefinitions, name: str, names: set[str]) -> bool:
 
 
 def _builds_module(source: FileDefinitions, builder: str) -> bool:
-    """Whether a function declares that it returns a module: ``build_vocabulary`` does not."""
+    """Whether a function returns a module, by its annotation or its ``return`` statements."""
     function = source.functions.get(builder)
     if function is None:
         return False
@@ -144,13 +148,13 @@ def _builds_module(source: FileDefinitions, builder: str) -> bool:
 
 
 def _only_aliases(source: FileDefinitions, found: dict[tuple[str, str], Pair]) -> bool:
-    """Whether ``build`` only renames a builder with its own pair."""
+    """Whether ``build`` is only another name of a builder that has its own pair."""
     value = source.assignments.get("build")
     return isinstance(value, ast.Name) and any(key[0] == value.id for key in found)
 
 
 def _table_rows(source: FileDefinitions) -> Iterator[tuple[str, str, Range]]:
-    """Yield builders and examples in the same row of a table."""
+    """Yield a builder, an example input and their range for each row of a table that names both."""
     names = _defined_names(source)
     for value in _table_expressions(source):
         for node in ast.walk(value):
@@ -190,7 +194,9 @@ def _all_callable(source: FileDefinitions, names: tuple[str, ...]) -> bool:
 
 
 def _name_in_row(source: FileDefinitions, element: ast.expr, names: set[str]) -> str:
-    """Return the module-level name that an element of a row is, or spells."""
+    """Return the module-level name that an element of a table row refers to or contains as a
+    string.
+    """
     if isinstance(element, ast.Constant) and isinstance(element.value, str):
         return element.value if element.value in names else ""
     if isinstance(element, ast.Name):

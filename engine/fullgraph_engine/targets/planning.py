@@ -1,4 +1,4 @@
-"""The order in which probes of a target are looked for."""
+"""The order in which the sources of a target's inputs are tried."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .discovery import Target, WrittenProbe
 from .probes import Call, Enclosing, Namespace, NoProbe, Probe
 
 _MOST_ENCLOSING = 4
-"""Maximum number of enclosing calls tried per target."""
+"""Maximum number of calls by other targets that are tried per target."""
 
 _MOST_EXAMPLES = 3
-"""Maximum number of the file's examples executed per target."""
+"""Maximum number of the file's example programs that are executed per target."""
 
 
 def plan_probes(
@@ -26,14 +26,14 @@ def plan_probes(
     recording: Sequence[RecordedClass] = (),
     kinds: Sequence[ExampleKind] = ("main", "docstring"),
 ) -> list[Probe]:
-    """Return the probes of a target from the best available source.
+    """Return the probes (inputs to trace with) of a target, from the best available source.
 
-    The sources are, in order: the file's probes, recordings, a search for a constructor call from a
-    comment, calls by users of the target or by the file's examples, and a search for the whole
-    call.
+    The sources are, in order: probe comments, annotations and conventions of the file, recorded
+    calls, a search for the inputs of a constructor call stated in a comment, calls by users of the
+    target or by the file's examples, and a search for the whole call.
 
-    ``others`` are the targets of the file, which may use it. ``kinds`` are the kinds of examples
-    that may be executed.
+    ``others`` are the targets of the file, which may use this one. ``kinds`` are the kinds of
+    examples that may be executed.
     """
     if target.bare_context is not None:
         return _in_context(target, target.bare_context, namespace, others, recording, kinds)
@@ -48,7 +48,8 @@ def _in_context(
     recording: Sequence[RecordedClass],
     kinds: Sequence[ExampleKind],
 ) -> list[Probe]:
-    """Return the target's probes without its ``under(…)``, each in that context."""
+    """Return the probes of a target whose comment states only ``under(…)``, each in that context.
+    """
     context = said.notation.context or CallContext()
     written = [one for one in target.written if one is not said or one.notation.init is not None]
     found = _probes_in_order(
@@ -122,7 +123,7 @@ def _called_probes(
         for other in others
         if other.name in target.used_by and probes.is_confirmed(other, namespace)
     ]
-    # A widely used target is deep inside; its nearest user needs the shortest run.
+    # A widely used target is called deep inside; its nearest user needs the shortest run.
     users.sort(key=lambda user: -len(user.used_by))
     found = [
         Enclosing(user.name, probe)
@@ -155,7 +156,7 @@ def _searched_probes(target: Target, namespace: Namespace, others: Sequence[Targ
 def _outermost_users(
     target: Target, namespace: Namespace, others: Sequence[Target]
 ) -> list[Target]:
-    """Return the target's users without nested users; tracing the outermost covers the rest."""
+    """Return the targets that use ``target``, without those that other users already call."""
     users = [
         other
         for other in others
@@ -168,7 +169,7 @@ def _outermost_users(
 
 
 def _stale_probes(target: Target, recording: Sequence[RecordedClass]) -> list[Probe]:
-    """Return a probe that reports an outdated recording of a target without other probes."""
+    """Return a probe that reports an outdated recording, for a target without other probes."""
     found = recorded.find_recorded(target, recording)
     if found is None:
         return []
