@@ -75,7 +75,8 @@ class CallContext:
 
     @classmethod
     def of_running_code(cls, function: Any = None) -> CallContext:
-        """Return the modes and settings in force in the running code, for a call of ``function``.
+        """Return the modes and settings in force in the running code, for a call of
+        ``function``.
         """
         import torch
 

@@ -78,7 +78,8 @@ def pause_deadlines() -> Iterator[None]:
 def _restart_timer(
     timer: int, left: float, interval: float, clock: Callable[[], float], began: float
 ) -> None:
-    """Restart a timer with the part of ``left`` that remains since the time ``began`` on ``clock``.
+    """Restart a timer with the part of ``left`` that remains since the time ``began`` on
+    ``clock``.
     """
     if left:
         signal.setitimer(timer, max(left - (clock() - began), 0.001), interval)

@@ -78,7 +78,8 @@ class Target:
     """True if the file defines the name again; only the last definition remains."""
     used_by: tuple[str, ...] = ()
     definition: str = ""
-    """Name of the function or class of the file that a target refers to; empty for other targets.
+    """Name of the function or class of the file that a target refers to; empty for other
+    targets.
     """
     examples: tuple[Example, ...] = ()
     """Example code of the file that mentions the target, first the one in its own docstring."""
@@ -457,7 +458,8 @@ class _TargetFinder:
     # -- comments --
 
     def read(self, found: tuple[Comment, ...], *, method: str) -> list[WrittenProbe]:
-        """Parse probe comments into their notation; report comments with syntax errors as findings.
+        """Parse probe comments into their notation; report comments with syntax errors as
+        findings.
         """
         written = []
         for comment in found:

@@ -513,7 +513,8 @@ def _copy_tensors(tree: T) -> T:
 
 
 def _is_outermost(frame: FrameType | None, function: Any) -> bool:
-    """Whether an enclosing target calls the function directly, not from within another call of it.
+    """Whether an enclosing target calls the function directly, not from within another call
+    of it.
     """
     from ..tracing.drive import BOTTOM
 

@@ -63,7 +63,8 @@ def digest_snapshot(snapshot: EnclosingSnapshot, namespace: dict[str, Any]) -> G
 
 
 class _DigestWalk:
-    """A traversal that digests everything a value refers to; ``namespace`` has the file's globals.
+    """A traversal that digests everything a value refers to; ``namespace`` has the file's
+    globals.
     """
 
     def __init__(self, namespace: dict[str, Any]) -> None:

@@ -835,7 +835,8 @@ _LARGE = (32, 64, 48, 96, 80, 128)
 
 
 def choose_sizes(*parts: Arguments | None) -> dict[str, int]:
-    """Return a number for every symbolic size: the one stated as ``b=4``, or a small unique number.
+    """Return a number for every symbolic size: the one stated as ``b=4``, or a small unique
+    number.
     """
     given = [part for part in parts if part is not None]
     names: list[SymbolicSize] = [symbol for part in given for symbol in symbolic_sizes(part)]

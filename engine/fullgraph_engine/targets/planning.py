@@ -48,7 +48,8 @@ def _in_context(
     recording: Sequence[RecordedClass],
     kinds: Sequence[ExampleKind],
 ) -> list[Probe]:
-    """Return the probes of a target whose comment states only ``under(…)``, each in that context.
+    """Return the probes of a target whose comment states only ``under(…)``, each in that
+    context.
     """
     context = said.notation.context or CallContext()
     written = [one for one in target.written if one is not said or one.notation.init is not None]

@@ -28,14 +28,16 @@ from .tensors import Built, DynamicDimension, ProbeError
 Namespace = dict[str, Any]
 
 ENCLOSING_SECONDS = 20.0
-"""Seconds of one enclosing run; every target in it waits for a probe."""
+"""Seconds of one enclosing run (a call of code that uses the wanted target); its targets wait for
+it.
+"""
 
 _SITES = 4
-"""Maximum number of call sites of one target that become probes."""
+"""Maximum number of module-level calls of one target that are traced."""
 
 
 class NoProbe(ProbeError):
-    """Raised by a planned probe whose call turns out not to exist.
+    """Raised when a planned probe turns out to have no call to trace.
 
     ``uncalled``: the code that uses the target ran without calling it.
     """
@@ -45,7 +47,7 @@ class NoProbe(ProbeError):
 
 @dataclass
 class BuiltFurtherCall:
-    """A further call of a probe, with its own modes."""
+    """A second or later call of a probe's object, with its own modes of torch."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -53,18 +55,22 @@ class BuiltFurtherCall:
     dynamic: tuple[DynamicDimension, ...]
     context: CallContext
     method: str = ""
-    """Name of the method, if it differs from the method of the first call."""
+    """Name of the called method; empty if it is the method of the first call."""
 
     @contextlib.contextmanager
     def enter(self) -> Iterator[None]:
-        """Run the block in the modes of the call. Leave the module in its mode at the end."""
+        """Run the block in the modes of the call. The module stays in its training or evaluation
+        mode.
+        """
         switch_mode(self.function, self.context)
         with self.context.enter():
             yield
 
     @property
     def words(self) -> str:
-        """``then f32[5, 16]``, with the method and the context where they say something."""
+        """The call in notation: ``then f32[5, 16]``, with the method and modes if it has its
+        own.
+        """
         inputs = tensors.describe_inputs(self.args, self.kwargs, self.dynamic, facts=True)
         called = f"{self.method}({inputs})" if self.method else inputs
         text = self.context.text
@@ -76,11 +82,11 @@ class Call:
     """A call to trace; ``function`` is an uncompiled ``nn.Module``, function or bound method.
 
     ``init`` is the constructor call, in notation. ``source`` describes the origin of the call if
-    only making it reveals it; ``comment`` is then the probe comment to suggest. A doubtful call may
-    raise although the program is correct; ``otherwise`` may make another one. ``same_as`` is the
-    target whose call this is, if it was observed there. ``iterated`` maps parameters whose
-    arguments were unpacked to their types. An ``uncalled`` target has its call from another source,
-    because its users did not call it.
+    only making it reveals the origin; ``comment`` is then the probe comment to suggest.
+    ``is_doubtful``: the call may raise although the program is correct; ``otherwise`` may then make
+    another one. ``same_as`` is the target whose run makes this call, if it was observed there.
+    ``iterated`` gives the type of each argument that was an iterable and has been unpacked, by
+    parameter. ``uncalled``: the call has another source because the target's users did not call it.
     """
 
     function: Callable[..., Any]
@@ -98,29 +104,29 @@ class Call:
     context: CallContext = field(default_factory=CallContext)
     """Modes of torch in which the call is made."""
     then: tuple[BuiltFurtherCall, ...] = ()
-    """Calls of the same object, made in this order behind the first one."""
+    """Further calls of the same object, made in this order after the first one."""
     is_stated: bool = False
-    """True if the inputs come from notation, which states whether tensors require grad."""
+    """True if the inputs come from notation, which states which tensors require grad."""
 
     @property
     def inputs(self) -> str:
-        """The built inputs in notation."""
+        """The inputs of all calls in notation."""
         first = tensors.describe_inputs(self.args, self.kwargs, self.dynamic, facts=self.is_stated)
         return " ".join([first, *(one.words for one in self.then)])
 
     @property
     def all_dynamic(self) -> tuple[DynamicDimension, ...]:
-        """Symbolic dimensions of all calls."""
+        """The dimensions that are symbolic, in the inputs of all calls."""
         return (*self.dynamic, *(wish for one in self.then for wish in one.dynamic))
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One way to call a target.
+    """One way to call a target: inputs that it can be traced with.
 
-    ``waits``: the probe's call may not exist until the previous run has run ``count_further``.
-    ``after`` names the targets whose runs should end first, ``users`` the targets that call it; one
-    run of the users shows the calls of all probes with the same ones.
+    ``waits``: the call may not exist until the previous probe's run has called ``count_further``.
+    ``after`` names the targets whose runs should end first, ``users`` the targets that call this
+    one. Probes with the same users share one run of the users.
     """
 
     info: ProbeInfo
@@ -130,42 +136,42 @@ class Probe:
     after: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     written: WrittenProbe | None = None
-    """The comment that states the probe."""
+    """The comment that states the inputs, if a comment does."""
     _enclosing: Callable[[], Sequence[Enclosing]] | None = field(default=None, repr=False)
 
     def build(self, namespace: Namespace) -> Call:
         """Make the callable and its inputs. Runs user code, whose exceptions propagate.
 
         Raises:
-            ProbeError: the probe itself does not fit, in one sentence for the user.
+            ProbeError: the inputs do not fit the target; the message is one sentence for the user.
         """
         return self._build(namespace)
 
     def count_further(self, namespace: Namespace) -> int:
-        """Return how many waiting probes have a call to make.
+        """Return how many of the waiting probes after this one have a call to make.
 
         Runs user code; its exceptions end the count.
         """
         return self._further(namespace) if self._further is not None else 0
 
     def enclosing(self) -> Sequence[Enclosing]:
-        """Return the known calls of the target's users."""
+        """Calls of the code that uses the target, as far as they are known."""
         return self._enclosing() if self._enclosing is not None else ()
 
 
 @dataclass(frozen=True)
 class Enclosing:
-    """A call of code that uses the wanted target.
+    """A call of code that uses the wanted target, made to observe how it calls the target.
 
-    ``is_program``: the code is an executed program, not a target.
+    ``is_program``: the code is an executed program, not another target.
     """
 
     name: str
     probe: Probe
     seconds: float = field(default_factory=lambda: ENCLOSING_SECONDS)
-    """Maximum seconds until the first call of the wanted target."""
+    """Maximum seconds from the start to the first call of the wanted target."""
     further_seconds: float = field(default_factory=lambda: ENCLOSING_SECONDS)
-    """Maximum seconds until its calls with other signatures."""
+    """Maximum seconds from the first call of the wanted target to calls with other signatures."""
     is_program: bool = False
     is_doubtful: bool = False
     """True if the code may be outdated, so that its calls may raise."""
@@ -215,10 +221,11 @@ def _defined_in(target: Target, code: types.CodeType | None) -> bool:
 
 
 def unwrap_compiled(function: Any) -> Any:
-    """Return the original module, function or method behind ``torch.compile``."""
+    """Return the original module, function or method behind the result of ``torch.compile``."""
     for _ in range(8):
         attributes = getattr(function, "__dict__", {})
-        # A compiled module also has a ``_torchdynamo_orig_callable``: only its ``forward``.
+        # A compiled module also has a ``_torchdynamo_orig_callable``, which is only its
+        # ``forward``.
         children = attributes.get("_modules")
         # A TorchScript module stores children in another type.
         original = children.get("_orig_mod") if isinstance(children, dict) else None
@@ -235,7 +242,11 @@ def unwrap_compiled(function: Any) -> Any:
 
 
 def plan_written_probes(target: Target, namespace: Namespace) -> list[Probe]:
-    """Return the probes stated in the file: comments, else annotations, else conventions."""
+    """Return the probes that the file states: in comments, else in annotations, else by
+    conventions.
+
+    Conventions are names such as ``get_inputs`` and ``example_input_array``.
+    """
     return (
         _from_comments(target, namespace)
         or _from_annotations(target, namespace)
@@ -264,14 +275,16 @@ def _from_comments(target: Target, namespace: Namespace) -> list[Probe]:
         if inputs is not None:
             probes.append(Probe(info, _WrittenBuilder(target, said, inputs), written=written))
             continue
-        # Only ``init(…)``: the inputs come from elsewhere.
+        # The comment has only ``init(…)``: the inputs come from elsewhere.
         for other in _from_conventions(target, namespace, init=said.init) or []:
             probes.append(other)
     return probes
 
 
 def _inputs_of(target: Target, written: WrittenProbe) -> Arguments | None:
-    """Return the inputs in a comment, completed from annotations."""
+    """Return the inputs that a comment states, completed from annotations; None if one is
+    missing.
+    """
     said = written.notation
     ours = said.method in ("", target.method, target.subject)
     if not ours:
@@ -285,7 +298,10 @@ def _inputs_of(target: Target, written: WrittenProbe) -> Arguments | None:
 def _with_annotated_shapes(
     parameters: tuple[AnnotatedParameter, ...], given: Arguments
 ) -> Arguments | None:
-    """Return ``given`` with annotated shapes; None if a required parameter has neither."""
+    """Return ``given`` completed with annotated shapes.
+
+    None if a required parameter has neither a given value nor an annotated shape.
+    """
     named = dict(given.named)
     positional = list(given.positional)
     left = len(positional)
@@ -314,7 +330,10 @@ def _in_order(
     named: dict[str, Value],
     chosen: set[str],
 ) -> Arguments:
-    """Pass arguments by position where possible; ``chosen`` stay keywords."""
+    """Return arguments that are passed by position where possible.
+
+    ``chosen`` names the arguments that stay keywords.
+    """
     rest = [
         parameter
         for parameter in parameters
@@ -343,13 +362,15 @@ def _from_annotations(target: Target, namespace: Namespace) -> list[Probe]:
 
 
 def call_of(target: Target, said: Notation, namespace: Namespace) -> Call:
-    """Build the call of a whole probe. Runs user code, whose exceptions propagate."""
+    """Build the call that a probe in notation states. Runs user code, whose exceptions
+    propagate.
+    """
     return _WrittenBuilder(target, said, said.inputs or Arguments())(namespace)
 
 
 @dataclass(frozen=True)
 class _WrittenBuilder:
-    """A probe in notation."""
+    """A builder of the call that a probe in notation states."""
 
     target: Target
     notation: Notation
@@ -395,7 +416,9 @@ class _WrittenBuilder:
 
 
 def put_in_context(call: Call, context: CallContext) -> Call:
-    """Return the call in a context; its module is switched to the context's mode."""
+    """Return the call with the modes of ``context``, and switch its module to training or
+    evaluation mode.
+    """
     call.context = _check_context(context, call.function).with_device(
         _device_type((call.args, call.kwargs))
     )
@@ -404,7 +427,9 @@ def put_in_context(call: Call, context: CallContext) -> Call:
 
 
 def switch_mode(function: Any, context: CallContext) -> None:
-    """Switch the module behind a function to training or evaluation mode, if a context names it."""
+    """Switch the module behind a function to the context's training or evaluation mode, if it has
+    one.
+    """
     module = _module_of(function)
     if context.training is not None and module is not None:
         module.train(context.training)
@@ -432,7 +457,7 @@ def _check_context(context: CallContext, function: Any) -> CallContext:
 
 
 def _device_type(inputs: Any) -> str:
-    """Return the device type of the first tensor of the inputs."""
+    """Return the device type of the first tensor in the inputs, such as ``"cuda"``."""
     import torch
 
     from ..torch_internals.trees import pytree
@@ -450,7 +475,7 @@ def _find_method(target: Target, function: Any, method: str) -> Callable[..., An
 
 
 def _check_inputs(target: Target, function: Any, built: Built) -> None:
-    """Raise a ProbeError in words if the inputs do not fit the signature."""
+    """Raise a ProbeError with a message for the user if the inputs do not fit the signature."""
     called = _signature_owner(function)
     found = find_misfit(called, built.args, built.kwargs)
     if found is not None:
@@ -460,7 +485,7 @@ def _check_inputs(target: Target, function: Any, built: Built) -> None:
 
 
 def _signature_owner(function: Any) -> Any:
-    """Return the function with the signature: ``forward`` for a module."""
+    """Return the callable that has the signature: for a module its ``forward``."""
     return function.forward if _is_module(function) else function
 
 
@@ -488,7 +513,7 @@ def _build_subject(
     init: Arguments | None,
     sizes: dict[str, int] | None = None,
 ) -> tuple[Any, str]:
-    """Return the callable of a target and its constructor's arguments in notation."""
+    """Return the callable of a target, and its constructor's arguments in notation."""
     found = _named_callable(target, namespace, target.subject)
     if not isinstance(found, type):
         if init is not None:
@@ -514,7 +539,10 @@ def _build_subject(
 
 
 def _init_arguments(constructor: Any, value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments from ``get_init_inputs``: a list, a dictionary, or ``[[…], {…}]``."""
+    """Return the positional and keyword arguments that ``get_init_inputs`` states.
+
+    It returns a list, a dictionary, or both: ``[[…], {…}]``.
+    """
     if isinstance(value, dict):
         if not find_misfit(constructor, (), value):
             return (), value
@@ -536,7 +564,10 @@ def _init_arguments(constructor: Any, value: Any) -> tuple[tuple[Any, ...], dict
 
 
 def fit_inputs(function: Any, value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return a value as the inputs of ``function``: one argument, several, or keywords."""
+    """Return a value as positional and keyword arguments of ``function``.
+
+    The value may be one argument, a sequence of them, or a dictionary of keywords.
+    """
     called = _signature_owner(function)
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return ((), dict(value)) if not find_misfit(called, (), value) else ((value,), {})
@@ -581,7 +612,7 @@ def _uses_init_from(target: Target, namespace: Namespace) -> bool:
 
 
 def _is_constructible(target: Target, namespace: Namespace) -> bool:
-    """Whether a class can be constructed without stated arguments."""
+    """Whether a class can be constructed although the file states no arguments."""
     found = namespace.get(target.subject)
     if not isinstance(found, type):
         return True
@@ -594,7 +625,7 @@ def _configuration_classes(found: type, namespace: Namespace) -> dict[str, type]
     """Return the configuration classes that a constructor requires, by parameter.
 
     They come from annotations (``config: BertConfig``) or from the ``config_class`` of pretrained
-    models. None if it requires other arguments.
+    models. None if the constructor requires other arguments.
     """
     made: dict[str, type] = {}
     for parameter in _required_init(found):
@@ -609,7 +640,9 @@ def _configuration_classes(found: type, namespace: Namespace) -> dict[str, type]
 
 
 def _parameter_class(found: type, parameter: str, namespace: Namespace) -> Any:
-    """Return the class that annotates a parameter of the constructor, also from a string."""
+    """Return the class that annotates a parameter of the constructor; the annotation may be a
+    string.
+    """
     annotation = inspect.signature(found).parameters[parameter].annotation
     if isinstance(annotation, str):
         annotation = namespace.get(annotation)
@@ -622,7 +655,10 @@ def _parameter_class(found: type, parameter: str, namespace: Namespace) -> Any:
 def _from_conventions(
     target: Target, namespace: Namespace, init: Arguments | None = None
 ) -> list[Probe]:
-    """Return the probes of the first convention that applies; each call site is a probe."""
+    """Return the probes of the first convention that the file follows, such as ``get_inputs``.
+
+    For module-level calls, each call is a probe.
+    """
     if target.is_method:
         return []
     able = init is not None or _is_constructible(target, namespace)
@@ -669,7 +705,7 @@ def _site_place(site: CallSite) -> str:
 def _input_attributes(target: Target, namespace: Namespace) -> list[str]:
     found = list(target.attributes)
     subject = namespace.get(target.subject)
-    # Hugging Face's base classes have it as a property.
+    # Hugging Face's base classes have ``dummy_inputs`` as a property.
     inherited = isinstance(subject, type) and inspect.getattr_static(subject, "dummy_inputs", None)
     if inherited and "dummy_inputs" not in found:
         found.append("dummy_inputs")
@@ -677,13 +713,13 @@ def _input_attributes(target: Target, namespace: Namespace) -> list[str]:
 
 
 def are_from_attributes(found: Sequence[Probe]) -> bool:
-    """Whether probes pass attributes of the instance, such as ``dummy_inputs``."""
+    """Whether the inputs of the probes are attributes of the instance, such as ``dummy_inputs``."""
     return any(isinstance(one._build, _Attribute) for one in found)
 
 
 @dataclass(frozen=True)
 class _Returned:
-    """``get_inputs()``."""
+    """A builder of a call with the result of the file's function ``get_inputs()``."""
 
     target: Target
     init: Arguments | None
@@ -698,7 +734,7 @@ class _Returned:
 
 @dataclass(frozen=True)
 class _Attribute:
-    """``example_input_array`` and ``dummy_inputs`` of the instance."""
+    """A builder of a call with the instance's ``example_input_array`` or ``dummy_inputs``."""
 
     target: Target
     attribute: str
@@ -717,14 +753,14 @@ class _Attribute:
             )
         args, kwargs = fit_inputs(function, value)
         call = Call(function, args, kwargs, (), shown)
-        # A base class of a library may have it, for models of other kinds.
+        # A library's base class may have the attribute, for models of other kinds.
         call.is_doubtful = True
         return call
 
 
 @dataclass(frozen=True)
 class _Paired:
-    """``build()`` called with ``example_input()``."""
+    """A builder of a call of the model from ``build()`` with the result of ``example_input()``."""
 
     target: Target
     builder: str
@@ -759,11 +795,11 @@ def _value_of_name(namespace: Namespace, name: str) -> Any:
 
 @dataclass(frozen=True)
 class _GetModule:
-    """``Model(…).get_module()``."""
+    """A builder of the call that ``Model(…).get_module()`` returns."""
 
     target: Target
 
-    # What TorchBench's models ask for.
+    # The arguments that TorchBench's models require.
     KNOWN: ClassVar[dict[str, Any]] = {
         "test": "eval",
         "device": "cpu",
@@ -794,7 +830,7 @@ class _GetModule:
 
 @dataclass(frozen=True)
 class _Called:
-    """A call at module level, with the arguments that stand there."""
+    """A builder of a call that the file makes at module level, with the same arguments."""
 
     target: Target
     site: CallSite
@@ -837,14 +873,16 @@ class _Called:
 
 
 def _take_argument(args: tuple[Any, ...], kwargs: dict[str, Any], at: int, *names: str) -> Any:
-    """Return an argument by position or by one of its names; None if it is missing."""
+    """Return the argument at index ``at`` or with one of the names; None if it is missing."""
     if len(args) > at:
         return args[at]
     return next((kwargs[name] for name in names if name in kwargs), None)
 
 
 def _exported_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-    """``torch.export.export(m, args, kwargs=None, *, dynamic_shapes=None)``."""
+    """Return the call that ``torch.export.export(m, args, kwargs=None, *, dynamic_shapes=None)``
+    traces.
+    """
     inputs = _take_argument(args, kwargs, 0, "args", "example_inputs")
     named = _take_argument(args, kwargs, 1, "kwargs") or {}
     found = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
@@ -855,7 +893,7 @@ def _exported_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def _dynamic_shapes(call: Call, shapes: Any) -> tuple[DynamicDimension, ...]:
-    """Return the dimensions in ``dynamic_shapes`` of an export."""
+    """Return the symbolic dimensions that ``dynamic_shapes`` of an export states for a call."""
     if not shapes:
         return ()
     called = _signature_owner(call.function)
@@ -904,7 +942,10 @@ def _collect_dynamic(path: str, value: Any, spec: Any, found: list[DynamicDimens
 
 
 def _onnx_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-    """``torch.onnx.export(model, args, f, kwargs=…)``: a final dictionary holds keywords."""
+    """Return the call that ``torch.onnx.export(model, args, f, kwargs=…)`` traces.
+
+    A dictionary at the end of ``args`` holds keywords.
+    """
     inputs = _take_argument(args, kwargs, 0, "args")
     named = dict(kwargs.get("kwargs") or {})
     if not isinstance(inputs, tuple):
@@ -917,7 +958,9 @@ def _onnx_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 def _jit_traced_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-    """``torch.jit.trace(func, example_inputs, example_kwarg_inputs=…)``."""
+    """Return the call that ``torch.jit.trace(func, example_inputs, example_kwarg_inputs=…)``
+    traces.
+    """
     inputs = _take_argument(args, kwargs, 0, "example_inputs")
     named = dict(kwargs.get("example_kwarg_inputs") or {})
     if inputs is None:
@@ -928,7 +971,10 @@ def _jit_traced_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 def _summarized_call(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, batch: bool
 ) -> Call:
-    """``torchinfo.summary(model, input_size | input_data)``; ``torchsummary`` adds a batch."""
+    """Return the call that ``torchinfo.summary(model, input_size | input_data)`` makes.
+
+    With ``batch``, a batch dimension is added, as ``torchsummary`` does.
+    """
     import torch
 
     data = _take_argument(args, kwargs, 1, "input_data") if not batch else None

@@ -1,4 +1,4 @@
-"""Probes from the file itself: calls of its ``__main__`` block and of examples in docstrings.
+"""Probes from the file itself: calls that its ``__main__`` block and examples in docstrings make.
 
 Such a program is executed to observe its calls, like an enclosing target (see ``enclosing``): in
 the sandbox, for a short time, without output, up to the wanted call. A training loop ends with its
@@ -27,7 +27,7 @@ SECONDS = 6.0
 """Maximum wall time in seconds until the first wanted call."""
 
 FURTHER_SECONDS = 2.0
-"""Maximum seconds until calls of other signatures, and until any call after training starts: a
+"""Maximum seconds until calls with other signatures, and until any call after training starts: a
 training loop repeats the same calls.
 """
 
@@ -37,9 +37,9 @@ def enclosing_programs(
     definition: str,
     users: Sequence[tuple[str, Sequence[Example]]],
 ) -> list[Enclosing]:
-    """Return the examples that may call a definition of the file.
+    """Return the example programs that may call a definition of the file.
 
-    ``users`` are targets whose own runs have ended, with the examples that reach them.
+    ``users`` are targets whose own runs have ended, each with the examples that reach it.
     """
     found = []
     for example in examples:
@@ -56,17 +56,20 @@ def enclosing_programs(
 def enclosing_program(
     name: str, build: Callable[[Namespace], Call], *, doubtful: bool
 ) -> Enclosing:
-    """Return an executed program that may call a definition of the file."""
+    """Return the program that ``build`` executes, which may call a definition of the file.
+
+    ``doubtful``: the program may be outdated, so that its calls may raise.
+    """
     probe = Probe(ProbeInfo("harvest", inputs=""), build)
     return Enclosing(name, probe, SECONDS, FURTHER_SECONDS, is_program=True, is_doubtful=doubtful)
 
 
 @dataclass(frozen=True)
 class _PlannedExample:
-    """The execution of an example as a call.
+    """A builder that executes an example program to observe the calls in it.
 
-    ``through`` are targets through which it reaches the wanted one. If one of them was searched
-    for, this execution would not reach it.
+    ``through`` names the targets through which the example reaches the wanted one. If the inputs of
+    one of them came from a search, this execution would not reach the wanted one.
     """
 
     example: Example
@@ -80,10 +83,10 @@ class _PlannedExample:
 
 
 def _execute_example(example: Example, namespace: Namespace) -> None:
-    """Execute the ``__main__`` block as Python would, or the docstring as doctest would.
+    """Execute a ``__main__`` block as Python would, or a docstring's example as doctest would.
 
-    The block binds names that functions of the file may use, so it uses their namespace; its
-    changes persist only if it leads to the call.
+    The block binds names that functions of the file may use, so it uses their namespace. Its
+    changes persist only if it reaches the wanted call.
     """
     path = str(namespace.get("__file__", ""))
     main = example.kind == "main"
@@ -95,7 +98,9 @@ def _execute_example(example: Example, namespace: Namespace) -> None:
 
 
 def _assumed_names(namespace: Namespace) -> Namespace:
-    """Return the names that examples assume: the file's package, and torch by its usual names."""
+    """Return ``namespace`` with names that examples assume: the file's package, and torch's usual
+    names.
+    """
     import torch
 
     package = str(namespace.get("__name__", "")).partition(".")[0]
@@ -105,7 +110,9 @@ def _assumed_names(namespace: Namespace) -> Namespace:
 
 
 def _rename_code(code: Any, name: str) -> Any:
-    """Return the code object renamed, so that stacks show the executed program."""
+    """Return a copy of the code object with another name, so that stacks show the executed
+    program.
+    """
     if sys.version_info >= (3, 11):
         return code.replace(co_name=name, co_qualname=name)
     return code.replace(co_name=name)
@@ -120,7 +127,7 @@ def program_sandbox(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def restore_state(namespace: Namespace) -> Iterator[None]:
-    """Restore the state of the file, unless the call was reached."""
+    """Restore the file's globals after the block, unless it ended at the wanted call."""
     import torch
 
     names = dict(namespace)
@@ -144,7 +151,7 @@ def restore_state(namespace: Namespace) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _as_main(namespace: Namespace, wanted: bool) -> Iterator[None]:
-    """Set ``__name__`` and ``sys.argv`` as in a program."""
+    """Set ``__name__`` and ``sys.argv`` as in a program during this block."""
     if not wanted:
         yield
         return
@@ -158,8 +165,8 @@ def _as_main(namespace: Namespace, wanted: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _no_oracle() -> Iterator[None]:
-    """Use real tensors where fake tensors lack values, since example code often reads sizes from
-    data.
+    """Use real tensors in this block, where fake tensors lack values: example code often reads
+    sizes from data.
     """
     from ..tracing.tensors import RunTensorMode
 
@@ -176,7 +183,9 @@ def _no_oracle() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _short_training(name: str) -> Iterator[None]:
-    """End a training loop after its first steps, because later ones repeat the same calls."""
+    """End a training loop in this block after its first steps, because later ones repeat the same
+    calls.
+    """
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     first: float | None = None
@@ -206,7 +215,7 @@ def load_in_process() -> Iterator[None]:
     @functools.wraps(original)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        # Its own ``__setattr__`` refuses to change some of them.
+        # The loader's own ``__setattr__`` refuses to change some of them.
         alone = {"num_workers": 0, "timeout": 0, "prefetch_factor": None}
         vars(self).update(alone, persistent_workers=False, pin_memory=False)
 

@@ -19,17 +19,17 @@ from .probes import BuiltFurtherCall, Call, Namespace, Probe, put_in_context, un
 from .tensors import ProbeError
 
 MOST = 3
-"""Maximum number of recorded call kinds that become runs."""
+"""Maximum number of call signatures recorded for one class that are traced."""
 
 
 def find_recorded(target: Target, recorded: Sequence[RecordedClass]) -> RecordedClass | None:
-    """Return the recorded class of a target."""
+    """Return what was recorded for the class of a target; None without a recording."""
     found = (one for one in recorded if one.name == target.definition and one.calls)
     return next(found, None) if target.kind == "module" and not target.get_module else None
 
 
 def signature_text(function: Any) -> str:
-    """Return the parameters of a method without ``self``, and which have defaults."""
+    """Return the parameters of a method as text, without ``self``, and which have defaults."""
     try:
         parameters = list(inspect.signature(function).parameters.values())[1:]
     except (TypeError, ValueError):
@@ -50,7 +50,7 @@ def signature_text(function: Any) -> str:
 
 
 def is_stale(found: RecordedClass, namespace: Namespace) -> bool:
-    """Whether the parameters of the constructor or ``forward`` have changed."""
+    """Whether the parameters of the constructor or ``forward`` changed since the recording."""
     kind = namespace.get(found.name)
     if not isinstance(kind, type):
         return False
@@ -114,9 +114,10 @@ class _Recorded:
             yield BuiltFurtherCall(module, built.args, built.kwargs, built.dynamic, context)
 
     def context(self, text: str) -> CallContext:
-        """
+        """Return the context (modes and settings of torch) of a recorded call.
+
         Raises:
-            ProbeError: the text cannot be read.
+            ProbeError: the text cannot be parsed.
         """
         try:
             return notation.parse_context(text)
@@ -136,7 +137,7 @@ class _Recorded:
 
 
 class _Names(Mapping[str, Any]):
-    """The names of a file, and everything that can be imported."""
+    """A mapping of the names in a file, and of all modules that can be imported."""
 
     def __init__(self, namespace: Namespace) -> None:
         self._namespace = namespace
@@ -157,7 +158,7 @@ class _Names(Mapping[str, Any]):
 
 
 class _ImportedModule:
-    """A module that imports submodules on access."""
+    """A module whose submodules are imported when they are accessed."""
 
     def __init__(self, module: types.ModuleType) -> None:
         self._module = module

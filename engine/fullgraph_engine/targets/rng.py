@@ -10,7 +10,7 @@ from typing import Any
 
 def seed_generators(seed: int = 0) -> None:
     """Seed every random number generator of this process with the same number."""
-    import torch  # what can be traced is discovered without it
+    import torch  # targets are discovered without torch
 
     # ``torch.manual_seed`` stores the whole stack for each missing device type, which takes
     # milliseconds.
@@ -26,7 +26,7 @@ def seed_generators(seed: int = 0) -> None:
 
 @dataclass(frozen=True)
 class GeneratorStates:
-    """The states of all generators; ``numpy`` is None if it was not imported."""
+    """The states of all random number generators; ``numpy`` is None if it was not imported."""
 
     torch: Any
     python: Any
@@ -43,7 +43,7 @@ def generator_states() -> GeneratorStates:
 
 
 def restore_generators(state: GeneratorStates) -> None:
-    """Restore the states of all generators."""
+    """Restore the states of all random number generators."""
     import torch
 
     torch.set_rng_state(state.torch)

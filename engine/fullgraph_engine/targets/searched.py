@@ -1,7 +1,8 @@
-"""Probes found by trial for classes whose inputs are unknown.
+"""Probes found by trial, for classes whose inputs are unknown.
 
-The search runs once, in the run of the probe. The run's report includes the result, and later runs
-receive it, so an edit costs one trial as long as the result still works.
+The search runs once, in the run that traces the class. The run's report includes the comment that
+it found, and later runs receive it. An edit therefore costs one trial as long as the comment still
+works.
 """
 
 from __future__ import annotations
@@ -26,24 +27,24 @@ if TYPE_CHECKING:
     from .synthesis import InputSearch
 
 SECONDS, TENTATIVE = 6.0, 1.0
-"""Processor seconds of a search, and of a search for tentative text."""
+"""Processor seconds of a search for inputs, normally and while the text is tentative."""
 
 known: dict[str, str] = {}
-"""Probe comments found before, by target."""
+"""Probe comments that earlier searches found, by the name of the target."""
 
 settled: set[str] = set()
-"""Targets traced with their comment in ``known``; no other call is tried."""
+"""Names of targets traced with their comment in ``known``; no other call is tried for them."""
 
 unfound: dict[str, FoundProbe] = {}
-"""Failed searches, by target."""
+"""Results of failed searches, by the name of the target."""
 
 
 tentative = False
-"""True while the text is tentative."""
+"""True while the text is tentative, so that searches must be short."""
 
 
 def remember_found(found: Iterable[FoundProbe]) -> None:
-    """Store the results of searches in other processes."""
+    """Store the results of searches that ran in other processes."""
     for one in found:
         if one.comment:
             known[one.target] = one.comment
@@ -54,7 +55,9 @@ def remember_found(found: Iterable[FoundProbe]) -> None:
 
 
 def can_be_searched(target: Target, namespace: Namespace) -> bool:
-    """Whether inputs can be searched: for a module class without ``get_module()``."""
+    """Whether the inputs of a target can be searched for: those of a module class without
+    ``get_module()``.
+    """
     import torch
 
     found = namespace.get(target.subject)
@@ -68,9 +71,10 @@ def can_be_searched(target: Target, namespace: Namespace) -> bool:
 
 
 def searched_probes(target: Target, namespace: Namespace, users: Sequence[Target]) -> list[Probe]:
-    """Return the probe of a target: by calls of its searched users, or by its own search.
+    """Return the probe of a target without known inputs: by calls of its searched users, or its own
+    search.
 
-    ``users`` are without a probe too.
+    ``users`` are the targets that call it and whose inputs are unknown too.
     """
     if not can_be_searched(target, namespace):
         return []
@@ -99,7 +103,10 @@ def _searched_probe(target: Target) -> Probe:
 
 @dataclass(frozen=True)
 class _Searched:
-    """A searched probe; ``init`` is the constructor call of a comment, if any."""
+    """A builder of a call whose inputs are searched for.
+
+    ``init`` is the constructor call that a comment states, if any.
+    """
 
     target: Target
     init: notation.Arguments | None = None
@@ -108,7 +115,7 @@ class _Searched:
         from .synthesis import FoundInputs, InputSearch
 
         name = self.target.name
-        if self.init is not None:  # what cannot be built is to be said of the comment
+        if self.init is not None:  # exceptions of this call are reported at the comment
             sizes = notation.choose_sizes(self.init, notation.Arguments())
             tensors.build_inputs(self.init, sizes, namespace)
         subject, method = namespace[self.target.subject], self.target.method
@@ -131,7 +138,7 @@ class _Searched:
             words = f"No inputs were found under which {name} runs; the last try: {found.obstacle}."
             if not placeholder.find_raised_error(
                 words
-            ):  # else another text may have what is missing
+            ):  # otherwise another text may have what is missing
                 unfound[name] = FoundProbe(
                     name, obstacle=words, rests_on=self._search_digest(search)
                 )
@@ -143,7 +150,7 @@ class _Searched:
         return call
 
     def _search_digest(self, search: InputSearch) -> str:
-        """Return a digest of everything that the search depends on."""
+        """Return a digest of everything that the result of the search depends on."""
         path = str(search.guesses.namespace.get("__file__", ""))
         try:
             own = source.read_definitions("".join(linecache.getlines(path))).rests_on(
@@ -160,7 +167,7 @@ class _Searched:
 
 
 def _imported_files() -> Iterator[str]:
-    """Yield the files of imported modules that are not installed, in order."""
+    """Yield the paths of imported modules that are not in installed packages, in order."""
     from ..tracing import stacks
 
     files = set[str]()
@@ -180,7 +187,7 @@ def _imported_files() -> Iterator[str]:
 def find_replacement(
     target: Target, said: notation.Notation, namespace: Namespace, built: bool
 ) -> str:
-    """Return a similar comment that works, for a comment that raises; empty if none is found.
+    """Return a comment similar to ``said``, which raises, that works; empty if none is found.
 
     Runs user code. ``built``: the constructor succeeded.
     """
@@ -201,7 +208,9 @@ def find_replacement(
 def with_search_fallback(
     target: Target, first: Sequence[Probe], search: Sequence[Probe]
 ) -> list[Probe]:
-    """Return the same probes; the first falls back to a search if it cannot make a call."""
+    """Return the probes ``first``; the first of them falls back to ``search`` if it cannot make a
+    call.
+    """
     if not first or not search:
         return list(first)
     both = _Otherwise(target.name, first[0], search[0])
@@ -226,15 +235,15 @@ class _Otherwise:
             cut_short = error.unbuilt or error.cut_short is not None
             mode = tensors.fake_mode()
             if cut_short and mode is not None and getattr(mode, "real_follows", True):
-                raise  # tensors with data may lead further
+                raise  # a repetition with real tensors may get further
             before = error
         return _build_uncalled(self.search, namespace, f"{before} ")
 
 
 def _build_uncalled(search: Probe, namespace: Namespace, before: str = "") -> Call:
-    """Return the searched call of a target that its users did not call.
+    """Return a call found by search, for a target that its users did not call.
 
-    ``before`` explains the users' failure.
+    ``before`` explains in a sentence why the users did not call it.
     """
     try:
         call = search.build(namespace)
@@ -248,13 +257,15 @@ def _build_uncalled(search: Probe, namespace: Namespace, before: str = "") -> Ca
 
 @dataclass(frozen=True)
 class _Either:
-    """A builder that uses the calls of users, or else the search for the target alone."""
+    """A builder that observes calls by the target's users, or else searches inputs for the target
+    alone.
+    """
 
     target: Target
     above: tuple[Enclosing, ...]
 
     def known_users(self) -> tuple[Enclosing, ...]:
-        """Return the users with a search result."""
+        """Return the users for which a search found inputs."""
         return tuple(one for one in self.above if known.get(one.name))
 
     def __call__(self, namespace: Namespace) -> Call:

@@ -10,7 +10,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Misfit:
-    """A mismatch: ``reason`` is Python's, with the accepted parameters.
+    """A mismatch between a call and a signature: ``reason`` is Python's message with the accepted
+    parameters.
 
     ``keyword`` is the unexpected keyword, empty for other mismatches.
     """
@@ -20,7 +21,7 @@ class Misfit:
 
 
 def find_misfit(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Misfit | None:
-    """Return why a call does not bind; None if it binds or the signature is unknown."""
+    """Return why a call does not fit a signature; None if it fits or the signature is unknown."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -36,7 +37,9 @@ def find_misfit(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def _describe_parameters(function: Any, signature: inspect.Signature) -> str:
-    """Return ``; it takes (x, mask=None)`` with short defaults."""
+    """Return a function's parameters as text: ``; it takes (x, mask=None)``, with short
+    defaults.
+    """
     if not signature.parameters:
         name = "init" if isinstance(function, type) else getattr(function, "__name__", "forward")
         return f"; it takes none, write `{name}()`"

@@ -1,4 +1,4 @@
-"""Suppression of output while user code runs only for its calls."""
+"""Suppression of output while user code runs only to observe its calls."""
 
 from __future__ import annotations
 

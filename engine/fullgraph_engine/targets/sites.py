@@ -1,8 +1,8 @@
-"""Calls at module level that show what something is called with.
+"""Module-level calls that show the inputs of a model or function.
 
 ``torch.compile(f)(x)``, ``compiled = torch.compile(model); compiled(x)``, ``torch.export.export``,
-``torch.onnx.export``, ``torch.jit.trace`` and ``torchinfo.summary`` say it on purpose; a plain
-``model(x)`` says it too.
+``torch.onnx.export``, ``torch.jit.trace`` and ``torchinfo.summary`` request a trace explicitly. A
+plain ``model(x)`` also counts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ Form = Literal["call", "export", "onnx", "trace", "summary", "torchsummary"]
 
 @dataclass(frozen=True)
 class CallSite:
-    """A call site with its ``subject`` and ``arguments`` as expressions of the file.
+    """A module-level call, with the called ``subject`` and its ``arguments`` as expressions of the
+    file.
 
     ``owner`` is the called function or class of the file, empty for anything else. ``explicit``
     means that the call requests compilation.
@@ -37,7 +38,10 @@ class CallSite:
 
 @dataclass(frozen=True)
 class CompiledName:
-    """A callable passed to ``torch.compile``; ``owner`` as in a site, ``bound`` is its new name."""
+    """A callable passed to ``torch.compile``; ``bound`` is the name that the result is assigned to.
+
+    ``owner`` is the function or class of the file that it is, or is an instance of; else empty.
+    """
 
     owner: str
     bound: str
@@ -65,8 +69,10 @@ _FIRST_PARAMETER = ("model", "mod", "func", "f")
 def is_compile(
     source: FileDefinitions, expression: ast.expr, known: dict[str, _Bound] | None = None
 ) -> bool:
-    """Whether an expression is ``torch.compile``, or ``torch.compile(…)`` without a model,
-    or a ``partial`` of it: something that compiles what it is given."""
+    """Whether an expression compiles what it is called with.
+
+    It is ``torch.compile``, ``torch.compile(…)`` without a model, or a ``partial`` of it.
+    """
     if isinstance(expression, ast.Name) and known is not None and expression.id in known:
         return known[expression.id].compiler
     if source.full_dotted_name(expression) in _COMPILE:
@@ -85,7 +91,9 @@ def is_compile(
 
 
 def _call_subject(call: ast.Call) -> ast.expr | None:
-    """Return the subject of a call: its first argument or the equivalent keyword."""
+    """Return the model or function that a call receives: its first argument or the equivalent
+    keyword.
+    """
     if call.args:
         return None if isinstance(call.args[0], ast.Starred) else call.args[0]
     for keyword in call.keywords:
@@ -96,7 +104,7 @@ def _call_subject(call: ast.Call) -> ast.expr | None:
 
 @dataclass(frozen=True)
 class _Bound:
-    """The value of a module-level name at some point of the file."""
+    """The value that a module-level name has at some point of the file."""
 
     owner: str = ""
     compiled: bool = False
@@ -104,7 +112,7 @@ class _Bound:
 
 
 def find_sites(source: FileDefinitions) -> tuple[list[CallSite], list[CompiledName]]:
-    """Return the call sites and compiled names of a file, in the order of the text."""
+    """Return the module-level calls and compiled names of a file, in the order of the text."""
     finder = _SiteFinder(source)
     for statement in source.statements:
         finder.statement(statement)
@@ -161,7 +169,7 @@ class _SiteFinder:
                 self.bound.pop(target.id, None)
 
     def compiled_subject(self, expression: ast.expr) -> ast.expr | None:
-        """Return the subject of ``torch.compile(…)`` in an expression."""
+        """Return the model or function that ``torch.compile(…)`` in an expression compiles."""
         expression = self.source.without_moves(expression)
         if not isinstance(expression, ast.Call):
             return None
@@ -170,7 +178,9 @@ class _SiteFinder:
         return _call_subject(expression)
 
     def owner(self, expression: ast.expr) -> str:
-        """Return the function or class of this file that an expression is, or is an instance of."""
+        """Return the function or class of this file that an expression refers to or is an instance
+        of; else "".
+        """
         expression = self.source.without_moves(expression)
         if isinstance(expression, ast.Name):
             if expression.id in self.bound:

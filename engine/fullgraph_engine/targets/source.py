@@ -29,8 +29,11 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 @dataclass
 class FileDefinitions:
-    """The definitions of one file. Statements under ``if``, ``try`` and ``with`` count as module
-    level; a ``__main__`` block does not, since it is not executed with them."""
+    """The definitions of one file.
+
+    Statements under ``if``, ``try`` and ``with`` count as module level. A ``__main__`` block does
+    not, since importing the file does not execute it.
+    """
 
     text: str
     tree: ast.Module
@@ -42,11 +45,11 @@ class FileDefinitions:
     definitions: list[Function | ast.ClassDef] = field(default_factory=list)
     statements: list[ast.stmt] = field(default_factory=list)
     main: list[ast.stmt] = field(default_factory=list)
-    """The statements of its ``__main__`` blocks."""
+    """Statements of the file's ``if __name__ == "__main__"`` blocks."""
 
     @functools.cached_property
     def mentions(self) -> dict[str, frozenset[str]]:
-        """The other definitions and assignments that the code of each one mentions."""
+        """For each definition and assignment, the names of the others that its code mentions."""
         nodes: dict[str, ast.AST] = dict(self.assignments)
         nodes.update((node.name, node) for node in self.definitions)
         return {
@@ -59,7 +62,7 @@ class FileDefinitions:
         }
 
     def reached_names(self, names: Iterable[str], past: Container[str] = ()) -> set[str]:
-        """Return the names and everything they mention, directly or indirectly.
+        """Return the names and everything that their code mentions, directly or indirectly.
 
         Mentions by definitions in ``past`` are skipped.
         """
@@ -95,7 +98,7 @@ class FileDefinitions:
         return f"{self.imports.get(root, root)}{dot}{rest}"
 
     def bases(self, node: ast.ClassDef) -> Iterator[ast.ClassDef]:
-        """The class and its bases that this file defines, nearest first."""
+        """Yield the class and those of its bases that this file defines, nearest first."""
         seen: set[str] = set()
         waiting = [node]
         while waiting:
@@ -110,7 +113,7 @@ class FileDefinitions:
                     waiting.append(self.classes[name.id])
 
     def method(self, node: ast.ClassDef, name: str) -> Function | None:
-        """A method of a class, own or inherited within the file."""
+        """Return a method of a class, its own or inherited within the file; None without one."""
         for current in self.bases(node):
             for statement in current.body:
                 if isinstance(statement, ast.FunctionDef) and statement.name == name:
@@ -118,7 +121,7 @@ class FileDefinitions:
         return None
 
     def outside_bases(self, node: ast.ClassDef) -> Iterator[str]:
-        """Yield full names of the bases defined elsewhere."""
+        """Yield the full names of the class's bases that are defined outside the file."""
         for current in self.bases(node):
             for base in current.bases:
                 expression = _subscripted_value(base)
@@ -129,7 +132,9 @@ class FileDefinitions:
                     yield name
 
     def is_module(self, node: ast.ClassDef) -> bool:
-        """Whether a class is an ``nn.Module`` by name; the executed class decides."""
+        """Whether a class is an ``nn.Module`` judging by the names of its bases, without executing
+        it.
+        """
         own_forward = self.method(node, "forward") is not None
         for name in self.outside_bases(node):
             last = name.rpartition(".")[2]
@@ -142,7 +147,7 @@ class FileDefinitions:
         return False
 
     def has_forward(self, node: ast.ClassDef) -> bool:
-        """Whether the class has a ``forward`` to trace that does more than raise."""
+        """Whether the class has a ``forward`` that does more than raise."""
         forward = self.method(node, "forward")
         if forward is not None:
             return not _is_abstract(forward)
@@ -155,7 +160,9 @@ class FileDefinitions:
         )
 
     def without_moves(self, expression: ast.expr) -> ast.expr:
-        """Return ``Net()`` for ``Net().to(d).eval()``."""
+        """Return an expression without calls that return the same module: ``Net()`` for
+        ``Net().to(d).eval()``.
+        """
         while (
             isinstance(expression, ast.Call)
             and isinstance(expression.func, ast.Attribute)
@@ -178,7 +185,7 @@ _OTHER_BASES = frozenset(_OTHER_BASES_WORDS.split())
 
 @functools.lru_cache(maxsize=4)
 def read_definitions(text: str) -> FileDefinitions:
-    """The definitions of a text.
+    """Return the definitions of a file's text.
 
     Raises:
         SyntaxError: the text does not parse.
@@ -191,20 +198,23 @@ def read_definitions(text: str) -> FileDefinitions:
 
 @functools.lru_cache(maxsize=2)
 def parse_module(text: str) -> ast.Module:
-    """The syntax tree, which is not to be changed; everything that stops Python from parsing is a
-    SyntaxError."""
+    """Return the syntax tree of a text, shared between callers, which must not change it.
+
+    Everything that stops Python from parsing the text is raised as a SyntaxError.
+    """
     try:
         return ast.parse(text)
     except SyntaxError:
         raise
-    except ValueError as error:  # null bytes, before Python 3.12
+    except ValueError as error:  # raised for null bytes, before Python 3.12
         raise SyntaxError(str(error)) from None
     except (RecursionError, MemoryError):
         raise SyntaxError("the text is nested too deeply to parse") from None
 
 
 class PerStatement(Generic[Read]):
-    """Lazily computed information about the statements of a module, one statement at a time.
+    """A cache of information about a module's statements, computed on demand, one statement at a
+    time.
 
     Callers ask for few statements of a long file.
     """
@@ -212,7 +222,9 @@ class PerStatement(Generic[Read]):
     def __init__(self, tree: ast.Module | None, read: Callable[[ast.Module], Read]) -> None:
         self._read = read
         self._first: list[int] = []
-        """The first zero-based line of each part: statements that share a line are in one."""
+        """First zero-based line of each group of statements; statements that share a line form one
+        group.
+        """
         self._parts: list[ast.Module] = []
         self._known: dict[int, Read] = {}
         last = -1
@@ -225,11 +237,15 @@ class PerStatement(Generic[Read]):
             last = max(last, (node.end_lineno or node.lineno) - 1)
 
     def part_at(self, line: int) -> Read:
-        """Return the information about the statement around a zero-based line, or before it."""
+        """Return the information about the statement around a zero-based line, or the last one
+        before it.
+        """
         return self._read_part(bisect.bisect_right(self._first, line) - 1)
 
     def parts_of(self, lines: Iterable[int]) -> Iterator[Read]:
-        """Return the information about the statements around zero-based lines, or about all."""
+        """Return the information about the statements around zero-based lines; without lines, about
+        all.
+        """
         numbers = {bisect.bisect_right(self._first, line) - 1 for line in lines}
         return map(self._read_part, sorted(numbers) or range(len(self._parts)))
 
@@ -307,7 +323,7 @@ def _subscripted_value(expression: ast.expr) -> ast.expr:
 
 
 def _is_abstract(function: Function) -> bool:
-    """Whether a function only raises that subclasses must implement it."""
+    """Whether a function only raises an exception because subclasses must implement it."""
     for decorator in function.decorator_list:
         name = decorator.attr if isinstance(decorator, ast.Attribute) else decorator
         if name == "abstractmethod" or (isinstance(name, ast.Name) and name.id == "abstractmethod"):
@@ -339,7 +355,7 @@ def required_parameters(function: Function) -> list[str]:
 
 
 def dotted_name(expression: ast.expr) -> str:
-    """Return a dotted name such as ``self.lib`` as text; empty for other expressions."""
+    """Return a dotted name such as ``self.lib`` as text; empty for an expression that is none."""
     parts: list[str] = []
     while isinstance(expression, ast.Attribute):
         parts.append(expression.attr)
@@ -358,7 +374,7 @@ def range_of(node: ast.expr | ast.stmt | ast.alias) -> Range:
 
 
 def name_range(node: Function | ast.ClassDef, lines: tuple[bytes, ...]) -> Range:
-    """The range of the name behind ``def`` or ``class``."""
+    """Return the range of the name after ``def`` or ``class``."""
     line = node.lineno - 1
     name = node.name.encode()
     text = lines[line] if line < len(lines) else b""
@@ -382,13 +398,15 @@ def body_range(node: Function | ast.ClassDef) -> Range:
 
 @functools.lru_cache(maxsize=4)
 def byte_lines(text: str) -> tuple[bytes, ...]:
-    """Return the encoded lines of a text as ``ast`` counts them."""
+    """Return the lines of a text, encoded in UTF-8 because ``ast`` counts columns in bytes."""
     unified = text.replace("\r\n", "\n").replace("\r", "\n")
     return tuple(line.encode() for line in unified.split("\n"))
 
 
 def _definition_heads(node: Function | ast.ClassDef) -> list[ast.AST]:
-    """Return the parameters of a function, and the bases and fields of a class."""
+    """Return the nodes in the head of a definition: a function's parameters, a class's bases and
+    fields.
+    """
     if not isinstance(node, ast.ClassDef):
         return [node.args]
     heads = [

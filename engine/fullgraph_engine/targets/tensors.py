@@ -1,4 +1,4 @@
-"""Conversion between notation and values: the inputs of a run.
+"""Conversion between notation, such as ``f32[b, 16]``, and values: the inputs of a run.
 
 ``torch`` is imported inside the functions, so that static discovery works without it.
 """
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 
 class ProbeError(Exception):
-    """Raised for a probe that cannot be built; the message is one sentence for the user.
+    """Raised for inputs in notation that cannot be built; the message is one sentence for the user.
 
-    ``about`` is the wrong word of its text; empty if several are wrong.
+    ``about`` is the wrong word of the text; empty if several are wrong.
     """
 
     def __init__(self, message: str, about: str = "") -> None:
@@ -52,7 +52,7 @@ class ProbeError(Exception):
 
 @dataclass
 class DynamicDimension:
-    """A symbolic dimension of the probe; ``path`` is its position: ``args[0]``."""
+    """A symbolic dimension of an input; ``path`` is the input's position, such as ``args[0]``."""
 
     path: str
     tensor: torch.Tensor
@@ -62,7 +62,7 @@ class DynamicDimension:
 
 @dataclass
 class Built:
-    """The values of one set of arguments."""
+    """Positional and keyword arguments made from notation."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -72,10 +72,10 @@ class Built:
 def build_inputs(
     arguments: Arguments, sizes: dict[str, int], namespace: AnyMapping[str, Any]
 ) -> Built:
-    """Make the values that ``arguments`` describe, under the tensor mode of the caller.
+    """Make the values that ``arguments`` describe, in the tensor mode (fake or real) of the caller.
 
     Raises:
-        ProbeError: a name means nothing in the file.
+        ProbeError: a name is not defined in the file.
     """
     builder = _Builder(sizes, namespace)
     args = tuple(
@@ -86,7 +86,7 @@ def build_inputs(
 
 
 def build_value(value: Value) -> Any:
-    """Make a value without names of the file, under the tensor mode of the caller."""
+    """Make a value that contains no names of the file, in the tensor mode of the caller."""
     return _Builder({}, {}).value(value, "")
 
 
@@ -159,7 +159,7 @@ class _Builder:
 
 
 def _requiring_grad(tensor: torch.Tensor, text: TensorText) -> torch.Tensor:
-    """Make a tensor require grad: itself, or a copy made by an operation."""
+    """Return a tensor that requires grad: the tensor itself, or a copy made by an operation."""
     if not tensor.dtype.is_floating_point and not tensor.dtype.is_complex:
         words = f"A tensor of {text.dtype} cannot require grad; only floating-point ones can."
         raise ProbeError(words, text.grad)
@@ -215,9 +215,9 @@ def example_tensor(
     strides: tuple[int, ...] | None = None,
     device: str | None = None,
 ) -> torch.Tensor:
-    """Return a tensor with normal floats, integers of 0 or 1, or random booleans.
+    """Return a tensor of random normal floats, integers of 0 or 1, or random booleans.
 
-    These integers are valid indices of any embedding and any number of classes.
+    Integers of 0 or 1 are valid indices of any embedding and any number of classes.
     """
     import torch
 
@@ -245,10 +245,10 @@ def example_tensor(
 
 
 def dtype_of(name: str) -> torch.dtype:
-    """The dtype that notation calls so.
+    """Return the dtype that has this name in notation.
 
     Raises:
-        ProbeError: this torch has none.
+        ProbeError: this torch does not have the dtype.
     """
     import torch
 
@@ -259,7 +259,9 @@ def dtype_of(name: str) -> torch.dtype:
 
 
 def _can_hold_data(device: torch.device) -> bool:
-    """Whether random fills work: not for a fake device whose backend this torch lacks."""
+    """Whether tensors on a device can be filled randomly: not if this torch lacks the fake device's
+    backend.
+    """
     import torch
 
     if device.type in ("cpu", "meta"):
@@ -300,7 +302,7 @@ def describe_inputs(
 ) -> str:
     """Return the inputs of a target in notation: ``f32[b=4, 16], mask=b8[4]``.
 
-    With ``facts`` it includes which tensors require grad and which dimensions are marked.
+    With ``facts``, the text includes which tensors require grad and which dimensions are marked.
     """
     names = {(id(one.tensor), one.dim): one.symbol for one in dynamic}
     if facts:
@@ -395,7 +397,7 @@ def _show_tensor(tensor: torch.Tensor, names: dict[tuple[int, int], str]) -> str
     text = f"{dtype}[{', '.join(sizes)}]"
     try:
         device = tensor.device
-    except RuntimeError:  # a tensor subclass without one
+    except RuntimeError:  # a tensor subclass without a device
         return text
     text = text if device == torch.device("cpu") else f"{text}@{device}"
     if (id(tensor), -1) not in names:
@@ -405,7 +407,7 @@ def _show_tensor(tensor: torch.Tensor, names: dict[tuple[int, int], str]) -> str
 
 
 def _tensor_facts(tensor: torch.Tensor, symbolic: AnySet[int]) -> list[str]:
-    """Return the words for the brackets behind a tensor, without marks of symbolic dimensions."""
+    """Return a tensor's properties in notation, without marks of symbolic dimensions."""
     import torch
 
     facts = []

@@ -1,4 +1,4 @@
-"""Probes from tests of the workspace: calls of the file's classes and functions in tests.
+"""Probes from tests of the workspace: calls that tests make of the file's classes and functions.
 
 A test file is executed as a program (see ``programs``) by the pytest of the user's environment:
 only the tests that mention the wanted definition, up to its call.
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     import pytest
 
 _MOST_TESTS = 6
-"""Maximum number of tests per file executed for one target."""
+"""Maximum number of tests per test file that are executed for one target."""
 
 _OPTIONS = (
     *("-o", "addopts=", "-o", "filterwarnings=", "--capture=no"),
     *("-p", "no:cacheprovider", "-p", "no:faulthandler"),
 )
-"""The rest of the project's configuration holds, such as where its sources are."""
+"""pytest options that disable parts of the project's configuration; the rest still applies."""
 
 
 def enclosing_tests(name: str, users: Sequence[str], path: str) -> list[Enclosing]:
-    """Return test files that may call the definition ``name`` of the file at ``path``.
+    """Return the test files that may call the definition ``name`` of the file at ``path``.
 
-    Files that mention it come before files that only mention its ``users``.
+    Test files that mention the definition come before those that only mention its ``users``.
     """
     files = [
         (file, wanted, number)
@@ -55,9 +55,9 @@ def enclosing_tests(name: str, users: Sequence[str], path: str) -> list[Enclosin
 
 
 def mentioning_tests(text: str, names: Sequence[str]) -> list[str]:
-    """Return the ids of tests that mention one of the names, without the file name.
+    """Return the pytest ids, without the file name, of tests that mention one of the names.
 
-    Return all tests of the file if only a fixture or helper mentions it.
+    Return all tests of the file if only a fixture or helper mentions one.
     """
     tree, wanted = _parse_tests(text), frozenset(names)
     if not _mentions_names(tree, wanted):
@@ -68,13 +68,13 @@ def mentioning_tests(text: str, names: Sequence[str]) -> list[str]:
     ]
 
 
-# Every target of a file needs the same tests; one process plans all targets for one edit.
+# All targets of a file need the same tests, and one process plans all targets for one edit.
 _files = functools.lru_cache(maxsize=1)(workspace.tests_that_import)
 
 
 @functools.lru_cache(maxsize=4)
 def _parse_tests(text: str) -> ast.Module:
-    """Empty if it does not parse."""
+    """Parse a test file; return an empty module if it has syntax errors."""
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
@@ -94,13 +94,13 @@ def _test_nodes(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
             yield node.name, node
         elif isinstance(node, ast.ClassDef):
-            # The setup of a class may be the only mention.
+            # The ``setup`` method of a class may be the only code that mentions the name.
             yield from ((f"{node.name}::{name}", node) for name, _ in _test_nodes(node.body))
 
 
 @dataclass(frozen=True)
 class _PlannedTests:
-    """The execution of tests as a call."""
+    """A builder that executes tests to observe the calls in them."""
 
     file: Path
     tests: tuple[str, ...]
@@ -133,7 +133,8 @@ def _execute_tests(file: Path, tests: Sequence[str], namespace: Namespace) -> No
 class _Ended:
     """A pytest plugin that records exceptions of tests.
 
-    It ends pytest on exceptions other than the tests' own, which pytest would treat as failures.
+    It ends pytest on exceptions that do not come from the tests, which pytest would treat as
+    failures.
     """
 
     raised: BaseException | None = field(default=None)

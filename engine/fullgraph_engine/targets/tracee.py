@@ -1,4 +1,4 @@
-"""The target, probe and settings that one run traces."""
+"""The target, inputs and settings that one run traces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .probes import Call, Probe
 
 @dataclass(frozen=True)
 class Tracee:
-    """A target of an executed text, to be called as a probe states.
+    """A target of an executed text, with the probe that states how to call it.
 
     ``path`` and ``text`` belong to the file; ``namespace`` is the executed module's.
     """
@@ -26,23 +26,24 @@ class Tracee:
     text: str = field(repr=False)
     mode: Mode = "auto"
     found: tuple[FoundProbe, ...] = ()
-    """Probes found for targets of the file in other runs."""
+    """Probe comments that searches found for targets of the file in other runs."""
     tentative: bool = False
-    """True for a tentative text, whose searches are short."""
+    """True for a tentative text, for which searches are short."""
     alter: Callable[[Call], Call] | None = field(default=None, repr=False)
-    """Changes a call from what its probe states."""
+    """Function that changes the call, for example to take another execution path; or None."""
 
     @property
     def fake(self) -> bool:
-        """Whether its tensors lack data, unless the run finds that they need data."""
+        """Whether the run begins with fake tensors, which lack data."""
         return self.mode != "real"
 
     def call(self) -> Call:
-        """Make the callable and its inputs, with the same random numbers each time. Runs user
-        code, whose exceptions propagate.
+        """Make the callable and its inputs, with the same random numbers each time.
+
+        Runs user code, whose exceptions propagate.
 
         Raises:
-            ProbeError: the probe itself does not fit, in one sentence for the user.
+            ProbeError: the inputs do not fit the target; the message is one sentence for the user.
         """
         searched.remember_found(self.found)
         searched.tentative = self.tentative
@@ -51,9 +52,10 @@ class Tracee:
         return call if self.alter is None else self.alter(call)
 
     def find_replacement(self, *, built: bool) -> str:
-        """Return a comment with which the target runs, if this probe is a comment and raises.
+        """Return a comment with which the target runs, if its current probe comment raises.
 
-        Empty if the search fails. Runs user code. ``built``: the call was made.
+        Empty if the search finds none. Runs user code. ``built``: the call was made, so the comment
+        raised only when the target ran.
         """
         written = self.probe.written
         if written is None or self.tentative:

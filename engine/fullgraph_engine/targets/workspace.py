@@ -11,7 +11,7 @@ from pathlib import Path
 
 _MOST_FILES, _MOST_FOUND = 400, 4
 _SECONDS = 0.25
-"""Maximum wall time in seconds for finding files."""
+"""Maximum wall time in seconds of one search for files."""
 _LARGEST = 200_000
 """Maximum size in bytes of a file to read."""
 _MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
@@ -22,13 +22,13 @@ _OTHERS = re.compile(r"\..*|__pycache__|node_modules|site-packages|build|dist|v?
 
 
 def texts_that_call(name: str, path: str) -> list[str]:
-    """Return texts of files near ``path`` that call the name, nearest first.
+    """Return the texts of files near ``path`` that call ``name``, nearest first.
 
-    Empty for installed files.
+    Empty if ``path`` is in an installed package.
     """
     call = re.compile(rb"\b" + re.escape(name.encode()) + rb"\s*\(")
     definition = re.compile(rb"\bclass\s+" + re.escape(name.encode()) + rb"\b")
-    # There the name refers to another class.
+    # In a file that defines the name, it refers to another class.
     found = (
         text
         for _, text in _matching_texts(path)
@@ -38,7 +38,9 @@ def texts_that_call(name: str, path: str) -> list[str]:
 
 
 def tests_that_import(path: str) -> list[tuple[Path, str]]:
-    """Return test files near ``path`` that import its module, with their texts, nearest first."""
+    """Return test files near ``path`` that import the module at ``path``, with their texts, nearest
+    first.
+    """
     module = Path(path).stem
     name = Path(path).parent.name if module == "__init__" else module
     imported = re.compile(rb"^\s*(from|import)\b.*\b" + re.escape(name.encode()) + rb"\b", re.M)
@@ -52,7 +54,9 @@ def tests_that_import(path: str) -> list[tuple[Path, str]]:
 
 
 def _matching_texts(path: str, wanted: re.Pattern[str] = _ANY) -> Iterator[tuple[Path, bytes]]:
-    """Yield files near ``path`` with matching names, up to a limit."""
+    """Yield files near ``path`` whose name matches ``wanted``, up to a limit, with their
+    content.
+    """
     here = Path(path)
     if not here.is_absolute() or _INSTALLED.intersection(here.parts):
         return
@@ -68,7 +72,9 @@ def _matching_texts(path: str, wanted: re.Pattern[str] = _ANY) -> Iterator[tuple
 
 
 def _python_files(path: Path) -> Iterator[Path]:
-    """Yield Python files in the folder, below it, and above it up to the project's root."""
+    """Yield Python files in the folder of ``path``, below it, and above it up to the project's
+    root.
+    """
     folder = path.parent
     yield from (file for file in _files_below(folder) if file != path)
     for parent in _parent_folders(folder):
