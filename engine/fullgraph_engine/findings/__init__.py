@@ -1,4 +1,4 @@
-"""Findings made from recordings: their code, place, message and explanation."""
+"""Findings made from what a run recorded: their code, source range, message and explanation."""
 
 from .runs import RunOutcome, run_target
 

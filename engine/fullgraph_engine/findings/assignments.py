@@ -15,7 +15,7 @@ from functools import cached_property
 from ..scopes import BINDING_NODES, names_bound_by, parameters
 
 Path = tuple[str | None, ...]
-"""A name with keys and attributes of it; None matches any key."""
+"""A name followed by the keys and attributes of it; None as a key matches any key."""
 
 _STEP = re.compile(r"\.__dict__(?=\[)|\.(?P<attribute>\w+)|\['(?P<key>[^']*)'\]|\[(?P<index>\d+)\]")
 _CHANGE_ALL = frozenset(
@@ -27,7 +27,7 @@ _ASSIGNING = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 
 
 class Assignments:
-    """The globals that functions assign, found in the text without executing it."""
+    """The globals that functions of a file assign, found in its text without executing it."""
 
     def __init__(self, tree: ast.Module | None) -> None:
         self._tree = tree
@@ -40,7 +40,7 @@ class Assignments:
         return found
 
     def changes_global(self, source: str, *, exactly: bool = False) -> bool:
-        """Whether a function assigns the global that Dynamo calls ``source``, or its container.
+        """Whether a function assigns the global that Dynamo calls ``source``, or a container of it.
 
         ``exactly``: only by its own name and constant keys, without keys computed at run time.
         """
@@ -58,7 +58,7 @@ class Assignments:
 
 
 def _source_path(source: str) -> Path:
-    """Return the leading keys and attributes of a source as a path."""
+    """Return the leading keys and attributes in Dynamo's name of a value, as a path."""
     path: list[str | None] = []
     at = 0
     while (match := _STEP.match(source, at)) is not None:
@@ -96,7 +96,7 @@ class _AssignmentReader:
 
 
 class _FunctionScope:
-    """The names that one function binds, and its local, global and nested names."""
+    """The names that one function assigns, its local and global names, and its nested functions."""
 
     def __init__(self, function: ast.AST) -> None:
         self.globals: set[str] = set()
@@ -116,7 +116,10 @@ class _FunctionScope:
 
 
 def _own_nodes(function: ast.AST, in_loop: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield the nodes of a function without nested ones, each with whether a loop repeats it."""
+    """Yield the nodes of a function without nested functions, each with whether a loop repeats it.
+
+    ``in_loop``: the function itself is in a loop.
+    """
     body = getattr(function, "body", [])
     pending = [(node, in_loop) for node in reversed(body if isinstance(body, list) else [body])]
     while pending:
@@ -136,7 +139,10 @@ def _functions_in(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def _called_once(tree: ast.Module) -> frozenset[str]:
-    """Return functions that module code calls once; their assignments count as module-level."""
+    """Return the names of functions that module-level code calls once.
+
+    Their assignments count as module-level.
+    """
     named = Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
     pending: list[ast.AST] = list(tree.body)
     called: set[str] = set()
@@ -150,7 +156,9 @@ def _called_once(tree: ast.Module) -> frozenset[str]:
 
 
 def _assigned_paths(node: ast.AST) -> Iterator[Path]:
-    """Yield the paths of the values that a node assigns, deletes or mutates."""
+    """Yield the paths (name, keys and attributes) of the values that a node assigns, deletes or
+    mutates.
+    """
     match node:
         case ast.Name(ctx=ast.Store() | ast.Del()):
             yield (node.id,)
@@ -167,7 +175,7 @@ def _assigned_paths(node: ast.AST) -> Iterator[Path]:
 
 
 def _changed_keys(call: ast.Call, method: str) -> Iterator[str | None]:
-    """Yield the keys that a mutating method changes; None for all of them."""
+    """Yield the keys that a call of the mutating method ``method`` changes; None for all keys."""
     match call.args:
         case _ if method in _CHANGE_ALL:
             yield None
@@ -182,8 +190,9 @@ def _changed_keys(call: ast.Call, method: str) -> Iterator[str | None]:
 
 
 def _expression_paths(node: ast.AST) -> Iterator[Path]:
-    """Yield ``("CONFIG", "a", "b")`` for ``CONFIG["a"].b``; nothing if it does not begin with a
-    name.
+    """Yield the path of an expression: ``("CONFIG", "a", "b")`` for ``CONFIG["a"].b``.
+
+    Yield nothing if the expression does not begin with a name.
     """
     match node:
         case ast.Name(id=name):

@@ -15,11 +15,11 @@ from .places import FindingPlace, SourceText
 
 _INSTALLED = re.compile(r".*/(?:site-packages|dist-packages|lib/python3\.\d+)/")
 _WRAPPERS = ("/torch/nn/parallel/", "/torch/distributed/")
-"""Code of torch that runs around a module's own."""
+"""Folders of torch whose code calls the user's module, such as ``DistributedDataParallel``."""
 
 
 def break_cause(code: str, record: Break, place: FindingPlace, source: SourceText) -> BreakCause:
-    """Return the cause of a break whose finding has this ``code`` and ``place``."""
+    """Return the cause of a graph break whose finding has this ``code`` and ``place``."""
     if place.deeper:
         inner = place.deeper[-1]
         around = next((frame for frame in reversed(place.deeper) if _is_wrapper(frame.path)), None)
@@ -60,7 +60,7 @@ def _is_wrapper(path: str) -> bool:
 
 
 def _instruction_identity(frame: Frame) -> tuple[str, str]:
-    """Return the line of a frame and the number of equal lines before it in its file."""
+    """Return the source line of a frame, and the number of equal lines before it in its file."""
     lines = linecache.getlines(frame.path)
     text = lines[frame.line].strip() if frame.line < len(lines) else ""
     before = sum(line.strip() == text for line in lines[: frame.line])
@@ -68,7 +68,7 @@ def _instruction_identity(frame: Frame) -> tuple[str, str]:
 
 
 def _portable_path(path: str, source: SourceText) -> str:
-    """Return a path without the machine-dependent folder."""
+    """Return the path of a file without the folders that differ between machines."""
     if is_library(path):
         return _INSTALLED.sub("", path)
     folder = source.path.rpartition("/")[0] + "/"

@@ -13,7 +13,8 @@ from .places import SourceText
 
 
 class BreakCosts:
-    """The breaks of one recording with the graphs, frames and waits that follow from each.
+    """The graph breaks of one recorded trace, with the graphs, frames and waits that follow from
+    each.
 
     Dynamo compiles a function up to its break, and then the rest as another function. A break in an
     inlined function splits each of its callers as well.
@@ -28,7 +29,7 @@ class BreakCosts:
         for graph in recording.graphs:
             self._ops[graph.frame] += len(graph.ops)
         self._guards = {code.frame: code.guards for code in recording.guarded}
-        # A frame has one break: its analysis was restarted after each but the last.
+        # A frame has one break: Dynamo restarted its analysis after each break but the last.
         self._last = {
             record.frame: record for record in recording.breaks if record.frame in self._frames
         }
@@ -43,11 +44,15 @@ class BreakCosts:
                 self._causes[finding.identity].setdefault(cause.identity, cause)
 
     def causes(self, identity: str) -> tuple[BreakCause, ...]:
-        """Return the causes of a finding; empty if only a restarted analysis reported it."""
+        """Return the causes of a finding; empty if only an analysis that Dynamo restarted reported
+        it.
+        """
         return tuple(self._causes[identity].values()) if identity in self._causes else ()
 
     def cost(self, finding: Finding) -> BreakCost | None:
-        """Return the cost of a graph break; None if only a restarted analysis reported it."""
+        """Return the cost of a graph break; None if only an analysis that Dynamo restarted reported
+        it.
+        """
         records = self._records.get(finding.identity)
         if not records:
             return None
@@ -89,7 +94,9 @@ class BreakCosts:
         return (*self._graphs_before(frame), *self._graphs_after(frame))
 
     def _graphs_before(self, frame: int) -> tuple[int, ...]:
-        """Return the frame whose graph ends at the break, or at a break directly before it."""
+        """Return the frame with the graph that ends at the break of ``frame``, or at one directly
+        before; or nothing.
+        """
         at: int | None = frame
         while at is not None:
             if self._ops[at]:
@@ -98,7 +105,9 @@ class BreakCosts:
         return ()
 
     def _graphs_after(self, frame: int) -> tuple[int, ...]:
-        """Return the frames whose graphs begin after the break; several if one was recompiled."""
+        """Return the frames with the graphs that begin after the break of ``frame``; several after
+        a recompile.
+        """
         found: list[int] = []
         for rest in self._rest.get(frame, ()):
             found += (rest,) if self._ops[rest] else self._graphs_after(rest)
@@ -110,7 +119,7 @@ class BreakCosts:
     def _count_reached(self, records: Iterable[Break]) -> int:
         """Return how often the call reached a break that Dynamo reported once per caller.
 
-        Only the reports of the innermost compiled function are counted.
+        Only the reports for the most deeply nested compiled function are counted.
         """
         by_level: dict[Stack, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         for record in records:
@@ -121,7 +130,9 @@ class BreakCosts:
         return sum(levels[min(levels)] for levels in by_level.values())
 
     def _count_reads(self, place: Range) -> int:
-        """Return how often eager code at a place read a value of a fake tensor."""
+        """Return how often code outside the graphs read a value of a fake tensor at this source
+        range.
+        """
         count = 0
         for chosen in self._recording.chosen:
             frame = self._source.innermost(chosen.stack)
@@ -133,15 +144,16 @@ class BreakCosts:
         return self._source.function(traced.path, traced.function, traced.line)
 
     def _find_resumed(self) -> dict[int, list[int]]:
-        """Return the frames compiled to resume after the break of each frame, by frame id.
+        """Return the frames that resume each frame after its break, by the id of the frame with the
+        break.
 
-        Calls end in the opposite order to their begin, so of several waiting frames of a function
-        the last one resumes first.
+        A nested call ends before its caller. Of several frames of a function that wait, the last
+        one therefore resumes first.
         """
         found: dict[int, list[int]] = {}
         waiting: dict[tuple[str, str], list[int]] = defaultdict(list)
         known: dict[int, list[int]] = {}
-        """Frames by the code of the resume function, which may be recompiled."""
+        """Ids of compiled frames, by the code of the resume function, which may be recompiled."""
         same: dict[tuple[int, Stack], list[int]] = {}
         for id_, frame in sorted(self._frames.items()):
             key = frame.path, self._frame_name(id_)

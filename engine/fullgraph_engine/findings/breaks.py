@@ -1,4 +1,4 @@
-"""Graph breaks and skipped frames."""
+"""Findings for graph breaks and for frames that Dynamo skipped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OUTCOMES = {
     "raised": "; an error under `{strict}`",
 }
 
-# Reasons for skipped frames that do not concern the user.
+# Reasons for which Dynamo skips frames and which do not concern the user.
 _ORDINARY = (
     "no tensor-related objects found in frame",
     "frame is in the Dynamo skipfiles list",
@@ -38,7 +38,7 @@ _SETS_ATTRIBUTES = "__setattr__ frames are not compiled"
 def break_finding(
     record: Break, source: SourceText, fallback: Range, strict: str = "fullgraph=True"
 ) -> Finding:
-    """Describe a graph break at the innermost line of the user's code.
+    """Return the finding for a graph break, at the most deeply nested line of the user's code.
 
     ``strict`` is the argument, or the function, under which a break is an error.
     """
@@ -64,7 +64,7 @@ def break_finding(
 
 
 class Tally:
-    """A counter of how often each break was reached, without Dynamo's repeated reports.
+    """A counter of how often each graph break was reached, without Dynamo's repeated reports.
 
     A frame has one break: the last one reported after restarts of its analysis. Dynamo reports a
     break in an inlined function again, with the same user stack, for every enclosing frame that it
@@ -75,15 +75,20 @@ class Tally:
         self._last: dict[int, tuple[str, Stack, int]] = {}
 
     def add(self, identity: str, record: Break) -> bool:
-        """Note a break; return whether the last break of its frame was the same one."""
-        # Reports may differ in the library frames between two frames of the user.
+        """Count a report of a break.
+
+        Return whether the last break reported for its frame was the same one.
+        """
+        # Two reports of one break may differ in the library frames between two frames of the user.
         path = tuple(frame for frame in record.stack if not is_torch(frame.path))
         before = self._last.get(record.frame)
         self._last[record.frame] = (identity, path, record.inlined)
         return before is not None and before[0] == identity
 
     def counts(self) -> dict[str, int]:
-        """Return the counts by identity, without breaks that only restarted analyses reported."""
+        """Return the counts by identity, without breaks reported only by analyses that Dynamo
+        restarted.
+        """
         levels: dict[tuple[str, Stack], Counter[int]] = defaultdict(Counter)
         for key, stack, inlined in self._last.values():
             levels[key, stack][inlined] += 1
@@ -102,7 +107,7 @@ def skip_finding(skip: Skip, source: SourceText) -> Finding | None:
     reason = skip.reason.removeprefix(prefix).split("\n")[0]
     if is_skip_without_ops(skip.reason):
         if skip.resumed:
-            return None  # behind its last break a function often only returns
+            return None  # the function often only returns after its last break
         code, words = "frame-skipped/no-ops", "it does nothing with tensors"
     elif reason.startswith("Attempt to trace generator"):
         if skip.callers:
@@ -137,16 +142,16 @@ def notes_on(causes: tuple[Cause, ...], operator: str) -> tuple[str, ...]:
 
 
 def _steady_words(words: str) -> str:
-    """Return words without memory addresses, comments and line numbers of resume functions.
+    """Return a message without memory addresses, comments and line numbers of resume functions.
 
-    The same program then produces the same words in every run.
+    The same program then produces the same message in every run.
     """
     words = _COMMENT.sub(r"\1", without_addresses(words))
     return restore_original_names(words)
 
 
 _COMMENT = re.compile(r"(?m)(, code: [^'\"\n]*?)\s+#.*$")
-"""Behind a line of code that torch quotes, where no string can have the sign."""
+"""Comment after a line of code that torch quotes, where the ``#`` cannot be inside a string."""
 
 
 def _end_sentence(words: str) -> str:

@@ -28,7 +28,9 @@ _LONGEST = 40
 
 @dataclass(frozen=True)
 class _Choice:
-    """A condition, and the code that only runs with or only runs without the compiler."""
+    """A condition on whether the code is compiled, and the code that it excludes in one of the
+    cases.
+    """
 
     condition: Range
     compiled: Range | None
@@ -42,8 +44,11 @@ class CompilerConditions:
         self._source = source
 
     def finding(self, check: CompilerCheck, tool: str) -> Finding | None:
-        """The finding for one evaluated call; None unless it decides a condition of this file.
-        ``tool`` is the function that traces the code."""
+        """Return the finding for one call of ``is_compiling()``; None unless it decides a condition
+        of this file.
+
+        ``tool`` is the function that traces the code, such as ``torch.compile``.
+        """
         # If the function returns False, the same code runs as without Dynamo.
         choice = self._find_choice(check.stack) if check.value else None
         if choice is None or choice.compiled is choice.uncompiled is None:
@@ -71,7 +76,9 @@ class CompilerConditions:
         )
 
     def _code_subject(self, code: Range) -> str:
-        """``Lines 3 to 5 run``; the code itself if it is a short part of a line."""
+        """Return the subject of a sentence: ``Lines 3 to 5 run``, or the code itself if it is
+        short.
+        """
         first, last = code.start.line + 1, code.end.line + 1
         if first != last:
             return f"Lines {first} to {last} run"
@@ -81,8 +88,10 @@ class CompilerConditions:
         return f"`{text}` runs"
 
     def _find_choice(self, stack: Stack) -> _Choice | None:
-        """The condition that the innermost call of a stack decides. Functions that return the
-        result of the call pass it to their callers."""
+        """Return the condition that the deepest call of a stack decides, or None.
+
+        Functions that return the result of the call pass it on to their callers.
+        """
         is_check = True
         for frame in reversed(stack):
             if frame.path != self._source.path:
@@ -109,8 +118,11 @@ class CompilerConditions:
         }
 
     def _call_at(self, frame: Frame, is_check: bool) -> ast.Call | None:
-        """The call that a frame is at. Where columns are unknown, the only call of its line; of a
-        check, the only one with the name of one."""
+        """Return the call that a frame executes, or None.
+
+        Without columns it is the only call of the line. For a call of ``is_compiling``
+        (``is_check``), it is the only one with such a name.
+        """
         calls = [node for node in self._parents if isinstance(node, ast.Call)]
         if frame.end_byte >= 0:
             end = self._source.range_of(frame).end
@@ -127,7 +139,7 @@ class CompilerConditions:
         return self._decided_at(call)
 
     def _decided_by_variable(self, assigned: ast.Assign, name: str) -> _Choice | None:
-        """The first condition on a variable that its function assigns once."""
+        """Return the first condition on a variable that its function assigns only once, or None."""
         function: ast.AST = assigned
         while not isinstance(function, _FUNCTIONS):
             function = self._parents[function]
@@ -138,7 +150,9 @@ class CompilerConditions:
         return next((found for one in loads if (found := self._decided_at(one))), None)
 
     def _decided_at(self, flag: ast.expr) -> _Choice | None:
-        """The condition that an expression decides, which is true in compiled code only."""
+        """Return the condition that ``flag`` decides, an expression that is true only in compiled
+        code.
+        """
         short_circuit: _Choice | None = None
         top, parent = flag, self._parents.get(flag)
         while isinstance(parent, (ast.BoolOp, ast.UnaryOp)):
@@ -174,7 +188,7 @@ class CompilerConditions:
         )
 
     def _following_statements(self, node: ast.stmt) -> Sequence[ast.stmt]:
-        """The statements that follow a statement in its block."""
+        """Return the statements after ``node`` in its block."""
         parent = self._parents[node]
         for block in (getattr(parent, name, None) for name in _BLOCKS):
             if isinstance(block, list) and node in block:
@@ -197,7 +211,10 @@ def _exclusive_branch(
 
 
 def _truth_of_test(test: ast.expr, flag: ast.expr, value: bool) -> bool | None:
-    """The truth of a test where a part of it has a value; None if other parts decide."""
+    """Return whether a test is true if its part ``flag`` has this value.
+
+    None if other parts of the test decide.
+    """
     if test is flag:
         return value
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -213,7 +230,7 @@ def _truth_of_test(test: ast.expr, flag: ast.expr, value: bool) -> bool | None:
 
 
 def _operand_choice(node: ast.BoolOp, operand: ast.expr, flag: ast.expr) -> _Choice | None:
-    """The choice of an operand of ``and`` or ``or`` about the operands after it."""
+    """Return what an operand of ``and`` or ``or`` decides about the operands after it."""
     later = node.values[node.values.index(operand) + 1 :]
     stops = isinstance(node.op, ast.Or)
     if not later or _truth_of_test(operand, flag, True) is _truth_of_test(operand, flag, False):

@@ -1,6 +1,7 @@
 """Conditions in the code of a file, and the values that they depend on.
 
-They only serve to choose the next path to trace; findings come from Dynamo's own trace of it.
+They only serve to choose the next execution path to trace; findings come from Dynamo's own trace of
+it.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ Number = Union[bool, int, float]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
-# Numbers larger than most limits in programs, and a small number of loop iterations.
+# A number larger than most limits in programs, and a small number of loop iterations.
 LARGE, _MANY = 1e3, 3
 
 
 @dataclass(frozen=True)
 class ConditionSide:
-    """The code that runs if a condition is ``truth``.
+    """One side of a condition: the code that runs if the condition has the value ``truth``.
 
     ``begins`` is the range of its first statement (the head of a compound statement) or of the
-    chosen expression; None if the side has no known code. ``block`` is the range of all of it.
+    chosen expression; None if the code is unknown. ``block`` is the range of all its code.
     """
 
     test: Range
@@ -38,7 +39,7 @@ class ConditionSide:
     begins: Range | None
     block: Range | None
     loop: bool = False
-    """True if the condition is whether the iterable of a ``for`` is empty."""
+    """True if the condition is whether the iterable of a ``for`` loop is empty."""
     expression: ast.expr = field(compare=False, repr=False, default=ast.Constant(None))
 
 
@@ -49,16 +50,16 @@ class _Code:
     node: Function | ast.Module
     sides: list[ConditionSide] = field(default_factory=list)
     flows: list[tuple[ast.expr, frozenset[str]]] = field(default_factory=list)
-    """Expressions, and the names assigned from them."""
+    """Expressions, each with the names assigned from it."""
 
 
 class FileConditions:
-    """The conditions of one file; empty if its text does not parse."""
+    """All conditions of one file; empty if its text does not parse."""
 
     def __init__(self, tree: ast.Module | None) -> None:
         self._codes: list[_Code] = []
         self._expression_ranges = PerStatement(tree, _expression_ranges)
-        """Ranges of all expressions."""
+        """Source ranges of all expressions in the file."""
         if tree is not None:
             self._read_conditions(_Code(tree), tree.body)
         self._dependent: dict[object, frozenset[int]] = {}
@@ -69,8 +70,10 @@ class FileConditions:
             yield from code.sides
 
     def on_value(self, asked: Range) -> list[ConditionSide]:
-        """Return the sides that depend on the value requested at a place."""
-        # A place without columns covers a whole statement.
+        """Return the sides of conditions that depend on the value requested at the source range
+        ``asked``.
+        """
+        # A source range without columns covers a whole statement.
         exact = asked in self._expression_ranges.part_at(asked.start.line)
 
         def asks(_code: _Code, node: ast.AST) -> bool:
@@ -81,7 +84,7 @@ class FileConditions:
         return self._sides_depending_on(asked, asks)
 
     def on_parameter(self, name: str) -> list[ConditionSide]:
-        """Return the sides that depend on parameters with this name."""
+        """Return the sides of conditions that depend on a parameter with this name."""
         return self._sides_depending_on(
             name,
             lambda code, node: (
@@ -100,11 +103,11 @@ class FileConditions:
         return [side for side in self.sides if id(side) in known]
 
     def _dependent_expressions(self, is_origin: Any) -> frozenset[int]:
-        """Return the ids of the expressions that depend on an origin, directly or through
-        assignments.
+        """Return the ids of the expressions that depend, directly or through assignments, on an
+        origin.
 
-        Names are followed in any order of statements; attributes and functions across the whole
-        file.
+        ``is_origin`` decides which nodes are origins. Assignments are followed in any order of
+        statements, for attributes and functions across the whole file.
         """
         local: set[tuple[int, str]] = set()
         everywhere: set[str] = set()
@@ -186,7 +189,11 @@ def _expression_ranges(part: ast.Module) -> frozenset[Range]:
 
 
 def candidate_answers(side: ConditionSide, asked: Range, given: Number) -> Iterator[Number]:
-    """Yield replacements for the answer ``given`` that may select the side, most likely first."""
+    """Yield numbers that may select the side if they replace the value ``given``, most likely
+    first.
+
+    The code requests the value at the source range ``asked``.
+    """
     if isinstance(given, bool):
         yield not given
         return
@@ -214,7 +221,9 @@ _TURNED = {ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Lt: ast.Gt, ast.LtE: ast.GtE}
 
 
 def _compared_number(test: ast.expr, asked: Range) -> tuple[float | None, type[ast.cmpop]]:
-    """Return the number and operator that a condition compares a value with."""
+    """Return the number and operator that a condition compares the value at ``asked`` with, None if
+    unknown.
+    """
     nothing = None, ast.Eq
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return nothing
@@ -225,7 +234,7 @@ def _compared_number(test: ast.expr, asked: Range) -> tuple[float | None, type[a
     if number is None:
         left, number, operator = right, _literal_number(left), _TURNED.get(operator, operator)
     simple = isinstance(left, (ast.Name, ast.Attribute)) or is_within(asked, node_range(left))
-    # The expression around the value is unknown.
+    # The expression around the requested value is unknown.
     return (number, operator) if simple and not isinstance(left, ast.BinOp) else nothing
 
 
@@ -249,7 +258,10 @@ def _branch_sides(
 
 
 def _choice_sides(test: ast.expr, *choices: tuple[bool, ast.expr]) -> Iterator[ConditionSide]:
-    """Yield the choices of an expression that call something; others only use traced operators."""
+    """Yield the sides of an expression such as ``a if test else b``, as far as they call something.
+
+    Other sides only use operators that Dynamo traces.
+    """
     for truth, chosen in choices:
         if any(isinstance(node, ast.Call) for node in ast.walk(chosen)):
             yield _make_side(test, truth, node_range(chosen), node_range(chosen))
@@ -269,7 +281,10 @@ def _make_side(
 
 
 def _first_effective_range(block: Sequence[ast.stmt]) -> Range | None:
-    """Return the range of the first effective statement, only the head if it is compound."""
+    """Return the range of the first statement that has an effect, only its head if it is compound.
+
+    None if no statement has an effect.
+    """
     for node in block:
         if isinstance(node, (ast.Pass, ast.Global, ast.Nonlocal)):
             continue
@@ -281,7 +296,9 @@ def _first_effective_range(block: Sequence[ast.stmt]) -> Range | None:
 
 
 def _skipped_statements(body: Sequence[ast.stmt], rest: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
-    """Return the statements that an ``if`` without ``else`` skips by leaving the block."""
+    """Return the statements in ``rest`` that an ``if`` with this body skips by leaving the
+    block.
+    """
     return rest if isinstance(body[-1], _LEAVES) else ()
 
 
@@ -320,7 +337,10 @@ def _target_names(targets: Iterable[ast.expr]) -> frozenset[str]:
 
 
 def _flow_name(node: ast.AST) -> str:
-    """Return ``x``, ``self.x``, or ``f()`` for a call of a function or method ``f``; else ""."""
+    """Return the name of an expression through which values flow, else an empty text.
+
+    It is ``x``, ``self.x``, or ``f()`` for a call of a function or method ``f``.
+    """
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
@@ -342,5 +362,5 @@ def _parameter_names(node: Function | ast.Module) -> frozenset[str]:
 
 
 def is_within(inner: Range, outer: Range) -> bool:
-    """Whether one range is a part of another one, or the same."""
+    """Whether the range ``inner`` is a part of ``outer``, or equal to it."""
     return outer.start <= inner.start and inner.end <= outer.end

@@ -1,7 +1,7 @@
-"""Data-dependent sizes and numbers, described in the words of the program.
+"""Sizes and numbers that depend on tensor data, described in the words of the program.
 
-Dynamo calls them ``u0`` and records the stack where each was created. The code there describes
-them.
+Dynamo calls them ``u0`` and records the stack where each was created. The source code at that line
+describes them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ _COUNTED = {
 
 @dataclass(frozen=True)
 class DataSize:
-    """A data-dependent size; ``name`` is its expression in the program, ``words`` describe it."""
+    """A size that depends on tensor data.
+
+    ``name`` is its expression in the program, ``words`` describe it.
+    """
 
     name: str
     words: str
@@ -42,20 +45,23 @@ class DataSize:
 
 
 class DataSizes:
-    """The data-dependent sizes of one trace, by frame and symbol."""
+    """The sizes of one trace that depend on tensor data, by frame and symbol (``u0``)."""
 
     def __init__(self, recording: Recording, source: SourceText) -> None:
         self._recording = recording
         self._source = source
 
     def data_size(self, frame: int, symbol: str) -> DataSize | None:
-        """Return the data-dependent size of a symbol in a frame; None if no line of the file
-        created it.
+        """Return the data-dependent size of a symbol in a frame.
+
+        None if no line of the file created the symbol.
         """
         return self._all.get((frame, symbol))
 
     def describe_condition(self, frame: int, expression: str) -> tuple[str, tuple[DataSize, ...]]:
-        """Return a ShapeEnv condition in the program's terms, and the data sizes in it."""
+        """Return a condition of Dynamo's ShapeEnv with the program's names, and the data-dependent
+        sizes in it.
+        """
         about = {
             name: found
             for name in dict.fromkeys(_SYMBOL.findall(expression))
@@ -69,7 +75,9 @@ class DataSizes:
         return text, tuple(about.values())
 
     def with_data_sizes(self, finding: Finding) -> Finding:
-        """Return the finding with descriptions of its data-dependent symbols, or unchanged."""
+        """Return the finding with descriptions of its symbols such as ``u0``; unchanged without
+        any.
+        """
         said = f"{finding.message} {finding.explanation} {finding.context}"
         hinted = " ".join(finding.hints)
         notes = [
@@ -78,7 +86,7 @@ class DataSizes:
             if f"torch._check({one.name} " in hinted
         ]
         for name in dict.fromkeys(_SYMBOL.findall(said)):
-            # Every compiled frame numbers its symbols from 0.
+            # Dynamo numbers the symbols of each compiled frame from 0.
             found = {one for (_, symbol), one in self._all.items() if symbol == name}
             if len(found) == 1:
                 (one,) = found
@@ -92,7 +100,7 @@ class DataSizes:
         made: dict[tuple[int, Frame], int] = {}
         for symbol in self._recording.symbols:
             place = self._user_frame(symbol)
-            # A retraced frame creates its symbols again.
+            # A frame creates its symbols again if it is traced again.
             if place is None or (symbol.frame, symbol.name) in found:
                 continue
             number = made[symbol.frame, place] = made.get((symbol.frame, place), -1) + 1
@@ -124,7 +132,9 @@ class DataSizes:
 
     @cached_property
     def _nodes(self) -> dict[Range, tuple[ast.expr, str]]:
-        """Expressions by their place, each with the name that it is assigned to if it is one's."""
+        """Expressions by their source range, each with the name that it is assigned to, else an
+        empty name.
+        """
         found: dict[Range, tuple[ast.expr, str]] = {}
         tree = self._source.tree
         for node in ast.walk(tree) if tree is not None else ():
@@ -142,7 +152,7 @@ class DataSizes:
 
 
 def is_own_check(source: SourceText, frame: Frame) -> bool:
-    """Whether a frame is at a ``torch._check`` in the edited text."""
+    """Whether a frame of a stack is at a ``torch._check`` in the edited text."""
     words = source.text_of(source.range_of(frame))
     return re.match(r"torch\._check\w*\(", words) is not None
 
@@ -175,7 +185,7 @@ def _counted_words(node: ast.expr, code: str) -> str:
 
 
 def _method_receiver(node: ast.Call) -> Iterator[ast.expr]:
-    """Yield the receiver of a method call; nothing for a function of torch."""
+    """Yield the object whose method a call calls; nothing for a function of torch."""
     match node.func:
         case ast.Attribute(value=ast.Name(id="torch" | "F")):
             return
@@ -184,7 +194,7 @@ def _method_receiver(node: ast.Call) -> Iterator[ast.expr]:
 
 
 class _Python(ast.NodeTransformer):
-    """A transformer from Sympy's functions to Python's operators, with names for symbols."""
+    """A printer that replaces Sympy's functions by Python's operators, and symbols by names."""
 
     def __init__(self, names: dict[str, str]) -> None:
         self._names = names

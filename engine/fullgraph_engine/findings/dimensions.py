@@ -22,7 +22,7 @@ _ASKED = {
     "run.",
     False: "The probe gives this size as symbolic.",
 }
-"""Introductions of explanations, by whether the dimension was dynamic only by experiment."""
+"""First sentences of explanations, by whether the dimension was dynamic only by experiment."""
 
 _GUIDE = "https://docs.pytorch.org/docs/stable/torch.compiler_dynamic_shapes.html"
 _INDEPENDENT = "The probe gives them as `{}` and `{}`, as if each could be any size."
@@ -31,7 +31,7 @@ _INDEPENDENT = "The probe gives them as `{}` and `{}`, as if each could be any s
 def specialization_finding(
     event: Specialization, recording: Recording, source: SourceText, fallback: Range, tried: bool
 ) -> Finding:
-    """Return the finding for a specialized dimension.
+    """Return the finding for a dynamic dimension that the code specialized to a constant.
 
     ``tried``: the dimension was dynamic by experiment, not by the user's request.
     """
@@ -58,7 +58,10 @@ def specialization_finding(
 def limit_finding(
     event: Limit, recording: Recording, source: SourceText, fallback: Range, tried: bool
 ) -> Finding:
-    """Return the finding for a range limit of a dimension; ``tried`` as for a specialization."""
+    """Return the finding for a range limit that the code sets for a dynamic dimension.
+
+    ``tried``: the dimension was dynamic by experiment, not by the user's request.
+    """
     place = source.locate(event.stack, fallback)
     name = in_user_words(symbol_source(event, recording)) or event.symbol
     code = "guard/limited-dimension"
@@ -85,7 +88,9 @@ def limit_finding(
 def equality_findings(
     recording: Recording, source: SourceText, fallback: Range
 ) -> Iterator[tuple[Equality, Finding]]:
-    """Yield findings for equal dimensions that the probe gives different names."""
+    """Yield findings for dimensions that became equal although the probe gives them different
+    names.
+    """
     constant = {(event.frame, event.symbol) for event in recording.specializations}
     symbols = {(symbol.frame, symbol.name): symbol for symbol in recording.symbols}
     order = list(symbols)
@@ -96,11 +101,11 @@ def equality_findings(
             # Dynamo may keep either symbol; report the older one.
             one, other = other, one
         if (key, one, other) in told:
-            continue  # a restarted analysis makes them equal again
+            continue  # Dynamo reports the equality again when it restarts the analysis
         told.add((key, one, other))
         named = {name: symbols.get((key, name)) for name in (one, *_SYMBOL.findall(other))}
         if any((key, name) in constant for name in named):
-            continue  # another finding says so
+            continue  # the finding for the other symbol already reports this equality
         letters = {name: symbol.letter for name, symbol in named.items() if symbol is not None}
         if not all(letters.get(name) for name in named):
             continue
@@ -144,7 +149,7 @@ def _name_symbols(expression: str, names: dict[str, str]) -> str:
 
 
 def explain_finding(finding: Finding, why: Why) -> Finding:
-    """Return the finding with the lines that caused it; they replace a short reason by Dynamo."""
+    """Return the finding with the lines that caused it, which replace Dynamo's short reason."""
     explanation = finding.explanation
     if why.text and finding.code == "guard/equal-dimensions":
         explanation = f"{explanation} {why.text}"
@@ -160,7 +165,7 @@ def explain_finding(finding: Finding, why: Why) -> Finding:
 
 
 def symbol_source(event: Specialization | Limit, recording: Recording) -> str:
-    """Return Dynamo's name for the source of a symbol; empty if unknown."""
+    """Return Dynamo's name of the value that the event's symbol stands for; empty if unknown."""
     if event.source:
         return event.source
     created = (s for s in recording.symbols if (s.frame, s.name) == (event.frame, event.symbol))
@@ -168,7 +173,7 @@ def symbol_source(event: Specialization | Limit, recording: Recording) -> str:
 
 
 def is_size(event: Specialization | Limit, recording: Recording) -> bool:
-    """Whether the symbol is a known size of a dimension.
+    """Whether the event's symbol is a known size of a dimension.
 
     Data-dependent sizes (``u0``) are checked when the graph runs and are never specialized.
     """
@@ -179,7 +184,7 @@ def is_size(event: Specialization | Limit, recording: Recording) -> bool:
 
 
 def reason_in_words(event: Specialization, name: str) -> str:
-    """Return the ShapeEnv's reason for the symbol's value."""
+    """Return in words why Dynamo's ShapeEnv gave the symbol of ``name`` its value."""
     reason = event.reason
     if reason == "find":
         return f"The code needs `{name}` to be equal to another size."

@@ -1,7 +1,8 @@
-"""Explanations of sizes, for findings about them.
+"""Explanations for findings about sizes: the lines that made them constant or equal.
 
-Size operations are recorded while a target is traced and replayed if a finding needs an
-explanation. The replay has a time limit; a finding without explanation is better than a late one.
+Size operations are recorded while a target is traced, and replayed if a finding needs an
+explanation. The replay has a time limit, since a finding without explanation is better than a late
+one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ..shapes.explanation import FactKind
 
 EVENTS = 20_000
-"""Maximum number of events of an explained ShapeEnv."""
+"""Maximum number of recorded events of a ShapeEnv for which explanations are computed."""
 
 SECONDS = 1.5
 """Seconds allowed for all explanations of one trace."""
@@ -32,19 +33,22 @@ _MAY_APPLY = ("mark_dynamic", "capture_scalar_outputs", "capture_dynamic_output_
 
 
 def may_apply(text: str) -> bool:
-    """Whether a file handles symbolic sizes itself."""
+    """Whether a file has its own code for symbolic sizes."""
     return any(word in text for word in _MAY_APPLY)
 
 
 @contextlib.contextmanager
 def record_tapes(wanted: bool = True) -> Iterator[Sequence[Tape]]:
-    """Record the size operations of every frame traced in this context, if this torch allows it."""
+    """Record the size operations of every frame traced in this block, if this torch allows it.
+
+    The tapes (recorded operations) are available after the block.
+    """
     if wanted:
         try:
             from .. import shapes
 
             possible = not shapes.missing_names()
-        except (ImportError, AttributeError):  # not this torch's
+        except (ImportError, AttributeError):  # this torch does not have the function
             possible = False
         if possible:
             with shapes.record_tapes(limit=EVENTS) as tapes:
@@ -55,7 +59,10 @@ def record_tapes(wanted: bool = True) -> Iterator[Sequence[Tape]]:
 
 @dataclass(frozen=True)
 class Why:
-    """The explanation of a symbol's value; without a text, ``notes`` say why it is unknown."""
+    """The lines that gave a symbol its value, in words.
+
+    Without a text, ``notes`` say why they are unknown.
+    """
 
     text: str = ""
     related: tuple[Related, ...] = ()
@@ -63,7 +70,7 @@ class Why:
 
 
 class Explainer:
-    """An explainer of the sizes in one trace."""
+    """An explainer of why sizes became constant or equal in one trace."""
 
     def __init__(self, tapes: Sequence[Tape], recording: Recording, source: SourceText) -> None:
         from ..shapes import ReplayBudget
@@ -77,7 +84,9 @@ class Explainer:
         self._histories: dict[int, SymbolHistory] = {}
 
     def explain_event(self, event: Specialization | Equality) -> Why:
-        """Return why an event's symbol is constant or equal to another one; never raises."""
+        """Return why the symbol of an event is constant or equal to another symbol; never
+        raises.
+        """
         if not self._tapes:
             return Why()
         try:
@@ -112,7 +121,9 @@ class Explainer:
         return Why(explanation.text, self._related_places(explanation), notes)
 
     def with_explanation(self, finding: Finding) -> Finding:
-        """Return the finding with an explanation of the sizes involved, or unchanged."""
+        """Return the finding for a failure with an explanation of the sizes involved, or
+        unchanged.
+        """
         if not finding.code.startswith(("graph-break/", "trace/compile-error")):
             return finding
         if "ConstraintViolation" in finding.message:
@@ -129,7 +140,7 @@ class Explainer:
                 found = next(
                     (f for tape in reversed(self._tapes) if (f := find_violations(tape))), ()
                 )
-        except Exception as error:  # a failure stays what it is, explained or not
+        except Exception as error:  # the failure is reported even if its explanation fails
             return replace(finding, notes=(*finding.notes, *_unknown_cause(str(error)).notes))
         if not found:
             return finding
@@ -169,11 +180,13 @@ class Explainer:
             return ()
 
     def _tape_of(self, event: Specialization | Equality) -> Tape | None:
-        """Return the tape of the last attempt at the frame that gave the symbol this value."""
+        """Return the recorded size operations of the last attempt at the frame in which the event
+        happened.
+        """
         frame = self._frames.get(event.frame)
         fitting = [tape for tape in reversed(self._tapes) if _tape_matches(tape, frame, event)]
         if len(fitting) > 1:
-            # A function compiled for several callers: keep the tapes with this caller's stack.
+            # For a function compiled for several callers, keep the tapes with this caller's stack.
             fitting = [
                 tape for tape in fitting if any(place.stack == event.stack for place in tape.places)
             ] or fitting

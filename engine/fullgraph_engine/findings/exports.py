@@ -1,4 +1,6 @@
-"""Findings of ``torch.export``: refusals of a target, and the sizes that may vary without one."""
+"""Findings of ``torch.export``: code that it rejects, and sizes that may vary if it accepts the
+target.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _HREF = "https://docs.pytorch.org/docs/stable/export.html"
 def export_findings(
     made: ExportResult, checked: Iterable[CheckedOperator], source: SourceText, fallback: Range
 ) -> Iterator[Finding]:
-    """Yield findings for refusals, for the failure of the export, and for faulty operators."""
+    """Yield findings for code that the export rejects, for its failure, and for faulty
+    operators.
+    """
     calls = {one.operator: one.calls for one in checked}
     for refusal in made.refusals:
         yield _refusal_finding(refusal, calls.get(refusal.problem.operator, ()), source, fallback)
@@ -63,12 +67,12 @@ def _refusal_finding(
     problem = refusal.problem
     place = source.locate(stacks.join_stacks((), problem.stack), fallback)
     if source.innermost(place.stack) is not None:
-        # The frames of this refusal lack columns.
+        # The stack frames of this rejection lack columns.
         place = replace(place, range=source.value_on(place.range.start.line))
     code = f"export/{problem.kind}"
     words = refusal.words or source.text_of(place.range) or problem.expression
     hints: tuple[str, ...] = ()
-    # The size appears in names of the innermost function, which may be in a library.
+    # The size has the names of the most deeply nested function, which may be in a library.
     check = refusal.check if problem.stack and problem.stack[-1].path == source.path else ""
     if problem.kind == "data-dependent":
         message = f"torch.export cannot decide `{words}`, which depends on data"

@@ -11,7 +11,7 @@ from .places import SourceText, finding_identity, related_to
 
 RAISES = "trace/eager-error"
 
-# Error kinds and message parts by which torch reports that a fake tensor lacks data.
+# Exception types and message parts with which torch reports that a fake tensor lacks data.
 _FAKE_KINDS = (
     "DataDependentOutputException",
     "DynamicOutputShapeException",
@@ -32,7 +32,7 @@ _FAKE_WORDS = (
 
 
 def loss_finding(loss: str, where: Range) -> Finding:
-    """Return the finding that a part of the trace could not be recorded."""
+    """Return the finding that a part of the trace could not be recorded; ``loss`` says which."""
     code = "trace/incomplete"
     return Finding(
         code=code,
@@ -43,7 +43,7 @@ def loss_finding(loss: str, where: Range) -> Finding:
 
 
 def disabled_finding(source: SourceText) -> Finding:
-    """Return the finding that a setting of the file or environment disables Dynamo."""
+    """Return the finding that a setting of the file or the environment disables Dynamo."""
     code = "trace/disabled"
     where = source.line_with("dynamo", ".disable")
     return Finding(
@@ -55,7 +55,9 @@ def disabled_finding(source: SourceText) -> Finding:
 
 
 def probe_finding(words: str, where: Range) -> Finding:
-    """Return the finding for a valid probe that does not fit its target."""
+    """Return the finding for valid notation of inputs that do not fit the target; ``words`` say
+    why.
+    """
     code = "probe/invalid"
     return Finding(
         code=code, message=words, range=where, identity=f"{finding_identity(code, where)} {words}"
@@ -73,7 +75,7 @@ def needs_data(failure: Failure) -> bool:
 
 
 def failure_words(failure: Failure) -> str:
-    """Return the kind of an exception and the first line of its message."""
+    """Return the type of an exception and the first line of its message."""
     first_line = failure.message.split("\n")[0].strip()
     return f"{failure.kind}: {first_line}" if first_line else failure.kind
 
@@ -81,10 +83,10 @@ def failure_words(failure: Failure) -> str:
 def failure_finding(
     failure: Failure, source: SourceText, fallback: Range, *, fake: bool, chosen: int
 ) -> Finding:
-    """Return the finding for an exception at its line.
+    """Return the finding for an exception, at the line that raised it.
 
     The phase is "tracer" only if the call works without Dynamo. ``chosen`` is the number of values
-    chosen by the oracle before, any of which may have caused the exception.
+    that the run chose for fake tensors before, any of which may have caused the exception.
     """
     place = source.locate(failure.stack, fallback)
     words = failure_words(failure)
@@ -127,12 +129,12 @@ def failure_finding(
 
 
 def _failure_title(failure: Failure) -> str:
-    """Return Dynamo's title of the unsupported feature, as in breaks."""
+    """Return Dynamo's title of the unsupported feature, which graph breaks have too."""
     return failure.causes[0].kind if failure.phase == "tracer" and failure.causes else ""
 
 
 def _failure_hints(failure: Failure) -> tuple[str, ...]:
-    """Return Dynamo's hints without the hint to run in eager mode, which was already done."""
+    """Return Dynamo's hints without the hint to run in eager mode, which the run already did."""
     hints = failure.causes[0].hints if failure.causes else ()
     return tuple(hint for hint in hints if "error when running in eager" not in hint)
 

@@ -38,9 +38,9 @@ from .recompiles import (
 MOST_SIZES = 8
 MOST_FLAGS = 8
 CALLS = 3
-"""Number of further calls per experiment: one more than until sizes become dynamic."""
+"""Number of further calls per experiment: one more than Dynamo needs to make sizes dynamic."""
 SETTLING = 3
-"""Maximum number of unchanged calls until none recompiles."""
+"""Maximum number of repeated calls with unchanged inputs, made until none recompiles."""
 TIMES = 3.0
 """Time limit of all experiments, as a multiple of the duration of the first trace."""
 SHORTEST = 5.0
@@ -54,10 +54,10 @@ _T = TypeVar("_T", covariant=True)
 
 
 class WorkAnswer(Protocol[_T]):
-    """The result of work that a :class:`Branch` did, or in ``lost`` why there is none, as a clause.
+    """The result of work in another process, or in ``lost`` a clause on why there is none.
 
-    ``late``: it was stopped at its time limit. ``used`` is processor time in seconds, 0 where the
-    work was done by a child of this process, whose times the system adds up.
+    ``late``: the work was stopped at its time limit. ``used`` is processor time in seconds, 0 for a
+    direct child process, whose time the system adds to this one's.
     """
 
     @property
@@ -71,13 +71,13 @@ class WorkAnswer(Protocol[_T]):
 
 
 class Branch(Protocol):
-    """A runner of work in another process, which leaves Dynamo's caches and the module unchanged.
+    """A runner of work in another process, so that Dynamo's caches and the module stay unchanged.
 
     ``seconds`` limits the processor time of the work.
     """
 
     def __call__(self, work: Callable[[], T], seconds: float, name: str) -> WorkAnswer[T]:
-        """Run ``work`` in a forked process and return its result or how it ended.
+        """Run ``work`` in a forked process and return its result or how the process ended.
 
         ``name`` identifies the work across processes that forecast the same call.
         """
@@ -85,7 +85,8 @@ class Branch(Protocol):
 
 @dataclass
 class ForecastResult:
-    """The result of calling a target again; ``seconds`` is the wall time of all experiments.
+    """The recompiles seen when a target is called again; ``seconds`` is the wall time of all
+    experiments.
 
     ``note`` explains in sentences why experiments were skipped or are inconclusive.
     """
@@ -100,7 +101,7 @@ class ForecastResult:
 
 @dataclass(frozen=True)
 class _Change:
-    """A set of sizes, values or a mode that the calls after the first use."""
+    """An experiment: the sizes, the values or the mode of all calls after the first."""
 
     kind: ForecastKind
     name: str
@@ -110,7 +111,7 @@ class _Change:
     values: tuple[dict[int, Any], ...] = ()
     training: bool | None = None
     of_note: bool = True
-    """True if recompiling on each call deserves a finding."""
+    """True if a recompile on each call of the experiment deserves a finding."""
 
     @property
     def identity(self) -> str:
@@ -121,7 +122,7 @@ class _Change:
 
 
 class Forecaster:
-    """An experimenter for one call. Use it inside ``tensor_mode``."""
+    """An experimenter that makes further calls of one target. Use it inside ``tensor_mode``."""
 
     def __init__(
         self,
@@ -136,23 +137,23 @@ class Forecaster:
         self.call, self.source, self.fallback = call, source, fallback
         self._branch = branch
         self._begin = begin
-        """Restarts the tensor mode, so that it answers the same questions equally."""
+        """Restarts the fake tensor mode, so that it gives the same values for the same requests."""
         self._inputs = Inputs(call.function, call.args, call.kwargs)
         self._told = {(id(tensor), dim) for tensor, dim in batch}
         self._told |= {(id(wish.tensor), wish.dim) for wish in call.dynamic}
         self._restless: set[str] = set()
-        """Names of sources that change from call to call although the inputs are equal."""
+        """Names of guarded values that change between calls although the inputs are equal."""
         self._left_out: list[str] = []
-        """Names of changes skipped because the time limit was reached."""
+        """Names of experiments skipped because the time limit was reached."""
         self._lost: list[tuple[str, str]] = []
-        """Names of other changes without a result, with the reason."""
+        """Names of other experiments without a result, each with the reason."""
         self._until = 0.0
         self._taken: set[int] = set()
-        """Sizes of other experiments; equal sizes could be mistaken for one dimension."""
+        """Sizes used in other experiments; equal sizes could be mistaken for one dimension."""
         self._guarded: set[int] = set()
-        """Lines with a finding of the first run about a guard that changes per call."""
+        """Lines where the first run already reports a guard on a value that changes per call."""
         self._rows = rows
-        """True to report a row for every change, also without a finding."""
+        """True to report a row for every experiment, even without a finding."""
         self._forecast = ForecastResult()
 
     def run(self) -> ForecastResult:
@@ -195,7 +196,7 @@ class Forecaster:
 
     @property
     def _left(self) -> float:
-        """Seconds."""
+        """Seconds left of the time limit."""
         return self._until - _processor_seconds()
 
     def _run_experiment(self, change_: _Change) -> None:
@@ -220,7 +221,9 @@ class Forecaster:
         return answer.value
 
     def _all_at_once(self, changes: list[_Change]) -> list[_Change]:
-        """Change all sizes together and return the changes that this leaves undecided."""
+        """Change all sizes in one experiment; return the changes that still need an experiment of
+        their own.
+        """
         if len(changes) < 2 or self._left <= 0:
             return changes
         together = _Change(
@@ -274,13 +277,13 @@ class Forecaster:
         return tracing.trace(self.call.function, args, kwargs, dynamic=dynamic)
 
     def _trace_calls(self, change_: _Change) -> list[Recording]:
-        """Call with the change, in a fork, until a call compiles nothing."""
+        """Call the target with the change, in a forked process, until a call compiles nothing."""
         if change_.training is not None:
             self.call.function.train(change_.training)  # type: ignore[attr-defined]
         recordings: list[Recording] = []
         for number in range(len(change_.tried)):
             recording = self._trace_change(change_, number)
-            # Further calls are unnecessary.
+            # Further calls would not show more.
             told = Recording(
                 frames=recording.frames,
                 symbols=recording.symbols,
@@ -294,7 +297,7 @@ class Forecaster:
         return recordings
 
     def _settle_caches(self) -> bool:
-        """Call again without a change; return False if that fails."""
+        """Call with unchanged inputs until no call recompiles; return False if a call raises."""
         seen: list[Recording] = []
         for _ in range(SETTLING):
             recording = self._trace_change()
@@ -330,12 +333,14 @@ class Forecaster:
     # -- changes ------------------------------------------------------------------------------
 
     def _size_changes(self) -> list[_Change]:
-        """Return the sizes that the code allows to vary; sizes that it refuses are skipped."""
+        """Return changes of the sizes that the code allows to vary, without sizes that it
+        rejects.
+        """
         groups = self._dimension_groups()
         self._left_out += [self._name_of_sizes(group) for group in groups[MOST_SIZES:]]
         options: list[list[_Change]] = []
         for group in groups[:MOST_SIZES]:
-            # A size may fail because it must be even or match another size.
+            # The code may reject a size because it must be even or match another size.
             options.append(
                 [
                     self._resize_group(group, 1),
@@ -357,7 +362,9 @@ class Forecaster:
         ]
 
     def _workable_options(self, options: list[list[_Change]]) -> list[int | None]:
-        """Return, from a fork, the first of each group's changes that runs without Dynamo."""
+        """Return the index of the first change of each group that runs without Dynamo, tried in a
+        fork.
+        """
         return [
             next((n for n, one in enumerate(several) if self._change_works(one)), None)
             for several in options
@@ -368,13 +375,14 @@ class Forecaster:
         args, kwargs, _ = self._inputs.make_arguments(change_.sizes[0])
         try:
             tracing.call_eagerly(self.call.function, args, kwargs)
-        except BaseException:  # whatever the user's code raises
+        except BaseException:  # whatever exception the user's code raises
             return False
         return True
 
     def _dimension_groups(self) -> list[list[tuple[int, int]]]:
-        """Return the dimensions that change together: with one letter, or with equal size and
-        index.
+        """Return the dimensions that must change together, as (tensor, dimension) pairs.
+
+        They share a symbolic name, or have equal size and index.
         """
         letters = {(id(wish.tensor), wish.dim): wish.symbol for wish in self.call.dynamic}
         groups: dict[object, list[tuple[int, int]]] = {}
@@ -393,7 +401,7 @@ class Forecaster:
                         yield at, dim
 
     def _wider_changes(self, group: list[tuple[int, int]]) -> Iterator[_Change]:
-        """Yield changes of all dimensions of one size; the first of them reports the result."""
+        """Yield changes of all dimensions with the group's size, for the first group of that size."""
         size = self._group_size(group)
         same = [one for one in self._input_dimensions() if self._group_size([one]) == size]
         if len(same) > len(group) and same[0] == group[0]:
@@ -401,7 +409,7 @@ class Forecaster:
             yield self._resize_group(same, 0)
 
     def _resize_group(self, group: list[tuple[int, int]], step: int) -> _Change:
-        """Return a change to slightly larger sizes, or to multiples if ``step`` is 0."""
+        """Return a change of a group to slightly larger sizes, or to multiples if ``step`` is 0."""
         size = self._group_size(group)
         taken = self._taken | {self._group_size([one]) for one in self._input_dimensions()}
         larger = (size + n * step if step else size * (n + 1) for n in range(1, 99))
@@ -472,7 +480,8 @@ class Forecaster:
         verdict: Verdict = "once"
         if count > 1:
             verdict = "always" if count == CALLS else "conditional"
-        # The first recompile is for the changed value, later ones show which values stay fixed.
+        # The first recompile is for the changed value; later recompiles show which values stay
+        # fixed.
         why = recompiled[-1]
         pinned = self._place_of_specialization(why, calls[count - 2]) if count > 1 else None
         place = pinned or self._recompile_place(*why[0])
@@ -480,7 +489,7 @@ class Forecaster:
         if verdict != "always" or not change_.of_note:
             return
         if change_.kind == "size" and pinned is not None and self._is_reported(change_):
-            return  # by the run that looks for pinned dimensions
+            return  # the run that looks for specialized dimensions reports this
         # The first call's findings already report a guarded number. A counter rarely changes its
         # type, and Dynamo treats it as symbolic unless a line specializes it.
         counts = change_.kind == "value" and "." not in change_.first
@@ -497,7 +506,7 @@ class Forecaster:
     def _place_of_specialization(
         self, why: list[tuple[Recompile, FailedGuard]], before: Recording
     ) -> FindingPlace | None:
-        """Return the place where the previous compilation specialized a symbolic size."""
+        """Return the place where the previous compilation specialized a symbolic size, or None."""
         sizes = {
             f"{failed.source}.size()[{failed.detail.partition(' ')[2]}]"
             for _, failed in why

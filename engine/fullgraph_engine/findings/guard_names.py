@@ -1,7 +1,7 @@
-"""Names of guarded values, and which of them stand for one value of a line.
+"""Names of guarded values, and which names mean one value of a source line.
 
-A guard names its value as the compiled function does. In a function that compiled functions call,
-one value therefore has a name for each caller.
+A guard names its value as the compiled function does. In a function that several compiled functions
+call, one value therefore has a name for each caller.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .places import FindingPlace, SourceText, finding_identity
 
 @dataclass(frozen=True)
 class CompiledFunction:
-    """The compiled function whose names a guard uses."""
+    """The compiled function from whose point of view a guard names its value."""
 
     path: str
     function: str
@@ -24,7 +24,9 @@ class CompiledFunction:
 
 @dataclass
 class GuardNames:
-    """The names of guarded values by place; makes identities that findings of one value share."""
+    """Names of guarded values by source range, from which findings for one value get one
+    identity.
+    """
 
     source: SourceText
     _by_place: dict[tuple[str, CompiledFunction, Stack], list[str]] = field(default_factory=dict)
@@ -39,8 +41,9 @@ class GuardNames:
     ) -> str:
         """Return the identity of a finding about a guard with this name and stack.
 
-        In the compiled function itself it contains the name; in a function that it calls, the index
-        of the name among the guards with the same stack.
+        For a value of the compiled function itself, the identity contains the name. For a value of
+        a function that it calls, it contains the index of the name among the guards with the same
+        stack.
         """
         if not self._is_called(stack, compiled):
             return f"{finding_identity(code, place.range)} {name}"
@@ -50,7 +53,9 @@ class GuardNames:
         return f"{finding_identity(code, place.range)} #{names.index(name)}"
 
     def _is_called(self, stack: Stack, compiled: CompiledFunction) -> bool:
-        """Whether the innermost frame in the file is of a function that the compiled one calls."""
+        """Whether the deepest frame in the file belongs to a function that the compiled function
+        calls.
+        """
         own = [index for index, frame in enumerate(stack) if frame.path == self.source.path]
         outer = [
             index
@@ -61,7 +66,7 @@ class GuardNames:
 
 
 def merge_findings(known: Finding, again: Finding) -> Finding:
-    """Return a finding that was reported again with its counts, calls and names added up."""
+    """Return one finding for two reports of it, with counts, calls and names added up."""
     return dataclasses.replace(
         known,
         count=known.count + again.count,

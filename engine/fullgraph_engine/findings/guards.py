@@ -1,4 +1,6 @@
-"""The guards of a run, by frame and by the line that caused them."""
+"""The guards of a run (conditions under which compiled code is valid), by frame and causing
+line.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,13 @@ def guarded_frames(recording: Recording, source: SourceText) -> tuple[GuardedFra
 
 
 def omission_note(recording: Recording) -> str:
-    """Return a sentence about the omitted guards; empty if the list is complete."""
+    """Return a sentence about guards left out of the list; empty if it is complete."""
     told, all_ = len(recording.guards), recording.guard_count
     return f"These are the first {told:,} of {all_:,} guards." if told < all_ else ""
 
 
 class _Causes:
-    """A cache of the ranges that stacks lead to; guards of one line share their stack."""
+    """A cache of the source ranges for stacks; the guards of one line share their stack."""
 
     def __init__(self, source: SourceText) -> None:
         self.path = source.path
@@ -48,7 +50,9 @@ class _Causes:
         self._known: dict[int, tuple[Range | None, bool]] = {}
 
     def find_cause(self, stack: Stack) -> tuple[Range | None, bool]:
-        """Return the innermost range in the text, and whether deeper frames exist."""
+        """Return the deepest range in the file that a stack has, and whether deeper frames
+        exist.
+        """
         found = self._known.get(id(stack))
         if found is None:
             found = self._known[id(stack)] = self._find_range(stack)

@@ -1,4 +1,4 @@
-"""Operators that do not carry the PT2-compliant tag."""
+"""Findings for operators without the tag ``pt2_compliant_tag``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OF_OTHERS = (
 
 
 def operator_finding(op: CustomOp, source: SourceText, fallback: Range) -> Finding:
-    """Return the finding for a call of an operator without the tag."""
+    """Return the finding for a call of an operator without ``pt2_compliant_tag``."""
     place = source.locate(op.stack, fallback)
     code = "op/not-pt2-compliant"
     return Finding(

@@ -1,4 +1,4 @@
-"""Places of findings: the innermost frame in the edited file."""
+"""Source ranges of findings: the deepest stack frame in the edited file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ Stack = tuple[Frame, ...]
 
 @dataclass(frozen=True)
 class FindingPlace:
-    """A range of the edited file, the frames below it (in libraries), and the ones above."""
+    """A range of the edited file, with the frames called from it (in libraries) and the frames
+    above it.
+    """
 
     range: Range
     stack: Stack
@@ -27,7 +29,7 @@ class FindingPlace:
 
 
 class SourceText:
-    """The analyzed text, which converts frames into ranges."""
+    """The text of the edited file, which converts stack frames into source ranges."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
@@ -39,7 +41,7 @@ class SourceText:
         self._nodes_by_range = PerStatement(self.tree, _nodes_by_range)
 
     def locate(self, stack: Stack, fallback: Range) -> FindingPlace:
-        """Return the place of a stack; ``fallback`` without a frame in this file."""
+        """Return the source range of a stack; ``fallback`` without a frame in this file."""
         stack = texts.shorten_stack(stack)
         shown = tuple(with_text(frame) for frame in stack)
         for index in range(len(stack) - 1, -1, -1):
@@ -58,13 +60,13 @@ class SourceText:
         return Range(Position(number, len(line) - len(line.lstrip())), Position(number, len(line)))
 
     def innermost(self, stack: Stack) -> Frame | None:
-        """Return the innermost frame of a stack in this file."""
+        """Return the most deeply nested frame of a stack in this file; None without one."""
         return next((frame for frame in reversed(stack) if frame.path == self.path), None)
 
     def range_of(self, frame: Frame) -> Range:
-        """Return the range of a frame by columns, else of its statement, else of its line."""
+        """Return the source range of a frame: by its columns, else its statement, else its line."""
         known = frame.end_byte >= 0 and (frame.end_line, frame.end_byte) > (frame.line, frame.byte)
-        # Some stacks of torch lack the line where a range ends.
+        # Some stacks of torch lack the last line of a range.
         if known and frame.end_byte <= self._line_length(frame.end_line):
             exact = Range(
                 Position(frame.line, frame.byte), Position(frame.end_line, frame.end_byte)
@@ -83,7 +85,9 @@ class SourceText:
         return raw[start.byte : last].decode(errors="replace")
 
     def function(self, path: str, name: str, line: int) -> str:
-        """Return the full name of the function around a line, if it is in this file."""
+        """Return the qualified name of the function around a line, or ``name`` if it is in another
+        file.
+        """
         return self._names.name_at(name, line) if path == self.path else name
 
     def code_of(self, range_: Range) -> str:
@@ -94,7 +98,7 @@ class SourceText:
     def occurrences(self, place: Range, function: str) -> int:
         """Return how many earlier expressions or statements of a function have the same code.
 
-        ``function`` is its full name. Comments and docstrings do not count.
+        ``function`` is its qualified name. Comments and docstrings do not count.
         """
         node, name = (
             self._nodes_by_range.part_at(place.start.line).get(place),
@@ -120,15 +124,21 @@ class SourceText:
         return FunctionNames(self.tree)
 
     def header(self, line: int) -> Range:
-        """Return the ``def`` line of the function that begins on a line, maybe with a decorator."""
+        """Return the ``def`` line of the function that begins on a line, which may be its
+        decorator's.
+        """
         return self._parts.part_at(line).header(line) or self.line_range(line)
 
     def value_on(self, line: int) -> Range:
-        """Return the condition or value of the statement on a line, else its whole range."""
+        """Return the range of the condition or value of the statement on a line, else of the whole
+        statement.
+        """
         return self._parts.part_at(line).value_on(line) or self.line_range(line)
 
     def receiver(self, attribute: str, end: Position) -> Range | None:
-        """Return the expression left of the dot of the attribute that ends at ``end``."""
+        """Return the expression before the dot of the attribute that ends at ``end``; None if not
+        found.
+        """
         node = self._parts.part_at(end.line).attribute_ends.get(end)
         if node is None or not attribute.endswith(node.attr):
             return None  # ``__x`` is ``_Class__x`` when it runs
@@ -140,14 +150,14 @@ class SourceText:
         return name_range(node, self._lines)
 
     def line_range(self, line: int) -> Range:
-        """A line without its indentation and trailing space."""
+        """Return the range of a line without its indentation and trailing space."""
         raw = self._lines[line] if 0 <= line < len(self._lines) else b""
         start = len(raw) - len(raw.lstrip())
         return Range(Position(line, start), Position(line, max(len(raw.rstrip()), start)))
 
 
 class _Part:
-    """An index of the statements and expressions of one part of the module."""
+    """An index of the statements and expressions in one group of the module's statements."""
 
     def __init__(self, part: ast.Module, lines: tuple[bytes, ...]) -> None:
         self._lines = lines
@@ -166,7 +176,9 @@ class _Part:
                 self._headers[node_range(node)] = node_range(node.test)
 
     def decides(self, range_: Range) -> Range:
-        """Return the condition for the range of a statement that jumps, else the range itself."""
+        """Return the range of the condition if ``range_`` is a statement that jumps, else
+        ``range_``.
+        """
         return self._headers.get(range_, range_)
 
     def header(self, line: int) -> Range | None:
@@ -180,7 +192,9 @@ class _Part:
         return {node_range(node).end: node for node in self._attributes}
 
     def _note_header(self, node: ast.stmt) -> None:
-        """Index the header of a statement, since jumps have the range of the whole statement."""
+        """Index the header of a statement, because jump instructions have the range of the whole
+        statement.
+        """
         header: ast.expr
         match node:
             case ast.If(test=header) | ast.While(test=header) | ast.Assert(test=header):
@@ -201,7 +215,7 @@ class _Part:
         first = node.lineno - 1
         start = Position(first, node.col_offset)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            # Only the header: statements of the body have their own entries.
+            # Only the header: statements in the body have their own entries.
             self._statements.setdefault(first, Range(start, self._colon_position(node)))
             # A code object begins with its first decorator.
             for decorator in node.decorator_list:
@@ -218,7 +232,7 @@ class _Part:
                 self._statements[line] = Range(start, end)
 
     def _colon_position(self, node: ast.stmt) -> Position:
-        """The end of the header of a compound statement."""
+        """Return the position of the colon that ends the header of a compound statement."""
         ends = [Position(node.lineno - 1, node.col_offset)]
         for name in _HEADERS:
             value = getattr(node, name, None)
@@ -257,7 +271,7 @@ _HEADERS = (
     *("args", "returns", "type_params", "bases", "keywords"),
     *("test", "target", "iter", "items", "subject"),
 )
-"""Fields of the nodes before the colon."""
+"""Fields of ``ast`` nodes with code before the colon of the header."""
 
 
 _PLACED = (ast.expr, ast.arg, ast.keyword)
@@ -268,7 +282,9 @@ def _code_words(node: ast.AST) -> str:
 
 
 def node_range(node: ast.stmt | ast.expr | ast.arg | ast.keyword) -> Range:
-    """The range of a node; ``ast`` counts lines from one, and columns in UTF-8 bytes as we do."""
+    """Return the range of a node; ``ast`` counts lines from one and columns in UTF-8 bytes, as this
+    project does.
+    """
     return Range(
         Position(node.lineno - 1, node.col_offset),
         Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or 0),
@@ -276,14 +292,14 @@ def node_range(node: ast.stmt | ast.expr | ast.arg | ast.keyword) -> Range:
 
 
 def with_text(frame: Frame) -> Frame:
-    """The frame with its source line, from the text that was executed."""
+    """Return the frame with its source line, taken from the executed text."""
     if frame.text:
         return frame
     return replace(frame, text=linecache.getline(frame.path, frame.line + 1).strip("\n"))
 
 
 def related_to(place: FindingPlace, limit: int = 8) -> tuple[Related, ...]:
-    """Library frames below the place and callers above it, nearest first."""
+    """Return library frames called from the place and callers above it, nearest first."""
     related = []
     for frame, words in (
         *((frame, f"in `{frame.function}`, reached from here") for frame in place.deeper[-limit:]),
@@ -296,5 +312,5 @@ def related_to(place: FindingPlace, limit: int = 8) -> tuple[Related, ...]:
 
 
 def finding_identity(code: str, where: Range) -> str:
-    """Return an identity for findings with the same code and place."""
+    """Return an identity, equal for findings with the same code and source range."""
     return f"{code}@{place_words(where)}"

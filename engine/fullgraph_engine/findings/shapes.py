@@ -1,4 +1,4 @@
-"""The shapes seen at places of the edited text."""
+"""The tensor shapes seen at expressions and names of the edited text."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _Loop = (ast.For, ast.AsyncFor, ast.comprehension)
 
 
 def seen_shapes(recording: Recording, source: SourceText) -> _Places:
-    """Return the seen shapes of every place once, in the order of the text.
+    """Return the shapes that a trace saw, each source range once, in the order of the text.
 
-    Places without matching text are left out, because code may report arbitrary places.
+    Source ranges without matching text are left out, because user code may report any range.
     """
     if source.tree is None or not recording.shapes:
         return ()
@@ -39,7 +39,9 @@ def seen_shapes(recording: Recording, source: SourceText) -> _Places:
 
 
 def limit_places(places: tuple[PlaceShapes, ...], recording: Recording) -> tuple[_Places, str]:
-    """Return the places to report and a sentence about omitted ones; empty if there are none."""
+    """Return the source ranges to report, and a sentence about omitted ones; empty if none was
+    omitted.
+    """
     told = places
     if len(told) > MOST_PLACES:
         # Prefer names, which are shown inline, to expressions, which are shown on hover.
@@ -58,7 +60,9 @@ def limit_places(places: tuple[PlaceShapes, ...], recording: Recording) -> tuple
 
 
 def _join_places(one: PlaceShapes, other: PlaceShapes) -> PlaceShapes:
-    """Merge the values of two compilations of a place, for example of ``finally`` blocks."""
+    """Merge the shapes of one source range that Python compiled twice, for example in a ``finally``
+    block.
+    """
     values = {_value_key(value): value for value in one.values}
     for value in other.values:
         known = values.get(_value_key(value))
@@ -81,7 +85,7 @@ def _sort_key(place: PlaceShapes) -> tuple[int, int, int, int, str]:
 
 
 class _ShapeText:
-    """An index of the names, returns and expressions in a part of a text."""
+    """An index of the names, returned values and expressions in one group of statements."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._names: dict[tuple[str, Range], tuple[ShapeRole, str]] = {}
@@ -92,7 +96,9 @@ class _ShapeText:
         self._expressions: dict[Range, str] = {}
         self._loads: dict[tuple[str, int], dict[Range, str]] = {}
         self._ends: dict[Position, tuple[Range, str] | None] = {}
-        """Calls and attributes by their end; None where several share it."""
+        """Ranges of calls and attributes by their end, with their names; None where several share
+        the end.
+        """
         self._visit_node(tree, "", False)
 
     def place(self, seen: ShapedPlace) -> PlaceShapes | None:
@@ -140,7 +146,9 @@ class _ShapeText:
         return role, range_, function
 
     def _find_returned(self, where: Range | None, line: int) -> tuple[Range, str, str] | None:
-        """Return the returned expression, its function, and its name if it is a name."""
+        """Return the returned expression, its function, and its name if it is a name; None if not
+        found.
+        """
         if where is not None:
             return self._returns.get(where)
         on_line = self._return_lines.get(line, [])
@@ -157,7 +165,10 @@ class _ShapeText:
         return None if known is None else ("expression", *known)
 
     def _find_loaded(self, name: str, where: Range | None) -> tuple[ShapeRole, Range, str] | None:
-        """Return a loaded variable; a fused instruction has the columns of its first one."""
+        """Return the role, range and name of a loaded variable; None if not found.
+
+        A fused instruction has the columns of the first variable that it loads.
+        """
         if where is None or (name, where) in self._names:
             return None  # in ``x += f(x)`` the first one is loaded where it is stored
         on_line = self._loads.get((name, where.start.line), {})
@@ -218,7 +229,7 @@ class _ShapeText:
 
 
 def _child_nodes(node: ast.AST, loop: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield child nodes with whether a loop assigns them."""
+    """Yield the child nodes of a node, each with whether a loop assigns it."""
     for field, value in ast.iter_fields(node):
         inside = (isinstance(node, _Loop) and field == "target") or (
             loop and isinstance(node, (ast.Tuple, ast.List, ast.Starred))

@@ -1,4 +1,4 @@
-"""The steps of a run: its graphs, and the break after each."""
+"""The steps of a trace: its graphs, and the graph break after each."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .places import SourceText
 def steps_of_recording(
     recording: Recording, source: SourceText, fallback: Range
 ) -> tuple[TraceStep, ...]:
-    """Return the steps in the order in which frames were entered and compiled.
+    """Return the graphs and breaks in the order in which their frames were entered and compiled.
 
-    ``fallback`` is the place of breaks outside the file.
+    ``fallback`` is the source range for breaks outside the file.
     """
     graphs: dict[int, list[Graph]] = defaultdict(list)
     for graph in recording.graphs:
         graphs[graph.frame].append(graph)
-    # A frame has one break: its analysis was restarted after each but the last.
+    # A frame has one break: Dynamo restarted its analysis after each break but the last.
     broke = {record.frame: record for record in recording.breaks}
     steps: list[TraceStep] = []
     for frame in sorted(recording.frames, key=lambda frame: frame.id):
@@ -46,7 +46,7 @@ def _graph_step(graph: Graph, frame: TracedFrame, source: SourceText) -> TraceSt
 
 
 def _operator_places(graph: Graph, path: str) -> Iterator[Range]:
-    """Yield the innermost place in the file of each operator, if any."""
+    """Yield for each operator of a graph its most deeply nested range in the file, if any."""
     for op in graph.ops:
         frame = next((frame for frame in reversed(op.stack) if frame.path == path), None)
         if frame is not None and frame.end_byte >= 0:

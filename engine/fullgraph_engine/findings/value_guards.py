@@ -1,8 +1,8 @@
-"""Guards on values that change from call to call.
+"""Findings for guards on values that change from call to call.
 
-Only these few of a trace's guards deserve a diagnostic: guards on values that the traced code
-changes, on Python numbers, strings and objects among the arguments, on globals and their contents
-that functions assign, and conditions on tensor data.
+Of all guards in a trace, only four types deserve a diagnostic. They check values that the traced
+code changes; Python numbers, strings and objects among the arguments; globals that functions
+assign, with their contents; and conditions on tensor data.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _STEADY = ("module", "NoneType", "bool", "wrapper_descriptor", "property")
 
 @dataclass(frozen=True)
 class CalledWith:
-    """The call of a target: its code object and its arguments by name."""
+    """The call of a target: the code object of its function, and its arguments by name."""
 
     code: types.CodeType | None = None
     arguments: frozenset[str] = frozenset()
     bound: bool = False
-    """True if the call is a method of an object, which is the same at every call."""
+    """True if the call is a method of an object that is the same at every call."""
 
     @classmethod
     def from_call(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CalledWith:
@@ -67,22 +67,24 @@ class CalledWith:
         return cls(code, frozenset(bound.arguments), hasattr(called, "__self__"))
 
     def includes(self, frame: TracedFrame, name: str) -> bool:
-        """Whether a local of a frame is an explicitly passed argument, not a default."""
+        """Whether a local of a frame is an argument that the call passes, not a default."""
         return name in self.arguments and self.is_of(frame)
 
     def is_of(self, frame: TracedFrame) -> bool:
-        """Whether a frame belongs to the called code or resumes it after a break."""
+        """Whether a frame belongs to the called function or resumes it after a graph break."""
         code = self.code
         if code is None or frame.path != code.co_filename:
             return False
-        # A resume function begins anywhere in the function that it continues.
+        # A resume function may begin at any line of the function that it continues.
         return frame.function == code.co_name and frame.line >= code.co_firstlineno - 1
 
 
 def value_guard_findings(
     recording: Recording, source: SourceText, given: CalledWith, fallback: Range
 ) -> tuple[Finding, ...]:
-    """Return each finding once, in the order of the guards."""
+    """Return the findings for guards on values that change, each once, in the order of the
+    guards.
+    """
     found: dict[str, Finding] = {}
     for finding in _Unsteady(recording, source, given, fallback).findings():
         known = found.get(finding.identity)
@@ -108,7 +110,7 @@ class _Unsteady:
             for guard in recording.guards
             if (match := _MODULE.match(guard.source)) is not None
         }
-        """Locals bound to modules, by frame."""
+        """Names of locals that contain modules, with their frames."""
 
     def findings(self) -> Iterator[Finding]:
         for guard in self._recording.guards:
@@ -192,7 +194,10 @@ class _Unsteady:
     def _is_changed_by_file(
         self, guard: Guard, frame: TracedFrame, *, exactly: bool = False
     ) -> bool:
-        """Whether a function of the frame's file assigns the guarded global."""
+        """Whether a function of the frame's file assigns the global that the guard checks.
+
+        ``exactly``: only by its own name and constant keys, not by keys computed at run time.
+        """
         return frame.path == self._source.path and self._assignments.changes_global(
             guard.source, exactly=exactly
         )
@@ -201,11 +206,11 @@ class _Unsteady:
         scope, name = source_root(guard.source)
         called = _CALLED.get(guard.type, "")
         if scope == "local" and frame.path == self._source.path:
-            # Parts of an argument usually belong to the program, not to the call.
+            # Values inside an argument usually belong to the program, not to the call.
             whole = guard.source.removesuffix(".__code__") == f"L['{name}']"
             changing = self._given.includes(frame, name) and (whole or not called)
         else:
-            # Functions are entered into tables of them while files are executed.
+            # Code that runs while a file is imported enters functions into such tables.
             changing = scope == "global" and self._is_changed_by_file(
                 guard, frame, exactly=bool(called)
             )
@@ -266,9 +271,11 @@ class _Unsteady:
 
 
 def _checked_value(expression: str) -> tuple[str, str]:
-    """Return the compared expression and value; empty for other conditions."""
+    """Return the expression and the value that a guard compares; two empty texts for other
+    conditions.
+    """
     match = _EQUAL.match(expression)
     if match is not None:
         return match["of"], match["value"]
-    # An empty sequence is checked like this.
+    # Dynamo checks an empty sequence with this condition.
     return (f"len({expression[4:]})", "0") if expression.startswith("not ") else ("", "")

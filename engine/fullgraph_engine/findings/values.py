@@ -16,7 +16,7 @@ _LAMBDA = "<lambda>"
 
 
 def seen_values(recording: Recording, source: SourceText) -> tuple[SeenValue, ...]:
-    """Return every expression and local once per kind of value, in textual order."""
+    """Return every expression and local once per kind of value, in the order of the text."""
     functions = _Functions(source) if source.tree is not None else None
     found: set[SeenValue] = set()
     for item in recording.seen:
@@ -41,11 +41,11 @@ class _Function:
     first: int
     last: int
     where: Range
-    """Range of its name."""
+    """Source range of the function's name."""
 
 
 class _Functions:
-    """An index of the functions of a text by line."""
+    """An index of the functions in a text by line."""
 
     def __init__(self, source: SourceText) -> None:
         tree = source.tree or ast.Module([], [])
@@ -74,7 +74,8 @@ class _Functions:
         return SeenValue(function.where, local.kind, local.name, qualified)
 
     def _find_function(self, name: str, line: int) -> tuple[_Function, str] | None:
-        """Return the innermost function of a name around a line.
+        """Return the most deeply nested function of a name around a line, and its full name; None
+        without one.
 
         A resume function begins anywhere in the function that it continues.
         """
@@ -89,15 +90,15 @@ class _Functions:
         function = max(around, key=lambda function: function.first)
         if name == _LAMBDA:
             return function, f"{function.qualified}.<locals>.{_LAMBDA}"
-        # Since Python 3.12 most comprehensions belong to the function around them.
+        # Since Python 3.12 most comprehensions belong to the function that contains them.
         return function, function.qualified
 
 
 def _nested_definitions(body: Iterable[ast.AST], prefix: str) -> Iterator[tuple[Function, str]]:
-    """Yield every nested function with its ``__qualname__``."""
+    """Yield every function nested in ``body``, with its ``__qualname__``."""
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            if isinstance(node, ast.FunctionDef):  # Dynamo traces no coroutines
+            if isinstance(node, ast.FunctionDef):  # Dynamo does not trace coroutines
                 yield node, prefix + node.name
             yield from _nested_definitions(node.body, f"{prefix}{node.name}.<locals>.")
         elif isinstance(node, ast.ClassDef):
